@@ -1,0 +1,161 @@
+//! Instants of the store's clock, and the clock itself as something a test can move.
+//!
+//! Only stores read a clock. Clients send durations, so no worker's wall clock decides what is due, expired
+//! or lost.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// Microseconds since 1970 by the store's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// From microseconds since 1970.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    /// Microseconds since 1970.
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    /// This instant moved forward; stays at the end of time instead of overflowing.
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(micros(duration)))
+    }
+
+    /// This instant moved back; stays at the beginning of time instead of overflowing.
+    pub fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(micros(duration)))
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+/// A duration as whole microseconds, rounded up so that nothing starts before its time.
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(i64::MAX)
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Self(0).plus(after),
+            Err(before) => Self(0).minus(before.duration()),
+        }
+    }
+}
+
+impl From<Timestamp> for SystemTime {
+    fn from(time: Timestamp) -> Self {
+        let distance = Duration::from_micros(time.0.unsigned_abs());
+        if time.0 >= 0 { UNIX_EPOCH + distance } else { UNIX_EPOCH - distance }
+    }
+}
+
+/// RFC 3339 in UTC with microseconds, as `2026-11-15T08:30:00.000000Z`; the bare number of microseconds for
+/// instants that have no such form (before 1970, after 9999).
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const YEAR_10_000: i64 = 253_402_300_800_000_000;
+        if (0..YEAR_10_000).contains(&self.0) {
+            f.pad(&humantime::format_rfc3339_micros(SystemTime::from(*self)).to_string())
+        } else {
+            write!(f, "{}µs", self.0)
+        }
+    }
+}
+
+/// Where an embedded store reads the time. A server store asks its server instead.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// The present instant.
+    fn now(&self) -> Timestamp;
+}
+
+/// The clock of the operating system, held so that it never runs backwards within the process.
+#[derive(Debug, Default)]
+pub struct SystemClock {
+    latest: AtomicI64,
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let read = Timestamp::from(SystemTime::now()).as_micros();
+        Timestamp(self.latest.fetch_max(read, Ordering::Relaxed).max(read))
+    }
+}
+
+/// A clock that stands still until a test moves it. Clones share the time.
+#[derive(Debug, Clone)]
+pub struct ManualClock {
+    micros: Arc<AtomicI64>,
+}
+
+impl ManualClock {
+    /// A clock that stands at the given instant.
+    pub fn at(start: Timestamp) -> Self {
+        Self { micros: Arc::new(AtomicI64::new(start.as_micros())) }
+    }
+
+    /// Moves the time forward for everyone who holds a clone.
+    pub fn advance(&self, duration: Duration) {
+        self.micros.fetch_add(micros(duration), Ordering::Relaxed);
+    }
+}
+
+impl Default for ManualClock {
+    /// Begins on 2030-01-01, so that a test that mixes in the real clock is noticed.
+    fn default() -> Self {
+        Self::at(Timestamp::from_micros(1_893_456_000_000_000))
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.micros.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_as_rfc_3339() {
+        for (micros, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (951_782_400_000_000, "2000-02-29T00:00:00.000000Z"),
+            (1_893_456_000_000_001, "2030-01-01T00:00:00.000001Z"),
+            (-1, "-1µs"),
+            (i64::MAX, "9223372036854775807µs"),
+        ] {
+            assert_eq!(Timestamp::from_micros(micros).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn arithmetic_saturates_and_rounds_up() {
+        let end = Timestamp::from_micros(i64::MAX);
+        assert_eq!(end.plus(Duration::MAX), end);
+        assert_eq!(Timestamp::from_micros(0).plus(Duration::from_nanos(1)).as_micros(), 1);
+        assert_eq!(Timestamp::from_micros(0).since(end), Duration::ZERO);
+    }
+
+    #[test]
+    fn system_time_round_trips() {
+        for micros in [-5, 0, 1_893_456_000_000_001] {
+            let time = Timestamp::from_micros(micros);
+            assert_eq!(Timestamp::from(SystemTime::from(time)), time);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a store can answer instead of a result.
+
+use std::error::Error as StdError;
+
+use thiserror::Error;
+
+use crate::id::JobId;
+use crate::queue::QueueInvalid;
+use crate::size::TooLarge;
+
+/// An error of a store. Three answers matter to a caller, and [`StoreError::kind`] tells them apart: it was
+/// refused, it did not happen, or nobody knows whether it happened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A payload, output or progress above the queue's cap.
+    #[error("job {id}: {error}")]
+    TooLarge {
+        /// The job.
+        id: JobId,
+        /// What is too large.
+        error: TooLarge,
+    },
+    /// The id is taken by a job with another queue, kind or payload.
+    #[error("job id {id} is taken by a different job: make a new id, or repeat the same job under it")]
+    IdTaken {
+        /// The id.
+        id: JobId,
+    },
+    /// A queue definition that no store takes.
+    #[error(transparent)]
+    Queue(#[from] QueueInvalid),
+    /// A page cursor that this store did not hand out.
+    #[error("{cursor:?} is no page cursor: pass the one that the page before ended with")]
+    Cursor {
+        /// What was given.
+        cursor: String,
+    },
+    /// The URL or its place cannot be used as given.
+    #[error("{0}")]
+    Address(String),
+    /// The schema in the store is newer than this program.
+    #[error("the store has schema {found}, this program knows up to {known}: upgrade the program")]
+    SchemaTooNew {
+        /// The version found.
+        found: i64,
+        /// The newest version known.
+        known: i64,
+    },
+    /// What is stored does not make sense.
+    #[error("stored content makes no sense: {0}")]
+    Corrupt(String),
+    /// The store is away, full, locked or read-only. Nothing was changed; trying again later is right.
+    #[error("store unavailable: {what}")]
+    Unavailable {
+        /// What happened.
+        what: String,
+        /// The driver's error.
+        #[source]
+        source: Option<Box<dyn StdError + Send + Sync>>,
+    },
+    /// The answer was lost. The call may or may not have taken effect; repeating it is safe.
+    #[error("outcome unknown: {what}")]
+    Unknown {
+        /// What happened.
+        what: String,
+        /// The driver's error.
+        #[source]
+        source: Option<Box<dyn StdError + Send + Sync>>,
+    },
+    /// A defect in this library or its use.
+    #[error("internal error: {what}")]
+    Internal {
+        /// What happened.
+        what: String,
+        /// The driver's error.
+        #[source]
+        source: Option<Box<dyn StdError + Send + Sync>>,
+    },
+}
+
+/// What a caller can do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The caller's to fix; nothing was stored.
+    Refused,
+    /// Nothing was changed; try again later.
+    Unavailable,
+    /// It may have happened; repeat it.
+    Unknown,
+    /// Somebody has to look at it.
+    Fatal,
+}
+
+impl StoreError {
+    /// What a caller can do about it.
+    pub fn kind(&self) -> StoreErrorKind {
+        match self {
+            Self::TooLarge { .. } | Self::IdTaken { .. } | Self::Queue(_) | Self::Cursor { .. } => {
+                StoreErrorKind::Refused
+            }
+            Self::Unavailable { .. } => StoreErrorKind::Unavailable,
+            Self::Unknown { .. } => StoreErrorKind::Unknown,
+            Self::Address(_) | Self::SchemaTooNew { .. } | Self::Corrupt(_) | Self::Internal { .. } => {
+                StoreErrorKind::Fatal
+            }
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Unknown)
+    }
+}

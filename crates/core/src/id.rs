@@ -1,0 +1,118 @@
+//! Ids of jobs and leases, and the fence that proves the right to write.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use uuid::Uuid;
+
+/// The id of a job, a UUIDv7 by default. The caller makes it, so an enqueue whose answer was lost can be
+/// repeated with the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(Uuid);
+
+/// One incarnation of a worker process. A worker's name is only a label; this is what leases hang on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LeaseId(Uuid);
+
+macro_rules! uuid_newtype {
+    ($type:ident, $fresh:expr, $what:literal) => {
+        impl $type {
+            /// A new id that no other process makes.
+            #[allow(clippy::new_without_default)]
+            pub fn new() -> Self {
+                Self($fresh)
+            }
+
+            /// Takes 16 bytes as they were stored.
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(Uuid::from_bytes(bytes))
+            }
+
+            /// The 16 bytes to store.
+            pub const fn as_bytes(&self) -> &[u8; 16] {
+                self.0.as_bytes()
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.0.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Uuid::try_parse(text)
+                    .map(Self)
+                    .map_err(|_| IdError { what: $what, text: text.chars().take(64).collect() })
+            }
+        }
+
+        impl From<Uuid> for $type {
+            fn from(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+        }
+    };
+}
+
+uuid_newtype!(JobId, Uuid::now_v7(), "job");
+uuid_newtype!(LeaseId, Uuid::new_v4(), "lease");
+
+/// A text that is no id.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{text:?} is no {what} id: expected a UUID such as 01890a5d-ac96-774b-bcce-b302099a8057")]
+pub struct IdError {
+    what: &'static str,
+    text: String,
+}
+
+/// The right to write about one attempt.
+///
+/// `number` counts the claims of a job and only ever grows, through retries, dead letters and replays;
+/// `nonce` is random, so that a store that was rewound cannot hand out the same fence twice. Every write of
+/// an attempt is compare-and-set on both. Handlers may pass `number` downstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fence {
+    /// How often the job has been claimed, this time included.
+    pub number: u64,
+    /// Random bits of this claim.
+    pub nonce: u64,
+}
+
+impl Fence {
+    /// Random bits for the fences of one claim, in the range that every store can hold as a signed integer.
+    pub fn nonce() -> u64 {
+        fastrand::u64(..) >> 1
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:016x}", self.number, self.nonce)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_round_trip_as_text_and_bytes() {
+        let id = JobId::new();
+        assert_eq!(id.to_string().parse::<JobId>().unwrap(), id);
+        assert_eq!(JobId::from_bytes(*id.as_bytes()), id);
+        assert!(JobId::new() > id, "version 7 ids of one process grow");
+    }
+
+    #[test]
+    fn a_bad_id_says_what_would_be_right() {
+        let error = "12".parse::<JobId>().unwrap_err().to_string();
+        assert!(error.starts_with("\"12\" is no job id: expected a UUID"), "{error}");
+    }
+}

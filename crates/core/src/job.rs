@@ -1,0 +1,303 @@
+//! A job in its three shapes: as it is handed in, as a worker gets it, and as anyone can look at it.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::clock::Timestamp;
+use crate::id::{Fence, JobId};
+use crate::name::{Name, NameError};
+use crate::options::{Due, Options, STALLS_MAX_DEFAULT, TAGS_MAX};
+use crate::outcome::{Ending, Reason};
+use crate::retry::Policy;
+use crate::size::Caps;
+use crate::state::State;
+
+/// A job on its way into a store. Everything in it has been checked.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct NewJob {
+    /// Made by the caller; a repeat of the same id is answered, not stored twice.
+    pub id: JobId,
+    /// The queue it waits in.
+    pub queue: Name,
+    /// What it is; a stored contract between producers and handlers.
+    pub kind: Name,
+    /// The handler's input, encoded.
+    pub payload: Bytes,
+    /// Higher is claimed first.
+    pub priority: i16,
+    /// When it may start.
+    pub due: Due,
+    /// Dead unless started this long after it was accepted.
+    pub expires: Option<Duration>,
+    /// When and how often to try again.
+    pub retry: Policy,
+    /// How long one attempt may take.
+    pub timeout: Option<Duration>,
+    /// How many lost leases it survives.
+    pub stalls_max: u32,
+    /// Words to find it by, sorted and without repeats.
+    pub tags: Vec<Name>,
+}
+
+impl NewJob {
+    /// Checks a kind and its options. The payload's size is the store's to check, for the cap is the queue's.
+    pub fn new(kind: impl AsRef<str>, payload: impl Into<Bytes>, options: Options) -> Result<Self, JobInvalid> {
+        let queue = options.queue_name().map_err(|error| JobInvalid::Name { what: "queue", error })?;
+        let kind = Name::new(kind).map_err(|error| JobInvalid::Name { what: "kind", error })?;
+        if options.tags.len() > TAGS_MAX {
+            return Err(JobInvalid::Tags { count: options.tags.len() });
+        }
+        let mut tags = options
+            .tags
+            .iter()
+            .map(|tag| Name::new(tag).map_err(|error| JobInvalid::Name { what: "tag", error }))
+            .collect::<Result<Vec<_>, _>>()?;
+        tags.sort_unstable();
+        tags.dedup();
+        Ok(Self {
+            id: JobId::new(),
+            queue,
+            kind,
+            payload: payload.into(),
+            priority: options.priority.unwrap_or(0),
+            due: options.due.unwrap_or(Due::Now),
+            expires: options.expires,
+            retry: options.retry.unwrap_or_default(),
+            timeout: options.timeout,
+            stalls_max: options.stalls_max.unwrap_or(STALLS_MAX_DEFAULT),
+            tags,
+        })
+    }
+
+    /// The same job under an id of the caller's choice.
+    #[must_use]
+    pub fn with_id(mut self, id: JobId) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// Where and when the job begins if it is accepted now: its due instant, and `scheduled` or `ready`.
+    pub fn entry(&self, now: Timestamp) -> (State, Timestamp) {
+        let due_at = match self.due {
+            Due::Now => now,
+            Due::After(delay) => now.plus(delay),
+            Due::At(time) => time.max(now),
+        };
+        (if due_at > now { State::Scheduled } else { State::Ready }, due_at)
+    }
+}
+
+/// What is wrong with a job before anything is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum JobInvalid {
+    /// A queue, kind or tag that is no name.
+    #[error("bad {what}: {error}")]
+    Name {
+        /// `queue`, `kind` or `tag`.
+        what: &'static str,
+        /// What is wrong with it.
+        error: NameError,
+    },
+    /// Too many tags.
+    #[error("{count} tags: a job carries at most {TAGS_MAX}")]
+    Tags {
+        /// How many were given.
+        count: usize,
+    },
+}
+
+/// The counters that the judge reads and moves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Attempts used, the running one included: it rises in the claim.
+    pub attempt: u32,
+    /// Lost leases.
+    pub stalls: u32,
+    /// Attempts that ended with an unknown effect.
+    pub ambiguous: u32,
+    /// The delay before the running attempt, for the jitter that builds on it.
+    pub backoff: Duration,
+}
+
+/// What the judge must know about a running job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// Its counters as of the claim.
+    pub counters: Counters,
+    /// When and how often to try again.
+    pub retry: Policy,
+    /// How many lost leases it survives.
+    pub stalls_max: u32,
+}
+
+/// A job in the hands of a worker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimedJob {
+    /// Its id.
+    pub id: JobId,
+    /// The queue it came from.
+    pub queue: Name,
+    /// What it is.
+    pub kind: Name,
+    /// The handler's input, encoded.
+    pub payload: Bytes,
+    /// Its priority.
+    pub priority: i16,
+    /// The right to write about this attempt.
+    pub fence: Fence,
+    /// What the judge must know.
+    pub facts: Facts,
+    /// How long the attempt may take.
+    pub timeout: Option<Duration>,
+    /// How large its output and errors may be.
+    pub caps: Caps,
+    /// Its tags.
+    pub tags: Vec<Name>,
+    /// When it was accepted.
+    pub enqueued_at: Timestamp,
+    /// When it could start.
+    pub due_at: Timestamp,
+    /// When it was claimed.
+    pub claimed_at: Timestamp,
+}
+
+/// A job whose worker's lease has run out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LostJob {
+    /// Its id.
+    pub id: JobId,
+    /// The fence of the lost attempt.
+    pub fence: Fence,
+    /// What the judge must know.
+    pub facts: Facts,
+    /// The queue it came from.
+    pub queue: Name,
+    /// What it is.
+    pub kind: Name,
+    /// The label of the worker that lost it.
+    pub worker: String,
+}
+
+/// A job as anyone can look at it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct JobRecord {
+    /// Its id.
+    pub id: JobId,
+    /// The queue it is in.
+    pub queue: Name,
+    /// What it is.
+    pub kind: Name,
+    /// Where it is in its life.
+    pub state: State,
+    /// Why it is dead or cancelled.
+    pub reason: Option<Reason>,
+    /// The handler's input, encoded.
+    pub payload: Bytes,
+    /// The handler's result, encoded.
+    pub output: Option<Bytes>,
+    /// What the handler last reported, encoded.
+    pub progress: Option<Bytes>,
+    /// Higher is claimed first.
+    pub priority: i16,
+    /// Its counters.
+    pub counters: Counters,
+    /// When and how often to try again.
+    pub retry: Policy,
+    /// How long one attempt may take.
+    pub timeout: Option<Duration>,
+    /// How many lost leases it survives.
+    pub stalls_max: u32,
+    /// Words to find it by.
+    pub tags: Vec<Name>,
+    /// How often it has been claimed; never falls.
+    pub fence: u64,
+    /// Whether somebody has asked for the running attempt to stop.
+    pub cancel_requested: bool,
+    /// When it was accepted.
+    pub enqueued_at: Timestamp,
+    /// When it may start, or might have started.
+    pub due_at: Timestamp,
+    /// When it is dead unless it has started.
+    pub expires_at: Option<Timestamp>,
+    /// When it came to its end.
+    pub finished_at: Option<Timestamp>,
+    /// Its newest attempts, oldest first; at most [`ATTEMPTS_KEPT`].
+    pub attempts: Vec<AttemptRecord>,
+}
+
+impl JobRecord {
+    /// The newest error text.
+    pub fn last_error(&self) -> Option<&str> {
+        self.attempts.iter().rev().find_map(|attempt| attempt.error.as_deref())
+    }
+}
+
+/// How many attempts a job's record keeps; older ones are forgotten.
+pub const ATTEMPTS_KEPT: usize = 50;
+
+/// What is kept of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// The claim it began with.
+    pub fence: u64,
+    /// Which attempt it counted as.
+    pub number: u32,
+    /// The label of the worker.
+    pub worker: String,
+    /// When it was claimed.
+    pub started_at: Timestamp,
+    /// When its outcome was recorded.
+    pub ended_at: Option<Timestamp>,
+    /// How it ended; nothing while it runs.
+    pub ending: Option<Ending>,
+    /// What went wrong, cut to the queue's cap.
+    pub error: Option<String>,
+}
+
+impl From<Timestamp> for Due {
+    fn from(time: Timestamp) -> Self {
+        Self::At(time)
+    }
+}
+
+impl From<SystemTime> for Due {
+    fn from(time: SystemTime) -> Self {
+        Self::At(time.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_names_say_which_one() {
+        let error = NewJob::new("k", "", Options::new().queue("a\nb")).unwrap_err();
+        assert!(error.to_string().starts_with("bad queue: name \"a\\nb\""), "{error}");
+        let error = NewJob::new("", "", Options::new()).unwrap_err();
+        assert!(error.to_string().starts_with("bad kind: name is empty"), "{error}");
+    }
+
+    #[test]
+    fn tags_are_sorted_and_single() {
+        let job = NewJob::new("k", "", Options::new().tag("b").tag("a").tag("b")).unwrap();
+        assert_eq!(job.tags.iter().map(Name::as_str).collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_job_is_never_due_before_it_was_accepted() {
+        let now = Timestamp::from_micros(1_000);
+        let job = |options| NewJob::new("k", "", options).unwrap();
+        assert_eq!(job(Options::new()).entry(now), (State::Ready, now));
+        assert_eq!(job(Options::new().delay(Duration::ZERO)).entry(now), (State::Ready, now));
+        assert_eq!(job(Options::new().at(SystemTime::UNIX_EPOCH)).entry(now), (State::Ready, now));
+        let later = now.plus(Duration::from_secs(1));
+        assert_eq!(job(Options::new().delay(Duration::from_secs(1))).entry(now), (State::Scheduled, later));
+    }
+}

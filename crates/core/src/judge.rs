@@ -1,0 +1,150 @@
+//! The judge: what becomes of a job when an attempt ends. Pure, so that a table of cases covers it, and the
+//! only place where policy is decided. Stores apply its [`Transition`] if the fence still holds.
+//!
+//! It sees durations only, never a clock: the store turns them into instants.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::job::{Counters, Facts};
+use crate::outcome::{Cause, Ending, Failure, Outcome, Reason};
+use crate::state::State;
+
+/// What a store is told to write about a running job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Transition {
+    /// The next state.
+    pub state: State,
+    /// When the job may start again; meaningful for `ready` and `scheduled`.
+    pub due: NextDue,
+    /// The counters to write, in full.
+    pub counters: Counters,
+    /// Why, for `dead` and `cancelled`.
+    pub reason: Option<Reason>,
+    /// How the attempt is recorded.
+    pub ending: Ending,
+    /// The error text of the attempt; the store cuts it to the queue's cap.
+    pub error: Option<String>,
+    /// The output, for `completed`.
+    pub output: Option<Bytes>,
+}
+
+/// When a job that goes back may start again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextDue {
+    /// As before: it keeps its place in the queue.
+    Keep,
+    /// This long after the outcome was recorded.
+    After(Duration),
+}
+
+impl Transition {
+    /// This transition, unless it would put a job back that somebody has asked to cancel. The store knows of
+    /// the request, the worker may not, so the store asks here when it applies the transition.
+    #[must_use]
+    pub fn heeding(mut self, cancel_requested: bool) -> Self {
+        if cancel_requested && !self.state.is_terminal() {
+            self.state = State::Cancelled;
+            self.reason = Some(Reason::Requested);
+            self.due = NextDue::Keep;
+        }
+        self
+    }
+
+    fn put_back(counters: Counters, due: NextDue, ending: Ending) -> Self {
+        let state = match due {
+            NextDue::After(delay) if !delay.is_zero() => State::Scheduled,
+            _ => State::Ready,
+        };
+        Self { state, due, counters, reason: None, ending, error: None, output: None }
+    }
+
+    fn end(counters: Counters, state: State, reason: Option<Reason>, ending: Ending) -> Self {
+        Self { state, due: NextDue::Keep, counters, reason, ending, error: None, output: None }
+    }
+
+    fn because(mut self, error: String) -> Self {
+        self.error = Some(error);
+        self
+    }
+}
+
+/// Decides what becomes of a running job. `dice` is a random number in `0.0..1.0`, used for jitter.
+pub fn judge(facts: &Facts, outcome: Outcome, dice: f64) -> Transition {
+    let counters = facts.counters;
+    match outcome {
+        Outcome::Completed { output } => Transition {
+            output,
+            ..Transition::end(counters, State::Completed, None, Ending::Completed)
+        },
+        Outcome::Retry { failure } => retry(facts, counters, None, failure, dice),
+        Outcome::RetryAfter { after, failure } => retry(facts, counters, Some(after), failure, dice),
+        Outcome::Ambiguous { failure } => ambiguous(facts, failure, dice),
+        Outcome::Fail { failure } => {
+            let ending = if failure.cause == Cause::Codec { Ending::Undecodable } else { Ending::FailedForGood };
+            Transition::end(counters, State::Dead, Some(Reason::Permanent), ending).because(failure.text)
+        }
+        Outcome::Snooze { after } => {
+            Transition::put_back(given_back(counters), NextDue::After(after), Ending::Snoozed)
+        }
+        Outcome::Discard { why } => {
+            Transition::end(counters, State::Cancelled, Some(Reason::Discarded), Ending::Discarded).because(why)
+        }
+        Outcome::Cancelled => {
+            Transition::end(counters, State::Cancelled, Some(Reason::Requested), Ending::Cancelled)
+        }
+        Outcome::Returned => Transition::put_back(given_back(counters), NextDue::Keep, Ending::Returned),
+        Outcome::Stalled => stalled(facts),
+    }
+}
+
+/// An attempt that did not really happen is not counted.
+fn given_back(counters: Counters) -> Counters {
+    Counters { attempt: counters.attempt.saturating_sub(1), ..counters }
+}
+
+fn retry(facts: &Facts, counters: Counters, after: Option<Duration>, failure: Failure, dice: f64) -> Transition {
+    let ending = match failure.cause {
+        Cause::Error => Ending::Failed,
+        Cause::Panic => Ending::Panicked,
+        Cause::Timeout => Ending::TimedOut,
+        Cause::Codec => Ending::Undecodable,
+    };
+    retry_as(ending, facts, counters, after, dice).because(failure.text)
+}
+
+fn retry_as(ending: Ending, facts: &Facts, counters: Counters, after: Option<Duration>, dice: f64) -> Transition {
+    if counters.attempt >= facts.retry.attempts_max() {
+        return Transition::end(counters, State::Dead, Some(Reason::AttemptsExhausted), ending);
+    }
+    let delay = after.unwrap_or_else(|| facts.retry.delay(counters.attempt, counters.backoff, dice));
+    let counters = Counters { backoff: delay, ..counters };
+    Transition::put_back(counters, NextDue::After(delay), ending)
+}
+
+fn ambiguous(facts: &Facts, failure: Failure, dice: f64) -> Transition {
+    let counters = Counters { ambiguous: facts.counters.ambiguous.saturating_add(1), ..facts.counters };
+    if counters.ambiguous > facts.retry.ambiguous_max() {
+        return Transition::end(counters, State::Dead, Some(Reason::Ambiguous), Ending::Ambiguous)
+            .because(failure.text);
+    }
+    retry_as(Ending::Ambiguous, facts, counters, None, dice).because(failure.text)
+}
+
+/// A lost lease used the attempt that the claim counted, and is counted apart as well. The job goes back at
+/// once and keeps its place: it did nothing wrong yet, its worker did.
+fn stalled(facts: &Facts) -> Transition {
+    let counters = Counters { stalls: facts.counters.stalls.saturating_add(1), ..facts.counters };
+    if counters.stalls > facts.stalls_max {
+        Transition::end(counters, State::Dead, Some(Reason::Stalled), Ending::Stalled)
+    } else if counters.attempt >= facts.retry.attempts_max() {
+        Transition::end(counters, State::Dead, Some(Reason::AttemptsExhausted), Ending::Stalled)
+    } else {
+        Transition::put_back(counters, NextDue::Keep, Ending::Stalled)
+    }
+}
+
+#[cfg(test)]
+mod tests;

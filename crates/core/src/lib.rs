@@ -1,0 +1,42 @@
+//! Words and rules of Windlass.
+//!
+//! Everything here is plain computation: no I/O, no runtime, no clock of its own. Stores implement the
+//! traits in [`store`]; the engine in `windlass-worker` asks [`judge`] what becomes of an attempt and tells
+//! the store to apply it. A rule that two stores would otherwise both contain belongs in this crate.
+//!
+//! | module | what it fixes |
+//! |---|---|
+//! | [`name`], [`id`], [`size`] | what may be written at all |
+//! | [`job`], [`state`], [`outcome`] | what a job is and how an attempt can end |
+//! | [`retry`], [`mod@judge`] | what happens next |
+//! | [`queue`] | what a queue keeps and permits |
+//! | [`batch`], [`bell`], [`clock`] | primitives shared by engine and stores |
+//! | [`store`], [`error`] | the contract between them |
+
+pub mod batch;
+pub mod bell;
+pub mod clock;
+pub mod error;
+pub mod id;
+pub mod job;
+pub mod judge;
+pub mod name;
+pub mod options;
+pub mod outcome;
+pub mod queue;
+pub mod retry;
+pub mod size;
+pub mod state;
+pub mod store;
+
+pub use bytes::Bytes;
+pub use clock::{Clock, Timestamp};
+pub use error::{StoreError, StoreErrorKind};
+pub use id::{Fence, JobId, LeaseId};
+pub use job::{ClaimedJob, JobRecord, NewJob};
+pub use judge::{Transition, judge};
+pub use name::{Name, NameError};
+pub use options::Options;
+pub use outcome::Outcome;
+pub use state::State;
+pub use store::Store;

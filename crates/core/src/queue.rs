@@ -1,0 +1,161 @@
+//! What a queue keeps and permits, and what it holds.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::name::Name;
+use crate::size::{CAP_MAX, Caps};
+use crate::state::State;
+
+/// The definition of a queue. A queue that nobody defined has the default one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueueConfig {
+    /// How long finished jobs stay.
+    pub retention: Retention,
+    /// How large payloads, outputs and errors may be.
+    pub caps: Caps,
+}
+
+impl QueueConfig {
+    /// Fails when a cap is above what a store can hold.
+    pub fn check(&self) -> Result<(), QueueInvalid> {
+        let Caps { payload, output, error } = self.caps;
+        for (what, bytes) in [("payload", payload), ("output", output), ("error", error)] {
+            if bytes > CAP_MAX {
+                return Err(QueueInvalid { what, bytes });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A queue definition that no store takes.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{what} cap of {bytes} bytes: at most {CAP_MAX} is possible")]
+pub struct QueueInvalid {
+    what: &'static str,
+    bytes: usize,
+}
+
+/// How long finished jobs of a queue stay, by state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// For completed jobs; a day by default.
+    pub completed: Keep,
+    /// For dead jobs; 90 days by default.
+    pub dead: Keep,
+    /// For cancelled jobs; a week by default.
+    pub cancelled: Keep,
+}
+
+/// How long and how many. Whichever says "too old" or "too many" first wins; nothing set keeps for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Keep {
+    /// Older than this goes.
+    pub age: Option<Duration>,
+    /// The oldest above this number go.
+    pub count: Option<u64>,
+}
+
+impl Keep {
+    /// Keeps everything.
+    pub const FOREVER: Self = Self { age: None, count: None };
+
+    /// Keeps by age.
+    pub const fn age(age: Duration) -> Self {
+        Self { age: Some(age), count: None }
+    }
+
+    /// Keeps the newest.
+    pub const fn count(count: u64) -> Self {
+        Self { age: None, count: Some(count) }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        Self {
+            completed: Keep::age(DAY),
+            dead: Keep::age(DAY.saturating_mul(90)),
+            cancelled: Keep::age(DAY.saturating_mul(7)),
+        }
+    }
+}
+
+impl Retention {
+    /// The rule for a terminal state; nothing for any other.
+    pub fn of(&self, state: State) -> Option<Keep> {
+        match state {
+            State::Completed => Some(self.completed),
+            State::Dead => Some(self.dead),
+            State::Cancelled => Some(self.cancelled),
+            _ => None,
+        }
+    }
+}
+
+/// How many jobs a queue holds, by state. Kept up to date with every change, never counted by a scan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts([u64; State::ALL.len()]);
+
+impl Counts {
+    /// The number of jobs in a state.
+    pub fn of(&self, state: State) -> u64 {
+        self.0[usize::from(state.code())]
+    }
+
+    /// Sets the number of jobs in a state.
+    pub fn set(&mut self, state: State, count: u64) {
+        self.0[usize::from(state.code())] = count;
+    }
+
+    /// All jobs, finished ones included.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Jobs that have not come to their end.
+    pub fn open(&self) -> u64 {
+        State::ALL.into_iter().filter(|state| !state.is_terminal()).map(|state| self.of(state)).sum()
+    }
+}
+
+/// A queue as anyone can look at it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueRecord {
+    /// Its name.
+    pub name: Name,
+    /// Its definition.
+    pub config: QueueConfig,
+    /// What it holds.
+    pub counts: Counts,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_reads_back_and_may_leave_things_out() {
+        let config = QueueConfig {
+            retention: Retention { completed: Keep::count(10), ..Retention::default() },
+            ..QueueConfig::default()
+        };
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<QueueConfig>(&text).unwrap(), config);
+        assert_eq!(serde_json::from_str::<QueueConfig>("{}").unwrap(), QueueConfig::default());
+    }
+
+    #[test]
+    fn absurd_caps_are_refused() {
+        let config =
+            QueueConfig { caps: Caps { output: CAP_MAX + 1, ..Caps::default() }, ..QueueConfig::default() };
+        assert!(config.check().unwrap_err().to_string().starts_with("output cap of 67108865 bytes"));
+    }
+}

@@ -1,0 +1,297 @@
+//! How long a job waits before its next attempt, and how many attempts it has.
+//!
+//! A policy is stored with the job, so that whoever takes a lost job back can apply it without the handler's
+//! code. All arithmetic saturates: any attempt number up to `u32::MAX` gives a delay of at most the cap.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// When and how often a job is tried again.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_core::retry::{Jitter, Policy};
+///
+/// let policy = Policy::exponential(8, Duration::from_secs(2)).cap(Duration::from_secs(60)).jitter(Jitter::None);
+/// assert_eq!(policy.delay(1, Duration::ZERO, 0.5), Duration::from_secs(2));
+/// assert_eq!(policy.delay(3, Duration::ZERO, 0.5), Duration::from_secs(8));
+/// assert_eq!(policy.delay(u32::MAX, Duration::ZERO, 0.5), Duration::from_secs(60));
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Attempts in all, the first included. At least 1.
+    #[serde(rename = "attempts")]
+    attempts_max: u32,
+    /// How the delay grows.
+    backoff: Backoff,
+    /// The longest delay.
+    cap: Duration,
+    /// How the delay is spread.
+    jitter: Jitter,
+    /// Attempts that may end without anybody knowing whether their effect happened.
+    #[serde(rename = "ambiguous")]
+    ambiguous_max: u32,
+}
+
+/// How the delay grows with the number of the attempt that has just failed (1 for the first).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backoff {
+    /// The same delay each time.
+    Fixed {
+        /// That delay.
+        delay: Duration,
+    },
+    /// `base * n`.
+    Linear {
+        /// The first delay, and what each attempt adds.
+        base: Duration,
+    },
+    /// `base * factor^(n-1)`.
+    Exponential {
+        /// The first delay.
+        base: Duration,
+        /// What each attempt multiplies by.
+        factor: f64,
+    },
+    /// `base * n^power`.
+    Polynomial {
+        /// The first delay.
+        base: Duration,
+        /// The power of the attempt number.
+        power: f64,
+    },
+}
+
+/// How a delay is spread, so that jobs that failed together do not come back together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Jitter {
+    /// Exactly the computed delay.
+    None,
+    /// Between half of the delay and all of it.
+    Equal,
+    /// Between nothing and all of it.
+    Full,
+    /// Between the first delay and three times the delay before: grows by itself, so the backoff only
+    /// gives the start.
+    Decorrelated,
+}
+
+/// The library's default number of attempts.
+pub const ATTEMPTS_DEFAULT: u32 = 25;
+/// The library's default for attempts with an unknown effect.
+pub const AMBIGUOUS_DEFAULT: u32 = 3;
+const CAP_DEFAULT: Duration = Duration::from_secs(6 * 60 * 60);
+
+impl Default for Policy {
+    /// 25 attempts, from 2 seconds doubling up to 6 hours, full jitter: about a day and a half on average.
+    fn default() -> Self {
+        Self::exponential(ATTEMPTS_DEFAULT, Duration::from_secs(2))
+    }
+}
+
+impl Policy {
+    fn new(attempts: u32, backoff: Backoff) -> Self {
+        Self {
+            attempts_max: attempts.max(1),
+            backoff,
+            cap: CAP_DEFAULT,
+            jitter: Jitter::Full,
+            ambiguous_max: AMBIGUOUS_DEFAULT,
+        }
+    }
+
+    /// One attempt and no more.
+    pub fn never() -> Self {
+        Self::fixed(1, Duration::ZERO)
+    }
+
+    /// The same delay each time.
+    pub fn fixed(attempts: u32, delay: Duration) -> Self {
+        Self::new(attempts, Backoff::Fixed { delay })
+    }
+
+    /// `base`, twice that, three times that…
+    pub fn linear(attempts: u32, base: Duration) -> Self {
+        Self::new(attempts, Backoff::Linear { base })
+    }
+
+    /// `base`, doubled each time; see [`Policy::factor`].
+    pub fn exponential(attempts: u32, base: Duration) -> Self {
+        Self::new(attempts, Backoff::Exponential { base, factor: 2.0 })
+    }
+
+    /// `base` times the attempt number to a power.
+    pub fn polynomial(attempts: u32, base: Duration, power: f64) -> Self {
+        Self::new(attempts, Backoff::Polynomial { base, power: sane(power, 0.0) })
+    }
+
+    /// Sets what an exponential policy multiplies by; other policies ignore it.
+    #[must_use]
+    pub fn factor(mut self, by: f64) -> Self {
+        if let Backoff::Exponential { factor, .. } = &mut self.backoff {
+            *factor = sane(by, 1.0);
+        }
+        self
+    }
+
+    /// Sets the longest delay.
+    #[must_use]
+    pub fn cap(mut self, cap: Duration) -> Self {
+        self.cap = cap;
+        self
+    }
+
+    /// Sets how the delay is spread.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Sets the number of attempts, at least 1.
+    #[must_use]
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts_max = attempts.max(1);
+        self
+    }
+
+    /// Sets how many attempts may end without anybody knowing whether their effect happened.
+    #[must_use]
+    pub fn ambiguous(mut self, attempts: u32) -> Self {
+        self.ambiguous_max = attempts;
+        self
+    }
+
+    /// Attempts in all, the first included.
+    pub fn attempts_max(&self) -> u32 {
+        self.attempts_max
+    }
+
+    /// Attempts that may end ambiguously.
+    pub fn ambiguous_max(&self) -> u32 {
+        self.ambiguous_max
+    }
+
+    /// The delay after `attempt` (1 for the first) has failed. `previous` is the delay before it, zero if
+    /// there was none; `dice` is a number in `0.0..1.0`.
+    pub fn delay(&self, attempt: u32, previous: Duration, dice: f64) -> Duration {
+        let grown = self.backoff.delay(attempt.max(1)).min(self.cap);
+        let dice = dice.clamp(0.0, 1.0);
+        match self.jitter {
+            Jitter::None => grown,
+            Jitter::Equal => between(grown / 2, grown, dice),
+            Jitter::Full => between(Duration::ZERO, grown, dice),
+            Jitter::Decorrelated => {
+                let start = self.backoff.delay(1).min(self.cap);
+                between(start, previous.saturating_mul(3).clamp(start, self.cap.max(start)), dice)
+            }
+        }
+    }
+}
+
+impl Backoff {
+    fn delay(self, attempt: u32) -> Duration {
+        match self {
+            Self::Fixed { delay } => delay,
+            Self::Linear { base } => base.saturating_mul(attempt),
+            Self::Exponential { base, factor } => {
+                scaled(base, sane(factor, 1.0).powi(i32::try_from(attempt - 1).unwrap_or(i32::MAX)))
+            }
+            Self::Polynomial { base, power } => scaled(base, f64::from(attempt).powf(sane(power, 0.0))),
+        }
+    }
+}
+
+/// A factor that came from outside: not a number and anything below `least` count as `least`.
+fn sane(factor: f64, least: f64) -> f64 {
+    if factor >= least { factor } else { least }
+}
+
+fn scaled(base: Duration, by: f64) -> Duration {
+    Duration::try_from_secs_f64(base.as_secs_f64() * by).unwrap_or(if base.is_zero() {
+        Duration::ZERO
+    } else {
+        Duration::MAX
+    })
+}
+
+fn between(low: Duration, high: Duration, dice: f64) -> Duration {
+    let width = high.saturating_sub(low);
+    low.saturating_add(scaled(width, dice)).min(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn each_backoff_grows_as_named() {
+        let delays = |policy: Policy| {
+            let policy = policy.jitter(Jitter::None);
+            [1, 2, 3, 4].map(|attempt| policy.delay(attempt, Duration::ZERO, 0.9).as_secs())
+        };
+        assert_eq!(delays(Policy::fixed(9, SECOND)), [1, 1, 1, 1]);
+        assert_eq!(delays(Policy::linear(9, SECOND)), [1, 2, 3, 4]);
+        assert_eq!(delays(Policy::exponential(9, SECOND)), [1, 2, 4, 8]);
+        assert_eq!(delays(Policy::exponential(9, SECOND).factor(3.0)), [1, 3, 9, 27]);
+        assert_eq!(delays(Policy::polynomial(9, SECOND, 2.0)), [1, 4, 9, 16]);
+    }
+
+    #[test]
+    fn each_jitter_keeps_its_range() {
+        let base = Policy::fixed(9, Duration::from_secs(8));
+        let at = |jitter, dice| base.clone().jitter(jitter).delay(1, Duration::from_secs(8), dice).as_secs();
+        assert_eq!((at(Jitter::None, 0.0), at(Jitter::None, 1.0)), (8, 8));
+        assert_eq!((at(Jitter::Equal, 0.0), at(Jitter::Equal, 1.0)), (4, 8));
+        assert_eq!((at(Jitter::Full, 0.0), at(Jitter::Full, 1.0)), (0, 8));
+        assert_eq!((at(Jitter::Decorrelated, 0.0), at(Jitter::Decorrelated, 1.0)), (8, 24));
+    }
+
+    #[test]
+    fn decorrelated_jitter_starts_at_the_first_delay_and_ends_at_the_cap() {
+        let policy = Policy::exponential(9, SECOND).cap(10 * SECOND).jitter(Jitter::Decorrelated);
+        assert_eq!(policy.delay(1, Duration::ZERO, 1.0), SECOND);
+        assert_eq!(policy.delay(5, 9 * SECOND, 1.0), 10 * SECOND);
+    }
+
+    #[test]
+    fn a_policy_reads_back_as_it_was_written() {
+        let policy = Policy::polynomial(3, SECOND, 4.0).jitter(Jitter::Equal).ambiguous(0);
+        let text = serde_json::to_string(&policy).unwrap();
+        assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), policy);
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_overflows_or_passes_the_cap(
+            attempt in prop_oneof![Just(0), Just(1), Just(1 << 31), Just(u32::MAX), any::<u32>()],
+            kind in 0..4,
+            base in any::<u64>(),
+            number in prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(-1.0), any::<f64>()],
+            previous in any::<u64>(),
+            dice in prop_oneof![Just(f64::NAN), Just(0.0), Just(1.0), 0.0..1.0],
+            cap in 0..1_000_000u64,
+        ) {
+            let base = Duration::from_millis(base);
+            let policy = match kind {
+                0 => Policy::fixed(9, base),
+                1 => Policy::linear(9, base),
+                2 => Policy::exponential(9, base).factor(number),
+                _ => Policy::polynomial(9, base, number),
+            };
+            let cap = Duration::from_millis(cap);
+            for jitter in [Jitter::None, Jitter::Equal, Jitter::Full, Jitter::Decorrelated] {
+                let policy = policy.clone().cap(cap).jitter(jitter);
+                prop_assert!(policy.delay(attempt, Duration::from_millis(previous), dice) <= cap);
+            }
+        }
+    }
+}

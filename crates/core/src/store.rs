@@ -1,0 +1,105 @@
+//! The contract between the engine and a store.
+//!
+//! Small traits by part, composed into the object-safe [`Store`]. The clauses that a store must keep are
+//! code: `windlass-store-testkit` runs them against any implementation. The rules that hold for all parts:
+//!
+//! * **Batch first.** Slices in, one answer per item out. [`Jobs::enqueue`] is all or nothing per call,
+//!   everything else is per item.
+//! * **Bounded.** Every call takes a limit or a slice that the caller bounds; none touches an unbounded
+//!   number of rows.
+//! * **Fenced.** A write about an attempt is compare-and-set on state `running` and on the [`Fence`]. A stale
+//!   fence is an answer, not an error.
+//! * **The store's clock decides.** Callers send durations. Within one call the time is read once.
+//! * **Told, not deciding.** What becomes of an attempt comes as a [`Transition`]; the store only heeds a
+//!   cancel request that it alone may know of ([`Transition::heeding`]).
+//! * **Never half-way.** A call whose future is dropped either takes effect as a whole or not at all.
+//! * **Owned batches.** A claim whose caller went away belongs to its lease and is reaped with it, so the
+//!   engine runs claims in tasks of their own.
+//!
+//! ## Order
+//!
+//! Ready jobs of a queue are claimed by priority (highest first), then by due instant (earliest first), then
+//! in the order in which the store accepted them. A job that is put back with [`NextDue::Keep`] keeps its
+//! place.
+//!
+//! [`Fence`]: crate::Fence
+//! [`Transition`]: crate::Transition
+//! [`Transition::heeding`]: crate::Transition::heeding
+//! [`NextDue::Keep`]: crate::judge::NextDue::Keep
+
+mod inspect;
+mod jobs;
+mod leases;
+mod maintenance;
+mod queues;
+mod wakeup;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use inspect::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX};
+pub use jobs::{
+    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, QueueShare, Settled, Settlement,
+};
+pub use leases::{LeaseRecord, Leases, NewLease, Reaped, Renewal};
+pub use maintenance::{Maintenance, Promotion};
+pub use queues::Queues;
+pub use wakeup::Wakeup;
+
+use crate::error::StoreError;
+
+/// A place where jobs live. `Arc<dyn Store>` is what clients and workers hold.
+pub trait Store: Jobs + Leases + Queues + Inspect + Maintenance + Wakeup + Send + Sync + 'static {
+    /// What kind of store this is, where, and what "accepted" means in it.
+    fn about(&self) -> About;
+}
+
+/// A store that is shared by everyone who needs it.
+pub type SharedStore = Arc<dyn Store>;
+
+/// The result of a store call.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// How many due or expired jobs one call moves per queue. A bound on the work of a claim, not on a queue:
+/// the next call moves the next ones.
+pub const PROMOTE_MAX: u32 = 1_000;
+
+/// What kind of store this is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// The URL scheme, as `sqlite`.
+    pub scheme: &'static str,
+    /// Where it is, without secrets.
+    pub place: String,
+    /// What "accepted" means.
+    pub durability: Durability,
+}
+
+/// What an accepted job survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Durability {
+    /// Nothing: it lives as long as the process.
+    Process,
+    /// The death of any process. A power cut may take the newest jobs.
+    Crash,
+    /// A power cut, on a disk that does not lie.
+    PowerCut,
+}
+
+impl Durability {
+    /// The level in a few words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Process => "lost when the process ends",
+            Self::Crash => "survives a crash, a power cut may take the newest jobs",
+            Self::PowerCut => "survives a power cut",
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

@@ -1,0 +1,148 @@
+//! The part every job goes through.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::StoreResult;
+use crate::id::{Fence, JobId, LeaseId};
+use crate::job::{ClaimedJob, JobRecord, NewJob};
+use crate::judge::Transition;
+use crate::name::Name;
+use crate::size::TooLarge;
+use crate::state::State;
+
+/// Accepting, handing out and finishing jobs.
+#[async_trait]
+pub trait Jobs {
+    /// Accepts all of the jobs or none of them, in order. A job whose id the store has already is answered
+    /// with [`Enqueued::Existing`] and changes nothing, if queue, kind and payload are the same; otherwise
+    /// the whole call is refused with `IdTaken`. A payload above its queue's cap refuses the whole call.
+    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>>;
+
+    /// Hands out ready jobs under a lease.
+    ///
+    /// For each queue of the request it first moves jobs whose expiry has passed to `dead` and jobs whose
+    /// time has come to `ready`, at most [`PROMOTE_MAX`](super::PROMOTE_MAX) of each; then takes jobs of the
+    /// requested kinds in the documented order, up to the queue's share, until the request's limits are
+    /// reached. Queues are served in the order of the request. Each taken job becomes `running`, its
+    /// attempt counter and fence rise by one, and it hangs on the lease. An expired job is never handed out.
+    async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer>;
+
+    /// Records the outcome of attempts, each only if its fence still holds. An attempt that did not
+    /// complete is added to the job's records; a completed one is recorded by the job itself. Error texts
+    /// are cut to the queue's cap; an output above its cap refuses that item.
+    async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
+
+    /// Stores what running attempts report of themselves, each only if its fence still holds and it is not
+    /// above the queue's cap for outputs.
+    async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>>;
+
+    /// The jobs as they are now, with their attempts; nothing for an id that the store does not have.
+    async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>>;
+
+    /// Cancels: a waiting job at once, a running one by a request that its worker hears of with its next
+    /// renewal. Anything that came to its end stays.
+    async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>>;
+
+    /// Sends jobs to `ready` now: dead and cancelled ones with fresh attempts and stalls (the fence goes
+    /// on), scheduled ones as they are. Others are refused.
+    async fn retry(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>>;
+
+    /// Removes jobs for good, running ones excepted.
+    async fn delete(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>>;
+}
+
+/// The answer for one enqueued job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enqueued {
+    /// It was stored.
+    New,
+    /// It was there already, in this state.
+    Existing(State),
+}
+
+/// What a worker asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// The lease to put them under.
+    pub lease: LeaseId,
+    /// The queues, served in this order. A queue appears once.
+    pub queues: Vec<QueueShare>,
+    /// The kinds this worker knows. Others are never claimed.
+    pub kinds: Vec<Name>,
+    /// How many jobs at most.
+    pub limit: u32,
+    /// How many bytes of payload at most; the first job is handed out whatever its size.
+    pub bytes: usize,
+}
+
+/// How many jobs one queue may give to a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueShare {
+    /// The queue.
+    pub queue: Name,
+    /// How many at most.
+    pub limit: u32,
+}
+
+/// What a worker gets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClaimAnswer {
+    /// Jobs, possibly none.
+    Jobs {
+        /// The jobs, in the order in which they should start.
+        jobs: Vec<ClaimedJob>,
+        /// How long until the next scheduled job of these queues is due, if one is known. Zero when more
+        /// jobs were due than one call moves.
+        next_due: Option<Duration>,
+    },
+    /// The lease is unknown or has run out; nothing was handed out.
+    LeaseLost,
+}
+
+/// The outcome of one attempt on its way into the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settlement {
+    /// The job.
+    pub id: JobId,
+    /// The right to write.
+    pub fence: Fence,
+    /// What the judge decided.
+    pub transition: Transition,
+}
+
+/// What a running attempt reports of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// The job.
+    pub id: JobId,
+    /// The right to write.
+    pub fence: Fence,
+    /// The report, encoded.
+    pub progress: Bytes,
+}
+
+/// The answer for one fenced write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It was written, and this is the job's state now.
+    Applied(State),
+    /// The fence is stale, the job does not run, or it is gone; nothing was written.
+    Fenced,
+    /// The fence holds, but the output or progress is above the queue's cap; nothing was written.
+    Refused(TooLarge),
+}
+
+/// The answer for one change that a person asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amended {
+    /// Done; the job's state now, or before it was deleted. For a running job that was asked to stop this
+    /// is still `running`.
+    Done(State),
+    /// Not possible in this state.
+    Refused(State),
+    /// The store does not have it.
+    Missing,
+}

@@ -1,0 +1,90 @@
+//! The part that tells living workers from dead ones.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::StoreResult;
+use super::jobs::{Settled, Settlement};
+use crate::clock::Timestamp;
+use crate::id::{Fence, JobId, LeaseId};
+use crate::job::LostJob;
+use crate::name::Name;
+
+/// Leases of worker processes. All attempts of a worker hang on its one lease.
+#[async_trait]
+pub trait Leases {
+    /// Opens a lease under an id that the worker made; it runs out `ttl` from now.
+    async fn open(&self, lease: &NewLease) -> StoreResult<()>;
+
+    /// Keeps a lease alive for `ttl` from now and tells which of its running jobs are asked to stop, at
+    /// most `limit`. A lease that has run out stays so, even if nobody has reaped it yet.
+    async fn renew(&self, lease: LeaseId, ttl: Duration, limit: u32) -> StoreResult<Renewal>;
+
+    /// Ends a lease. Jobs that still hang on it can be reaped at once.
+    async fn close(&self, lease: LeaseId) -> StoreResult<()>;
+
+    /// Running jobs whose lease has run out, at most `limit`. Changes nothing.
+    async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>>;
+
+    /// Takes lost jobs back: writes each transition if its fence still holds and its lease has still run
+    /// out, tested again in the write.
+    async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
+
+    /// Forgets leases that have run out and that no job hangs on, at most `limit`.
+    async fn sweep(&self, limit: u32) -> StoreResult<Reaped>;
+
+    /// The leases, newest first, at most `limit`.
+    async fn leases(&self, limit: u32) -> StoreResult<Vec<LeaseRecord>>;
+}
+
+/// A lease to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewLease {
+    /// A fresh id: one incarnation of one process.
+    pub id: LeaseId,
+    /// The worker's label for people; need not be unique.
+    pub worker: String,
+    /// How long it lives without being renewed.
+    pub ttl: Duration,
+    /// The queues its worker serves.
+    pub queues: Vec<Name>,
+}
+
+/// The answer to a renewal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Renewal {
+    /// It lives on.
+    Renewed {
+        /// Running jobs of this lease that are asked to stop.
+        cancel: Vec<(JobId, Fence)>,
+    },
+    /// It is unknown or has run out.
+    Lost,
+}
+
+/// What a sweep forgot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// Leases that are gone now.
+    pub leases: u32,
+}
+
+/// A lease as anyone can look at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseRecord {
+    /// Its id.
+    pub id: LeaseId,
+    /// The worker's label.
+    pub worker: String,
+    /// The queues its worker serves.
+    pub queues: Vec<Name>,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// When it runs out unless it is renewed.
+    pub expires_at: Timestamp,
+    /// Whether it had run out when this was read.
+    pub is_lost: bool,
+    /// Jobs that hang on it.
+    pub running: u64,
+}

@@ -1,0 +1,26 @@
+//! The part that keeps a store in order, in bounded steps.
+
+use async_trait::async_trait;
+
+use super::StoreResult;
+
+/// Work that no job asks for.
+#[async_trait]
+pub trait Maintenance {
+    /// Moves jobs of any queue whose time has come to `ready` and those whose expiry has passed to `dead`,
+    /// at most `limit` of each. Claims do this for their own queues; this is for queues without workers.
+    async fn promote(&self, limit: u32) -> StoreResult<Promotion>;
+
+    /// Removes finished jobs that their queue's retention no longer keeps, at most `limit`, and answers how
+    /// many. When it answers `limit` there may be more.
+    async fn prune(&self, limit: u32) -> StoreResult<u32>;
+}
+
+/// What a promotion moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Promotion {
+    /// Jobs that are ready now.
+    pub promoted: u32,
+    /// Jobs that are dead now, because they were not started in time.
+    pub expired: u32,
+}

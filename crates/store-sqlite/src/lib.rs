@@ -1,0 +1,1 @@
+//! The SQLite store of Windlass: durable jobs in one embedded file.

@@ -1,0 +1,1 @@
+//! Background jobs that start in one file and grow to a fleet.

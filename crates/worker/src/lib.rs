@@ -1,0 +1,1 @@
+//! The engine of Windlass: client, handlers, worker and its loops.
