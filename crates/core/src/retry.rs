@@ -176,6 +176,21 @@ impl Policy {
         self.ambiguous_max
     }
 
+    /// How the delay grows.
+    pub fn backoff(&self) -> Backoff {
+        self.backoff
+    }
+
+    /// The longest delay.
+    pub fn delay_max(&self) -> Duration {
+        self.cap
+    }
+
+    /// How the delay is spread.
+    pub fn spread(&self) -> Jitter {
+        self.jitter
+    }
+
     /// The delay after `attempt` (1 for the first) has failed. `previous` is the delay before it, zero if
     /// there was none; `dice` is a number in `0.0..1.0`.
     pub fn delay(&self, attempt: u32, previous: Duration, dice: f64) -> Duration {
