@@ -185,7 +185,6 @@ pub struct LostJob {
 
 /// A job as anyone can look at it.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct JobRecord {
     /// Its id.
     pub id: JobId,
