@@ -1,0 +1,62 @@
+//! The commands of this repository. `cargo xtask --help` lists them; each says what it runs before it runs it,
+//! so every step can be repeated by hand.
+
+mod check;
+mod needs;
+mod shell;
+mod sqlx;
+mod test;
+mod tidy;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// The commands of this repository
+#[derive(Parser)]
+#[command(name = "cargo xtask", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run every test: unit, conformance, command line, examples, whole system, documentation
+    ///
+    /// Needs a Rust toolchain and a C compiler (for the bundled SQLite), and says so if one is missing.
+    Test,
+    /// Check form: formatting, lints, documentation, each feature alone, house rules, shared SQLite
+    Check,
+    /// Measure, and print tables with ratios to the raw limit of each store
+    Bench {
+        /// Handed to the benchmark, as `--quick`, `--only sqlite`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Kill, stop and overload real worker processes, longer and harder than the tests do
+    Chaos {
+        /// How many jobs to push through
+        #[arg(long, default_value_t = 50_000)]
+        jobs: u32,
+        /// How many times to kill a worker
+        #[arg(long, default_value_t = 60)]
+        kills: u32,
+    },
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().command {
+        Command::Test => test::run(),
+        Command::Check => check::run(),
+        Command::Bench { arguments } => shell::cargo("measure", ["run", "--release", "-p", "windlass-benches", "--"])
+            .args(arguments)
+            .run(),
+        Command::Chaos { jobs, kills } => {
+            shell::cargo("torment workers", ["test", "--release", "-p", "windlass-e2e", "--test", "hammer"])
+                .env("WINDLASS_HAMMER_JOBS", jobs)
+                .env("WINDLASS_HAMMER_KILLS", kills)
+                .args(["--", "--nocapture"])
+                .run()
+        }
+    }
+}
