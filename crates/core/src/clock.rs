@@ -76,6 +76,12 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// A duration as every store keeps it: in whole microseconds, rounded up, at most as long as an instant can
+/// be moved.
+pub fn whole_micros(duration: Duration) -> Duration {
+    Duration::from_micros(micros(duration).unsigned_abs())
+}
+
 /// Where an embedded store reads the time. A server store asks its server instead.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The present instant.
@@ -149,6 +155,12 @@ mod tests {
         assert_eq!(end.plus(Duration::MAX), end);
         assert_eq!(Timestamp::from_micros(0).plus(Duration::from_nanos(1)).as_micros(), 1);
         assert_eq!(Timestamp::from_micros(0).since(end), Duration::ZERO);
+    }
+
+    #[test]
+    fn stored_durations_round_up_and_saturate() {
+        assert_eq!(whole_micros(Duration::from_nanos(1_001)), Duration::from_micros(2));
+        assert_eq!(whole_micros(Duration::MAX), Duration::from_micros(i64::MAX.unsigned_abs()));
     }
 
     #[test]

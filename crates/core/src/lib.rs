@@ -1,7 +1,7 @@
 //! Words and rules of Windlass.
 //!
 //! Everything here is plain computation: no I/O, no runtime, no clock of its own. Stores implement the
-//! traits in [`store`]; the engine in `windlass-worker` asks [`judge`] what becomes of an attempt and tells
+//! traits in [`store`]; the engine in `windlass-worker` asks [`judge()`] what becomes of an attempt and tells
 //! the store to apply it. A rule that two stores would otherwise both contain belongs in this crate.
 //!
 //! | module | what it fixes |

@@ -3,13 +3,16 @@
 //! Small traits by part, composed into the object-safe [`Store`]. The clauses that a store must keep are
 //! code: `windlass-store-testkit` runs them against any implementation. The rules that hold for all parts:
 //!
-//! * **Batch first.** Slices in, one answer per item out. [`Jobs::enqueue`] is all or nothing per call,
-//!   everything else is per item.
+//! * **Batch first.** Slices in, one answer per item out, in the same order. [`Jobs::enqueue`] is all or
+//!   nothing per call, everything else is per item. Items take effect one after the other, so an id that
+//!   stands twice in a slice is treated as in two calls.
 //! * **Bounded.** Every call takes a limit or a slice that the caller bounds; none touches an unbounded
-//!   number of rows.
+//!   number of rows. A limit of 0 finds, moves or hands out nothing.
 //! * **Fenced.** A write about an attempt is compare-and-set on state `running` and on the [`Fence`]. A stale
 //!   fence is an answer, not an error.
-//! * **The store's clock decides.** Callers send durations. Within one call the time is read once.
+//! * **The store's clock decides.** Callers send durations. Within one call the time is read once. An
+//!   instant (due, expiry, end of a lease) has come when it is not after that time. Durations are kept as
+//!   [`whole_micros`] makes them.
 //! * **Told, not deciding.** What becomes of an attempt comes as a [`Transition`]; the store only heeds a
 //!   cancel request that it alone may know of ([`Transition::heeding`]).
 //! * **Never half-way.** A call whose future is dropped either takes effect as a whole or not at all.
@@ -22,6 +25,20 @@
 //! in the order in which the store accepted them. A job that is put back with [`NextDue::Keep`] keeps its
 //! place.
 //!
+//! ## Expiry
+//!
+//! A job's expiry counts while it waits and its attempt counter is 0: an attempt that was given back
+//! (returned, snoozed) did not start it. An expired job becomes `dead` with reason `expired` and without an
+//! attempt record. A retry by hand of a job that had ended removes its expiry.
+//!
+//! ## Attempts
+//!
+//! The record of an attempt has the fence number and the attempt counter as the claim left them, the label
+//! of the worker, and the instants of claim and settlement. Attempts that ended in any way but completed are
+//! stored; one that runs or has completed is read from the job itself. Together at most
+//! [`ATTEMPTS_KEPT`](crate::job::ATTEMPTS_KEPT), the newest.
+//!
+//! [`whole_micros`]: crate::clock::whole_micros
 //! [`Fence`]: crate::Fence
 //! [`Transition`]: crate::Transition
 //! [`Transition::heeding`]: crate::Transition::heeding
@@ -60,8 +77,8 @@ pub type SharedStore = Arc<dyn Store>;
 /// The result of a store call.
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// How many due or expired jobs one call moves per queue. A bound on the work of a claim, not on a queue:
-/// the next call moves the next ones.
+/// How many due and how many expired jobs a claim moves per queue. A bound on the work of one call, not
+/// on a queue: the next call moves the next ones.
 pub const PROMOTE_MAX: u32 = 1_000;
 
 /// What kind of store this is.

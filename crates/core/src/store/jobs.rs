@@ -18,7 +18,10 @@ use crate::state::State;
 pub trait Jobs {
     /// Accepts all of the jobs or none of them, in order. A job whose id the store has already is answered
     /// with [`Enqueued::Existing`] and changes nothing, if queue, kind and payload are the same; otherwise
-    /// the whole call is refused with `IdTaken`. A payload above its queue's cap refuses the whole call.
+    /// the whole call is refused with `IdTaken`. A payload above its queue's cap refuses the whole call. The
+    /// first job that something is wrong with names the refusal; of one job, the id is tested before the
+    /// payload, so a repeat is answered even if the cap was lowered meanwhile. The id of a removed job is
+    /// free again.
     async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>>;
 
     /// Hands out ready jobs under a lease.
@@ -27,12 +30,23 @@ pub trait Jobs {
     /// time has come to `ready`, at most [`PROMOTE_MAX`](super::PROMOTE_MAX) of each; then takes jobs of the
     /// requested kinds in the documented order, up to the queue's share, until the request's limits are
     /// reached. Queues are served in the order of the request. Each taken job becomes `running`, its
-    /// attempt counter and fence rise by one, and it hangs on the lease. An expired job is never handed out.
+    /// attempt counter (staying at its maximum) and fence rise by one, and it hangs on the lease.
+    ///
+    /// A job whose payload no longer fits ends the claim, so that it does not lose its turn to smaller ones.
+    /// An expired job is never handed out: a queue in which more has expired than one call moves may give
+    /// nothing this time. Every queue of the request is moved along, also when a limit is reached before its
+    /// turn or no kinds are named; under a lost lease nothing is.
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer>;
 
-    /// Records the outcome of attempts, each only if its fence still holds. An attempt that did not
-    /// complete is added to the job's records; a completed one is recorded by the job itself. Error texts
-    /// are cut to the queue's cap; an output above its cap refuses that item.
+    /// Records the outcome of attempts, each only if its fence still holds; whether the lease has run out
+    /// does not matter as long as nobody has reaped the job. State, reason and counters are written as the
+    /// transition says, after it has heeded a request to cancel; the request is then forgotten. The due
+    /// instant moves only for [`NextDue::After`](crate::judge::NextDue::After). A terminal state is stamped
+    /// with the time; progress stays.
+    ///
+    /// An attempt that did not complete is added to the job's records; a completed one is recorded by the
+    /// job itself. Error texts are cut to the queue's cap by [`bounded_text`](crate::size::bounded_text); an
+    /// output above its cap refuses that item.
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
 
     /// Stores what running attempts report of themselves, each only if its fence still holds and it is not
@@ -42,12 +56,13 @@ pub trait Jobs {
     /// The jobs as they are now, with their attempts; nothing for an id that the store does not have.
     async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>>;
 
-    /// Cancels: a waiting job at once, a running one by a request that its worker hears of with its next
-    /// renewal. Anything that came to its end stays.
+    /// Cancels: a waiting job at once and with reason `requested`, a running one by a request that its worker
+    /// hears of with its next renewal. Anything that came to its end is refused and stays.
     async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>>;
 
-    /// Sends jobs to `ready` now: dead and cancelled ones with fresh attempts and stalls (the fence goes
-    /// on), scheduled ones as they are. Others are refused.
+    /// Sends jobs to `ready`, due now. Dead and cancelled ones begin anew: counters, reason, output, progress,
+    /// expiry and end are cleared, while the fence goes on and the records of attempts stay. Scheduled ones
+    /// go as they are. Others are refused.
     async fn retry(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>>;
 
     /// Removes jobs for good, running ones excepted.
@@ -94,8 +109,8 @@ pub enum ClaimAnswer {
     Jobs {
         /// The jobs, in the order in which they should start.
         jobs: Vec<ClaimedJob>,
-        /// How long until the next scheduled job of these queues is due, if one is known. Zero when more
-        /// jobs were due than one call moves.
+        /// How long until the next scheduled job of these queues, of any kind, is due, if there is one. Zero
+        /// when more jobs were due or expired than one call moves.
         next_due: Option<Duration>,
     },
     /// The lease is unknown or has run out; nothing was handed out.

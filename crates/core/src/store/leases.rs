@@ -14,21 +14,24 @@ use crate::name::Name;
 /// Leases of worker processes. All attempts of a worker hang on its one lease.
 #[async_trait]
 pub trait Leases {
-    /// Opens a lease under an id that the worker made; it runs out `ttl` from now.
+    /// Opens a lease under an id that the worker made; it runs out `ttl` from now. A repeat changes nothing,
+    /// so an open whose answer was lost can be repeated.
     async fn open(&self, lease: &NewLease) -> StoreResult<()>;
 
     /// Keeps a lease alive for `ttl` from now and tells which of its running jobs are asked to stop, at
     /// most `limit`. A lease that has run out stays so, even if nobody has reaped it yet.
     async fn renew(&self, lease: LeaseId, ttl: Duration, limit: u32) -> StoreResult<Renewal>;
 
-    /// Ends a lease. Jobs that still hang on it can be reaped at once.
+    /// Ends a lease. Jobs that still hang on it can be reaped at once; without any it is forgotten. One that
+    /// is unknown or has run out already stays as it is.
     async fn close(&self, lease: LeaseId) -> StoreResult<()>;
 
-    /// Running jobs whose lease has run out, at most `limit`. Changes nothing.
+    /// Running jobs whose lease has run out, in any order, at most `limit`. Changes nothing.
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>>;
 
-    /// Takes lost jobs back: writes each transition if its fence still holds and its lease has still run
-    /// out, tested again in the write.
+    /// Takes lost jobs back: writes each transition as [`Jobs::settle`](super::Jobs::settle) does, if its
+    /// fence still holds and its lease has still run out, tested again in the write. A job whose lease lives
+    /// answers `Fenced`.
     async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
 
     /// Forgets leases that have run out and that no job hangs on, at most `limit`.

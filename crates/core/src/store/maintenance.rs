@@ -8,11 +8,13 @@ use super::StoreResult;
 #[async_trait]
 pub trait Maintenance {
     /// Moves jobs of any queue whose time has come to `ready` and those whose expiry has passed to `dead`,
-    /// at most `limit` of each. Claims do this for their own queues; this is for queues without workers.
+    /// at most `limit` of each; which of them first is the store's choice. Claims do this for their own
+    /// queues; this is for queues without workers.
     async fn promote(&self, limit: u32) -> StoreResult<Promotion>;
 
     /// Removes finished jobs that their queue's retention no longer keeps, at most `limit`, and answers how
-    /// many. When it answers `limit` there may be more.
+    /// many. When it answers `limit` there may be more. Too old is what ended more than the age ago; too
+    /// many are those that ended first, and of those that ended together the ones accepted first.
     async fn prune(&self, limit: u32) -> StoreResult<u32>;
 }
 

@@ -5,8 +5,9 @@ use crate::bell::Bell;
 /// Wake-ups. They are hints; polling is the truth.
 pub trait Wakeup {
     /// The bell of this process. The store rings it after its own writes have taken effect, and, where it
-    /// can, when it hears of another process's: [`Topic::Work`] when jobs became ready or scheduled,
-    /// [`Topic::Cancel`] when a running job is asked to stop, [`Topic::Finish`] when jobs ended.
+    /// can, when it hears of another process's: [`Topic::Work`] when jobs became ready or scheduled (what a
+    /// claim promotes may go without), [`Topic::Cancel`] when a running job is asked to stop,
+    /// [`Topic::Finish`] when jobs ended or were deleted. A ring too many is harmless.
     ///
     /// [`Topic::Work`]: crate::bell::Topic::Work
     /// [`Topic::Cancel`]: crate::bell::Topic::Cancel

@@ -1,0 +1,83 @@
+//! Bugs that can be planted, so that the conformance suite can show its teeth. Each is one `if` at the place
+//! where a store would really get it wrong. Without the feature `planted-bugs` none can be chosen, and the
+//! compiler removes them all.
+
+/// One way to break the contract.
+#[cfg_attr(not(feature = "planted-bugs"), allow(unreachable_pub, dead_code))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Bug {
+    /// An outcome is written whatever its fence.
+    SettleUnfenced,
+    /// Fences are compared by number only.
+    IgnoreNonce,
+    /// Progress is written whatever its fence.
+    ProgressUnfenced,
+    /// A job is taken back although its lease lives.
+    ReapUnchecked,
+    /// The attempt is counted when it ends, not when it begins.
+    CountAttemptLate,
+    /// A retry by hand starts the fence again.
+    ResetFenceOnRetry,
+    /// A claim takes everything.
+    IgnoreClaimLimit,
+    /// A claim takes as many bytes as there are.
+    IgnoreClaimBytes,
+    /// Jobs become ready without a ring.
+    LoseWakeup,
+    /// A cancel request is stored without a ring.
+    LoseCancelRing,
+    /// A lease that has run out can be renewed.
+    RenewExpired,
+    /// A lease that has run out can claim.
+    ClaimUnderLostLease,
+    /// Jobs become ready a second before their time.
+    PromoteEarly,
+    /// A refused enqueue leaves the jobs before the bad one.
+    EnqueuePartial,
+    /// A job that has expired is handed out.
+    ClaimExpired,
+    /// Retention looks at the age only.
+    PruneIgnoresCount,
+    /// A put-back does not heed the request to cancel.
+    ForgetCancel,
+    /// A second job under the same id replaces the first.
+    AcceptDuplicate,
+    /// Last in, first out within a priority.
+    LastInFirstOut,
+    /// Pages begin at a count of jobs, not at a position.
+    PageByCount,
+    /// Deleted jobs are still counted.
+    DriftCounts,
+    /// Error texts are stored whole.
+    UncutErrors,
+}
+
+#[cfg(feature = "planted-bugs")]
+impl Bug {
+    /// Every bug.
+    pub const ALL: [Self; 22] = [
+        Self::SettleUnfenced,
+        Self::IgnoreNonce,
+        Self::ProgressUnfenced,
+        Self::ReapUnchecked,
+        Self::CountAttemptLate,
+        Self::ResetFenceOnRetry,
+        Self::IgnoreClaimLimit,
+        Self::IgnoreClaimBytes,
+        Self::LoseWakeup,
+        Self::LoseCancelRing,
+        Self::RenewExpired,
+        Self::ClaimUnderLostLease,
+        Self::PromoteEarly,
+        Self::EnqueuePartial,
+        Self::ClaimExpired,
+        Self::PruneIgnoresCount,
+        Self::ForgetCancel,
+        Self::AcceptDuplicate,
+        Self::LastInFirstOut,
+        Self::PageByCount,
+        Self::DriftCounts,
+        Self::UncutErrors,
+    ];
+}

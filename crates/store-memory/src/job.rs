@@ -1,0 +1,251 @@
+//! One job as the table holds it, and what a claim, an outcome or a person makes of it. Nothing here knows
+//! of the orders that jobs are kept in: changes go through the table, which keeps those in step.
+
+use std::sync::Arc;
+
+use windlass_core::clock::{Timestamp, whole_micros};
+use windlass_core::job::{
+    ATTEMPTS_KEPT, AttemptRecord, ClaimedJob, Counters, Facts, JobRecord, LostJob, NewJob,
+};
+use windlass_core::judge::{NextDue, Transition};
+use windlass_core::outcome::{Ending, Reason};
+use windlass_core::size::{Caps, bounded_text};
+use windlass_core::{Bytes, Fence, LeaseId, State};
+
+/// Where a job stands in the order of acceptance.
+pub(crate) type Seq = u64;
+
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// As it was handed in.
+    pub(crate) spec: NewJob,
+    pub(crate) seq: Seq,
+    pub(crate) state: State,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) output: Option<Bytes>,
+    pub(crate) progress: Option<Bytes>,
+    pub(crate) counters: Counters,
+    /// The fence of the newest claim; its number is 0 before the first.
+    pub(crate) fence: Fence,
+    /// The newest claim, also after it ended.
+    pub(crate) claim: Option<Claim>,
+    pub(crate) cancel_requested: bool,
+    pub(crate) enqueued_at: Timestamp,
+    pub(crate) due_at: Timestamp,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) finished_at: Option<Timestamp>,
+    /// Attempts that ended in any way but completed, oldest first.
+    pub(crate) attempts: Vec<AttemptRecord>,
+}
+
+/// Who took a job, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) lease: LeaseId,
+    pub(crate) worker: Arc<str>,
+    pub(crate) at: Timestamp,
+}
+
+impl Job {
+    pub(crate) fn accepted(mut spec: NewJob, seq: Seq, now: Timestamp) -> Self {
+        let (state, due_at) = spec.entry(now);
+        spec.timeout = spec.timeout.map(whole_micros);
+        Self {
+            seq,
+            state,
+            reason: None,
+            output: None,
+            progress: None,
+            counters: Counters::default(),
+            fence: Fence { number: 0, nonce: 0 },
+            claim: None,
+            cancel_requested: false,
+            enqueued_at: now,
+            due_at,
+            expires_at: spec.expires.map(|expiry| now.plus(expiry)),
+            finished_at: None,
+            attempts: Vec::new(),
+            spec,
+        }
+    }
+
+    /// Whether a job that is handed in under the same id is this one once more.
+    pub(crate) fn is_repeated_by(&self, job: &NewJob) -> bool {
+        let spec = &self.spec;
+        (&spec.queue, &spec.kind, &spec.payload) == (&job.queue, &job.kind, &job.payload)
+    }
+
+    /// When it expires, as long as it can: it waits, and no attempt of it counts.
+    pub(crate) fn expiry(&self) -> Option<Timestamp> {
+        self.expires_at
+            .filter(|_| self.state.is_waiting() && self.counters.attempt == 0)
+    }
+
+    /// The lease that it hangs on.
+    pub(crate) fn lease(&self) -> Option<LeaseId> {
+        self.claim
+            .as_ref()
+            .filter(|_| self.state == State::Running)
+            .map(|claim| claim.lease)
+    }
+
+    pub(crate) fn start(&mut self, claim: Claim, nonce: u64) {
+        self.state = State::Running;
+        self.counters.attempt = self.counters.attempt.saturating_add(1);
+        self.fence = Fence {
+            number: self.fence.number + 1,
+            nonce,
+        };
+        self.claim = Some(claim);
+    }
+
+    /// Writes what the judge decided, unless it would put back a job that somebody has asked to cancel.
+    pub(crate) fn apply(&mut self, transition: Transition, error_cap: usize, now: Timestamp) {
+        let next = transition.heeding(self.cancel_requested);
+        if next.ending != Ending::Completed {
+            let error = next.error.map(|text| bounded_text(&text, error_cap));
+            self.attempts
+                .extend(self.newest_attempt(Some(now), Some(next.ending), error));
+            let surplus = self.attempts.len().saturating_sub(ATTEMPTS_KEPT);
+            self.attempts.drain(..surplus);
+        }
+        self.state = next.state;
+        self.reason = next.reason;
+        self.counters = Counters {
+            backoff: whole_micros(next.counters.backoff),
+            ..next.counters
+        };
+        self.cancel_requested = false;
+        if let (true, NextDue::After(delay)) = (next.state.is_waiting(), next.due) {
+            self.due_at = now.plus(delay);
+        }
+        if next.state == State::Completed {
+            self.output = next.output;
+        }
+        self.finished_at = next.state.is_terminal().then_some(now);
+    }
+
+    /// Ends a waiting job.
+    pub(crate) fn end(&mut self, state: State, reason: Reason, now: Timestamp) {
+        self.state = state;
+        self.reason = Some(reason);
+        self.finished_at = Some(now);
+    }
+
+    /// Sends a job back by hand. One that had ended begins anew, but its fence and its history go on, and
+    /// its expiry no longer counts: whoever asks for it now wants it now.
+    pub(crate) fn restart(&mut self, now: Timestamp) {
+        if self.state.is_terminal() {
+            self.counters = Counters::default();
+            self.reason = None;
+            self.output = None;
+            self.progress = None;
+            self.expires_at = None;
+            self.finished_at = None;
+        }
+        self.state = State::Ready;
+        self.due_at = now;
+    }
+
+    /// The attempt of the newest claim.
+    fn newest_attempt(
+        &self,
+        ended_at: Option<Timestamp>,
+        ending: Option<Ending>,
+        error: Option<String>,
+    ) -> Option<AttemptRecord> {
+        let claim = self.claim.as_ref()?;
+        Some(AttemptRecord {
+            fence: self.fence.number,
+            number: self.counters.attempt,
+            worker: claim.worker.to_string(),
+            started_at: claim.at,
+            ended_at,
+            ending,
+            error,
+        })
+    }
+
+    /// The newest attempts; one that runs or has completed is read from the job itself.
+    pub(crate) fn attempts(&self) -> Vec<AttemptRecord> {
+        let own = match self.state {
+            State::Running => self.newest_attempt(None, None, None),
+            State::Completed => self.newest_attempt(self.finished_at, Some(Ending::Completed), None),
+            _ => None,
+        };
+        let surplus = (self.attempts.len() + usize::from(own.is_some())).saturating_sub(ATTEMPTS_KEPT);
+        self.attempts[surplus..].iter().cloned().chain(own).collect()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            counters: self.counters,
+            retry: self.spec.retry.clone(),
+            stalls_max: self.spec.stalls_max,
+        }
+    }
+
+    /// What its worker gets.
+    pub(crate) fn claimed(&self, caps: Caps, now: Timestamp) -> ClaimedJob {
+        let spec = &self.spec;
+        ClaimedJob {
+            id: spec.id,
+            queue: spec.queue.clone(),
+            kind: spec.kind.clone(),
+            payload: spec.payload.clone(),
+            priority: spec.priority,
+            fence: self.fence,
+            facts: self.facts(),
+            timeout: spec.timeout,
+            caps,
+            tags: spec.tags.clone(),
+            enqueued_at: self.enqueued_at,
+            due_at: self.due_at,
+            claimed_at: now,
+        }
+    }
+
+    /// What a reaper gets.
+    pub(crate) fn lost(&self) -> LostJob {
+        LostJob {
+            id: self.spec.id,
+            fence: self.fence,
+            facts: self.facts(),
+            queue: self.spec.queue.clone(),
+            kind: self.spec.kind.clone(),
+            worker: self
+                .claim
+                .as_ref()
+                .map(|claim| claim.worker.to_string())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// What anyone can look at, without its attempts.
+    pub(crate) fn record(&self) -> JobRecord {
+        let spec = &self.spec;
+        JobRecord {
+            id: spec.id,
+            queue: spec.queue.clone(),
+            kind: spec.kind.clone(),
+            state: self.state,
+            reason: self.reason,
+            payload: spec.payload.clone(),
+            output: self.output.clone(),
+            progress: self.progress.clone(),
+            priority: spec.priority,
+            counters: self.counters,
+            retry: spec.retry.clone(),
+            timeout: spec.timeout,
+            stalls_max: spec.stalls_max,
+            tags: spec.tags.clone(),
+            fence: self.fence.number,
+            cancel_requested: self.cancel_requested,
+            enqueued_at: self.enqueued_at,
+            due_at: self.due_at,
+            expires_at: self.expires_at,
+            finished_at: self.finished_at,
+            attempts: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Accepting, handing out and finishing jobs. [`claim`] has its own file; the rest is here.
+
+mod claim;
+
+use async_trait::async_trait;
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{JobRecord, NewJob};
+use windlass_core::outcome::Reason;
+use windlass_core::size::TooLarge;
+use windlass_core::store::{
+    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
+};
+use windlass_core::{Bytes, JobId, State, StoreError};
+
+use crate::MemoryStore;
+use crate::bug::Bug;
+use crate::job::Job;
+use crate::table::Table;
+
+#[async_trait]
+impl Jobs for MemoryStore {
+    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        self.write(|table, now| table.enqueue(jobs, now))
+    }
+
+    async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
+        Ok(self.write(|table, now| table.claim(request, now)))
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        Ok(self.write(|table, now| settlements.iter().map(|each| table.settle(each, now)).collect()))
+    }
+
+    async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
+        Ok(self.write(|table, _| reports.iter().map(|each| table.progress(each)).collect()))
+    }
+
+    async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>> {
+        let record = |job: &Job| JobRecord {
+            attempts: job.attempts(),
+            ..job.record()
+        };
+        Ok(self.read(|table, _| ids.iter().map(|&id| table.get(id).map(record)).collect()))
+    }
+
+    async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+        Ok(self.write(|table, now| ids.iter().map(|&id| table.cancel(id, now)).collect()))
+    }
+
+    async fn retry(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+        Ok(self.write(|table, now| ids.iter().map(|&id| table.retry(id, now)).collect()))
+    }
+
+    async fn delete(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+        Ok(self.write(|table, _| ids.iter().map(|&id| table.delete(id)).collect()))
+    }
+}
+
+impl Table {
+    /// Accepts one after the other and takes all of them back at the first that is refused; nobody can look
+    /// in between.
+    fn enqueue(&mut self, jobs: &[NewJob], now: Timestamp) -> StoreResult<Vec<Enqueued>> {
+        let mut answers = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            match self.accept(job, now) {
+                Ok(answer) => answers.push(answer),
+                Err(refusal) => {
+                    if !self.has(Bug::EnqueuePartial) {
+                        self.take_back(&jobs[..answers.len()], &answers);
+                    }
+                    return Err(refusal);
+                }
+            }
+        }
+        if self.has(Bug::LoseWakeup) {
+            self.rings.forget_work();
+        }
+        Ok(answers)
+    }
+
+    fn accept(&mut self, job: &NewJob, now: Timestamp) -> StoreResult<Enqueued> {
+        let same_id = self
+            .get(job.id)
+            .map(|same| (same.seq, same.state, same.is_repeated_by(job)));
+        match same_id {
+            Some((seq, ..)) if self.has(Bug::AcceptDuplicate) => self.remove(seq),
+            Some((_, state, true)) => return Ok(Enqueued::Existing(state)),
+            Some((_, _, false)) => return Err(StoreError::IdTaken { id: job.id }),
+            None => {}
+        }
+        TooLarge::check("payload", job.payload.len(), self.config(&job.queue).caps.payload)
+            .map_err(|error| StoreError::TooLarge { id: job.id, error })?;
+        self.insert(job.clone(), now);
+        Ok(Enqueued::New)
+    }
+
+    fn take_back(&mut self, jobs: &[NewJob], answers: &[Enqueued]) {
+        for (job, _) in jobs
+            .iter()
+            .zip(answers)
+            .filter(|(_, answer)| **answer == Enqueued::New)
+        {
+            let seq = self.get(job.id).expect("this call inserted it").seq;
+            self.remove(seq);
+        }
+    }
+
+    /// Writes the outcome of an attempt if its fence still holds. That its lease may have run out meanwhile
+    /// does not matter as long as nobody has taken the job back.
+    pub(crate) fn settle(&mut self, settlement: &Settlement, now: Timestamp) -> Settled {
+        let Settlement {
+            id,
+            fence,
+            transition,
+        } = settlement;
+        let unfenced = self
+            .get(*id)
+            .filter(|job| self.has(Bug::SettleUnfenced) && job.state == State::Running);
+        let Some(job) = self.fenced(*id, *fence).or(unfenced) else {
+            return Settled::Fenced;
+        };
+        let (seq, caps) = (job.seq, self.config(&job.spec.queue).caps);
+        let output = transition.output.as_ref().map_or(0, Bytes::len);
+        if let Err(error) = TooLarge::check("output", output, caps.output) {
+            return Settled::Refused(error);
+        }
+        let mut transition = transition.clone();
+        if self.has(Bug::CountAttemptLate) {
+            transition.counters.attempt += 1;
+        }
+        let error_cap = if self.has(Bug::UncutErrors) {
+            usize::MAX
+        } else {
+            caps.error
+        };
+        let forgets_cancel = self.has(Bug::ForgetCancel);
+        Settled::Applied(self.change(seq, |job| {
+            job.cancel_requested &= !forgets_cancel;
+            job.apply(transition, error_cap, now);
+        }))
+    }
+
+    fn progress(&mut self, report: &Progress) -> Settled {
+        let unfenced = self.get(report.id).filter(|_| self.has(Bug::ProgressUnfenced));
+        let Some(job) = self.fenced(report.id, report.fence).or(unfenced) else {
+            return Settled::Fenced;
+        };
+        let (seq, cap) = (job.seq, self.config(&job.spec.queue).caps.output);
+        match TooLarge::check("progress", report.progress.len(), cap) {
+            Ok(()) => Settled::Applied(self.change(seq, |job| job.progress = Some(report.progress.clone()))),
+            Err(error) => Settled::Refused(error),
+        }
+    }
+
+    fn cancel(&mut self, id: JobId, now: Timestamp) -> Amended {
+        let Some((seq, state)) = self.get(id).map(|job| (job.seq, job.state)) else {
+            return Amended::Missing;
+        };
+        if state.is_terminal() {
+            return Amended::Refused(state);
+        }
+        if state.is_waiting() {
+            return Amended::Done(self.change(seq, |job| job.end(State::Cancelled, Reason::Requested, now)));
+        }
+        if !self.has(Bug::LoseCancelRing) {
+            self.rings.asked_to_stop();
+        }
+        Amended::Done(self.change(seq, |job| job.cancel_requested = true))
+    }
+
+    fn retry(&mut self, id: JobId, now: Timestamp) -> Amended {
+        let Some((seq, state)) = self.get(id).map(|job| (job.seq, job.state)) else {
+            return Amended::Missing;
+        };
+        if !matches!(state, State::Scheduled | State::Dead | State::Cancelled) {
+            return Amended::Refused(state);
+        }
+        let resets_fence = self.has(Bug::ResetFenceOnRetry);
+        Amended::Done(self.change(seq, |job| {
+            job.restart(now);
+            if resets_fence {
+                job.fence.number = 0;
+            }
+        }))
+    }
+
+    fn delete(&mut self, id: JobId) -> Amended {
+        let Some((seq, state)) = self.get(id).map(|job| (job.seq, job.state)) else {
+            return Amended::Missing;
+        };
+        if state == State::Running {
+            return Amended::Refused(state);
+        }
+        self.rings.removed();
+        self.remove(seq);
+        Amended::Done(state)
+    }
+}

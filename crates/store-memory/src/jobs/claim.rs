@@ -1,0 +1,125 @@
+//! The claim: what is due becomes ready, and whose turn it is becomes running, in one step.
+
+use std::time::Duration;
+
+use windlass_core::clock::Timestamp;
+use windlass_core::job::ClaimedJob;
+use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare};
+use windlass_core::{Fence, Name};
+
+use crate::bug::Bug;
+use crate::job::{Claim, Seq};
+use crate::table::Table;
+
+/// A claim that is being filled.
+struct Filling<'a> {
+    request: &'a ClaimRequest,
+    claim: Claim,
+    nonce: u64,
+    jobs: Vec<ClaimedJob>,
+    bytes: usize,
+    /// Whether a job did not fit. Nothing after it is handed out, or it would lose its turn.
+    is_full: bool,
+}
+
+impl Filling<'_> {
+    fn has_room(&self, payload: usize) -> bool {
+        self.jobs.is_empty() || self.bytes.saturating_add(payload) <= self.request.bytes
+    }
+}
+
+impl Table {
+    pub(crate) fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> ClaimAnswer {
+        let lost_too = self
+            .leases
+            .get(request.lease)
+            .filter(|_| self.has(Bug::ClaimUnderLostLease));
+        let Some(lease) = self.leases.alive(request.lease, now).or(lost_too) else {
+            return ClaimAnswer::LeaseLost;
+        };
+        let claim = Claim {
+            lease: request.lease,
+            worker: lease.worker.clone(),
+            at: now,
+        };
+        let mut filling = Filling {
+            request,
+            claim,
+            nonce: Fence::nonce(),
+            jobs: Vec::new(),
+            bytes: 0,
+            is_full: false,
+        };
+        let mut next_due: Option<Duration> = None;
+        for share in &request.queues {
+            let expired = if self.has(Bug::ClaimExpired) {
+                0
+            } else {
+                PROMOTE_MAX
+            };
+            self.promote(&share.queue, now, expired, PROMOTE_MAX);
+            if self.has_expired(&share.queue, now) && !self.has(Bug::ClaimExpired) {
+                // More than one call moves: they could be next in turn, and must not be handed out.
+                next_due = Some(Duration::ZERO);
+                continue;
+            }
+            self.fill(&mut filling, share, now);
+            next_due = [next_due, self.next_due(&share.queue, now)]
+                .into_iter()
+                .flatten()
+                .min();
+        }
+        ClaimAnswer::Jobs {
+            jobs: filling.jobs,
+            next_due,
+        }
+    }
+
+    /// Takes jobs of one queue, in their turn.
+    fn fill(&mut self, filling: &mut Filling<'_>, share: &QueueShare, now: Timestamp) {
+        let room = filling.request.limit.saturating_sub(filling.jobs.len() as u32);
+        let wanted = if self.has(Bug::IgnoreClaimLimit) {
+            u32::MAX
+        } else {
+            share.limit.min(room)
+        };
+        let caps = self.config(&share.queue).caps;
+        for _ in 0..wanted {
+            let Some(seq) = self.first_ready(&share.queue, &filling.request.kinds) else {
+                break;
+            };
+            let payload = self.jobs[&seq].spec.payload.len();
+            filling.is_full |= !filling.has_room(payload) && !self.has(Bug::IgnoreClaimBytes);
+            if filling.is_full {
+                break;
+            }
+            let counts_late = self.has(Bug::CountAttemptLate);
+            self.change(seq, |job| {
+                job.start(filling.claim.clone(), filling.nonce);
+                job.counters.attempt -= u32::from(counts_late);
+            });
+            filling.bytes += payload;
+            filling.jobs.push(self.jobs[&seq].claimed(caps, now));
+        }
+    }
+
+    fn first_ready(&self, queue: &Name, kinds: &[Name]) -> Option<Seq> {
+        let queue = self.queues.get(queue)?;
+        if self.has(Bug::LastInFirstOut) {
+            queue.newest_ready(kinds)
+        } else {
+            queue.first_ready(kinds)
+        }
+    }
+
+    fn has_expired(&self, queue: &Name, now: Timestamp) -> bool {
+        let first = self.queues.get(queue).and_then(|queue| queue.expiring.first());
+        first.is_some_and(|&(expiry, _)| expiry <= now)
+    }
+
+    /// How long until the next scheduled job of a queue is due.
+    fn next_due(&self, queue: &Name, now: Timestamp) -> Option<Duration> {
+        let &(due_at, _) = self.queues.get(queue)?.scheduled.first()?;
+        Some(due_at.since(now))
+    }
+}

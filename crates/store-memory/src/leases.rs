@@ -1,0 +1,127 @@
+//! Opening, renewing and losing leases, and taking jobs back from lost ones.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use windlass_core::LeaseId;
+use windlass_core::clock::Timestamp;
+use windlass_core::job::LostJob;
+use windlass_core::store::{
+    LeaseRecord, Leases, NewLease, Reaped, Renewal, Settled, Settlement, StoreResult,
+};
+
+use crate::MemoryStore;
+use crate::bug::Bug;
+use crate::job::Job;
+use crate::lease::Lease;
+use crate::table::Table;
+
+#[async_trait]
+impl Leases for MemoryStore {
+    async fn open(&self, lease: &NewLease) -> StoreResult<()> {
+        self.write(|table, now| {
+            table
+                .leases
+                .open(lease.id, &lease.worker, &lease.queues, now, now.plus(lease.ttl));
+        });
+        Ok(())
+    }
+
+    async fn renew(&self, lease: LeaseId, ttl: Duration, limit: u32) -> StoreResult<Renewal> {
+        Ok(self.write(|table, now| table.renew(lease, ttl, limit, now)))
+    }
+
+    async fn close(&self, id: LeaseId) -> StoreResult<()> {
+        self.write(|table, now| match table.leases.alive(id, now) {
+            Some(lease) if lease.running.is_empty() => table.leases.forget(id),
+            Some(_) => table.leases.expire_at(id, now),
+            None => {}
+        });
+        Ok(())
+    }
+
+    async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
+        Ok(self.read(|table, now| {
+            let running = table.leases.lost(now).flat_map(|(_, lease)| &lease.running);
+            running
+                .take(limit as usize)
+                .map(|seq| table.jobs[seq].lost())
+                .collect()
+        }))
+    }
+
+    async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        Ok(self.write(|table, now| settlements.iter().map(|lost| table.reap(lost, now)).collect()))
+    }
+
+    async fn sweep(&self, limit: u32) -> StoreResult<Reaped> {
+        Ok(self.write(|table, now| {
+            let idle = table
+                .leases
+                .lost(now)
+                .filter(|(_, lease)| lease.running.is_empty());
+            let idle: Vec<_> = idle.map(|(id, _)| id).take(limit as usize).collect();
+            idle.iter().for_each(|&id| table.leases.forget(id));
+            Reaped {
+                leases: idle.len() as u32,
+            }
+        }))
+    }
+
+    async fn leases(&self, limit: u32) -> StoreResult<Vec<LeaseRecord>> {
+        Ok(self.read(|table, now| {
+            // There are as many as workers, so sorting them beats keeping one more order.
+            let mut leases: Vec<_> = table.leases.iter().collect();
+            leases.sort_unstable_by_key(|(_, lease)| Reverse(lease.number));
+            leases
+                .into_iter()
+                .take(limit as usize)
+                .map(|(id, lease)| record(id, lease, now))
+                .collect()
+        }))
+    }
+}
+
+impl Table {
+    fn renew(&mut self, id: LeaseId, ttl: Duration, limit: u32, now: Timestamp) -> Renewal {
+        if self.leases.alive(id, now).is_none() && !self.has(Bug::RenewExpired) {
+            return Renewal::Lost;
+        }
+        self.leases.expire_at(id, now.plus(ttl));
+        let Some(lease) = self.leases.get(id) else {
+            return Renewal::Lost;
+        };
+        let stopping = lease
+            .stopping
+            .iter()
+            .take(limit as usize)
+            .map(|seq| &self.jobs[seq]);
+        Renewal::Renewed {
+            cancel: stopping.map(|job| (job.spec.id, job.fence)).collect(),
+        }
+    }
+
+    /// Between the look at lost jobs and this write the worker may have renewed, settled or been reaped by
+    /// another, so both the fence and the expiry are tested here.
+    fn reap(&mut self, lost: &Settlement, now: Timestamp) -> Settled {
+        let lease = self.fenced(lost.id, lost.fence).and_then(Job::lease);
+        let is_alive = lease.is_some_and(|id| self.leases.alive(id, now).is_some());
+        if is_alive && !self.has(Bug::ReapUnchecked) {
+            return Settled::Fenced;
+        }
+        self.settle(lost, now)
+    }
+}
+
+fn record(id: LeaseId, lease: &Lease, now: Timestamp) -> LeaseRecord {
+    LeaseRecord {
+        id,
+        worker: lease.worker.to_string(),
+        queues: lease.queues.clone(),
+        opened_at: lease.opened_at,
+        expires_at: lease.expires_at,
+        is_lost: lease.is_lost(now),
+        running: lease.running.len() as u64,
+    }
+}

@@ -1,0 +1,94 @@
+//! Work that no job asks for: moving what is due, removing what nobody keeps.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use windlass_core::clock::Timestamp;
+use windlass_core::outcome::Reason;
+use windlass_core::store::{Maintenance, Promotion, StoreResult};
+use windlass_core::{Name, State};
+
+use crate::MemoryStore;
+use crate::bug::Bug;
+use crate::job::Seq;
+use crate::queue::{Queue, come};
+use crate::table::Table;
+
+#[async_trait]
+impl Maintenance for MemoryStore {
+    async fn promote(&self, limit: u32) -> StoreResult<Promotion> {
+        Ok(self.write(|table, now| {
+            let mut moved = Promotion::default();
+            for name in table.queue_names() {
+                let more = table.promote(&name, now, limit - moved.expired, limit - moved.promoted);
+                moved.expired += more.expired;
+                moved.promoted += more.promoted;
+            }
+            moved
+        }))
+    }
+
+    async fn prune(&self, limit: u32) -> StoreResult<u32> {
+        Ok(self.write(|table, now| {
+            let mut pruned = 0;
+            for name in table.queue_names() {
+                for state in State::TERMINAL {
+                    let old = table.not_kept(&name, state, now, limit - pruned);
+                    pruned += old.len() as u32;
+                    old.into_iter().for_each(|seq| table.remove(seq));
+                }
+            }
+            pruned
+        }))
+    }
+}
+
+impl Table {
+    fn queue_names(&self) -> Vec<Name> {
+        self.queues.keys().cloned().collect()
+    }
+
+    /// Moves what has expired in one queue to `dead`, then what is due to `ready`.
+    pub(crate) fn promote(&mut self, queue: &Name, now: Timestamp, expired: u32, due: u32) -> Promotion {
+        let expired = self.come(queue, |queue| come(&queue.expiring, now, expired));
+        for &seq in &expired {
+            self.change(seq, |job| job.end(State::Dead, Reason::Expired, now));
+        }
+        let early = if self.has(Bug::PromoteEarly) {
+            Duration::from_secs(1)
+        } else {
+            Duration::ZERO
+        };
+        let due = self.come(queue, |queue| come(&queue.scheduled, now.plus(early), due));
+        for &seq in &due {
+            self.change(seq, |job| job.state = State::Ready);
+        }
+        Promotion {
+            promoted: due.len() as u32,
+            expired: expired.len() as u32,
+        }
+    }
+
+    fn come(&self, queue: &Name, find: impl FnOnce(&Queue) -> Vec<Seq>) -> Vec<Seq> {
+        self.queues.get(queue).map(find).unwrap_or_default()
+    }
+
+    /// Finished jobs of a queue that its retention no longer keeps, the oldest first.
+    fn not_kept(&self, queue: &Name, state: State, now: Timestamp, limit: u32) -> Vec<Seq> {
+        let Some(queue) = self.queues.get(queue) else {
+            return Vec::new();
+        };
+        let (Some(keep), Some(finished)) = (queue.config.retention.of(state), queue.finished(state)) else {
+            return Vec::new();
+        };
+        let count = keep.count.filter(|_| !self.has(Bug::PruneIgnoresCount));
+        let surplus = count.map_or(0, |count| (finished.len() as u64).saturating_sub(count));
+        let is_old = |at: Timestamp| keep.age.is_some_and(|age| at < now.minus(age));
+        let not_kept = finished.iter().enumerate();
+        not_kept
+            .take_while(|&(index, &(at, _))| (index as u64) < surplus || is_old(at))
+            .take(limit as usize)
+            .map(|(_, &(_, seq))| seq)
+            .collect()
+    }
+}
