@@ -1,0 +1,99 @@
+//! Measures Windlass and, in the same run, the raw limit of each store: the leanest hand-written batch of the
+//! same row operations with the same durability. `cargo xtask bench` runs it.
+//!
+//! Figures of one run belong together; the machine decides the rest. Rounds of ours and of the raw limit
+//! alternate, and each figure is the median of its rounds.
+
+mod history;
+mod ours;
+mod raw;
+mod report;
+mod subject;
+mod weight;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::report::Report;
+use crate::subject::Subject;
+
+/// Measure Windlass beside the raw limits of its stores
+#[derive(Parser)]
+struct Arguments {
+    /// Fewer jobs and rounds: a minute instead of several
+    #[arg(long)]
+    quick: bool,
+    /// Only stores whose name contains this: memory, sqlite full, sqlite normal
+    #[arg(long)]
+    only: Option<String>,
+    /// Leave out the long run with a million finished and a million scheduled jobs
+    #[arg(long)]
+    no_history: bool,
+    /// Print JSON lines instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// How much to measure.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    jobs: u32,
+    rounds: u32,
+    latency_samples: u32,
+    history: u32,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let scale = if arguments.quick {
+        Scale { jobs: 50_000, rounds: 1, latency_samples: 200, history: 100_000 }
+    } else {
+        Scale { jobs: 200_000, rounds: 3, latency_samples: 1_000, history: 1_000_000 }
+    };
+    let mut report = Report::new(arguments.json);
+    for subject in Subject::ALL {
+        if arguments.only.as_ref().is_some_and(|only| !subject.name().contains(only.as_str())) {
+            continue;
+        }
+        measure(subject, scale, &mut report).await?;
+        if subject == Subject::SqliteFull && !arguments.no_history {
+            history::measure(subject, scale, &mut report).await?;
+        }
+    }
+    report.print();
+    Ok(())
+}
+
+async fn measure(subject: Subject, scale: Scale, report: &mut Report) -> Result<()> {
+    let (mut bulk, mut single, mut drain, mut whole) = (vec![], vec![], vec![], vec![]);
+    let (mut raw_bulk, mut raw_drain, mut raw_whole) = (vec![], vec![], vec![]);
+    for round in 1..=scale.rounds {
+        report.progress(&format!("{}: round {round} of {}", subject.name(), scale.rounds));
+        raw_bulk.push(raw::enqueue(subject, scale.jobs).await?);
+        bulk.push(ours::enqueue_bulk(subject, scale.jobs).await?);
+        single.push(ours::enqueue_single(subject, scale.jobs).await?);
+        raw_drain.push(raw::drain(subject, scale.jobs).await?);
+        drain.push(ours::drain(subject, scale.jobs).await?);
+        raw_whole.push(raw::whole(subject, scale.jobs).await?);
+        whole.push(ours::whole(subject, scale.jobs).await?);
+    }
+    let raw_bulk = report::median(&mut raw_bulk);
+    let bulk = report::median(&mut bulk);
+    report.rate(subject, "enqueue, bulk of 1,000", bulk, "raw insert", raw_bulk);
+    report.rate(subject, "enqueue, single by 64 producers", report::median(&mut single), "our bulk", bulk);
+    report.rate(subject, "run jobs that wait", report::median(&mut drain), "raw claim + settle", report::median(&mut raw_drain));
+    report.rate(
+        subject,
+        "end to end: enqueue and run at once",
+        report::median(&mut whole),
+        "raw insert + claim + settle",
+        report::median(&mut raw_whole),
+    );
+    report.progress(&format!("{}: start latency", subject.name()));
+    let raw = raw::latency(subject, scale.latency_samples).await?;
+    let ours = ours::latency(subject, scale.latency_samples).await?;
+    report.latency(subject, "idle start, p50", report::percentile(&ours, 50), report::percentile(&raw, 50));
+    report.latency(subject, "idle start, p99", report::percentile(&ours, 99), report::percentile(&raw, 99));
+    weight::measure(subject, scale, report).await
+}

@@ -1,0 +1,153 @@
+//! SQLite: the store's own schema and settings, one connection, prepared statements, one transaction a batch.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rusqlite::{Connection, params};
+use windlass::JobId;
+
+use super::BATCH;
+use crate::ours::BULK;
+use crate::subject::{Place, Subject};
+
+const INSERT: &str = "INSERT INTO windlass_jobs (id, queue, kind, state, priority, due_at, enqueued_at, fence, \
+     attempt, stalls, ambiguous, cancel, backoff, payload) \
+     VALUES (?1, 'default', 'bench.nothing', 2, 0, ?2, ?2, 0, 0, 0, 0, 0, 0, ?3)";
+const SELECT: &str = "SELECT seq, id, fence, payload FROM windlass_jobs \
+     WHERE state = 2 AND queue = 'default' AND kind = 'bench.nothing' \
+     ORDER BY priority DESC, due_at, seq LIMIT ?1";
+const CLAIM: &str = "UPDATE windlass_jobs SET state = 3, fence = fence + 1, attempt = attempt + 1, nonce = ?2, \
+     claimed_at = ?3, lease = 1, worker = 'raw' WHERE seq = ?1";
+const SETTLE: &str = "UPDATE windlass_jobs SET state = 4, finished_at = ?4 \
+     WHERE id = ?1 AND state = 3 AND fence = ?2 AND nonce = ?3";
+const NONCE: i64 = 0x5eed;
+
+pub(super) async fn enqueue(subject: Subject, jobs: u32) -> Result<f64> {
+    let place = subject.place()?;
+    let mut connection = open(&place).await?;
+    let started = Instant::now();
+    insert_all(&mut connection, jobs)?;
+    Ok(f64::from(jobs) / started.elapsed().as_secs_f64())
+}
+
+pub(super) async fn drain(subject: Subject, jobs: u32) -> Result<f64> {
+    let place = subject.place()?;
+    let mut connection = open(&place).await?;
+    insert_all(&mut connection, jobs)?;
+    let started = Instant::now();
+    let mut settled = 0;
+    while settled < jobs {
+        settled += run_batch(&mut connection)?;
+    }
+    Ok(f64::from(jobs) / started.elapsed().as_secs_f64())
+}
+
+pub(super) async fn whole(subject: Subject, jobs: u32) -> Result<f64> {
+    let place = subject.place()?;
+    let mut connection = open(&place).await?;
+    let started = Instant::now();
+    for _ in 0..jobs / BULK {
+        insert_all(&mut connection, BULK)?;
+        let mut settled = 0;
+        while settled < BULK {
+            settled += run_batch(&mut connection)?;
+        }
+    }
+    Ok(f64::from(jobs / BULK * BULK) / started.elapsed().as_secs_f64())
+}
+
+pub(super) async fn latency(subject: Subject, samples: u32) -> Result<Vec<Duration>> {
+    let place = subject.place()?;
+    let mut connection = open(&place).await?;
+    let mut latencies = Vec::new();
+    for _ in 0..samples {
+        // The same pause as ours has, so that disk and processor are equally awake.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let started = Instant::now();
+        insert_all(&mut connection, 1)?;
+        let claimed = claim(&mut connection, 1)?;
+        latencies.push(started.elapsed());
+        settle(&mut connection, &claimed)?;
+    }
+    Ok(latencies)
+}
+
+/// Lets the store create its schema, then takes the file over with the settings that the store uses.
+async fn open(place: &Place) -> Result<Connection> {
+    drop(place.client().await?);
+    let connection = Connection::open(place.path())?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.execute_batch(&format!(
+        "PRAGMA journal_mode = wal; PRAGMA synchronous = {}; PRAGMA cache_size = -65536;",
+        place.subject.synchronous()
+    ))?;
+    connection.execute_batch("INSERT OR IGNORE INTO windlass_queues (name) VALUES ('default')")?;
+    Ok(connection)
+}
+
+fn insert_all(connection: &mut Connection, jobs: u32) -> Result<()> {
+    for start in (0..jobs).step_by(BULK as usize) {
+        let end = jobs.min(start + BULK);
+        let transaction = connection.transaction()?;
+        {
+            let mut insert = transaction.prepare_cached(INSERT)?;
+            for number in start..end {
+                let payload = format!("{{\"i\":{number}}}").into_bytes();
+                insert.execute(params![&JobId::new().as_bytes()[..], i64::from(number), payload])?;
+            }
+            transaction
+                .prepare_cached("UPDATE windlass_queues SET ready = ready + ?1 WHERE name = 'default'")?
+                .execute([end - start])?;
+        }
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+fn run_batch(connection: &mut Connection) -> Result<u32> {
+    let claimed = claim(connection, BATCH)?;
+    settle(connection, &claimed)?;
+    Ok(u32::try_from(claimed.len())?)
+}
+
+fn claim(connection: &mut Connection, limit: u32) -> Result<Vec<(Vec<u8>, i64)>> {
+    let transaction = connection.transaction()?;
+    let mut claimed = Vec::new();
+    {
+        let mut select = transaction.prepare_cached(SELECT)?;
+        let mut update = transaction.prepare_cached(CLAIM)?;
+        let mut seqs = Vec::new();
+        let mut rows = select.query([limit])?;
+        while let Some(row) = rows.next()? {
+            std::hint::black_box(row.get::<_, Vec<u8>>(3)?);
+            seqs.push(row.get::<_, i64>(0)?);
+            claimed.push((row.get::<_, Vec<u8>>(1)?, row.get::<_, i64>(2)? + 1));
+        }
+        for seq in seqs {
+            update.execute(params![seq, NONCE, 1_i64])?;
+        }
+        count(&transaction, "ready", "running", claimed.len())?;
+    }
+    transaction.commit()?;
+    Ok(claimed)
+}
+
+fn settle(connection: &mut Connection, claimed: &[(Vec<u8>, i64)]) -> Result<()> {
+    let transaction = connection.transaction()?;
+    {
+        let mut update = transaction.prepare_cached(SETTLE)?;
+        for (id, fence) in claimed {
+            let changed = update.execute(params![id, fence, NONCE, 2_i64])?;
+            anyhow::ensure!(changed == 1, "a raw settle found no row");
+        }
+        count(&transaction, "running", "completed", claimed.len())?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn count(transaction: &rusqlite::Transaction<'_>, from: &str, to: &str, jobs: usize) -> Result<()> {
+    let update = format!("UPDATE windlass_queues SET {from} = {from} - ?1, {to} = {to} + ?1 WHERE name = 'default'");
+    transaction.prepare_cached(&update)?.execute([i64::try_from(jobs)?])?;
+    Ok(())
+}

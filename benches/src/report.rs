@@ -1,0 +1,103 @@
+//! Collects figures and prints them as one table with ratios.
+
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table};
+
+use crate::subject::Subject;
+
+/// The table that a run ends with.
+pub(crate) struct Report {
+    json: bool,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    store: &'static str,
+    work: String,
+    ours: String,
+    beside: String,
+    other: String,
+    ratio: Option<f64>,
+}
+
+impl Report {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json, rows: Vec::new() }
+    }
+
+    /// Says what is being measured.
+    pub(crate) fn progress(&self, what: &str) {
+        eprintln!("… {what}");
+    }
+
+    /// A rate beside another; a ratio above 1 means ours is faster.
+    pub(crate) fn rate(&mut self, subject: Subject, work: &str, ours: f64, beside: &str, other: f64) {
+        self.push(subject, work, format!("{}/s", whole(ours)), beside, format!("{}/s", whole(other)), Some(ours / other));
+    }
+
+    /// A latency beside the raw one; a ratio above 1 means ours is slower.
+    pub(crate) fn latency(&mut self, subject: Subject, work: &str, ours: Duration, raw: Duration) {
+        let millis = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
+        let ratio = ours.as_secs_f64() / raw.as_secs_f64();
+        self.push(subject, work, millis(ours), "raw insert + claim", millis(raw), Some(ratio));
+    }
+
+    /// A figure with nothing beside it.
+    pub(crate) fn figure(&mut self, subject: Subject, work: &str, ours: String) {
+        self.push(subject, work, ours, "", String::new(), None);
+    }
+
+    fn push(&mut self, subject: Subject, work: &str, ours: String, beside: &str, other: String, ratio: Option<f64>) {
+        self.rows.push(Row { store: subject.name(), work: work.into(), ours, beside: beside.into(), other, ratio });
+    }
+
+    pub(crate) fn print(&self) {
+        if self.json {
+            for row in &self.rows {
+                let line = serde_json::json!({
+                    "store": row.store, "work": row.work, "windlass": row.ours,
+                    "beside": row.beside, "other": row.other, "ratio": row.ratio,
+                });
+                println!("{line}");
+            }
+            return;
+        }
+        let mut table = Table::new();
+        table.set_header(["store", "work", "windlass", "beside", "", "ratio"]);
+        for row in &self.rows {
+            let ratio = row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+            table.add_row([row.store, &row.work, &row.ours, &row.beside, &row.other, &ratio]);
+        }
+        for column in [2, 4, 5] {
+            table.column_mut(column).expect("six columns").set_cell_alignment(CellAlignment::Right);
+        }
+        println!("{table}");
+    }
+}
+
+/// The middle of several figures.
+pub(crate) fn median(figures: &mut [f64]) -> f64 {
+    figures.sort_unstable_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// The duration that `percent` of the sorted samples do not pass.
+pub(crate) fn percentile(samples: &[Duration], percent: usize) -> Duration {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+}
+
+/// A number with thousands apart.
+pub(crate) fn whole(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,93 @@
+//! The worker process of the whole-system tests: serves every e2e kind until it is told or made to stop.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use windlass::{Client, Worker};
+use windlass_e2e::jobs;
+use windlass_e2e::witness::Witness;
+
+struct Arguments {
+    store: String,
+    label: String,
+    witness: PathBuf,
+    workers: u32,
+    threads: usize,
+    concurrency: usize,
+    lease: Duration,
+    poll: Duration,
+    wakeups: windlass::Wakeups,
+    drain: Duration,
+}
+
+fn main() -> Result<()> {
+    tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN).with_writer(std::io::stderr).init();
+    let arguments = Arguments::read()?;
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(arguments.threads)
+        .enable_all()
+        .build()?
+        .block_on(serve(arguments))
+}
+
+async fn serve(arguments: Arguments) -> Result<()> {
+    let witness = Witness::open(&arguments.witness, &arguments.label);
+    let client = Client::open(&arguments.store).await?;
+    let mut running = Vec::new();
+    for _ in 0..arguments.workers {
+        let worker = Worker::with_state(&client, witness.clone())
+            .name(&arguments.label)
+            .concurrency(arguments.concurrency)
+            .lease_unchecked(arguments.lease)
+            .poll_interval(arguments.poll)
+            .wakeups(arguments.wakeups)
+            .reap_interval(arguments.lease / 4)
+            .drain_deadline(arguments.drain)
+            .handle(jobs::touch)
+            .handle(jobs::hold)
+            .handle(jobs::spin)
+            .handle(jobs::abort);
+        running.push(tokio::spawn(worker.run()));
+    }
+    for worker in running {
+        worker.await.context("a worker panicked")??;
+    }
+    Ok(())
+}
+
+impl Arguments {
+    fn read() -> Result<Self> {
+        let mut read = Self {
+            store: String::new(),
+            label: String::new(),
+            witness: PathBuf::new(),
+            workers: 1,
+            threads: 2,
+            concurrency: 16,
+            lease: Duration::from_secs(30),
+            poll: Duration::from_secs(1),
+            wakeups: windlass::Wakeups::On,
+            drain: Duration::from_secs(10),
+        };
+        let mut words = std::env::args().skip(1);
+        while let Some(option) = words.next() {
+            let value = words.next().with_context(|| format!("{option} needs a value"))?;
+            let millis = || value.parse().map(Duration::from_millis);
+            match option.as_str() {
+                "--store" => read.store = value,
+                "--label" => read.label = value,
+                "--witness" => read.witness = value.into(),
+                "--workers" => read.workers = value.parse()?,
+                "--threads" => read.threads = value.parse()?,
+                "--concurrency" => read.concurrency = value.parse()?,
+                "--lease-ms" => read.lease = millis()?,
+                "--poll-ms" => read.poll = millis()?,
+                "--drain-ms" => read.drain = millis()?,
+                "--wakeups" if value == "off" => read.wakeups = windlass::Wakeups::Off,
+                _ => bail!("unknown option {option}"),
+            }
+        }
+        Ok(read)
+    }
+}

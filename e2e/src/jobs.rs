@@ -1,0 +1,98 @@
+//! The jobs of the whole-system tests. Each handler tells the witness when it starts and when it is done.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use windlass::{Ctx, Job, JobError, Options, State};
+
+use crate::witness::Witness;
+
+/// Does nothing but be seen.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Touch {
+    /// Which one it is.
+    pub number: u32,
+}
+
+impl Job for Touch {
+    const KIND: &'static str = "e2e.touch";
+    type Output = ();
+
+    fn options() -> Options {
+        // Random kills hit the same job more often than life would.
+        Options::new().max_stalls(1_000).retry(windlass::Retry::fixed(1_000, Duration::ZERO))
+    }
+}
+
+/// Handles [`Touch`].
+pub async fn touch(_job: Touch, ctx: Ctx, State(witness): State<Witness>) -> Result<(), JobError> {
+    witness.start(&ctx);
+    tokio::task::yield_now().await;
+    witness.done(&ctx);
+    Ok(())
+}
+
+/// Waits for a file before it ends, so that a test decides when.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Hold {
+    /// Ends once this folder holds a file named after the worker's label.
+    pub gate: PathBuf,
+}
+
+impl Job for Hold {
+    const KIND: &'static str = "e2e.hold";
+    type Output = String;
+}
+
+/// Handles [`Hold`]; answers the label of the worker that did it.
+pub async fn hold(job: Hold, ctx: Ctx, State(witness): State<Witness>) -> Result<String, JobError> {
+    witness.start(&ctx);
+    while !job.gate.join(witness.label()).exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    match ctx.progress(&"nearly").await {
+        Ok(()) => witness.line("progressed", &ctx),
+        Err(_) => witness.line("progress-refused", &ctx),
+    }
+    witness.done(&ctx);
+    Ok(witness.label().to_owned())
+}
+
+/// Holds a runtime thread without ever yielding.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Spin {
+    /// For how long.
+    pub millis: u64,
+}
+
+impl Job for Spin {
+    const KIND: &'static str = "e2e.spin";
+    type Output = ();
+}
+
+/// Handles [`Spin`].
+pub async fn spin(job: Spin, ctx: Ctx, State(witness): State<Witness>) -> Result<(), JobError> {
+    witness.start(&ctx);
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(job.millis) {
+        std::hint::spin_loop();
+    }
+    witness.done(&ctx);
+    Ok(())
+}
+
+/// Takes its worker down with it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Abort;
+
+impl Job for Abort {
+    const KIND: &'static str = "e2e.abort";
+    type Output = ();
+}
+
+/// Handles [`Abort`].
+pub async fn abort(_job: Abort, ctx: Ctx, State(witness): State<Witness>) -> Result<(), JobError> {
+    witness.start(&ctx);
+    std::process::abort();
+}

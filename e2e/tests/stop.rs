@@ -1,0 +1,126 @@
+//! Workers that are stopped, told to end, or held up, and jobs that take their worker down.
+
+use std::time::Duration;
+
+use windlass::{Ending, JobState, Reason};
+use windlass_e2e::eventually;
+use windlass_e2e::fleet::{Fleet, WorkerSettings};
+use windlass_e2e::jobs::{Abort, Hold, Spin, Touch};
+use windlass_e2e::witness::Ledger;
+
+const WORKER: &str = env!("CARGO_BIN_EXE_e2e-worker");
+
+fn short_lease(label: &str) -> WorkerSettings {
+    WorkerSettings { label: label.into(), lease: Duration::from_secs(1), ..WorkerSettings::default() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_stopped_past_its_lease_cannot_write_anything() {
+    let fleet = Fleet::new(WORKER);
+    let client = fleet.client().await;
+    let handle = client.enqueue(Hold { gate: fleet.gate() }).await.unwrap();
+    let sleeper = fleet.start(&short_lease("sleeper"));
+    eventually("the first worker starts the job", async || {
+        (Ledger::read(&fleet.witness()).count(handle.id(), "start") == 1).then_some(())
+    })
+    .await;
+    sleeper.pause();
+
+    fleet.open_gate("rescuer");
+    let _rescuer = fleet.start(&short_lease("rescuer"));
+    assert_eq!(handle.output().await.unwrap(), "rescuer");
+    let finished = client.job(handle.id()).await.unwrap().unwrap();
+
+    fleet.open_gate("sleeper");
+    sleeper.resume();
+    // The stopped handler may be dropped before it gets further or may try to write; either way nothing
+    // of it may be seen, and its worker must go on working under a new lease.
+    let after = client.enqueue(Touch { number: 1 }).queue("default").await.unwrap();
+    after.output().await.unwrap();
+    sleeper.terminate();
+    let (status, _) = sleeper.end().await;
+    assert!(status.success(), "{status}\n{}", fleet.log("sleeper"));
+    let later = client.job(handle.id()).await.unwrap().unwrap();
+    assert_eq!(later, finished, "the finished job was touched again");
+    assert_eq!(Ledger::read(&fleet.witness()).events(handle.id(), "progressed").filter(|line| line.fence == 1).count(), 0);
+    let endings: Vec<_> = later.attempts.iter().map(|attempt| attempt.ending).collect();
+    assert_eq!(endings, [Some(Ending::Stalled), Some(Ending::Completed)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handlers_that_hold_every_thread_for_several_leases_are_not_reaped() {
+    let fleet = Fleet::new(WORKER);
+    let client = fleet.client().await;
+    let handles = client.enqueue_all((0..4).map(|_| Spin { millis: 3_500 })).await.unwrap();
+    let _busy = fleet.start(&short_lease("busy"));
+    eventually("both threads are held", async || {
+        (Ledger::read(&fleet.witness()).total("start") >= 2).then_some(())
+    })
+    .await;
+    // Another process looks for lost jobs all the while.
+    let _onlooker = fleet.start(&WorkerSettings { concurrency: 1, ..short_lease("onlooker") });
+    for handle in &handles {
+        handle.output().await.unwrap();
+        let record = client.job(handle.id()).await.unwrap().unwrap();
+        assert_eq!((record.counters.stalls, record.fence), (0, 1), "{record:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminated_worker_finishes_or_hands_back_what_it_has() {
+    let fleet = Fleet::new(WORKER);
+    let client = fleet.client().await;
+    let held = client.enqueue(Hold { gate: fleet.gate() }).await.unwrap();
+    let mut touched = Vec::new();
+    for start in 0..10 {
+        touched.extend(client.enqueue_all((0..500).map(|n| Touch { number: start * 500 + n })).await.unwrap());
+    }
+    let settings =
+        WorkerSettings { label: "first".into(), extra: vec!["--drain-ms".into(), "500".into()], ..WorkerSettings::default() };
+    let first = fleet.start(&settings);
+    eventually("work is under way", async || {
+        let ledger = Ledger::read(&fleet.witness());
+        (ledger.count(held.id(), "start") == 1 && ledger.total("done") > 100).then_some(())
+    })
+    .await;
+    first.terminate();
+    let (status, took) = first.end().await;
+    assert!(status.success(), "{status}\n{}", fleet.log("first"));
+    assert!(took < Duration::from_secs(15), "ended after {took:?}");
+    let record = client.job(held.id()).await.unwrap().unwrap();
+    assert_eq!((record.state, record.counters.attempt), (JobState::Ready, 0), "handed back, no attempt used");
+    let running: u64 =
+        client.store().queues(None, 10).await.unwrap().iter().map(|q| q.counts.of(JobState::Running)).sum();
+    assert_eq!(running, 0, "nothing is left behind");
+
+    fleet.open_gate("second");
+    let _second = fleet.start(&WorkerSettings { label: "second".into(), ..WorkerSettings::default() });
+    for handle in &touched {
+        handle.output().await.unwrap();
+    }
+    assert_eq!(held.output().await.unwrap(), "second");
+    let ledger = Ledger::read(&fleet.witness());
+    for handle in &touched {
+        assert_eq!(ledger.count(handle.id(), "done"), 1, "job {} was finished once", handle.id());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_kills_its_worker_again_and_again_is_a_dead_letter() {
+    let fleet = Fleet::new(WORKER);
+    let client = fleet.client().await;
+    let handle = client.enqueue(Abort).await.unwrap();
+    let mut crashes = 0;
+    let mut worker = fleet.start(&short_lease("victim"));
+    let record = eventually("the job is dead", async || {
+        if worker.ended().is_some() {
+            crashes += 1;
+            worker = fleet.start(&short_lease("victim"));
+        }
+        let record = client.job(handle.id()).await.unwrap().unwrap();
+        record.state.is_terminal().then_some(record)
+    })
+    .await;
+    assert_eq!((record.state, record.reason), (JobState::Dead, Some(Reason::Stalled)), "{record:?}");
+    assert_eq!((crashes, record.counters.stalls), (4, 4), "three stalls are survived, the fourth is the end");
+}
