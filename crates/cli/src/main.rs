@@ -1,2 +1,75 @@
-//! The `windlass` command.
-fn main() {}
+//! The `windlass` command. Parses, runs one command, and turns its answer or error into an exit code; nothing
+//! else here decides how the program ends.
+
+mod args;
+mod command;
+mod exit;
+mod output;
+mod session;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::args::Cli;
+use crate::exit::Exit;
+use crate::output::clean;
+use crate::session::{Origin, Session};
+
+fn main() -> ExitCode {
+    let matches = Cli::command().get_matches();
+    let origin = match matches.value_source("store") {
+        Some(ValueSource::CommandLine) => Origin::Argument,
+        Some(ValueSource::EnvVariable) => Origin::Environment,
+        _ => Origin::Default,
+    };
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    log_to_stderr();
+
+    let result = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| {
+            let mut session = Session::new(&cli, origin);
+            let result = runtime.block_on(command::run(&mut session, cli.command));
+            // A blocking handler of the demo may still run; nobody waits for it.
+            runtime.shutdown_background();
+            let exit = result?;
+            session.output.finish()?;
+            Ok(exit)
+        });
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => match exit::of(&error) {
+            None => Exit::Done.into(),
+            Some(exit) => {
+                complain(&error);
+                exit.into()
+            }
+        },
+    }
+}
+
+/// One line with every cause, on stderr. Nobody is left to be told when that fails.
+fn complain(error: &anyhow::Error) {
+    let style = anstyle::AnsiColor::Red.on_default().bold();
+    let text = format!("{error:#}");
+    let _ = writeln!(
+        anstream::stderr(),
+        "{style}error:{style:#} {}",
+        clean::block(&text)
+    );
+}
+
+/// What the engine reports of itself, only for those who ask with RUST_LOG.
+fn log_to_stderr() {
+    if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_default_env() {
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .init();
+    }
+}

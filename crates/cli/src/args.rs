@@ -1,0 +1,171 @@
+//! What can be typed. Everything here is parsed and checked before a store is opened, so a bad duration or id
+//! never touches one. Commands live in `command/`, one file each.
+
+mod enqueue;
+mod examples;
+mod jobs;
+pub(crate) mod parse;
+mod queues;
+mod trial;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+pub(crate) use enqueue::EnqueueArgs;
+pub(crate) use jobs::{DeleteArgs, JobsCommand, ListArgs};
+pub(crate) use queues::{DefineArgs, QueuesArgs, QueuesCommand};
+pub(crate) use trial::{BenchArgs, DemoArgs};
+
+/// Background jobs from the shell: hand them in, look at them, move them.
+///
+/// Jobs live in a store that is named by a URL. Without --store and without WINDLASS_STORE it is the file
+/// windlass.db in the current folder; its place and what an accepted job survives are said on stderr.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, after_help = examples::ROOT, max_term_width = 100)]
+#[command(
+    propagate_version = true,
+    disable_help_subcommand = true,
+    subcommand_required = true
+)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// The store, as sqlite://jobs.db or memory:
+    #[arg(
+        long,
+        global = true,
+        env = "WINDLASS_STORE",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    pub(crate) store: Option<String>,
+
+    /// Print JSON for programs instead of text for people
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Do not say on stderr which store is used
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Watch jobs succeed, fail, retry, time out and survive crashes
+    ///
+    /// Runs a worker in a child process on a temporary file (or on --store), with built-in kinds that
+    /// succeed, fail for good, retry, block, time out, snooze, and abort the whole process. The parent
+    /// starts the worker again each time. Ends with a summary, and fails if any job was lost.
+    #[command(after_help = examples::DEMO)]
+    Demo(DemoArgs),
+
+    /// Hand in a job
+    ///
+    /// Accepted means stored, at the durability that is printed with the answer. Handing in the same job
+    /// under the same --id again changes nothing and is answered with its state.
+    #[command(after_help = examples::ENQUEUE)]
+    Enqueue(EnqueueArgs),
+
+    /// List, show, cancel, retry and delete jobs
+    #[command(after_help = examples::JOBS, subcommand_required = true, arg_required_else_help = true)]
+    Jobs {
+        #[command(subcommand)]
+        command: JobsCommand,
+    },
+
+    /// Show what queues hold and keep, and define them
+    ///
+    /// Without a subcommand: every queue that was defined or holds jobs, with its jobs by state and how long
+    /// finished ones stay.
+    #[command(after_help = examples::QUEUES)]
+    Queues(QueuesArgs),
+
+    /// Show the leases of workers
+    ///
+    /// Each worker process holds one lease. One that has run out belongs to a worker that died or lost the
+    /// store; its jobs are taken back by any living worker.
+    #[command(after_help = examples::WORKERS)]
+    Workers(WorkersArgs),
+
+    /// Remove finished jobs that their queue no longer keeps
+    ///
+    /// Works in bounded steps until nothing is left to remove. Workers do this by themselves; the command is
+    /// for stores without a running worker, or after a retention was shortened.
+    #[command(after_help = examples::PRUNE)]
+    Prune(PruneArgs),
+
+    /// Bring the schema of the store up to date
+    ///
+    /// An embedded store does this whenever it is opened; the command does only that, or with --dry-run
+    /// prints what it would do and changes nothing.
+    #[command(after_help = examples::MIGRATE)]
+    Migrate(MigrateArgs),
+
+    /// Measure how fast a store is on this machine
+    ///
+    /// Works on a temporary file that is removed afterwards. A store that --store names on the command line
+    /// is measured only together with --yes; WINDLASS_STORE is never measured.
+    #[command(after_help = examples::BENCH)]
+    Bench(BenchArgs),
+
+    /// Print a completion script for a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WorkersArgs {
+    /// How many leases at most
+    #[arg(long, default_value_t = 1_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PruneArgs {
+    /// How many jobs to remove in one step
+    #[arg(long, default_value_t = 1_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+    /// Take one step only
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct MigrateArgs {
+    /// Print the pending statements and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        fn visit(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            let help = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(help.contains("Example"), "{path} has no examples");
+            for inner in command.get_subcommands() {
+                visit(inner, &path);
+            }
+        }
+        visit(&Cli::command(), "");
+    }
+}

@@ -1,0 +1,81 @@
+//! The arguments of `enqueue`.
+
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use windlass_core::JobId;
+use windlass_core::retry::Jitter;
+
+use super::parse;
+
+#[derive(Debug, Args)]
+pub(crate) struct EnqueueArgs {
+    /// The kind of job, as its handler calls it
+    pub(crate) kind: String,
+
+    /// The payload: JSON, - for standard input, or @FILE [default: null]
+    #[arg(value_name = "PAYLOAD|-|@FILE", allow_hyphen_values = true)]
+    pub(crate) payload: Option<String>,
+
+    /// Send the payload as it is, whatever it is; nothing given is no bytes
+    #[arg(long)]
+    pub(crate) raw: bool,
+
+    /// The queue [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue: Option<String>,
+
+    /// Higher is claimed first, from -32768 to 32767 [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) priority: Option<i16>,
+
+    /// Not before this long from now, as 300ms or 2h
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, conflicts_with = "at")]
+    pub(crate) delay: Option<Duration>,
+
+    /// Not before this instant in UTC, as 2026-11-15T08:30:00Z
+    #[arg(long, value_name = "INSTANT", value_parser = parse::instant)]
+    pub(crate) at: Option<SystemTime>,
+
+    /// Dead with reason expired unless it starts within this time
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
+    pub(crate) expires_in: Option<Duration>,
+
+    /// Attempts in all, the first included [default: 25]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) attempts: Option<u32>,
+
+    /// The wait between attempts: fixed:D, linear:D, exponential:D[:FACTOR] or polynomial:D:POWER
+    /// [default: exponential:2s]
+    #[arg(long, value_name = "BACKOFF", value_parser = parse::backoff)]
+    pub(crate) backoff: Option<parse::Backoff>,
+
+    /// The longest wait between attempts [default: 6h]
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
+    pub(crate) backoff_max: Option<Duration>,
+
+    /// How waits are spread: none, equal, full or decorrelated [default: full]
+    #[arg(long, value_name = "JITTER", value_parser = parse::jitter)]
+    pub(crate) jitter: Option<Jitter>,
+
+    /// How long one attempt may take [default: the worker's]
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// How many crashed workers the job survives [default: 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_stalls: Option<u32>,
+
+    /// A word to find it by; can be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+
+    /// The id, a UUID; makes repeating the command safe [default: a new one]
+    #[arg(long, value_name = "UUID")]
+    pub(crate) id: Option<JobId>,
+
+    /// Hand in this many of the same job, stored by the thousand
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "id")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) count: u32,
+}

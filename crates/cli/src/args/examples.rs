@@ -1,0 +1,137 @@
+//! The tail of each `--help`: examples that work as they stand, and the exit codes.
+
+pub(super) const ROOT: &str = "\
+Examples:
+  windlass demo
+  windlass enqueue mail.send '{\"to\":\"ada@example.org\"}'
+  windlass jobs list --state dead
+  WINDLASS_STORE=sqlite:///var/lib/shop/jobs.db windlass queues --json
+
+Stores:
+  sqlite://FILE   an embedded file; relative to the current folder, sqlite:///FILE is absolute
+  memory:         nothing is kept when the command ends
+
+Exit codes:
+  0    done
+  1    it failed, or some job was refused
+  2    the command line or the payload makes no sense; nothing was touched
+  3    the store is missing, unreachable, or newer than this program
+  4    no such job
+  130  interrupted
+
+Colours appear on a terminal only, and never with NO_COLOR set.";
+
+pub(super) const DEMO: &str = "\
+Examples:
+  windlass demo
+  windlass demo --jobs 2000
+  windlass demo --keep            keeps the file, to look at with jobs list and jobs show
+  windlass demo --json            the summary as one JSON document
+
+Exit code 1 means that a job was lost or ended otherwise than its kind says.";
+
+pub(super) const ENQUEUE: &str = "\
+Examples:
+  windlass enqueue mail.send '{\"to\":\"ada@example.org\"}'
+  windlass enqueue report.build @report.json --queue reports --priority 10 --tag monthly
+  echo '{\"n\":1}' | windlass enqueue count -
+  windlass enqueue ping --delay 300ms --attempts 3 --backoff fixed:10s --timeout 30s
+  windlass enqueue ping --at 2030-01-01T00:00:00Z --expires-in 90d
+  windlass enqueue ping --id 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass enqueue import --raw @rows.csv
+  windlass enqueue ping --count 10000
+
+With --json: one line per job, with id, new, state, queue, kind and durability.";
+
+pub(super) const JOBS: &str = "\
+Examples:
+  windlass jobs list --queue mail --state dead
+  windlass jobs show 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs retry 01890a5d-ac96-774b-bcce-b302099a8057";
+
+pub(super) const LIST: &str = "\
+Examples:
+  windlass jobs list
+  windlass jobs list --queue mail --kind mail.send --state dead --tag monthly
+  windlass jobs list --limit 1000 --json | jq -r '.jobs[].id'
+
+With --json: one document, {\"jobs\": [...], \"next\": CURSOR or null}.";
+
+pub(super) const SHOW: &str = "\
+Examples:
+  windlass jobs show 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs show --json 01890a5d-ac96-774b-bcce-b302099a8057 | jq .payload
+
+With --json: one line per job. Exit code 4 if one of them does not exist.";
+
+pub(super) const CANCEL: &str = "\
+Examples:
+  windlass jobs cancel 01890a5d-ac96-774b-bcce-b302099a8057
+
+With --json: one line per id, with id, answer (done, refused or missing) and state.
+Exit code 1 if one was refused, otherwise 4 if one does not exist.";
+
+pub(super) const RETRY: &str = "\
+Examples:
+  windlass jobs retry 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs list --state dead --json | jq -r '.jobs[].id' | xargs windlass jobs retry
+
+With --json: one line per id, with id, answer (done, refused or missing) and state.
+Exit code 1 if one was refused, otherwise 4 if one does not exist.";
+
+pub(super) const DELETE: &str = "\
+Examples:
+  windlass jobs delete 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs delete --yes 01890a5d-ac96-774b-bcce-b302099a8057
+
+With --json: one line per id, with id, answer (done, refused or missing) and state.
+Exit code 1 if one was refused, otherwise 4 if one does not exist.";
+
+pub(super) const QUEUES: &str = "\
+Examples:
+  windlass queues
+  windlass queues --json | jq -r '.queues[] | select(.counts.dead > 0) | .name'
+  windlass queues define mail --keep-completed 1d --keep-dead forever
+
+With --json: one document, {\"queues\": [...]}.";
+
+pub(super) const DEFINE: &str = "\
+Examples:
+  windlass queues define mail --keep-completed 1d --keep-completed-count 100000
+  windlass queues define uploads --payload-cap 4MiB
+  windlass queues define mail --reset";
+
+pub(super) const WORKERS: &str = "\
+Examples:
+  windlass workers
+  windlass workers --json | jq '.workers[] | select(.lost)'
+
+With --json: one document, {\"workers\": [...]}.";
+
+pub(super) const PRUNE: &str = "\
+Examples:
+  windlass prune
+  windlass prune --once --limit 100
+
+With --json: one document, {\"removed\": N, \"done\": whether nothing is left}.";
+
+pub(super) const MIGRATE: &str = "\
+Examples:
+  windlass migrate --dry-run
+  windlass migrate
+
+With --json: one document, {\"pending\": [...]}.";
+
+pub(super) const BENCH: &str = "\
+Examples:
+  windlass bench
+  windlass bench --jobs 50000 --producers 256
+  windlass bench --store sqlite:///mnt/fast/bench.db --yes
+
+With --json: one document, {\"measurements\": [...]}.";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  windlass completions bash > ~/.local/share/bash-completion/completions/windlass
+  windlass completions zsh > ~/.zfunc/_windlass
+  windlass completions fish > ~/.config/fish/completions/windlass.fish";

@@ -1,0 +1,186 @@
+//! Parsers for values. Each error says what would be right; clap adds which argument it was.
+
+use std::time::{Duration, SystemTime};
+
+use windlass_core::retry::{Jitter, Policy};
+
+/// `300ms`, `2h`, `1h 30m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; use forms such as 300ms, 2h or 1h 30m"))
+}
+
+/// An instant in UTC.
+pub(crate) fn instant(text: &str) -> Result<SystemTime, String> {
+    humantime::parse_rfc3339_weak(text).map_err(|error| format!("{error}; use UTC, as 2026-11-15T08:30:00Z"))
+}
+
+/// An age, or nothing for `forever`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Age(pub(crate) Option<Duration>);
+
+pub(crate) fn age(text: &str) -> Result<Age, String> {
+    if text == "forever" {
+        return Ok(Age(None));
+    }
+    humantime::parse_duration(text)
+        .map(|age| Age(Some(age)))
+        .map_err(|error| format!("{error}; use forms such as 12h or 30d, or forever"))
+}
+
+/// A number, or nothing for `all`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count(pub(crate) Option<u64>);
+
+pub(crate) fn count(text: &str) -> Result<Count, String> {
+    if text == "all" {
+        return Ok(Count(None));
+    }
+    text.parse()
+        .map(|count| Count(Some(count)))
+        .map_err(|error| format!("{error}; use a number, or all"))
+}
+
+/// Bytes, as `5000`, `64KiB` or `2MiB`.
+pub(crate) fn size(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: usize = match &text[digits.len()..] {
+        "" | "B" => 1,
+        "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        other => {
+            return Err(format!(
+                "{other:?} is no unit; use forms such as 5000, 64KiB or 2MiB"
+            ));
+        }
+    };
+    digits
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit))
+        .ok_or_else(|| "not a size; use forms such as 5000, 64KiB or 2MiB".to_owned())
+}
+
+/// How waits between attempts grow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Backoff {
+    shape: Shape,
+    base: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shape {
+    Fixed,
+    Linear,
+    Exponential(f64),
+    Polynomial(f64),
+}
+
+impl Backoff {
+    /// The policy with this many attempts.
+    pub(crate) fn policy(self, attempts: u32) -> Policy {
+        match self.shape {
+            Shape::Fixed => Policy::fixed(attempts, self.base),
+            Shape::Linear => Policy::linear(attempts, self.base),
+            Shape::Exponential(factor) => Policy::exponential(attempts, self.base).factor(factor),
+            Shape::Polynomial(power) => Policy::polynomial(attempts, self.base, power),
+        }
+    }
+}
+
+const BACKOFF_FORMS: &str =
+    "use fixed:10s, linear:10s, exponential:2s, exponential:2s:3 (its factor) or polynomial:1s:4 (its power)";
+
+pub(crate) fn backoff(text: &str) -> Result<Backoff, String> {
+    let mut parts = text.split(':');
+    let shape = parts.next().unwrap_or_default();
+    let base = parts
+        .next()
+        .ok_or_else(|| format!("no first wait; {BACKOFF_FORMS}"))?;
+    let base = humantime::parse_duration(base).map_err(|error| format!("{error}; {BACKOFF_FORMS}"))?;
+    let number = parts
+        .next()
+        .map(|number| match number.parse::<f64>() {
+            Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+            _ => Err(format!("{number:?} is no factor or power; {BACKOFF_FORMS}")),
+        })
+        .transpose()?;
+    if parts.next().is_some() {
+        return Err(format!("too many parts; {BACKOFF_FORMS}"));
+    }
+    let shape = match (shape, number) {
+        ("fixed", None) => Shape::Fixed,
+        ("linear", None) => Shape::Linear,
+        ("exponential", factor) if factor.is_none_or(|factor| factor >= 1.0) => {
+            Shape::Exponential(factor.unwrap_or(2.0))
+        }
+        ("polynomial", Some(power)) => Shape::Polynomial(power),
+        _ => return Err(format!("no such backoff; {BACKOFF_FORMS}")),
+    };
+    Ok(Backoff { shape, base })
+}
+
+pub(crate) fn jitter(text: &str) -> Result<Jitter, String> {
+    match text {
+        "none" => Ok(Jitter::None),
+        "equal" => Ok(Jitter::Equal),
+        "full" => Ok(Jitter::Full),
+        "decorrelated" => Ok(Jitter::Decorrelated),
+        _ => Err("no such jitter; use none, equal, full or decorrelated".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("5000"), Ok(5000));
+        assert_eq!(size("64KiB"), Ok(65_536));
+        assert_eq!(size("2M"), Ok(2 << 20));
+        for bad in ["", "KiB", "1GB", "-1", "1.5MiB", "99999999999999999999MiB"] {
+            assert!(size(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn backoffs_become_policies() {
+        let second = Duration::from_secs(1);
+        for (text, policy) in [
+            ("fixed:1s", Policy::fixed(7, second)),
+            ("linear:1s", Policy::linear(7, second)),
+            ("exponential:1s", Policy::exponential(7, second)),
+            ("exponential:1s:3", Policy::exponential(7, second).factor(3.0)),
+            ("polynomial:1s:4", Policy::polynomial(7, second, 4.0)),
+        ] {
+            assert_eq!(backoff(text).unwrap().policy(7), policy, "{text}");
+        }
+        for bad in [
+            "",
+            "fixed",
+            "fixed:x",
+            "fixed:1s:2",
+            "cubic:1s",
+            "polynomial:1s",
+            "exponential:1s:0.5",
+            "exponential:1s:NaN",
+        ] {
+            assert!(
+                backoff(bad).unwrap_err().contains("exponential:2s"),
+                "{bad:?} was accepted or unhelpful"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bad_duration_says_what_would_be_right() {
+        assert!(
+            duration("5 parsecs")
+                .unwrap_err()
+                .contains("use forms such as 300ms")
+        );
+        assert!(instant("tomorrow").unwrap_err().contains("use UTC"));
+        assert_eq!(age("forever"), Ok(Age(None)));
+        assert_eq!(count("all"), Ok(Count(None)));
+    }
+}

@@ -1,0 +1,30 @@
+//! Which file runs which command.
+
+mod bench;
+mod completions;
+mod demo;
+mod enqueue;
+mod jobs;
+mod migrate;
+mod prune;
+mod queues;
+mod workers;
+
+use crate::args::Command;
+use crate::exit::Exit;
+use crate::session::Session;
+
+/// Runs one command.
+pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Demo(args) => demo::run(session, &args).await,
+        Command::Enqueue(args) => enqueue::run(session, args).await,
+        Command::Jobs { command } => jobs::run(session, command).await,
+        Command::Queues(args) => queues::run(session, args).await,
+        Command::Workers(args) => workers::run(session, &args).await,
+        Command::Prune(args) => prune::run(session, &args).await,
+        Command::Migrate(args) => migrate::run(session, &args).await,
+        Command::Bench(args) => bench::run(session, &args).await,
+        Command::Completions { shell } => completions::run(session, shell),
+    }
+}

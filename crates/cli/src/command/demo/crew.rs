@@ -1,0 +1,80 @@
+//! The worker process of a demo, seen from its parent: started, started again when it dies, dismissed.
+
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::process::{Child, Command};
+
+use crate::exit::Fault;
+
+/// How long a dismissed worker may take before it is killed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Crew {
+    url: String,
+    lease: Duration,
+    child: Child,
+    crashes: u32,
+}
+
+impl Crew {
+    /// Starts the first worker.
+    pub(super) fn start(url: &str, lease: Duration) -> anyhow::Result<Self> {
+        Ok(Self {
+            url: url.to_owned(),
+            lease,
+            child: spawn(url, lease)?,
+            crashes: 0,
+        })
+    }
+
+    /// The id of the living worker.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id().unwrap_or_default()
+    }
+
+    /// How many workers have died.
+    pub(super) fn crashes(&self) -> u32 {
+        self.crashes
+    }
+
+    /// Waits until the worker dies. May be dropped and called again.
+    pub(super) async fn died(&mut self) -> anyhow::Result<ExitStatus> {
+        Ok(self.child.wait().await?)
+    }
+
+    /// Starts another worker after one died. One that ended by itself, with an exit code of ours, would only
+    /// do so again.
+    pub(super) fn replace(&mut self, died: ExitStatus) -> anyhow::Result<()> {
+        if let Some(code @ 0..=4) = died.code() {
+            return Err(
+                Fault::failed(format!("the demo's worker ended by itself with exit code {code}")).into(),
+            );
+        }
+        self.crashes += 1;
+        self.child = spawn(&self.url, self.lease)?;
+        Ok(())
+    }
+
+    /// Lets the worker finish what it does and waits for it.
+    pub(super) async fn stop(&mut self) {
+        drop(self.child.stdin.take());
+        if tokio::time::timeout(PATIENCE, self.child.wait()).await.is_err() {
+            let _ = self.child.kill().await;
+        }
+    }
+}
+
+fn spawn(url: &str, lease: Duration) -> anyhow::Result<Child> {
+    let program = std::env::current_exe().context("cannot find this program to start it as a worker")?;
+    Command::new(program)
+        .args(["demo", "--as-worker", "--store", url, "--lease"])
+        .arg(format!("{}us", lease.as_micros()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .context("cannot start the demo's worker")
+}

@@ -1,0 +1,204 @@
+//! `enqueue`: checks everything first, then hands in one job or many.
+
+use std::io::Read;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use serde::Serialize;
+use windlass_core::clock::Timestamp;
+use windlass_core::retry::{ATTEMPTS_DEFAULT, Policy};
+use windlass_core::size::CAP_MAX;
+use windlass_core::store::Enqueued;
+use windlass_core::{Bytes, JobId, NewJob, Options, State};
+
+use crate::args::EnqueueArgs;
+use crate::exit::{Exit, Fault};
+use crate::session::{Access, Session};
+
+/// How many jobs one store call takes.
+const CHUNK: u32 = 1_000;
+
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    id: String,
+    new: bool,
+    state: State,
+    queue: &'a str,
+    kind: &'a str,
+    durability: &'static str,
+}
+
+pub(crate) async fn run(session: &mut Session, args: EnqueueArgs) -> anyhow::Result<Exit> {
+    let payload = payload(args.payload.as_deref(), args.raw)?;
+    let job =
+        NewJob::new(&args.kind, payload, options(&args)).map_err(|error| Fault::usage(error.to_string()))?;
+    let job = match args.id {
+        Some(id) => job.with_id(id),
+        None => job,
+    };
+    let client = session.open(Access::Create).await?;
+    let durability = client.about().durability.as_str();
+    if args.count == 1 {
+        let enqueued = client.enqueue_new(job.clone()).await?;
+        return answer_one(session, &job, enqueued, durability);
+    }
+
+    let (mut first, mut last) = (None, None);
+    let mut accepted = 0;
+    while accepted < args.count {
+        let chunk: Vec<NewJob> = (0..CHUNK.min(args.count - accepted))
+            .map(|_| job.clone().with_id(JobId::new()))
+            .collect();
+        client
+            .store()
+            .enqueue(&chunk)
+            .await
+            .with_context(|| format!("after {accepted} jobs were accepted"))?;
+        accepted += CHUNK.min(args.count - accepted);
+        first = first.or(chunk.first().map(|job| job.id));
+        last = chunk.last().map(|job| job.id);
+        if session.output.is_json() {
+            for job in &chunk {
+                session.output.json(&answer(job, Enqueued::New, durability))?;
+            }
+        }
+    }
+    if let (false, Some(first), Some(last)) = (session.output.is_json(), first, last) {
+        let (kind, queue) = (&job.kind, &job.queue);
+        session.output.line(format_args!(
+            "accepted {accepted} jobs: {kind} in queue {queue}, {durability}"
+        ))?;
+        session.output.line(format_args!("first {first}, last {last}"))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn answer<'a>(job: &'a NewJob, enqueued: Enqueued, durability: &'static str) -> Answer<'a> {
+    let state = match enqueued {
+        Enqueued::New => job.entry(Timestamp::from(SystemTime::now())).0,
+        Enqueued::Existing(state) => state,
+    };
+    Answer {
+        id: job.id.to_string(),
+        new: enqueued == Enqueued::New,
+        state,
+        queue: job.queue.as_str(),
+        kind: job.kind.as_str(),
+        durability,
+    }
+}
+
+fn answer_one(
+    session: &mut Session,
+    job: &NewJob,
+    enqueued: Enqueued,
+    durability: &'static str,
+) -> anyhow::Result<Exit> {
+    let answer = answer(job, enqueued, durability);
+    if session.output.is_json() {
+        session.output.json(&answer)?;
+    } else {
+        let Answer {
+            id,
+            state,
+            queue,
+            kind,
+            ..
+        } = answer;
+        session.output.line(match enqueued {
+            Enqueued::New => format!("accepted {id} (new, {state}): {kind} in queue {queue}, {durability}"),
+            Enqueued::Existing(_) => {
+                format!("known {id} (not new, {state}): {kind} in queue {queue}, {durability}")
+            }
+        })?;
+    }
+    Ok(Exit::Done)
+}
+
+fn options(args: &EnqueueArgs) -> Options {
+    let mut options = Options::new();
+    if let Some(queue) = &args.queue {
+        options = options.queue(queue);
+    }
+    if let Some(priority) = args.priority {
+        options = options.priority(priority);
+    }
+    if let Some(delay) = args.delay {
+        options = options.delay(delay);
+    }
+    if let Some(at) = args.at {
+        options = options.at(at);
+    }
+    if let Some(expiry) = args.expires_in {
+        options = options.expires_in(expiry);
+    }
+    if let Some(timeout) = args.timeout {
+        options = options.timeout(timeout);
+    }
+    if let Some(stalls) = args.max_stalls {
+        options = options.max_stalls(stalls);
+    }
+    for tag in &args.tags {
+        options = options.tag(tag);
+    }
+    options.retry(policy(args))
+}
+
+fn policy(args: &EnqueueArgs) -> Policy {
+    let attempts = args.attempts.unwrap_or(ATTEMPTS_DEFAULT);
+    let mut policy = match args.backoff {
+        Some(backoff) => backoff.policy(attempts),
+        None => Policy::default().attempts(attempts),
+    };
+    if let Some(longest) = args.backoff_max {
+        policy = policy.cap(longest);
+    }
+    if let Some(jitter) = args.jitter {
+        policy = policy.jitter(jitter);
+    }
+    policy
+}
+
+/// The payload's bytes, from wherever they are. Unless they are sent raw they must be JSON; then the space
+/// around it is dropped.
+fn payload(given: Option<&str>, raw: bool) -> anyhow::Result<Bytes> {
+    let bytes = match given {
+        None if raw => Vec::new(),
+        None => b"null".to_vec(),
+        Some("-") => read(std::io::stdin(), "standard input")?,
+        Some(text) => match text.strip_prefix('@') {
+            Some(file) => {
+                let open = std::fs::File::open(file);
+                read(open.map_err(|error| unreadable(file, &error))?, file)?
+            }
+            None => text.as_bytes().to_vec(),
+        },
+    };
+    if raw {
+        return Ok(bytes.into());
+    }
+    let json = serde_json::from_slice::<&serde_json::value::RawValue>(&bytes).map_err(|error| {
+        Fault::usage(format!(
+            "the payload is no JSON: {error}; quote it for the shell, or send it as it is with --raw"
+        ))
+    })?;
+    Ok(Bytes::copy_from_slice(json.get().as_bytes()))
+}
+
+fn read(from: impl Read, name: &str) -> Result<Vec<u8>, Fault> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(CAP_MAX).unwrap_or(u64::MAX);
+    from.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(name, &error))?;
+    if bytes.len() > CAP_MAX {
+        return Err(Fault::usage(format!(
+            "{name} is larger than {CAP_MAX} bytes, which no queue accepts"
+        )));
+    }
+    Ok(bytes)
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> Fault {
+    Fault::usage(format!("cannot read the payload from {name}: {error}"))
+}

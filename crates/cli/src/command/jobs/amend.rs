@@ -1,0 +1,119 @@
+//! `jobs cancel`, `jobs retry` and `jobs delete`: one answer per id.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use serde::Serialize;
+use windlass_core::store::Amended;
+use windlass_core::{JobId, State};
+
+use crate::args::DeleteArgs;
+use crate::exit::{Exit, Fault};
+use crate::session::{Access, Session};
+
+/// How many jobs one store call takes.
+const CHUNK: usize = 1_000;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Cancel,
+    Retry,
+    Delete,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    id: String,
+    answer: &'static str,
+    state: Option<State>,
+}
+
+/// Deletes after asking.
+pub(crate) async fn delete(session: &mut Session, args: &DeleteArgs) -> anyhow::Result<Exit> {
+    if !args.yes && !confirmed(args.ids.len())? {
+        session.note("nothing was deleted");
+        return Ok(Exit::Failed);
+    }
+    run(session, Change::Delete, &args.ids).await
+}
+
+fn confirmed(jobs: usize) -> anyhow::Result<bool> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Fault::usage("deleting needs --yes where there is no terminal to ask on").into());
+    }
+    let mut stderr = anstream::stderr();
+    let noun = if jobs == 1 { "job" } else { "jobs" };
+    write!(stderr, "delete {jobs} {noun} for good? [y/N] ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Applies a change to each job and prints each answer.
+pub(crate) async fn run(session: &mut Session, change: Change, ids: &[JobId]) -> anyhow::Result<Exit> {
+    let client = session.open(Access::Existing).await?;
+    let (mut refused, mut missing) = (false, Vec::new());
+    for chunk in ids.chunks(CHUNK) {
+        let store = client.store();
+        let answers = match change {
+            Change::Cancel => store.cancel(chunk).await?,
+            Change::Retry => store.retry(chunk).await?,
+            Change::Delete => store.delete(chunk).await?,
+        };
+        for (id, amended) in chunk.iter().zip(answers) {
+            match amended {
+                Amended::Refused(_) => refused = true,
+                Amended::Missing => missing.push(id.to_string()),
+                Amended::Done(_) => {}
+            }
+            print(session, change, *id, amended)?;
+        }
+    }
+    Ok(match (refused, missing.is_empty()) {
+        (true, _) => Exit::Failed,
+        (false, true) => Exit::Done,
+        (false, false) => Exit::NotFound,
+    })
+}
+
+fn print(session: &mut Session, change: Change, id: JobId, amended: Amended) -> std::io::Result<()> {
+    if session.output.is_json() {
+        let (answer, state) = match amended {
+            Amended::Done(state) => ("done", Some(state)),
+            Amended::Refused(state) => ("refused", Some(state)),
+            Amended::Missing => ("missing", None),
+        };
+        return session.output.json(&Answer {
+            id: id.to_string(),
+            answer,
+            state,
+        });
+    }
+    session
+        .output
+        .line(format_args!("{id} {}", said(change, amended)))
+}
+
+fn said(change: Change, amended: Amended) -> String {
+    match (change, amended) {
+        (_, Amended::Missing) => "refused: no such job".to_owned(),
+        (Change::Cancel, Amended::Done(State::Running)) => "running, asked to stop".to_owned(),
+        (Change::Cancel | Change::Retry, Amended::Done(state)) => state.to_string(),
+        (Change::Delete, Amended::Done(state)) => format!("deleted, was {state}"),
+        (Change::Cancel, Amended::Refused(state)) => format!("refused: it is {state} already"),
+        (Change::Retry, Amended::Refused(state)) => {
+            format!("refused: it is {state}, only dead, cancelled and scheduled jobs can be sent to ready")
+        }
+        (Change::Delete, Amended::Refused(state)) => format!("refused: it is {state}, cancel it first"),
+    }
+}
+
+/// Says on stderr which jobs do not exist.
+pub(crate) fn complain_missing(ids: &[String]) {
+    let style = anstyle::AnsiColor::Red.on_default().bold();
+    for id in ids {
+        let _ = writeln!(anstream::stderr(), "{style}error:{style:#} no such job: {id}");
+    }
+}

@@ -1,0 +1,95 @@
+//! `jobs list`: a page of jobs.
+
+use comfy_table::ColumnConstraint;
+use serde::Serialize;
+use windlass_core::store::{Cursor, Filter};
+use windlass_core::{JobRecord, State};
+
+use crate::args::ListArgs;
+use crate::exit::Exit;
+use crate::output::json::JobJson;
+use crate::output::{Format, cell, state, text};
+use crate::session::{Access, Session};
+
+#[derive(Debug, Serialize)]
+struct Page<'a> {
+    jobs: Vec<JobJson<'a>>,
+    next: Option<&'a str>,
+}
+
+pub(crate) async fn run(session: &mut Session, args: ListArgs) -> anyhow::Result<Exit> {
+    let client = session.open(Access::Existing).await?;
+    let filter = Filter {
+        queue: args.queue,
+        kind: args.kind,
+        state: args.state,
+        tag: args.tag,
+    };
+    let mut next = args.after.map(Cursor);
+    let mut jobs: Vec<JobRecord> = Vec::new();
+    // One call looks at a bounded number of jobs and may find none of them fitting, so ask until the page
+    // is full or there are no more.
+    loop {
+        let missing = args
+            .limit
+            .saturating_sub(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+        let page = client.store().list(&filter, next.as_ref(), missing).await?;
+        jobs.extend(page.jobs);
+        next = page.next;
+        if next.is_none() || jobs.len() >= args.limit as usize {
+            break;
+        }
+    }
+
+    if session.output.is_json() {
+        let next = next.as_ref().map(|cursor| cursor.0.as_str());
+        session.output.json(&Page {
+            jobs: jobs.iter().map(JobJson::listed).collect(),
+            next,
+        })?;
+        return Ok(Exit::Done);
+    }
+    if jobs.is_empty() {
+        session.note("no jobs");
+        return Ok(Exit::Done);
+    }
+    print(session, &jobs)?;
+    if let Some(cursor) = next {
+        session.note(&format!("there are more: repeat with --after {cursor}"));
+    }
+    Ok(Exit::Done)
+}
+
+fn print(session: &mut Session, jobs: &[JobRecord]) -> anyhow::Result<()> {
+    let format = session.output.format();
+    let mut table = session.output.new_table(&[
+        "ID", "STATE", "QUEUE", "KIND", "PRIORITY", "ATTEMPT", "ENQUEUED", "NOTE",
+    ]);
+    for job in jobs {
+        table.add_row([
+            cell(job.id.to_string()),
+            state(job.state),
+            cell(&job.queue),
+            cell(&job.kind),
+            cell(job.priority.to_string()),
+            cell(format!("{}/{}", job.counters.attempt, job.retry.attempts_max())),
+            cell(text::instant(job.enqueued_at, format)),
+            cell(note(job, format)),
+        ]);
+    }
+    if let Some(ids) = table.column_mut(0) {
+        // An id that is broken over two lines cannot be copied.
+        ids.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    Ok(session.output.table(&table)?)
+}
+
+/// What matters beside the state.
+fn note(job: &JobRecord, format: Format) -> String {
+    match (job.state, job.reason) {
+        (_, Some(reason)) => reason.to_string(),
+        (State::Scheduled, _) => format!("due {}", text::instant(job.due_at, format)),
+        (State::Running, _) if job.cancel_requested => "asked to stop".to_owned(),
+        _ => String::new(),
+    }
+}

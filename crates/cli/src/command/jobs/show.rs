@@ -1,0 +1,143 @@
+//! `jobs show`: everything about jobs.
+
+use std::time::Duration;
+
+use windlass_core::{JobId, JobRecord, Name};
+
+use crate::exit::Exit;
+use crate::output::json::JobJson;
+use crate::output::{Format, cell, clean, state, text};
+use crate::session::{Access, Session};
+
+pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<Exit> {
+    let client = session.open(Access::Existing).await?;
+    let mut missing = Vec::new();
+    let mut shown = 0;
+    for &id in ids {
+        let found = client.store().get(&[id]).await?.into_iter().next().flatten();
+        let Some(job) = found else {
+            missing.push(id.to_string());
+            continue;
+        };
+        if session.output.is_json() {
+            session.output.json(&JobJson::shown(&job))?;
+        } else {
+            if shown > 0 {
+                session.output.line("")?;
+            }
+            print(session, &job)?;
+        }
+        shown += 1;
+    }
+    if missing.is_empty() {
+        return Ok(Exit::Done);
+    }
+    super::amend::complain_missing(&missing);
+    Ok(Exit::NotFound)
+}
+
+fn print(session: &mut Session, job: &JobRecord) -> anyhow::Result<()> {
+    let format = session.output.format();
+    let mut table = session.output.new_table(&[]);
+    table.add_row([cell("id"), cell(job.id.to_string())]);
+    table.add_row([cell("state"), state(job.state)]);
+    for (name, value) in fields(job, format) {
+        table.add_row([cell(name), cell(value)]);
+    }
+    session.output.table(&table)?;
+    for (name, bytes) in [
+        ("payload", Some(&job.payload)),
+        ("progress", job.progress.as_ref()),
+        ("output", job.output.as_ref()),
+    ] {
+        if let Some(bytes) = bytes {
+            session
+                .output
+                .line(format_args!("\n{name} ({}):", text::size(bytes.len())))?;
+            session.output.line(text::content(bytes))?;
+        }
+    }
+    if let Some(error) = job.last_error() {
+        session.output.line("\nlast error:")?;
+        session.output.line(clean::block(error))?;
+    }
+    print_attempts(session, job, format)
+}
+
+fn fields(job: &JobRecord, format: Format) -> Vec<(&'static str, String)> {
+    let at = |instant| text::instant_long(instant, format);
+    let counters = &job.counters;
+    let tags = job.tags.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+    let optional = [
+        ("reason", job.reason.map(|reason| reason.to_string())),
+        ("queue", Some(job.queue.to_string())),
+        ("kind", Some(job.kind.to_string())),
+        ("priority", Some(job.priority.to_string())),
+        ("tags", (!tags.is_empty()).then_some(tags)),
+        (
+            "attempt",
+            Some(format!("{} of {}", counters.attempt, job.retry.attempts_max())),
+        ),
+        (
+            "stalls",
+            Some(format!("{}, survives {}", counters.stalls, job.stalls_max)),
+        ),
+        (
+            "ambiguous",
+            (counters.ambiguous > 0)
+                .then(|| format!("{} of {}", counters.ambiguous, job.retry.ambiguous_max())),
+        ),
+        ("retry", Some(text::policy(&job.retry))),
+        (
+            "timeout",
+            Some(
+                job.timeout
+                    .map_or_else(|| "the worker's".to_owned(), text::duration),
+            ),
+        ),
+        ("cancel", job.cancel_requested.then(|| "asked to stop".to_owned())),
+        ("enqueued", Some(at(job.enqueued_at))),
+        ("due", Some(at(job.due_at))),
+        ("expires", job.expires_at.map(at)),
+        ("finished", job.finished_at.map(at)),
+    ];
+    optional
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+}
+
+fn print_attempts(session: &mut Session, job: &JobRecord, format: Format) -> anyhow::Result<()> {
+    if job.attempts.is_empty() {
+        return Ok(());
+    }
+    session.output.line("\nattempts:")?;
+    let mut table = session
+        .output
+        .new_table(&["ATTEMPT", "FENCE", "STARTED", "TOOK", "ENDING", "WORKER", "ERROR"]);
+    for attempt in &job.attempts {
+        let took: Option<Duration> = attempt.ended_at.map(|ended| ended.since(attempt.started_at));
+        table.add_row([
+            cell(attempt.number.to_string()),
+            cell(attempt.fence.to_string()),
+            cell(text::instant(attempt.started_at, format)),
+            cell(took.map(text::duration).unwrap_or_default()),
+            cell(attempt.ending.map_or("running", |ending| ending.as_str())),
+            cell(&attempt.worker),
+            cell(first_line(attempt.error.as_deref().unwrap_or_default())),
+        ]);
+    }
+    Ok(session.output.table(&table)?)
+}
+
+/// The beginning of an error, for a table; the newest one is printed in full above it.
+fn first_line(error: &str) -> String {
+    const LONGEST: usize = 120;
+    let line = error.lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(LONGEST).collect();
+    if cut.len() < error.trim_end().len() {
+        format!("{cut}…")
+    } else {
+        cut
+    }
+}

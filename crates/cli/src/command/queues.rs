@@ -1,0 +1,136 @@
+//! `queues`: what queues hold and keep, and defining them.
+
+use serde::Serialize;
+use windlass::Client;
+use windlass_core::State;
+use windlass_core::queue::{Keep, QueueConfig, QueueRecord};
+
+use crate::args::{DefineArgs, QueuesArgs, QueuesCommand, parse};
+use crate::exit::Exit;
+use crate::output::json::QueueJson;
+use crate::output::{cell, number, text};
+use crate::session::{Access, Session};
+
+/// How many queues one store call reads.
+const PAGE: u32 = 1_000;
+
+#[derive(Debug, Serialize)]
+struct Page<'a> {
+    queues: Vec<QueueJson<'a>>,
+}
+
+pub(crate) async fn run(session: &mut Session, args: QueuesArgs) -> anyhow::Result<Exit> {
+    match args.command {
+        None => list(session).await,
+        Some(QueuesCommand::Define(args)) => define(session, &args).await,
+    }
+}
+
+async fn list(session: &mut Session) -> anyhow::Result<Exit> {
+    let client = session.open(Access::Existing).await?;
+    let queues = all(&client).await?;
+    if session.output.is_json() {
+        session.output.json(&Page {
+            queues: queues.iter().map(QueueJson::of).collect(),
+        })?;
+    } else if queues.is_empty() {
+        session.note("no queues");
+    } else {
+        print(session, &queues)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn all(client: &Client) -> anyhow::Result<Vec<QueueRecord>> {
+    let mut queues: Vec<QueueRecord> = Vec::new();
+    loop {
+        let after = queues.last().map(|queue| queue.name.clone());
+        let page = client.store().queues(after.as_ref(), PAGE).await?;
+        let is_last = page.len() < PAGE as usize;
+        queues.extend(page);
+        if is_last {
+            return Ok(queues);
+        }
+    }
+}
+
+fn print(session: &mut Session, queues: &[QueueRecord]) -> anyhow::Result<()> {
+    let mut header = vec!["QUEUE"];
+    let titles: Vec<String> = State::ALL
+        .iter()
+        .map(|state| state.as_str().to_uppercase())
+        .collect();
+    header.extend(titles.iter().map(String::as_str));
+    header.extend(["KEEPS COMPLETED", "KEEPS DEAD", "KEEPS CANCELLED", "PAYLOAD CAP"]);
+    let mut table = session.output.new_table(&header);
+    for queue in queues {
+        let retention = &queue.config.retention;
+        let mut row = vec![cell(&queue.name)];
+        row.extend(State::ALL.into_iter().map(|state| number(queue.counts.of(state))));
+        row.extend(
+            [retention.completed, retention.dead, retention.cancelled].map(|keep| cell(text::keep(keep))),
+        );
+        row.push(cell(text::size(queue.config.caps.payload)));
+        table.add_row(row);
+    }
+    Ok(session.output.table(&table)?)
+}
+
+async fn define(session: &mut Session, args: &DefineArgs) -> anyhow::Result<Exit> {
+    let client = session.open(Access::Create).await?;
+    let present = all(&client)
+        .await?
+        .into_iter()
+        .find(|queue| queue.name == args.queue);
+    let config = match present {
+        Some(queue) if !args.reset => queue.config,
+        _ => QueueConfig::default(),
+    };
+    let config = changed(config, args);
+    client.store().define(&args.queue, &config).await?;
+    let defined = all(&client)
+        .await?
+        .into_iter()
+        .find(|queue| queue.name == args.queue);
+    match defined {
+        Some(queue) if session.output.is_json() => session.output.json(&QueueJson::of(&queue))?,
+        Some(queue) => print(session, std::slice::from_ref(&queue))?,
+        None => session.note("the queue is gone again"),
+    }
+    Ok(Exit::Done)
+}
+
+/// The definition with what was given put in.
+fn changed(mut config: QueueConfig, args: &DefineArgs) -> QueueConfig {
+    let set = |keep: &mut Keep, age: Option<parse::Age>, count: Option<parse::Count>| {
+        if let Some(age) = age {
+            keep.age = age.0;
+        }
+        if let Some(count) = count {
+            keep.count = count.0;
+        }
+    };
+    let retention = &mut config.retention;
+    set(
+        &mut retention.completed,
+        args.keep_completed,
+        args.keep_completed_count,
+    );
+    set(&mut retention.dead, args.keep_dead, args.keep_dead_count);
+    set(
+        &mut retention.cancelled,
+        args.keep_cancelled,
+        args.keep_cancelled_count,
+    );
+    let caps = &mut config.caps;
+    for (cap, given) in [
+        (&mut caps.payload, args.payload_cap),
+        (&mut caps.output, args.output_cap),
+        (&mut caps.error, args.error_cap),
+    ] {
+        if let Some(given) = given {
+            *cap = given;
+        }
+    }
+    config
+}

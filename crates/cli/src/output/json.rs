@@ -1,0 +1,299 @@
+//! The JSON that programs get: instants as RFC 3339 text, durations as seconds, absent things as null. Fields
+//! may be added, never renamed; `docs/operations/cli.md` describes them.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use windlass_core::clock::Timestamp;
+use windlass_core::job::AttemptRecord;
+use windlass_core::outcome::{Ending, Reason};
+use windlass_core::queue::{Keep, QueueRecord};
+use windlass_core::retry::{Backoff, Policy};
+use windlass_core::size::Caps;
+use windlass_core::store::LeaseRecord;
+use windlass_core::{JobRecord, Name, State};
+
+/// Stored bytes by what they turn out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content<'a> {
+    /// Valid JSON, without space around it.
+    Json(&'a str),
+    /// Any other text.
+    Utf8(&'a str),
+    /// Anything else.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Content<'a> {
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Err(_) => Self::Bytes(bytes),
+            Ok(text) => match serde_json::from_str::<&RawValue>(text) {
+                Ok(json) => Self::Json(json.get()),
+                Err(_) => Self::Utf8(text),
+            },
+        }
+    }
+
+    /// How the value that stands beside it is to be read.
+    pub(crate) fn encoding(self) -> &'static str {
+        match self {
+            Self::Json(_) => "json",
+            Self::Utf8(_) => "utf8",
+            Self::Bytes(_) => "base64",
+        }
+    }
+}
+
+impl Serialize for Content<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            // As it was written, so that no digit of a large number is lost.
+            Self::Json(text) => match serde_json::from_str::<&RawValue>(text) {
+                Ok(raw) => raw.serialize(serializer),
+                Err(error) => Err(serde::ser::Error::custom(error)),
+            },
+            Self::Utf8(text) => serializer.serialize_str(text),
+            Self::Bytes(bytes) => serializer.serialize_str(&BASE64_STANDARD.encode(bytes)),
+        }
+    }
+}
+
+/// An instant as text.
+pub(crate) fn instant(at: Timestamp) -> String {
+    at.to_string()
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct JobJson<'a> {
+    id: String,
+    queue: &'a Name,
+    kind: &'a Name,
+    state: State,
+    reason: Option<&'static str>,
+    priority: i16,
+    payload: Content<'a>,
+    payload_encoding: &'static str,
+    output: Option<Content<'a>>,
+    output_encoding: Option<&'static str>,
+    progress: Option<Content<'a>>,
+    progress_encoding: Option<&'static str>,
+    attempt: u32,
+    stalls: u32,
+    stalls_max: u32,
+    ambiguous: u32,
+    retry: RetryJson,
+    timeout_seconds: Option<f64>,
+    tags: &'a [Name],
+    fence: u64,
+    cancel_requested: bool,
+    enqueued_at: String,
+    due_at: String,
+    expires_at: Option<String>,
+    finished_at: Option<String>,
+    /// Only with `jobs show`: a list has no attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempts: Option<Vec<AttemptJson<'a>>>,
+}
+
+impl<'a> JobJson<'a> {
+    /// A job of a list.
+    pub(crate) fn listed(job: &'a JobRecord) -> Self {
+        let [payload, output, progress] = [Some(&job.payload), job.output.as_ref(), job.progress.as_ref()]
+            .map(|bytes| bytes.map(|b| Content::of(b)));
+        let payload = payload.unwrap_or(Content::Utf8(""));
+        Self {
+            id: job.id.to_string(),
+            queue: &job.queue,
+            kind: &job.kind,
+            state: job.state,
+            reason: job.reason.map(Reason::as_str),
+            priority: job.priority,
+            payload,
+            payload_encoding: payload.encoding(),
+            output,
+            output_encoding: output.map(Content::encoding),
+            progress,
+            progress_encoding: progress.map(Content::encoding),
+            attempt: job.counters.attempt,
+            stalls: job.counters.stalls,
+            stalls_max: job.stalls_max,
+            ambiguous: job.counters.ambiguous,
+            retry: RetryJson::of(&job.retry),
+            timeout_seconds: job.timeout.as_ref().map(Duration::as_secs_f64),
+            tags: &job.tags,
+            fence: job.fence,
+            cancel_requested: job.cancel_requested,
+            enqueued_at: instant(job.enqueued_at),
+            due_at: instant(job.due_at),
+            expires_at: job.expires_at.map(instant),
+            finished_at: job.finished_at.map(instant),
+            attempts: None,
+        }
+    }
+
+    /// A job on its own, with its attempts.
+    pub(crate) fn shown(job: &'a JobRecord) -> Self {
+        Self {
+            attempts: Some(job.attempts.iter().map(AttemptJson::of).collect()),
+            ..Self::listed(job)
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct AttemptJson<'a> {
+    number: u32,
+    fence: u64,
+    worker: &'a str,
+    started_at: String,
+    ended_at: Option<String>,
+    ending: Option<&'static str>,
+    error: Option<&'a str>,
+}
+
+impl<'a> AttemptJson<'a> {
+    fn of(attempt: &'a AttemptRecord) -> Self {
+        Self {
+            number: attempt.number,
+            fence: attempt.fence,
+            worker: &attempt.worker,
+            started_at: instant(attempt.started_at),
+            ended_at: attempt.ended_at.map(instant),
+            ending: attempt.ending.map(Ending::as_str),
+            error: attempt.error.as_deref(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct RetryJson {
+    attempts_max: u32,
+    ambiguous_max: u32,
+    backoff: &'static str,
+    base_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    factor: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    power: Option<f64>,
+    max_seconds: f64,
+    jitter: windlass_core::retry::Jitter,
+}
+
+impl RetryJson {
+    fn of(policy: &Policy) -> Self {
+        let (backoff, base, factor, power) = match policy.backoff() {
+            Backoff::Fixed { delay } => ("fixed", delay, None, None),
+            Backoff::Linear { base } => ("linear", base, None, None),
+            Backoff::Exponential { base, factor } => ("exponential", base, Some(factor), None),
+            Backoff::Polynomial { base, power } => ("polynomial", base, None, Some(power)),
+        };
+        Self {
+            attempts_max: policy.attempts_max(),
+            ambiguous_max: policy.ambiguous_max(),
+            backoff,
+            base_seconds: base.as_secs_f64(),
+            factor,
+            power,
+            max_seconds: policy.delay_max().as_secs_f64(),
+            jitter: policy.spread(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct QueueJson<'a> {
+    name: &'a Name,
+    counts: std::collections::BTreeMap<&'static str, u64>,
+    keep: KeepsJson,
+    caps: Caps,
+}
+
+#[derive(Debug, Serialize)]
+struct KeepsJson {
+    completed: KeepJson,
+    dead: KeepJson,
+    cancelled: KeepJson,
+}
+
+#[derive(Debug, Serialize)]
+struct KeepJson {
+    age_seconds: Option<f64>,
+    count: Option<u64>,
+}
+
+impl From<Keep> for KeepJson {
+    fn from(keep: Keep) -> Self {
+        Self {
+            age_seconds: keep.age.as_ref().map(Duration::as_secs_f64),
+            count: keep.count,
+        }
+    }
+}
+
+impl<'a> QueueJson<'a> {
+    pub(crate) fn of(queue: &'a QueueRecord) -> Self {
+        let retention = &queue.config.retention;
+        Self {
+            name: &queue.name,
+            counts: State::ALL
+                .into_iter()
+                .map(|state| (state.as_str(), queue.counts.of(state)))
+                .collect(),
+            keep: KeepsJson {
+                completed: retention.completed.into(),
+                dead: retention.dead.into(),
+                cancelled: retention.cancelled.into(),
+            },
+            caps: queue.config.caps,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct LeaseJson<'a> {
+    id: String,
+    worker: &'a str,
+    queues: &'a [Name],
+    opened_at: String,
+    expires_at: String,
+    lost: bool,
+    running: u64,
+}
+
+impl<'a> LeaseJson<'a> {
+    pub(crate) fn of(lease: &'a LeaseRecord) -> Self {
+        Self {
+            id: lease.id.to_string(),
+            worker: &lease.worker,
+            queues: &lease.queues,
+            opened_at: instant(lease.opened_at),
+            expires_at: instant(lease.expires_at),
+            lost: lease.is_lost,
+            running: lease.running,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_says_how_it_is_to_be_read() {
+        let shown = |bytes: &[u8]| {
+            let content = Content::of(bytes);
+            (serde_json::to_string(&content).unwrap(), content.encoding())
+        };
+        assert_eq!(
+            shown(b" {\"a\": 12345678901234567890123}\n"),
+            ("{\"a\": 12345678901234567890123}".into(), "json")
+        );
+        assert_eq!(shown(b"a,b\n"), ("\"a,b\\n\"".into(), "utf8"));
+        assert_eq!(shown(b""), ("\"\"".into(), "utf8"));
+        assert_eq!(shown(&[0xff, 0]), ("\"/wA=\"".into(), "base64"));
+    }
+}

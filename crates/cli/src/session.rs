@@ -1,0 +1,115 @@
+//! What every command shares: where its output goes and which store it works on.
+
+use std::io::Write;
+use std::path::Path;
+
+use windlass::Client;
+
+use crate::args::Cli;
+use crate::exit::Fault;
+use crate::output::{Output, clean};
+
+/// One run of the command.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) output: Output,
+    url: String,
+    origin: Origin,
+    is_quiet: bool,
+}
+
+/// Who named the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// `--store` on the command line.
+    Argument,
+    /// `WINDLASS_STORE`.
+    Environment,
+    /// Nobody.
+    Default,
+}
+
+/// Whether a store that is not there may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It must be there: looking at jobs makes no store.
+    Existing,
+    /// It is made if it is missing.
+    Create,
+}
+
+const DEFAULT_FILE: &str = "windlass.db";
+
+impl Session {
+    pub(crate) fn new(cli: &Cli, origin: Origin) -> Self {
+        let url = cli
+            .store
+            .clone()
+            .unwrap_or_else(|| format!("sqlite://{DEFAULT_FILE}"));
+        Self {
+            output: Output::new(cli.json),
+            url,
+            origin,
+            is_quiet: cli.quiet,
+        }
+    }
+
+    /// The URL of the chosen store.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The URL only if somebody typed it for this very command. What tries a store out uses no other.
+    pub(crate) fn typed_url(&self) -> Option<&str> {
+        (self.origin == Origin::Argument).then_some(self.url.as_str())
+    }
+
+    /// Opens the chosen store and says on stderr where it is and what an accepted job survives.
+    pub(crate) async fn open(&self, access: Access) -> anyhow::Result<Client> {
+        let client = match access {
+            Access::Create => Client::open(&self.url).await?,
+            Access::Existing => {
+                if self.origin == Origin::Default && !Path::new(DEFAULT_FILE).exists() {
+                    return Err(no_default().into());
+                }
+                Client::open(existing(&self.url)).await?
+            }
+        };
+        self.introduce(&client);
+        Ok(client)
+    }
+
+    /// A note about the store that is used.
+    pub(crate) fn introduce(&self, client: &Client) {
+        let about = client.about();
+        self.note(&format!(
+            "store: {}, {}: {}",
+            about.scheme, about.place, about.durability
+        ));
+    }
+
+    /// A line on stderr for people, faint, unless they asked for silence.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.is_quiet {
+            let style = anstyle::Style::new().dimmed();
+            let _ = writeln!(anstream::stderr(), "{style}{}{style:#}", clean::line(text));
+        }
+    }
+}
+
+/// The URL, told not to make a file that is missing.
+fn existing(url: &str) -> String {
+    match (url.starts_with("sqlite:"), url.contains('?')) {
+        (false, _) => url.to_owned(),
+        (true, false) => format!("{url}?create=never"),
+        (true, true) => format!("{url}&create=never"),
+    }
+}
+
+fn no_default() -> Fault {
+    let file = std::path::absolute(DEFAULT_FILE).unwrap_or_else(|_| DEFAULT_FILE.into());
+    Fault::store(format!(
+        "there is no store at {}: name one with --store or WINDLASS_STORE, or enqueue a job to make this one",
+        file.display()
+    ))
+}
