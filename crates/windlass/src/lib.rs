@@ -1,1 +1,69 @@
 //! Background jobs that start in one file and grow to a fleet.
+//!
+//! ```no_run
+//! use serde::{Deserialize, Serialize};
+//! use windlass::{Client, Ctx, Job, JobError, Worker};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Greet { name: String }
+//!
+//! impl Job for Greet {
+//!     const KIND: &'static str = "greet";            // a stored contract, never the Rust type's path
+//!     type Output = ();
+//! }
+//!
+//! async fn greet(job: Greet, ctx: Ctx) -> Result<(), JobError> {
+//!     println!("hello {}, attempt {}", job.name, ctx.attempt());
+//!     Ok(())
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> windlass::Result<()> {
+//!     let client = Client::open("sqlite://jobs.db").await?;
+//!     client.enqueue(Greet { name: "Ferris".into() }).await?;
+//!     Worker::new(&client).handle(greet).run().await           // SIGTERM drains; store errors never kill it
+//! }
+//! ```
+//!
+//! * A **job** is a serde type with a stored name: [`Job`].
+//! * A [`Client`] enqueues jobs: [`Client::enqueue`](windlass_worker::Client::enqueue) is a builder that is
+//!   awaited and answers a [`Handle`].
+//! * A [`Worker`] runs them. Handlers are plain functions; beside their job they may ask for [`Ctx`],
+//!   [`State`], [`Client`], or anything with [`FromCtx`].
+//! * An error says what becomes of the job: any `std::error::Error` is tried again, [`ResultExt::fail`] is
+//!   not, [`JobError`] and [`Classify`] say more.
+//! * [`testing`] has what tests of jobs need.
+//!
+//! A job is run at least once. Every claim gets a fence, and an attempt that has lost its job can no longer
+//! write anything about it.
+//!
+//! ## Features
+//!
+//! | feature | store |
+//! |---|---|
+//! | `sqlite` (default) | `sqlite://path`: durable jobs in an embedded file |
+//! | always there | `memory:`: for tests, and for work that may be lost |
+
+mod client;
+mod open;
+pub mod testing;
+
+pub use client::Client;
+pub use open::open_store;
+
+pub use windlass_core as core;
+pub use windlass_core::clock::{Clock, ManualClock, Timestamp};
+pub use windlass_core::job::{AttemptRecord, JobRecord, NewJob};
+pub use windlass_core::outcome::{Ending, Reason};
+pub use windlass_core::queue;
+pub use windlass_core::retry::{Jitter, Policy as Retry};
+pub use windlass_core::store::{self, About, Amended, Durability, Enqueued, Store};
+pub use windlass_core::{
+    Bytes, Fence, JobId, Name, Options, Outcome, State as JobState, StoreError, StoreErrorKind,
+};
+pub use windlass_worker::{
+    Attempt, BlockingHandler, Classify, ConfigError, Ctx, Drained, Enqueue, EnqueueAll, Error, FromCtx,
+    FromRef, Handle, Handler, Health, Job, JobError, LeaseHealth, LoopHealth, Maintenance, OutputError, Part,
+    PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper, Result, ResultExt, Running, State,
+    Verdict, Wakeups, Worker,
+};

@@ -1,1 +1,44 @@
-//! The engine of Windlass: client, handlers, worker and its loops.
+//! The engine of Windlass.
+//!
+//! A [`Client`] puts jobs into a store; a [`Worker`] takes them out, runs their handlers and records what came
+//! of it. Neither knows which store it has. The walk of one job: [`Client::enqueue`] → store → fetcher (claims
+//! under the worker's lease) → executor (decode, layers, timeout, run, catch panic, classify) → judge →
+//! settler → store. Everything else here keeps that walk safe: the lease thread, the supervisor, the
+//! maintenance loops and the order of shutdown.
+//!
+//! Programs use the `windlass` crate, which adds the stores to this.
+
+mod blocking;
+mod client;
+mod ctx;
+mod engine;
+mod error;
+mod executor;
+mod extract;
+mod fetcher;
+mod floor;
+mod handler;
+mod job;
+mod job_error;
+mod lag;
+mod lease;
+mod maintenance;
+mod registry;
+mod settler;
+mod shutdown;
+mod slots;
+mod supervise;
+mod worker;
+
+pub use client::{Client, Enqueue, EnqueueAll, Handle, OutputError};
+pub use ctx::Ctx;
+pub use error::{ConfigError, Error, Result};
+pub use extract::{FromCtx, FromRef, State};
+pub use handler::{BlockingHandler, Handler};
+pub use job::Job;
+pub use job_error::{Classify, JobError, ResultExt, Verdict};
+pub use maintenance::{Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper};
+pub use registry::Attempt;
+pub use shutdown::Running;
+pub use supervise::{Health, LeaseHealth, LoopHealth, Part};
+pub use worker::{Drained, Wakeups, Worker};

@@ -1,0 +1,164 @@
+//! Threads for handlers that block. Bounded, and never waited for when the program ends.
+//!
+//! A closure cannot be stopped from outside. When its attempt ends before it does (timeout, cancel,
+//! shutdown), whatever the attempt held is left to the closure and dropped when it returns: its slot stays
+//! occupied until then. [`ThreadPart`] is the agreement between the two about who came first.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
+
+use crate::ctx::Ctx;
+
+/// The threads. They are those of a runtime that drives nothing else, so that the program's own runtime does
+/// not wait for a stuck closure when it ends.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    threads_max: AtomicUsize,
+    runtime: OnceLock<Runtime>,
+}
+
+impl Pool {
+    /// Sets how many threads there may be; counts until the first closure runs.
+    pub(crate) fn limit(&self, threads_max: usize) {
+        self.threads_max.store(threads_max, Ordering::Relaxed);
+    }
+
+    /// Runs a closure on a thread and waits for what it returns. A panic in it goes on in the caller.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        ctx: Ctx,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let (answer, answered) = oneshot::channel();
+        let (caller, span) = (Handle::current(), tracing::Span::current());
+        ctx.inner().thread.queue();
+        self.handle().spawn_blocking(move || {
+            if !ctx.inner().thread.begin() {
+                return;
+            }
+            // Closures that ask for a runtime mean the one their worker runs in.
+            let _entered = caller.enter();
+            let result = span.in_scope(|| catch_unwind(AssertUnwindSafe(work)));
+            // Nobody waits any more if the attempt has ended; the result is dropped then.
+            let _ = answer.send(result);
+            ctx.inner().thread.end();
+        });
+        match answered.await.expect("a queued closure runs as long as somebody waits for it") {
+            Ok(value) => value,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    fn handle(&self) -> &Handle {
+        let start = || {
+            Builder::new_current_thread()
+                .thread_name("windlass-blocking")
+                .max_blocking_threads(self.threads_max.load(Ordering::Relaxed).max(1))
+                .build()
+                .expect("a runtime without drivers needs nothing that could fail")
+        };
+        self.runtime.get_or_init(start).handle()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+const NONE: u8 = 0;
+const QUEUED: u8 = 1;
+const RUNNING: u8 = 2;
+const DONE: u8 = 3;
+const ABANDONED: u8 = 4;
+
+/// Where the closure of an attempt is, and what it inherits.
+#[derive(Default)]
+pub(crate) struct ThreadPart {
+    state: AtomicU8,
+    estate: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl ThreadPart {
+    fn queue(&self) {
+        self.state.store(QUEUED, Ordering::Release);
+    }
+
+    /// Whether the closure may still begin.
+    fn begin(&self) -> bool {
+        self.state.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn end(&self) {
+        if self.state.swap(DONE, Ordering::AcqRel) == ABANDONED {
+            drop(self.estate());
+        }
+    }
+
+    /// The attempt ends. If its closure still runs, `held` is left to it and dropped when it returns;
+    /// otherwise the caller gets it back.
+    pub(crate) fn abandon<T: Send + 'static>(&self, held: T) -> Option<T> {
+        if self.state.load(Ordering::Acquire) == NONE {
+            return Some(held);
+        }
+        *self.estate.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(held));
+        if self.state.swap(ABANDONED, Ordering::AcqRel) == RUNNING {
+            return None;
+        }
+        let held = self.estate()?.downcast::<T>().ok()?;
+        Some(*held)
+    }
+
+    /// Whether the attempt has ended and its closure has not.
+    pub(crate) fn is_zombie(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ABANDONED
+            && self.estate.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn estate(&self) -> Option<Box<dyn Any + Send>> {
+        self.estate.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_held_goes_to_whoever_ends_last() {
+        let held = Arc::new(());
+        let part = ThreadPart::default();
+        assert!(part.abandon(Arc::clone(&held)).is_some(), "there is no closure");
+
+        let part = ThreadPart::default();
+        part.queue();
+        assert!(part.abandon(Arc::clone(&held)).is_some(), "the closure has not begun");
+        assert!(!part.begin(), "and it never will");
+
+        let part = ThreadPart::default();
+        part.queue();
+        assert!(part.begin());
+        assert!(part.abandon(Arc::clone(&held)).is_none(), "the closure runs");
+        assert!(part.is_zombie());
+        assert_eq!(Arc::strong_count(&held), 2);
+        part.end();
+        assert_eq!(Arc::strong_count(&held), 1);
+        assert!(!part.is_zombie());
+
+        let part = ThreadPart::default();
+        part.queue();
+        assert!(part.begin());
+        part.end();
+        assert!(part.abandon(held).is_some(), "the closure has returned");
+    }
+}

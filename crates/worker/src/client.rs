@@ -1,0 +1,116 @@
+//! The client: puts jobs into a store and asks about them. Cheap to clone, not generic over the store.
+
+mod enqueue;
+mod handle;
+mod lane;
+
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_core::batch::Lane;
+use windlass_core::queue::QueueConfig;
+use windlass_core::store::{About, Amended, Enqueued, Progress, Settled};
+use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
+
+pub use enqueue::{Enqueue, EnqueueAll};
+pub use handle::{Handle, OutputError};
+
+use crate::error::{ConfigError, Error, Result};
+use crate::job::{self, Job};
+
+/// Puts jobs into a store and asks about them.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<dyn Store>,
+    enqueues: Lane<NewJob, lane::Answer<Enqueued>>,
+    reports: Lane<Progress, lane::Answer<Settled>>,
+}
+
+impl Client {
+    /// A client of this store. Must be called inside a tokio runtime: single enqueues are gathered into
+    /// batches by a background loop, which ends when the last clone of the client is gone.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        let enqueues = lane::enqueues(Arc::clone(&store));
+        let reports = lane::reports(Arc::clone(&store));
+        Self { shared: Arc::new(Shared { store, enqueues, reports }) }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.shared.store
+    }
+
+    /// What kind of store this is, where, and what "accepted" means in it.
+    pub fn about(&self) -> About {
+        self.store().about()
+    }
+
+    /// Enqueues a job: a builder that is awaited. Await it inside the runtime that the client was made in.
+    pub fn enqueue<J: Job>(&self, job: J) -> Enqueue<J> {
+        Enqueue::new(self.clone(), job::encode(&job))
+    }
+
+    /// Enqueues many jobs in one call: all of them or none.
+    pub fn enqueue_all<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> EnqueueAll<J> {
+        EnqueueAll::new(self.clone(), jobs)
+    }
+
+    /// Enqueues a job that was put together by hand, for callers that do not have its Rust type.
+    pub async fn enqueue_new(&self, job: NewJob) -> Result<Enqueued> {
+        Ok(self.shared.enqueues.submit(job).await.map_err(|_closed| Error::Closed)??)
+    }
+
+    /// The job as it is now, with its attempts.
+    pub async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        Ok(self.store().get(&[id]).await?.pop().flatten())
+    }
+
+    /// Cancels: a waiting job at once, a running one by a request to its handler.
+    pub async fn cancel(&self, id: JobId) -> Result<Amended> {
+        Ok(one(self.store().cancel(&[id]).await?))
+    }
+
+    /// Sends a dead, cancelled or scheduled job to `ready` now.
+    pub async fn retry(&self, id: JobId) -> Result<Amended> {
+        Ok(one(self.store().retry(&[id]).await?))
+    }
+
+    /// Removes a job that does not run, for good.
+    pub async fn delete(&self, id: JobId) -> Result<Amended> {
+        Ok(one(self.store().delete(&[id]).await?))
+    }
+
+    /// Sets the definition of a queue, replacing the one it had.
+    pub async fn define_queue(&self, name: impl AsRef<str>, config: QueueConfig) -> Result<()> {
+        let name = Name::new(name).map_err(|error| ConfigError::Name { what: "queue", error })?;
+        Ok(self.store().define(&name, &config).await?)
+    }
+
+    /// A handle on a job that was enqueued elsewhere.
+    pub fn handle<J: Job>(&self, id: JobId) -> Handle<J> {
+        Handle::existing(self.clone(), id)
+    }
+
+    /// Stores what a running attempt reports of itself.
+    pub(crate) async fn report(&self, report: Progress) -> Result<Settled> {
+        Ok(self.shared.reports.submit(report).await.map_err(|_closed| Error::Closed)??)
+    }
+}
+
+/// The answer to a call about one job.
+fn one(answers: Vec<Amended>) -> Amended {
+    answers.into_iter().next().unwrap_or(Amended::Missing)
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("store", &self.about()).finish_non_exhaustive()
+    }
+}

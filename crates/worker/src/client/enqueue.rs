@@ -1,0 +1,193 @@
+//! The builders behind `client.enqueue(..)` and `client.enqueue_all(..)`: futures with options.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use windlass_core::retry::Policy;
+use windlass_core::store::Enqueued;
+use windlass_core::{Bytes, JobId, NewJob, Options};
+
+use super::handle::Handle;
+use super::{Client, lane};
+use crate::error::{Error, Result};
+use crate::job::{self, Job};
+
+/// The most jobs that one `enqueue_all` carries.
+const JOBS_MAX: usize = 10_000;
+/// The most bytes of payload that one `enqueue_all` carries.
+const BYTES_MAX: usize = 64 << 20;
+
+type Answered<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+
+/// A job on its way: say more about it, then await it.
+#[must_use = "a job is enqueued when this is awaited"]
+pub struct Enqueue<J> {
+    client: Client,
+    payload: serde_json::Result<Bytes>,
+    id: Option<JobId>,
+    options: Options,
+    job: PhantomData<fn() -> J>,
+}
+
+/// Jobs on their way: say more about them, then await them.
+#[must_use = "jobs are enqueued when this is awaited"]
+pub struct EnqueueAll<J> {
+    client: Client,
+    payloads: serde_json::Result<Vec<Bytes>>,
+    options: Options,
+    job: PhantomData<fn() -> J>,
+}
+
+impl<J: Job> Enqueue<J> {
+    pub(super) fn new(client: Client, payload: serde_json::Result<Bytes>) -> Self {
+        Self { client, payload, id: None, options: Options::new(), job: PhantomData }
+    }
+
+    /// The id to store it under: enqueue again with the same id when an answer was lost, and it is stored
+    /// once.
+    pub fn id(mut self, id: JobId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    fn into_job(self) -> Result<(Client, NewJob)> {
+        let payload = self.payload.map_err(|error| Error::Encode { kind: J::KIND, error })?;
+        let mut job = NewJob::new(J::KIND, payload, self.options.over(J::options()))?;
+        if let Some(id) = self.id {
+            job.id = id;
+        }
+        Ok((self.client, job))
+    }
+}
+
+impl<J: Job> EnqueueAll<J> {
+    pub(super) fn new(client: Client, jobs: impl IntoIterator<Item = J>) -> Self {
+        let payloads = jobs.into_iter().map(|job| job::encode(&job)).collect();
+        Self { client, payloads, options: Options::new(), job: PhantomData }
+    }
+
+    fn into_jobs(self) -> Result<(Client, Arc<[NewJob]>)> {
+        let payloads = self.payloads.map_err(|error| Error::Encode { kind: J::KIND, error })?;
+        let (jobs, bytes) = (payloads.len(), payloads.iter().map(Bytes::len).sum());
+        if jobs > JOBS_MAX || bytes > BYTES_MAX {
+            return Err(Error::BatchTooLarge { jobs, bytes, jobs_max: JOBS_MAX, bytes_max: BYTES_MAX });
+        }
+        let options = self.options.over(J::options());
+        let Some(pattern) = payloads.first() else { return Ok((self.client, Arc::from([]))) };
+        // Names are checked once; the copies share them.
+        let pattern = NewJob::new(J::KIND, pattern.clone(), options)?;
+        let jobs = payloads.into_iter().map(|payload| {
+            let mut job = pattern.clone().with_id(JobId::new());
+            job.payload = payload;
+            job
+        });
+        Ok((self.client, jobs.collect()))
+    }
+}
+
+macro_rules! options {
+    ($builder:ident) => {
+        impl<J: Job> $builder<J> {
+            /// The queue to put it in.
+            pub fn queue(self, name: impl Into<String>) -> Self {
+                self.with(|options| options.queue(name))
+            }
+
+            /// Higher is claimed first; 0 by default.
+            pub fn priority(self, priority: i16) -> Self {
+                self.with(|options| options.priority(priority))
+            }
+
+            /// Not before this long after it is accepted.
+            pub fn delay(self, delay: Duration) -> Self {
+                self.with(|options| options.delay(delay))
+            }
+
+            /// Not before this instant, by the store's clock.
+            pub fn at(self, time: impl Into<SystemTime>) -> Self {
+                self.with(|options| options.at(time))
+            }
+
+            /// Dead with reason `expired` unless it starts within this time after it is accepted.
+            pub fn expires_in(self, expiry: Duration) -> Self {
+                self.with(|options| options.expires_in(expiry))
+            }
+
+            /// When and how often to try again.
+            pub fn retry(self, policy: Policy) -> Self {
+                self.with(|options| options.retry(policy))
+            }
+
+            /// How long one attempt may take.
+            pub fn timeout(self, timeout: Duration) -> Self {
+                self.with(|options| options.timeout(timeout))
+            }
+
+            /// How many lost leases it survives.
+            pub fn max_stalls(self, stalls: u32) -> Self {
+                self.with(|options| options.max_stalls(stalls))
+            }
+
+            /// Adds a word to find it by.
+            pub fn tag(self, tag: impl Into<String>) -> Self {
+                self.with(|options| options.tag(tag))
+            }
+
+            /// Everything that these options say; they win over what was said before.
+            pub fn options(self, options: Options) -> Self {
+                self.with(|before| options.over(before))
+            }
+
+            fn with(mut self, change: impl FnOnce(Options) -> Options) -> Self {
+                self.options = change(self.options);
+                self
+            }
+        }
+    };
+}
+
+options!(Enqueue);
+options!(EnqueueAll);
+
+impl<J: Job> IntoFuture for Enqueue<J> {
+    type Output = Result<Handle<J>>;
+    type IntoFuture = Answered<Handle<J>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (client, job) = self.into_job()?;
+            let id = job.id;
+            let enqueued = client.enqueue_new(job).await?;
+            Ok(Handle::new(client, id, enqueued))
+        })
+    }
+}
+
+impl<J: Job> IntoFuture for EnqueueAll<J> {
+    type Output = Result<Vec<Handle<J>>>;
+    type IntoFuture = Answered<Vec<Handle<J>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (client, jobs) = self.into_jobs()?;
+            if jobs.is_empty() {
+                return Ok(Vec::new());
+            }
+            // A caller that goes away must not interrupt the call between two tries.
+            let (store, batch) = (Arc::clone(client.store()), Arc::clone(&jobs));
+            let call = tokio::spawn(async move {
+                lane::insistent(|| {
+                    let (store, batch) = (Arc::clone(&store), Arc::clone(&batch));
+                    async move { store.enqueue(&batch).await }
+                })
+                .await
+            });
+            let answers: Vec<Enqueued> = call.await.map_err(|_ended| Error::Closed)??;
+            let handles = jobs.iter().zip(answers);
+            Ok(handles.map(|(job, enqueued)| Handle::new(client.clone(), job.id, enqueued)).collect())
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! A typed handle on one job: what an enqueue answers.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use thiserror::Error as ThisError;
+use tokio::time::Instant;
+use windlass_core::bell::Topic;
+use windlass_core::outcome::Reason;
+use windlass_core::store::{Amended, Enqueued};
+use windlass_core::{JobId, JobRecord, State};
+
+use super::Client;
+use crate::error::{Error, Result};
+use crate::job::{self, Job};
+
+/// A job that the store has.
+pub struct Handle<J> {
+    client: Client,
+    id: JobId,
+    origin: Origin,
+    job: PhantomData<fn() -> J>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// This call stored it.
+    New,
+    /// It was there before.
+    Existing,
+}
+
+/// How soon the state is asked for again; grows while nothing happens.
+const POLL_FIRST: Duration = Duration::from_millis(5);
+const POLL_LAST: Duration = Duration::from_millis(500);
+/// The bell rings for every job of the process; no more often than this is one job asked for.
+const RING_GAP: Duration = Duration::from_millis(2);
+
+impl<J: Job> Handle<J> {
+    pub(super) fn new(client: Client, id: JobId, enqueued: Enqueued) -> Self {
+        let origin = if enqueued == Enqueued::New { Origin::New } else { Origin::Existing };
+        Self { client, id, origin, job: PhantomData }
+    }
+
+    pub(super) fn existing(client: Client, id: JobId) -> Self {
+        Self { client, id, origin: Origin::Existing, job: PhantomData }
+    }
+
+    /// The job's id.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// Whether this call stored the job; otherwise it was there before.
+    pub fn is_new(&self) -> bool {
+        self.origin == Origin::New
+    }
+
+    /// The job's state now; nothing when the store no longer has it.
+    pub async fn state(&self) -> Result<Option<State>> {
+        Ok(self.client.job(self.id).await?.map(|record| record.state))
+    }
+
+    /// Asks for the job to be cancelled.
+    pub async fn cancel(&self) -> Result<Amended> {
+        self.client.cancel(self.id).await
+    }
+
+    /// Waits until the job has come to its end and answers its output.
+    pub async fn output(&self) -> Result<J::Output, OutputError> {
+        let record = self.finished().await?;
+        match record.state {
+            State::Completed => {
+                job::decode_output(record.output.as_deref()).map_err(|error| OutputError::Decode { error })
+            }
+            State::Dead => Err(OutputError::Dead {
+                reason: record.reason,
+                error: record.last_error().unwrap_or("no error was recorded").to_owned(),
+            }),
+            _ => Err(OutputError::Cancelled { reason: record.reason }),
+        }
+    }
+
+    /// Waits until the job has come to its end and answers its record. The bell is a hint; asking is the
+    /// truth.
+    pub async fn finished(&self) -> Result<JobRecord, OutputError> {
+        let mut listener = self.client.store().bell().listen(Topic::Finish);
+        let mut pause = POLL_FIRST;
+        loop {
+            let asked = Instant::now();
+            match self.client.job(self.id).await {
+                Ok(Some(record)) if record.state.is_terminal() => return Ok(record),
+                Ok(Some(_running)) => {}
+                Ok(None) => return Err(OutputError::Missing { id: self.id }),
+                // A store that is away is asked again, as everywhere.
+                Err(Error::Store(error)) if error.is_transient() => {}
+                Err(error) => return Err(error.into()),
+            }
+            tokio::select! {
+                () = listener.rung() => tokio::time::sleep_until(asked + RING_GAP).await,
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL_LAST),
+            }
+        }
+    }
+}
+
+impl<J> Clone for Handle<J> {
+    fn clone(&self) -> Self {
+        Self { client: self.client.clone(), id: self.id, origin: self.origin, job: PhantomData }
+    }
+}
+
+impl<J> fmt::Debug for Handle<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("id", &self.id).field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+/// Why there is no output.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// The job was given up.
+    #[error("the job is dead ({}): {error}", .reason.map_or("no reason", Reason::as_str))]
+    Dead {
+        /// Why.
+        reason: Option<Reason>,
+        /// The newest error text.
+        error: String,
+    },
+    /// The job was ended on purpose.
+    #[error("the job was cancelled ({})", .reason.map_or("no reason", Reason::as_str))]
+    Cancelled {
+        /// Why.
+        reason: Option<Reason>,
+    },
+    /// The store does not have the job; its retention may have removed it.
+    #[error("the store has no job {id}: it was deleted, or removed by its queue's retention")]
+    Missing {
+        /// The job.
+        id: JobId,
+    },
+    /// The output is not of the expected shape.
+    #[error("the output does not decode: {error}")]
+    Decode {
+        /// What the codec says.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// The call failed.
+    #[error(transparent)]
+    Call(#[from] Error),
+}

@@ -1,0 +1,160 @@
+//! The client's lanes: single calls share a store call, and a store that is away for a moment is asked again.
+//!
+//! Repeating is safe, because callers make the ids and reports are fenced. A refusal of one job in a batch
+//! never refuses its neighbours: they are then asked for one by one.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use windlass_core::batch::{Lane, lane};
+use windlass_core::store::{Enqueued, Progress, Settled, StoreResult};
+use windlass_core::{NewJob, Store, StoreError};
+
+/// What one caller gets.
+pub(super) type Answer<T> = Result<T, StoreError>;
+
+/// Calls that wait; beyond it, callers wait too.
+const WAITING_MAX: usize = 8_192;
+/// Items of one store call.
+const BATCH_MAX: usize = 1_000;
+/// How often a call is tried while the store is away.
+const TRIES_MAX: u32 = 5;
+const BACKOFF_FIRST: Duration = Duration::from_millis(25);
+
+/// A lane for enqueues.
+pub(super) fn enqueues(store: Arc<dyn Store>) -> Lane<NewJob, Answer<Enqueued>> {
+    spawn(move |jobs: Arc<[NewJob]>| {
+        let store = Arc::clone(&store);
+        async move { store.enqueue(&jobs).await }
+    })
+}
+
+/// A lane for progress reports.
+pub(super) fn reports(store: Arc<dyn Store>) -> Lane<Progress, Answer<Settled>> {
+    spawn(move |reports: Arc<[Progress]>| {
+        let store = Arc::clone(&store);
+        async move { store.progress(&reports).await }
+    })
+}
+
+fn spawn<T, R, F, Fut>(call: F) -> Lane<T, Answer<R>>
+where
+    T: Clone + Send + Sync + 'static,
+    R: Send + 'static,
+    F: Fn(Arc<[T]>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = StoreResult<Vec<R>>> + Send,
+{
+    let (lane, driver) = lane(WAITING_MAX, BATCH_MAX);
+    let call = Arc::new(call);
+    tokio::spawn(driver.run(move |items: Vec<T>| {
+        let call = Arc::clone(&call);
+        async move { flush(items.into(), &*call).await }
+    }));
+    lane
+}
+
+/// One answer per item, whatever happens.
+async fn flush<T, R, F, Fut>(items: Arc<[T]>, call: &F) -> Vec<Answer<R>>
+where
+    T: Clone,
+    F: Fn(Arc<[T]>) -> Fut,
+    Fut: Future<Output = StoreResult<Vec<R>>>,
+{
+    let error = match insistent(|| call(Arc::clone(&items))).await {
+        Ok(answers) => return answers.into_iter().map(Ok).collect(),
+        Err(error) => error,
+    };
+    if error.is_transient() || items.len() == 1 {
+        return copies(error, items.len());
+    }
+    let mut answers = Vec::with_capacity(items.len());
+    for item in items.iter() {
+        let alone = insistent(|| call(Arc::from([item.clone()]))).await;
+        answers.push(alone.and_then(|mut answers| answers.pop().ok_or_else(no_answer)));
+    }
+    answers
+}
+
+/// Calls until the store answers, a few times. A panic in the store is an answer too.
+pub(super) async fn insistent<R, Fut>(call: impl Fn() -> Fut) -> StoreResult<R>
+where
+    Fut: Future<Output = StoreResult<R>>,
+{
+    let mut backoff = BACKOFF_FIRST;
+    let mut tries_left = TRIES_MAX;
+    loop {
+        tries_left -= 1;
+        let answer = AssertUnwindSafe(call()).catch_unwind().await;
+        match answer.unwrap_or_else(|_panic| Err(internal("the store panicked"))) {
+            Err(error) if error.is_transient() && tries_left > 0 => {
+                tracing::debug!(%error, tries_left, "the store did not answer, asking again");
+                tokio::time::sleep(backoff.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                backoff *= 2;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+fn no_answer() -> StoreError {
+    internal("the store gave fewer answers than it was asked for")
+}
+
+fn internal(what: &str) -> StoreError {
+    StoreError::Internal { what: what.into(), source: None }
+}
+
+/// The same error for each of `count` callers.
+fn copies<R>(error: StoreError, count: usize) -> Vec<Answer<R>> {
+    if count == 1 {
+        return vec![Err(error)];
+    }
+    let error = Arc::new(error);
+    (0..count).map(|_| Err(copy(&error))).collect()
+}
+
+/// An error of the same kind and text whose source is the original's.
+fn copy(error: &Arc<StoreError>) -> StoreError {
+    let source = || -> Option<Box<dyn StdError + Send + Sync>> {
+        error.source().is_some().then(|| Box::new(Shared(Arc::clone(error))) as _)
+    };
+    match &**error {
+        StoreError::Unavailable { what, .. } => {
+            StoreError::Unavailable { what: what.clone(), source: source() }
+        }
+        StoreError::Unknown { what, .. } => StoreError::Unknown { what: what.clone(), source: source() },
+        other => StoreError::Internal { what: other.to_string(), source: source() },
+    }
+}
+
+/// The source of an error that several callers hold.
+struct Shared(Arc<StoreError>);
+
+impl Shared {
+    fn source_text(&self) -> String {
+        self.0.source().map_or_else(|| self.0.to_string(), ToString::to_string)
+    }
+}
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source_text())
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl StdError for Shared {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source().and_then(StdError::source)
+    }
+}

@@ -1,0 +1,170 @@
+//! What a handler can know and do about its own attempt.
+
+pub(crate) mod control;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::Serialize;
+use windlass_core::size::TooLarge;
+use windlass_core::store::{Progress, Settled};
+use windlass_core::{Bytes, ClaimedJob, Fence, JobId, Name, StoreError};
+
+use self::control::{Control, Stop};
+use crate::blocking::ThreadPart;
+use crate::client::Client;
+use crate::error::{Error, Result};
+
+/// One attempt, as its handler sees it. Cheap to clone.
+#[derive(Clone)]
+pub struct Ctx {
+    attempt: Arc<Inner>,
+}
+
+/// What the engine knows about an attempt.
+pub(crate) struct Inner {
+    pub(crate) job: ClaimedJob,
+    pub(crate) client: Client,
+    pub(crate) control: Control,
+    pub(crate) timeout: Option<Duration>,
+    /// When the claim landed; the handler may start later.
+    pub(crate) landed: Instant,
+    started: OnceLock<Instant>,
+    /// The part of the attempt that runs on a thread of its own, if any.
+    pub(crate) thread: ThreadPart,
+}
+
+impl Ctx {
+    pub(crate) fn new(
+        job: ClaimedJob,
+        client: Client,
+        timeout_default: Option<Duration>,
+        landed: Instant,
+    ) -> Self {
+        let timeout = job.timeout.or(timeout_default);
+        let attempt = Inner {
+            job,
+            client,
+            control: Control::default(),
+            timeout,
+            landed,
+            started: OnceLock::new(),
+            thread: ThreadPart::default(),
+        };
+        Self { attempt: Arc::new(attempt) }
+    }
+
+    /// The attempt begins: its timeout counts from here.
+    pub(crate) fn begin(&self) -> Instant {
+        *self.attempt.started.get_or_init(Instant::now)
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.attempt
+    }
+
+    /// The job's id.
+    pub fn id(&self) -> JobId {
+        self.attempt.job.id
+    }
+
+    /// The queue that the job came from.
+    pub fn queue(&self) -> &Name {
+        &self.attempt.job.queue
+    }
+
+    /// What the job is.
+    pub fn kind(&self) -> &Name {
+        &self.attempt.job.kind
+    }
+
+    /// Which attempt this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt.job.facts.counters.attempt
+    }
+
+    /// How many attempts the job has in all.
+    pub fn max_attempts(&self) -> u32 {
+        self.attempt.job.facts.retry.attempts_max()
+    }
+
+    /// Whether a transient error would now be the last.
+    pub fn is_last_attempt(&self) -> bool {
+        self.attempt() >= self.max_attempts()
+    }
+
+    /// The right to write about this attempt. Its number only ever grows for a job, so a downstream system
+    /// can refuse what comes with a smaller one.
+    pub fn fence(&self) -> Fence {
+        self.attempt.job.fence
+    }
+
+    /// When the job was accepted, by the store's clock.
+    pub fn enqueued_at(&self) -> SystemTime {
+        self.attempt.job.enqueued_at.into()
+    }
+
+    /// The job's tags.
+    pub fn tags(&self) -> &[Name] {
+        &self.attempt.job.tags
+    }
+
+    /// The job's input as it was stored.
+    pub fn payload(&self) -> &Bytes {
+        &self.attempt.job.payload
+    }
+
+    /// When the attempt is told to stop because of its timeout, if it has one.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.attempt.timeout.and_then(|timeout| self.begin().checked_add(timeout))
+    }
+
+    /// Whether the attempt should stop: it timed out, the job was cancelled, the worker shuts down, or the
+    /// job is no longer this worker's. A handler that goes on is dropped after a grace; a blocking one cannot
+    /// be, and should look here now and then.
+    pub fn is_cancelled(&self) -> bool {
+        self.attempt.control.reason() != Stop::No
+    }
+
+    /// Waits until the attempt should stop.
+    pub async fn cancelled(&self) {
+        self.attempt.control.stronger_than(Stop::No).await;
+    }
+
+    /// Stores what the attempt reports of itself, for everyone who looks at the job.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when the job is no longer this attempt's: stop working on it.
+    pub async fn progress(&self, report: &impl Serialize) -> Result<()> {
+        let encoded =
+            serde_json::to_vec(report).map_err(|error| Error::Encode { kind: "progress", error })?;
+        let id = self.id();
+        let report = Progress { id, fence: self.fence(), progress: encoded.into() };
+        match self.attempt.client.report(report).await? {
+            Settled::Applied(_) => Ok(()),
+            Settled::Fenced => Err(Error::Fenced),
+            Settled::Refused(error) => Err(too_large(id, error)),
+        }
+    }
+
+    /// A client of the store that the job came from.
+    pub fn client(&self) -> &Client {
+        &self.attempt.client
+    }
+}
+
+fn too_large(id: JobId, error: TooLarge) -> Error {
+    StoreError::TooLarge { id, error }.into()
+}
+
+impl fmt::Debug for Ctx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ctx")
+            .field("id", &self.id())
+            .field("kind", self.kind())
+            .field("queue", self.queue())
+            .field("attempt", &self.attempt())
+            .finish_non_exhaustive()
+    }
+}

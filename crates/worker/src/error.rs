@@ -1,0 +1,137 @@
+//! What can go wrong outside a handler, for callers of the client and of the worker.
+
+use std::time::Duration;
+
+use thiserror::Error as ThisError;
+use windlass_core::StoreError;
+use windlass_core::job::JobInvalid;
+use windlass_core::name::NameError;
+
+/// An error of a client or worker call.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// A job that cannot be accepted; nothing was stored.
+    #[error(transparent)]
+    Job(#[from] JobInvalid),
+    /// A payload that does not encode; nothing was stored.
+    #[error("payload of kind `{kind}` does not encode: {error}")]
+    Encode {
+        /// The kind of the job.
+        kind: &'static str,
+        /// What the codec says.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// More than one call may carry; nothing was stored.
+    #[error(
+        "{jobs} jobs with {bytes} bytes in one call: split it into calls of at most {jobs_max} jobs and {bytes_max} bytes"
+    )]
+    BatchTooLarge {
+        /// Jobs given.
+        jobs: usize,
+        /// Bytes of payload given.
+        bytes: usize,
+        /// Jobs that one call may carry.
+        jobs_max: usize,
+        /// Bytes of payload that one call may carry.
+        bytes_max: usize,
+    },
+    /// The attempt has lost its job to another one; its writes no longer count.
+    #[error(
+        "this attempt has lost its job: its lease ran out or the job was ended elsewhere, so stop working on it"
+    )]
+    Fenced,
+    /// A worker that cannot start as it is set up.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The store's answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The runtime that the client was made in has ended.
+    #[error("the client's runtime has ended: make the client inside the runtime that uses it")]
+    Closed,
+    /// A drain that found no end.
+    #[error(
+        "still not at rest after {attempts} attempts: a handler puts its job back without a delay, or jobs make jobs without end"
+    )]
+    Restless {
+        /// Attempts that were run.
+        attempts: u64,
+    },
+}
+
+/// The result of a client or worker call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What is wrong with the way a worker is set up.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No handler was given.
+    #[error("the worker has no handler: give it at least one with `handle`")]
+    NoHandler,
+    /// Two handlers for one kind.
+    #[error("kind `{kind}` has two handlers: a kind has one handler per worker")]
+    DuplicateKind {
+        /// The kind.
+        kind: String,
+    },
+    /// A queue or kind that is no name.
+    #[error("bad {what}: {error}")]
+    Name {
+        /// `queue` or `kind`.
+        what: &'static str,
+        /// What is wrong with it.
+        error: NameError,
+    },
+    /// A number that must be larger.
+    #[error("{what} is {given}: at least {least} is needed")]
+    TooSmall {
+        /// Which setting.
+        what: &'static str,
+        /// What was given.
+        given: usize,
+        /// What would do.
+        least: usize,
+    },
+    /// A duration that must be longer.
+    #[error("{what} is {given:?}: at least {least:?} is needed")]
+    TooShort {
+        /// Which setting.
+        what: &'static str,
+        /// What was given.
+        given: Duration,
+        /// What would do.
+        least: Duration,
+    },
+    /// Reservations above the number of slots.
+    #[error("{reserved} slots are reserved of {concurrency} in all: raise `concurrency` or reserve less")]
+    OverReserved {
+        /// Slots reserved.
+        reserved: usize,
+        /// Slots in all.
+        concurrency: usize,
+    },
+    /// A queue that could never start a job.
+    #[error("queue `{queue}` has no slot: every slot is reserved for other queues, so raise `concurrency`")]
+    NoSlot {
+        /// The queue.
+        queue: String,
+    },
+    /// A queue that may use fewer slots than it has reserved.
+    #[error(
+        "queue `{queue}` reserves {reserved} slots and may use {slots}: reserve at most as many as it may use"
+    )]
+    ReservedAboveLimit {
+        /// The queue.
+        queue: String,
+        /// Slots reserved for it.
+        reserved: usize,
+        /// Slots it may use.
+        slots: usize,
+    },
+    /// No runtime to run on.
+    #[error("there is no tokio runtime here: start the worker from inside one")]
+    NoRuntime,
+}

@@ -1,0 +1,145 @@
+//! Runs one attempt, as a pipe of steps: layers (decode, extract, run, classify, encode) under watch, until
+//! it returns or is stopped, then weighed.
+//!
+//! Nothing here touches the store. A handler can be late, panic, or be dropped; what comes out is always one
+//! [`Outcome`], or nothing when the job is no longer this worker's.
+
+mod watched;
+
+use std::time::{Duration, Instant};
+
+use windlass_core::Outcome;
+use windlass_core::outcome::{Cause, Failure};
+use windlass_core::size::bounded_text;
+
+use self::watched::{Panic, Watched};
+use crate::ctx::Ctx;
+use crate::ctx::control::Stop;
+use crate::registry::Attempt;
+use crate::supervise::panic_text;
+
+/// Runs attempts.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    attempt: Attempt,
+    /// How long an attempt that was told to stop may take.
+    grace: Duration,
+    /// How long a handler may hold a runtime thread without a warning.
+    slow_poll: Duration,
+}
+
+/// How a handler ended.
+enum End {
+    Returned(Outcome),
+    Panicked(Panic),
+    /// It was told to stop, and did not in time.
+    Dropped,
+}
+
+impl Executor {
+    pub(crate) fn new(attempt: Attempt, grace: Duration, slow_poll: Duration) -> Self {
+        Self { attempt, grace, slow_poll }
+    }
+
+    /// Runs an attempt to its end. Nothing comes back when its job was lost on the way: then nothing that it
+    /// did may be recorded.
+    pub(crate) async fn execute(&self, ctx: &Ctx) -> Option<Outcome> {
+        ctx.begin();
+        let mut handler = Watched::new(ctx, &self.attempt, self.slow_poll);
+        let end = self.until_stopped(ctx, &mut handler).await;
+        handler.dispose();
+        weigh(ctx, end)
+    }
+
+    /// Waits for the handler, and after a word to stop for its grace.
+    async fn until_stopped(&self, ctx: &Ctx, handler: &mut Watched<'_>) -> End {
+        let control = &ctx.inner().control;
+        let mut heard = Stop::No;
+        let mut deadline = ctx.deadline();
+        loop {
+            tokio::select! {
+                biased;
+                end = &mut *handler => return match end {
+                    Ok(outcome) => End::Returned(outcome),
+                    Err(panic) => End::Panicked(panic),
+                },
+                reason = control.stronger_than(heard) => {
+                    if reason >= Stop::Now {
+                        return End::Dropped;
+                    }
+                    if heard == Stop::No {
+                        deadline = Instant::now().checked_add(self.grace);
+                    }
+                    heard = reason;
+                }
+                () = until(deadline) => {
+                    if heard != Stop::No {
+                        return End::Dropped;
+                    }
+                    heard = Stop::Timeout;
+                    control.stop(heard);
+                    deadline = Instant::now().checked_add(self.grace);
+                }
+            }
+        }
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What an ending means, given who wanted the attempt to stop. Work that was done counts, whoever did; an
+/// error of an attempt that was told to stop is the stop's.
+fn weigh(ctx: &Ctx, end: End) -> Option<Outcome> {
+    let cap = ctx.inner().job.caps.error;
+    let stop = ctx.inner().control.reason();
+    let outcome = match end {
+        End::Returned(outcome) => outcome,
+        End::Panicked(panic) => {
+            let failure = failure(Cause::Panic, &panic_text(&*panic), cap);
+            // What a panic carries may panic in its own destructor; a few bytes are the better loss.
+            std::mem::forget(panic);
+            Outcome::Retry { failure }
+        }
+        End::Dropped => match stop {
+            Stop::Timeout => Outcome::Retry { failure: failure(Cause::Timeout, &timed_out(ctx), cap) },
+            Stop::Requested => Outcome::Cancelled,
+            _ => Outcome::Returned,
+        },
+    };
+    match (stop, outcome) {
+        (Stop::Lost, _) => None,
+        (_, outcome @ Outcome::Completed { .. }) => Some(outcome),
+        (Stop::Requested, _) => Some(Outcome::Cancelled),
+        (Stop::Shutdown | Stop::Now, Outcome::Retry { .. } | Outcome::RetryAfter { .. }) => {
+            Some(Outcome::Returned)
+        }
+        (Stop::Timeout, Outcome::Retry { failure }) => {
+            Some(Outcome::Retry { failure: late(ctx, failure, cap) })
+        }
+        (Stop::Timeout, Outcome::RetryAfter { after, failure }) => {
+            Some(Outcome::RetryAfter { after, failure: late(ctx, failure, cap) })
+        }
+        (_, outcome) => Some(outcome),
+    }
+}
+
+/// The error that a handler returned after its timeout.
+fn late(ctx: &Ctx, failed: Failure, cap: usize) -> Failure {
+    match failed.cause {
+        Cause::Error => failure(Cause::Timeout, &format!("{}: {}", timed_out(ctx), failed.text), cap),
+        _ => failed,
+    }
+}
+
+fn timed_out(ctx: &Ctx) -> String {
+    format!("timed out after {:?}", ctx.inner().timeout.unwrap_or_default())
+}
+
+fn failure(cause: Cause, text: &str, cap: usize) -> Failure {
+    Failure { cause, text: bounded_text(text, cap) }
+}

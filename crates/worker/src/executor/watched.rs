@@ -1,0 +1,73 @@
+//! A handler's future under watch: a panic in it ends only itself, and a poll that holds a runtime thread too
+//! long is noticed.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use windlass_core::Outcome;
+
+use crate::ctx::Ctx;
+use crate::registry::{Attempt, Outcoming};
+
+/// What a panic carried.
+pub(super) type Panic = Box<dyn Any + Send>;
+
+/// The future of one attempt's handler and layers.
+pub(super) struct Watched<'a> {
+    ctx: &'a Ctx,
+    attempt: &'a Attempt,
+    /// Made in the first poll, for making it may panic as well.
+    future: Option<Outcoming>,
+    slow_poll: Duration,
+}
+
+impl<'a> Watched<'a> {
+    pub(super) fn new(ctx: &'a Ctx, attempt: &'a Attempt, slow_poll: Duration) -> Self {
+        Self { ctx, attempt, future: None, slow_poll }
+    }
+
+    /// Drops the handler where it stands. A panic in a destructor ends here.
+    pub(super) fn dispose(self) {
+        let future = self.future;
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(future))) {
+            tracing::error!(job.id = %self.ctx.id(), job.kind = %self.ctx.kind(), "a handler panicked while it was dropped");
+            // What a panic carries may panic in its own destructor; a few bytes are the better loss.
+            std::mem::forget(panic);
+        }
+    }
+}
+
+impl Future for Watched<'_> {
+    type Output = Result<Outcome, Panic>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let began = Instant::now();
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let future = this.future.get_or_insert_with(|| this.attempt.start(this.ctx.clone()));
+            future.as_mut().poll(context)
+        }));
+        let held = began.elapsed();
+        if held >= this.slow_poll {
+            warn(this.ctx, held);
+        }
+        match polled {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(outcome)) => Poll::Ready(Ok(outcome)),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+}
+
+#[cold]
+fn warn(ctx: &Ctx, held: Duration) {
+    let (kind, held_ms) = (ctx.kind(), u64::try_from(held.as_millis()).unwrap_or(u64::MAX));
+    tracing::warn!(
+        job.id = %ctx.id(), job.kind = %kind, held_ms,
+        "kind `{kind}` held a runtime thread for {held:.1?}: use handle_blocking or yield"
+    );
+}

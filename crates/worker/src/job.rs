@@ -1,0 +1,73 @@
+//! What a job type says about itself, and how its payload and output become bytes.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_core::{Bytes, Options};
+
+/// A job: its payload is the type itself.
+///
+/// ```
+/// use std::time::Duration;
+/// use serde::{Deserialize, Serialize};
+/// use windlass_worker::Job;
+/// use windlass_core::{Options, retry::Policy};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct SendEmail { to: String }
+///
+/// impl Job for SendEmail {
+///     const KIND: &'static str = "send_email";
+///     type Output = ();
+///
+///     fn options() -> Options {
+///         Options::new().queue("mail").retry(Policy::exponential(8, Duration::from_secs(2)))
+///     }
+/// }
+/// ```
+pub trait Job: Serialize + DeserializeOwned + Send + 'static {
+    /// The name under which it is stored: a contract between programs, never the path of the Rust type.
+    const KIND: &'static str;
+
+    /// What its handler returns.
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+
+    /// Options of every job of this type; what a call says wins over them.
+    fn options() -> Options {
+        Options::new()
+    }
+}
+
+/// The payload as it is stored.
+pub(crate) fn encode<J: Job>(job: &J) -> serde_json::Result<Bytes> {
+    serde_json::to_vec(job).map(Bytes::from)
+}
+
+/// The job in a stored payload. No bytes at all count as `null`.
+pub(crate) fn decode<J: Job>(payload: &[u8]) -> serde_json::Result<J> {
+    serde_json::from_slice(if payload.is_empty() { b"null" } else { payload })
+}
+
+/// The output as it is stored; `null` takes no room.
+pub(crate) fn encode_output<T: Serialize>(output: &T) -> serde_json::Result<Option<Bytes>> {
+    let bytes = serde_json::to_vec(output)?;
+    Ok(if bytes == b"null" { None } else { Some(bytes.into()) })
+}
+
+/// The output in what was stored.
+pub(crate) fn decode_output<T: DeserializeOwned>(output: Option<&[u8]>) -> serde_json::Result<T> {
+    serde_json::from_slice(output.unwrap_or(b"null"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_takes_no_room() {
+        assert_eq!(encode_output(&()).unwrap(), None);
+        assert_eq!(encode_output(&None::<u8>).unwrap(), None);
+        decode_output::<()>(None).unwrap();
+        let seven = encode_output(&7u8).unwrap();
+        assert_eq!(decode_output::<u8>(seven.as_deref()).unwrap(), 7);
+    }
+}

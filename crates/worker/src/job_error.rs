@@ -1,0 +1,250 @@
+//! How a handler says what went wrong and what should become of the job.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use windlass_core::Outcome;
+use windlass_core::outcome::Failure;
+use windlass_core::size::bounded_text;
+
+/// The error of a handler that needs no error type of its own.
+///
+/// Any `std::error::Error` becomes one by `?` and counts as transient; [`ResultExt`] makes it permanent or
+/// ambiguous instead.
+///
+/// ```
+/// use windlass_worker::{JobError, ResultExt};
+///
+/// fn read(text: &str) -> Result<u32, JobError> {
+///     let first = text.split(' ').next().ok_or_else(|| JobError::fail("nothing to read"))?;
+///     Ok(first.parse::<u32>().fail()?) // trying again would not help
+/// }
+/// assert!(read("seven").is_err());
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct JobError {
+    verdict: Verdict,
+    text: String,
+}
+
+/// What should become of a job after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Try again by the job's policy.
+    Retry,
+    /// Try again, after this delay. Uses an attempt.
+    RetryAfter(Duration),
+    /// Nobody knows whether the effect happened: try again, but only a few times.
+    Ambiguous,
+    /// Trying again would not help: dead now.
+    Fail,
+    /// Not yet: come back after this delay. Costs no attempt.
+    Snooze(Duration),
+    /// No longer wanted: cancelled, as intended.
+    Discard,
+}
+
+/// An error type of handlers that knows its classes.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_worker::{Classify, Verdict};
+///
+/// enum MailError { NoSuchMailbox, Throttled(Duration), Line(std::io::Error) }
+///
+/// impl Classify for MailError {
+///     fn message(&self) -> String {
+///         match self {
+///             Self::NoSuchMailbox => "no such mailbox".into(),
+///             Self::Throttled(_) => "too many mails".into(),
+///             Self::Line(error) => error.to_string(),
+///         }
+///     }
+///     fn verdict(&self) -> Verdict {
+///         match self {
+///             Self::NoSuchMailbox => Verdict::Fail,
+///             Self::Throttled(delay) => Verdict::RetryAfter(*delay),
+///             Self::Line(_) => Verdict::Retry,
+///         }
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what should become of the job",
+    label = "not a handler's error",
+    note = "return `Result<_, JobError>` (any std error becomes one by `?`), or implement `Classify` for `{Self}`"
+)]
+pub trait Classify: Send + 'static {
+    /// The text that people read; cut to the queue's cap before it is stored.
+    fn message(&self) -> String;
+
+    /// What should become of the job.
+    fn verdict(&self) -> Verdict {
+        Verdict::Retry
+    }
+}
+
+impl JobError {
+    /// A transient error: tried again by the job's policy.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self::with(Verdict::Retry, text)
+    }
+
+    /// The same as [`JobError::new`], where the word reads better.
+    pub fn retry(text: impl Into<String>) -> Self {
+        Self::new(text)
+    }
+
+    /// A permanent error: dead now.
+    pub fn fail(text: impl Into<String>) -> Self {
+        Self::with(Verdict::Fail, text)
+    }
+
+    /// Nobody knows whether the effect happened: tried again, but only a few times.
+    pub fn ambiguous(text: impl Into<String>) -> Self {
+        Self::with(Verdict::Ambiguous, text)
+    }
+
+    /// A transient error that says when to try again. Uses an attempt.
+    pub fn retry_after(delay: Duration, text: impl Into<String>) -> Self {
+        Self::with(Verdict::RetryAfter(delay), text)
+    }
+
+    /// Not yet: come back after this delay. Costs no attempt.
+    pub fn snooze(delay: Duration) -> Self {
+        Self::with(Verdict::Snooze(delay), "not yet")
+    }
+
+    /// No longer wanted: cancelled, as intended.
+    pub fn discard(why: impl Into<String>) -> Self {
+        Self::with(Verdict::Discard, why)
+    }
+
+    /// An error with this verdict.
+    pub fn with(verdict: Verdict, text: impl Into<String>) -> Self {
+        Self { verdict, text: text.into() }
+    }
+
+    /// What a classified error says.
+    pub(crate) fn of(error: &impl Classify) -> Self {
+        Self { verdict: error.verdict(), text: error.message() }
+    }
+
+    /// The outcome to report, with the text cut to `cap` bytes.
+    pub(crate) fn into_outcome(self, cap: usize) -> Outcome {
+        let failure = || Failure::error(bounded_text(&self.text, cap));
+        match self.verdict {
+            Verdict::Retry => Outcome::Retry { failure: failure() },
+            Verdict::RetryAfter(after) => Outcome::RetryAfter { after, failure: failure() },
+            Verdict::Ambiguous => Outcome::Ambiguous { failure: failure() },
+            Verdict::Fail => Outcome::Fail { failure: failure() },
+            Verdict::Snooze(after) => Outcome::Snooze { after },
+            Verdict::Discard => Outcome::Discard { why: bounded_text(&self.text, cap) },
+        }
+    }
+}
+
+/// Not a `std::error::Error` itself, so that every such error can become one.
+impl<E: StdError + Send + Sync + 'static> From<E> for JobError {
+    fn from(error: E) -> Self {
+        Self::new(chain(&error))
+    }
+}
+
+impl Classify for JobError {
+    fn message(&self) -> String {
+        self.text.clone()
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+}
+
+/// An error that cannot happen needs no class.
+impl Classify for std::convert::Infallible {
+    fn message(&self) -> String {
+        match *self {}
+    }
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.verdict, self.text)
+    }
+}
+
+/// Gives the error of a result a class on its way through `?`.
+pub trait ResultExt<T> {
+    /// Permanent: trying again would not help.
+    fn fail(self) -> Result<T, JobError>;
+
+    /// Ambiguous: nobody knows whether the effect happened.
+    fn ambiguous(self) -> Result<T, JobError>;
+}
+
+impl<T, E: StdError> ResultExt<T> for Result<T, E> {
+    fn fail(self) -> Result<T, JobError> {
+        self.map_err(|error| JobError::fail(chain(&error)))
+    }
+
+    fn ambiguous(self) -> Result<T, JobError> {
+        self.map_err(|error| JobError::ambiguous(chain(&error)))
+    }
+}
+
+/// The text of an error and of what caused it, as `a: b: c`. A cause that its error already quotes is not
+/// said twice.
+fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        if !text.ends_with(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot send")]
+    struct Outer(#[source] std::num::ParseIntError);
+
+    #[test]
+    fn a_std_error_is_transient_and_keeps_its_causes() {
+        let error = JobError::from(Outer("x".parse::<u8>().unwrap_err()));
+        assert_eq!(error.verdict(), Verdict::Retry);
+        assert_eq!(error.message(), "cannot send: invalid digit found in string");
+    }
+
+    #[test]
+    fn a_result_can_be_given_a_class() {
+        let failed = "x".parse::<u8>().fail().unwrap_err();
+        assert_eq!(failed.verdict(), Verdict::Fail);
+        let unsure = "x".parse::<u8>().ambiguous().unwrap_err();
+        assert_eq!(unsure.verdict(), Verdict::Ambiguous);
+    }
+
+    #[test]
+    fn the_text_is_cut() {
+        let Outcome::Retry { failure } = JobError::new("y".repeat(10 << 20)).into_outcome(1_000) else {
+            panic!("a transient error is a retry")
+        };
+        assert!(failure.text.len() <= 1_000);
+    }
+}

@@ -1,0 +1,75 @@
+//! Takes the jobs of lost leases back, each through the judge.
+
+use std::sync::Arc;
+
+use windlass_core::store::{Settled, Settlement, StoreResult};
+use windlass_core::{Outcome, Store, judge};
+
+use super::{BATCH_MAX, CALLS_MAX};
+
+/// Takes lost jobs back and forgets leases that nothing hangs on.
+#[derive(Clone)]
+pub struct Reaper {
+    store: Arc<dyn Store>,
+}
+
+/// What one round of a [`Reaper`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReapSummary {
+    /// Jobs that were taken back, put back or given up.
+    pub jobs: u64,
+    /// Leases that were forgotten.
+    pub leases: u64,
+}
+
+impl Reaper {
+    /// A reaper for this store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// Takes back what is lost now.
+    ///
+    /// # Errors
+    /// The store's; what was taken back until then stays so.
+    pub async fn run_once(&self) -> StoreResult<ReapSummary> {
+        let mut summary = ReapSummary::default();
+        for _ in 0..CALLS_MAX {
+            let taken = self.take_back().await?;
+            summary.jobs += u64::from(taken);
+            // Nothing taken although something was lost: others were faster, or the next round sees it.
+            if taken == 0 {
+                break;
+            }
+        }
+        summary.leases = self.store.sweep(BATCH_MAX).await?.leases.into();
+        Ok(summary)
+    }
+
+    async fn take_back(&self) -> StoreResult<u32> {
+        let lost = self.store.lost(BATCH_MAX).await?;
+        if lost.is_empty() {
+            return Ok(0);
+        }
+        let settlements: Vec<Settlement> = lost
+            .iter()
+            .map(|job| Settlement {
+                id: job.id,
+                fence: job.fence,
+                transition: judge(&job.facts, Outcome::Stalled, fastrand::f64()),
+            })
+            .collect();
+        let answers = self.store.reap(&settlements).await?;
+        let mut taken = 0;
+        for (job, answer) in lost.iter().zip(answers) {
+            if let Settled::Applied(state) = answer {
+                taken += 1;
+                tracing::warn!(
+                    job.id = %job.id, job.kind = %job.kind, job.queue = %job.queue, worker = %job.worker, %state,
+                    "took back a job whose worker lost its lease"
+                );
+            }
+        }
+        Ok(taken)
+    }
+}

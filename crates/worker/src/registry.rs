@@ -1,0 +1,221 @@
+//! Which function runs which kind, with their types forgotten, and the layers around them.
+//!
+//! The innermost steps of the pipe live here because only here the types are known: decode, extract, run,
+//! classify, encode.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use serde::Serialize;
+use tower_layer::Layer;
+use tower_service::Service;
+use windlass_core::outcome::{Cause, Failure};
+use windlass_core::size::{Caps, TooLarge, bounded_text};
+use windlass_core::{Name, Outcome};
+
+use crate::blocking::Pool;
+use crate::ctx::Ctx;
+use crate::error::ConfigError;
+use crate::handler::{BlockingHandler, Handler};
+use crate::job::{self, Job};
+use crate::job_error::JobError;
+
+/// A future of an attempt's outcome.
+pub(crate) type Outcoming = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type Run = Arc<dyn Fn(Ctx) -> Outcoming + Send + Sync>;
+
+/// The handlers of one worker, by kind.
+#[derive(Default)]
+pub(crate) struct Registry {
+    runs: HashMap<Name, Run>,
+    queues: Vec<Name>,
+    first_error: Option<ConfigError>,
+}
+
+impl Registry {
+    pub(crate) fn add<S, M, H>(&mut self, handler: H, state: S)
+    where
+        S: Send + Sync + 'static,
+        H: Handler<S, M>,
+    {
+        let shared = Arc::new((handler, state));
+        self.insert::<H::Job>(Arc::new(move |ctx: Ctx| {
+            let shared = Arc::clone(&shared);
+            Box::pin(async move {
+                let (handler, state) = &*shared;
+                let caps = ctx.inner().job.caps;
+                let job = match decode::<H::Job>(&ctx) {
+                    Ok(job) => job,
+                    Err(outcome) => return outcome,
+                };
+                conclude(handler.call(job, &ctx, state).await, caps)
+            })
+        }));
+    }
+
+    pub(crate) fn add_blocking<S, M, H>(&mut self, handler: H, state: S, pool: Arc<Pool>)
+    where
+        S: Send + Sync + 'static,
+        H: BlockingHandler<S, M>,
+    {
+        let shared = Arc::new((handler, state, pool));
+        self.insert::<H::Job>(Arc::new(move |ctx: Ctx| {
+            let shared = Arc::clone(&shared);
+            Box::pin(async move {
+                let (handler, state, pool) = &*shared;
+                let caps = ctx.inner().job.caps;
+                let job = match decode::<H::Job>(&ctx) {
+                    Ok(job) => job,
+                    Err(outcome) => return outcome,
+                };
+                let result = match handler.prepare(job, &ctx, state).await {
+                    Ok(work) => pool.run(ctx, work).await,
+                    Err(error) => Err(error),
+                };
+                conclude(result, caps)
+            })
+        }));
+    }
+
+    fn insert<J: Job>(&mut self, run: Run) {
+        let kind = Name::new(J::KIND).map_err(|error| ConfigError::Name { what: "kind", error });
+        let queue = J::options().queue_name().map_err(|error| ConfigError::Name { what: "queue", error });
+        let error = match (kind, queue) {
+            (Ok(kind), Ok(queue)) => {
+                if !self.queues.contains(&queue) {
+                    self.queues.push(queue);
+                }
+                let before = self.runs.insert(kind, run);
+                before.map(|_| ConfigError::DuplicateKind { kind: J::KIND.to_owned() })
+            }
+            (Err(error), _) | (_, Err(error)) => Some(error),
+        };
+        self.first_error = self.first_error.take().or(error);
+    }
+
+    /// Fails with the first thing that was wrong with a registration.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        match &self.first_error {
+            Some(error) => Err(error.clone()),
+            None if self.runs.is_empty() => Err(ConfigError::NoHandler),
+            None => Ok(()),
+        }
+    }
+
+    /// The kinds that have a handler.
+    pub(crate) fn kinds(&self) -> Vec<Name> {
+        self.runs.keys().cloned().collect()
+    }
+
+    /// The queues that the registered kinds go to by themselves.
+    pub(crate) fn queues(&self) -> &[Name] {
+        &self.queues
+    }
+
+    /// Everything registered, as one service.
+    pub(crate) fn into_attempt(self) -> Attempt {
+        let runs = self.runs;
+        Attempt { run: Arc::new(move |ctx| run(&runs, ctx)) }
+    }
+}
+
+fn run(runs: &HashMap<Name, Run>, ctx: Ctx) -> Outcoming {
+    match runs.get(ctx.kind()) {
+        Some(run) => run(ctx),
+        // Claims name the known kinds, so only a store that hands out others gets here. The job goes back.
+        None => Box::pin(std::future::ready(Outcome::Returned)),
+    }
+}
+
+fn decode<J: Job>(ctx: &Ctx) -> Result<J, Outcome> {
+    let inner = ctx.inner();
+    job::decode(&inner.job.payload).map_err(|error| {
+        unfit(format!("payload does not decode as kind `{}`: {error}", J::KIND), inner.job.caps)
+    })
+}
+
+fn conclude<T: Serialize>(result: Result<T, JobError>, caps: Caps) -> Outcome {
+    let output = match result {
+        Ok(output) => output,
+        Err(error) => return error.into_outcome(caps.error),
+    };
+    match job::encode_output(&output) {
+        Ok(output) => {
+            let size = output.as_ref().map_or(0, windlass_core::Bytes::len);
+            match TooLarge::check("output", size, caps.output) {
+                Ok(()) => Outcome::Completed { output },
+                Err(error) => unfit(error.to_string(), caps),
+            }
+        }
+        Err(error) => unfit(format!("output does not encode: {error}"), caps),
+    }
+}
+
+fn unfit(text: String, caps: Caps) -> Outcome {
+    Outcome::Fail { failure: Failure { cause: Cause::Codec, text: bounded_text(&text, caps.error) } }
+}
+
+/// The service that runs one attempt, as layers see it: a [`Ctx`] in, an [`Outcome`] out. Cheap to clone.
+#[derive(Clone)]
+pub struct Attempt {
+    run: Run,
+}
+
+impl Attempt {
+    pub(crate) fn start(&self, ctx: Ctx) -> Outcoming {
+        (self.run)(ctx)
+    }
+
+    /// This service with a layer around it. An error of the layer counts as a transient error of the attempt.
+    pub(crate) fn layered<L>(self, layer: &L) -> Self
+    where
+        L: Layer<Self>,
+        L::Service: Service<Ctx, Response = Outcome> + Clone + Send + Sync + 'static,
+        <L::Service as Service<Ctx>>::Future: Send,
+        <L::Service as Service<Ctx>>::Error: Into<Box<dyn StdError + Send + Sync>> + Send,
+    {
+        let service = layer.layer(self);
+        let run = move |ctx: Ctx| -> Outcoming {
+            let mut service = service.clone();
+            Box::pin(async move {
+                let cap = ctx.inner().job.caps.error;
+                let called = async {
+                    std::future::poll_fn(|context| service.poll_ready(context)).await?;
+                    service.call(ctx).await
+                };
+                called.await.unwrap_or_else(|error| {
+                    let error: Box<dyn StdError + Send + Sync> = error.into();
+                    JobError::new(error.to_string()).into_outcome(cap)
+                })
+            })
+        };
+        Self { run: Arc::new(run) }
+    }
+}
+
+impl Service<Ctx> for Attempt {
+    type Response = Outcome;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Outcome, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, ctx: Ctx) -> Self::Future {
+        let outcome = self.start(ctx);
+        Box::pin(async move { Ok(outcome.await) })
+    }
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt").finish_non_exhaustive()
+    }
+}

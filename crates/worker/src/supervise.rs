@@ -1,0 +1,249 @@
+//! Supervision: no loop dies silently, and anyone can see how each one fares.
+//!
+//! Every loop of a worker runs under [`supervise`], which starts it again after a panic, and notes its
+//! successes and failures on the [`Board`].
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use futures_util::FutureExt;
+use windlass_core::LeaseId;
+
+/// How a worker fares.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Health {
+    /// Each of its loops.
+    pub loops: Vec<LoopHealth>,
+    /// Its lease.
+    pub lease: LeaseHealth,
+    /// Attempts that run.
+    pub running: usize,
+    /// Slots that are occupied by blocking handlers whose attempt has ended.
+    pub zombies: usize,
+    /// Jobs that were claimed and have not started.
+    pub buffered: usize,
+    /// Outcomes that wait to be recorded.
+    pub unsettled: usize,
+    /// Outcomes that came too late and were refused.
+    pub fenced: u64,
+    /// By how much the runtime was late the last time it was asked.
+    pub lag: Duration,
+    /// The most it was ever late.
+    pub lag_max: Duration,
+}
+
+impl Health {
+    /// Whether everything works: no loop fails or is overdue, and the lease is held.
+    pub fn is_ok(&self) -> bool {
+        self.lease.id.is_some() && self.loops.iter().all(LoopHealth::is_ok)
+    }
+
+    /// One of the loops.
+    pub fn of(&self, part: Part) -> &LoopHealth {
+        self.loops.iter().find(|note| note.part == part).expect("every part has its place on the board")
+    }
+}
+
+/// How a worker's lease fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseHealth {
+    /// The lease that is held; nothing while there is none.
+    pub id: Option<LeaseId>,
+    /// How many leases have been lost.
+    pub lost: u64,
+}
+
+/// How one loop fares.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LoopHealth {
+    /// Which one.
+    pub part: Part,
+    /// When it last did what it is for.
+    pub last_success: Option<SystemTime>,
+    /// Failures since then.
+    pub consecutive_failures: u32,
+    /// The newest failure, kept after a success.
+    pub last_error: Option<String>,
+    /// How often it was started again after a panic.
+    pub restarts: u32,
+    /// Whether it has missed its time by far.
+    pub is_overdue: bool,
+}
+
+impl LoopHealth {
+    /// Whether it works.
+    pub fn is_ok(&self) -> bool {
+        self.consecutive_failures == 0 && !self.is_overdue
+    }
+}
+
+/// The loops of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Part {
+    /// Claims jobs.
+    Fetcher = 0,
+    /// Records outcomes.
+    Settler = 1,
+    /// Keeps the lease alive.
+    Lease = 2,
+    /// Takes lost jobs back.
+    Reaper = 3,
+    /// Promotes due jobs of queues without workers.
+    Promoter = 4,
+    /// Removes old history.
+    Pruner = 5,
+}
+
+impl Part {
+    const ALL: [Self; 6] =
+        [Self::Fetcher, Self::Settler, Self::Lease, Self::Reaper, Self::Promoter, Self::Pruner];
+
+    /// The word used in logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fetcher => "fetcher",
+            Self::Settler => "settler",
+            Self::Lease => "lease",
+            Self::Reaper => "reaper",
+            Self::Promoter => "promoter",
+            Self::Pruner => "pruner",
+        }
+    }
+}
+
+/// Where the loops note how they fare.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    notes: [Mutex<Note>; Part::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+struct Note {
+    last_success: Option<SystemTime>,
+    failures: u32,
+    last_error: Option<String>,
+    restarts: u32,
+    /// By when it must have succeeded or failed again.
+    due: Option<Instant>,
+}
+
+/// Texts on the board are cut to this.
+const TEXT_MAX: usize = 1_000;
+
+impl Board {
+    /// A loop did what it is for.
+    pub(crate) fn success(&self, part: Part) {
+        let mut note = self.note(part);
+        note.last_success = Some(SystemTime::now());
+        note.failures = 0;
+    }
+
+    /// A loop failed, and will try again. Answers how often in a row.
+    pub(crate) fn failure(&self, part: Part, error: &str) -> u32 {
+        let mut note = self.note(part);
+        note.failures = note.failures.saturating_add(1);
+        note.last_error = Some(windlass_core::size::bounded_text(error, TEXT_MAX));
+        if note.failures == 1 {
+            tracing::warn!(part = part.as_str(), error, "failed, will try again");
+        } else {
+            tracing::debug!(part = part.as_str(), error, failures = note.failures, "failed again");
+        }
+        note.failures
+    }
+
+    /// A loop panicked and is started again. Answers how often it has failed in a row.
+    pub(crate) fn restart(&self, part: Part, panic: &str) -> u32 {
+        tracing::error!(part = part.as_str(), panic, "panicked, starting it again");
+        let failures = self.failure(part, panic);
+        let mut note = self.note(part);
+        note.restarts = note.restarts.saturating_add(1);
+        failures
+    }
+
+    /// A loop must be heard of again within three of its periods; nothing while it may rest.
+    pub(crate) fn expect_within(&self, part: Part, period: Option<Duration>) {
+        let slack = Duration::from_secs(1);
+        let due = period.and_then(|period| Instant::now().checked_add(period.saturating_mul(3) + slack));
+        self.note(part).due = due;
+    }
+
+    /// What everybody has noted.
+    pub(crate) fn read(&self) -> Vec<LoopHealth> {
+        let now = Instant::now();
+        let read = |part| {
+            let note = self.note(part);
+            LoopHealth {
+                part,
+                last_success: note.last_success,
+                consecutive_failures: note.failures,
+                last_error: note.last_error.clone(),
+                restarts: note.restarts,
+                is_overdue: note.due.is_some_and(|due| due < now),
+            }
+        };
+        Part::ALL.into_iter().map(read).collect()
+    }
+
+    fn note(&self, part: Part) -> MutexGuard<'_, Note> {
+        self.notes[part as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs a loop until it ends by itself; after a panic it is started again.
+pub(crate) async fn supervise<Fut: Future<Output = ()>>(board: &Board, part: Part, start: impl Fn() -> Fut) {
+    while let Err(panic) = AssertUnwindSafe(start()).catch_unwind().await {
+        let failures = board.restart(part, &panic_text(&*panic));
+        tokio::time::sleep(backoff(failures)).await;
+    }
+}
+
+/// How long to wait after so many failures in a row: full jitter between 0.05 s and 5 s.
+pub(crate) fn backoff(failures: u32) -> Duration {
+    const FIRST: Duration = Duration::from_millis(50);
+    const LAST: Duration = Duration::from_secs(5);
+    let most = FIRST.saturating_mul(2u32.saturating_pow(failures.min(16))).min(LAST);
+    FIRST + most.saturating_sub(FIRST).mul_f64(fastrand::f64())
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.map_or_else(|| "panicked without a text".to_owned(), |text| format!("panicked: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_panics_is_started_again_and_seen() {
+        let board = Board::default();
+        let starts = AtomicU32::new(0);
+        supervise(&board, Part::Reaper, || async {
+            assert!(starts.fetch_add(1, Ordering::Relaxed) >= 2, "not yet");
+        })
+        .await;
+        let note = board.read().into_iter().find(|note| note.part == Part::Reaper).unwrap();
+        assert_eq!((note.restarts, note.consecutive_failures, note.is_ok()), (2, 2, false));
+        assert_eq!(note.last_error.as_deref(), Some("panicked: not yet"));
+        board.success(Part::Reaper);
+        assert!(board.read().iter().all(LoopHealth::is_ok));
+    }
+
+    #[test]
+    fn backoff_is_bounded_at_any_number() {
+        for failures in [0, 1, 5, 100, u32::MAX] {
+            let wait = backoff(failures);
+            assert!(wait >= Duration::from_millis(50) && wait <= Duration::from_secs(5), "{wait:?}");
+        }
+    }
+}

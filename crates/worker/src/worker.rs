@@ -1,0 +1,274 @@
+//! The worker as its user sets it up. Everything is checked when it starts; nothing after that kills it.
+
+mod config;
+mod drain;
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tower_layer::Layer;
+use tower_service::Service;
+use windlass_core::Outcome;
+
+pub(crate) use self::config::Config;
+use self::config::Draft;
+pub use self::drain::Drained;
+use crate::blocking::Pool;
+use crate::client::Client;
+use crate::ctx::Ctx;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::executor::Executor;
+use crate::handler::{BlockingHandler, Handler};
+use crate::maintenance::Maintenance;
+use crate::registry::{Attempt, Registry};
+use crate::shutdown::{self, Running};
+
+type Wrap = Box<dyn FnOnce(Attempt) -> Attempt + Send>;
+
+/// Claims jobs and runs their handlers, many at a time, until it is told to stop.
+///
+/// ```no_run
+/// # use windlass_worker::{Client, Job, JobError, State, Worker};
+/// # #[derive(serde::Serialize, serde::Deserialize)] struct SendEmail { to: String }
+/// # impl Job for SendEmail { const KIND: &'static str = "send_email"; type Output = (); }
+/// # #[derive(Clone)] struct Mailer;
+/// async fn send_email(job: SendEmail, State(mailer): State<Mailer>) -> Result<(), JobError> {
+///     # let _ = (job.to, mailer);
+///     Ok(())
+/// }
+///
+/// # async fn run(client: Client) -> windlass_worker::Result<()> {
+/// Worker::with_state(&client, Mailer)
+///     .handle(send_email)
+///     .concurrency(64)     // 64 at a time in all,
+///     .queue("mail", 16)   // at most 16 of them for mail,
+///     .reserve("login", 4) // and 4 that only login may use
+///     .run()
+///     .await
+/// # }
+/// ```
+#[must_use = "a worker does nothing until it is started"]
+pub struct Worker<S = ()> {
+    client: Client,
+    state: S,
+    registry: Registry,
+    pool: Arc<Pool>,
+    layers: Vec<Wrap>,
+    draft: Draft,
+}
+
+/// Whether the worker listens for the store's wake-ups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wakeups {
+    /// It does, and polls beside it.
+    On,
+    /// It only polls.
+    Off,
+}
+
+impl Worker<()> {
+    /// A worker without state.
+    pub fn new(client: &Client) -> Self {
+        Self::with_state(client, ())
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Worker<S> {
+    /// A worker whose handlers can ask for `State<T>` of anything that `S` has a `FromRef` for.
+    pub fn with_state(client: &Client, state: S) -> Self {
+        Self {
+            client: client.clone(),
+            state,
+            registry: Registry::default(),
+            pool: Arc::default(),
+            layers: Vec::new(),
+            draft: Draft::default(),
+        }
+    }
+
+    /// Runs jobs of this function's kind with it. A kind has one handler.
+    pub fn handle<M, H: Handler<S, M>>(mut self, handler: H) -> Self {
+        self.registry.add(handler, self.state.clone());
+        self
+    }
+
+    /// The same for a function that blocks its thread. It runs on a pool of its own; see
+    /// [`Worker::blocking_threads`]. One that outlives its timeout keeps its slot until it returns.
+    pub fn handle_blocking<M, H: BlockingHandler<S, M>>(mut self, handler: H) -> Self {
+        self.registry.add_blocking(handler, self.state.clone(), Arc::clone(&self.pool));
+        self
+    }
+
+    /// Puts a tower layer around every attempt, outside of the layers given before.
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<Attempt> + Send + 'static,
+        L::Service: Service<Ctx, Response = Outcome> + Clone + Send + Sync + 'static,
+        <L::Service as Service<Ctx>>::Future: Send,
+        <L::Service as Service<Ctx>>::Error: Into<Box<dyn StdError + Send + Sync>> + Send,
+    {
+        self.layers.push(Box::new(move |attempt| attempt.layered(&layer)));
+        self
+    }
+
+    /// How many attempts run at a time, in all; 64 by default.
+    pub fn concurrency(self, slots: usize) -> Self {
+        self.set(|draft| draft.concurrency = slots)
+    }
+
+    /// Serves a queue, with at most this many slots.
+    pub fn queue(self, name: impl Into<String>, slots: usize) -> Self {
+        self.set(|draft| draft.limits.push((name.into(), slots)))
+    }
+
+    /// Serves a queue and keeps this many of the slots for it alone.
+    pub fn reserve(self, name: impl Into<String>, slots: usize) -> Self {
+        self.set(|draft| draft.reserved.push((name.into(), slots)))
+    }
+
+    /// How many jobs may be claimed ahead of their start, when handlers are so fast that it pays; 2,000 by
+    /// default, 0 to never do it. Jobs that were not started are handed back at shutdown.
+    pub fn prefetch(self, jobs: usize) -> Self {
+        self.set(|draft| draft.prefetch_max = jobs)
+    }
+
+    /// How long the worker may be out of touch with the store before its jobs go to others; 30 s by default,
+    /// at least 5 s. It is renewed at a third of this.
+    pub fn lease(self, ttl: Duration) -> Self {
+        self.set(|draft| draft.lease = ttl)
+    }
+
+    /// The same without the least, for tests that wait for a lease to run out.
+    #[doc(hidden)]
+    pub fn lease_unchecked(self, ttl: Duration) -> Self {
+        self.set(|draft| {
+            draft.lease = ttl;
+            draft.lease_least = Duration::ZERO;
+        })
+    }
+
+    /// How long the worker goes without asking for jobs when no wake-up comes; 2 s by default.
+    pub fn poll_interval(self, interval: Duration) -> Self {
+        self.set(|draft| draft.poll_interval = interval)
+    }
+
+    /// Whether the worker listens for the store's wake-ups; it does by default.
+    pub fn wakeups(self, wakeups: Wakeups) -> Self {
+        self.set(|draft| draft.wakeups = wakeups)
+    }
+
+    /// How long running attempts may go on once the worker is told to stop; 25 s by default.
+    pub fn drain_deadline(self, deadline: Duration) -> Self {
+        self.set(|draft| draft.drain_deadline = deadline)
+    }
+
+    /// How long an attempt that was told to stop may take before it is dropped; 5 s by default.
+    pub fn cancel_grace(self, grace: Duration) -> Self {
+        self.set(|draft| draft.cancel_grace = grace)
+    }
+
+    /// How long an attempt may take if its job does not say; for ever by default.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.set(|draft| draft.timeout = Some(timeout))
+    }
+
+    /// The worker's label for people; host and number of the process by default.
+    pub fn name(self, label: impl Into<String>) -> Self {
+        self.set(|draft| draft.name = Some(label.into()))
+    }
+
+    /// How many threads blocking handlers have; as many as slots by default.
+    pub fn blocking_threads(self, threads: usize) -> Self {
+        self.set(|draft| draft.blocking_threads = Some(threads))
+    }
+
+    /// Whether this worker also keeps the store in order: takes lost jobs back, promotes due jobs of queues
+    /// without workers, prunes. It does by default; a store needs one worker that does.
+    pub fn maintenance(self, maintenance: Maintenance) -> Self {
+        self.set(|draft| draft.maintenance = maintenance)
+    }
+
+    /// How often lost jobs are looked for; a sixth of the lease by default.
+    pub fn reap_interval(self, interval: Duration) -> Self {
+        self.set(|draft| draft.reap_interval = Some(interval))
+    }
+
+    /// How often finished jobs are pruned; a minute by default.
+    pub fn prune_interval(self, interval: Duration) -> Self {
+        self.set(|draft| draft.prune_interval = interval)
+    }
+
+    /// How long a handler may hold a runtime thread without yielding before a warning names its kind; 100 ms
+    /// by default.
+    pub fn slow_poll(self, limit: Duration) -> Self {
+        self.set(|draft| draft.slow_poll = limit)
+    }
+
+    /// Starts the worker in the background.
+    ///
+    /// # Errors
+    /// When it is set up wrongly. A store that is away is no error: the worker waits for it.
+    pub fn start(self) -> Result<Running> {
+        let (client, config, executor) = self.into_parts()?;
+        Engine::start(client, config, executor)
+    }
+
+    /// Runs until SIGTERM or SIGINT. The first lets running attempts end, within
+    /// [`Worker::drain_deadline`]; the second hands them back at once.
+    ///
+    /// # Errors
+    /// As [`Worker::start`].
+    pub async fn run(self) -> Result<()> {
+        shutdown::run_until_signal(self.start()?).await;
+        Ok(())
+    }
+
+    /// Runs until `shutdown` is done, then lets running attempts end.
+    ///
+    /// # Errors
+    /// As [`Worker::start`].
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<()> {
+        let running = self.start()?;
+        shutdown.await;
+        running.stop().await;
+        Ok(())
+    }
+
+    /// For tests: runs what is ready now, one job after the other, until nothing is. Time is not moved, so
+    /// what is scheduled stays.
+    ///
+    /// # Errors
+    /// When the worker is set up wrongly, when a store call fails, or when there is no end to it.
+    pub async fn drain(self) -> Result<Drained> {
+        let (client, config, executor) = self.into_parts()?;
+        drain::drain(&client, &config, &executor).await
+    }
+
+    fn into_parts(self) -> Result<(Client, Config, Executor)> {
+        self.registry.check()?;
+        let config = self.draft.check(&self.registry)?;
+        self.pool.limit(config.blocking_threads);
+        let attempt =
+            self.layers.into_iter().fold(self.registry.into_attempt(), |attempt, wrap| wrap(attempt));
+        let executor = Executor::new(attempt, config.cancel_grace, config.slow_poll);
+        Ok((self.client, config, executor))
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Draft)) -> Self {
+        change(&mut self.draft);
+        self
+    }
+}
+
+impl<S> fmt::Debug for Worker<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("client", &self.client)
+            .field("draft", &self.draft)
+            .finish_non_exhaustive()
+    }
+}

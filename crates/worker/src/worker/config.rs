@@ -1,0 +1,208 @@
+//! What a worker is set up with, before and after it was checked.
+
+use std::time::Duration;
+
+use windlass_core::Name;
+
+use super::Wakeups;
+use crate::error::ConfigError;
+use crate::maintenance::Maintenance;
+use crate::registry::Registry;
+
+/// The settings of a worker, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) concurrency: usize,
+    pub(crate) queues: Vec<QueueSlots>,
+    pub(crate) kinds: Vec<Name>,
+    pub(crate) prefetch_max: usize,
+    pub(crate) lease: Duration,
+    pub(crate) poll_interval: Duration,
+    pub(crate) wakeups: Wakeups,
+    pub(crate) drain_deadline: Duration,
+    pub(crate) cancel_grace: Duration,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) name: String,
+    pub(crate) blocking_threads: usize,
+    pub(crate) maintenance: Maintenance,
+    pub(crate) reap_interval: Duration,
+    pub(crate) promote_interval: Duration,
+    pub(crate) prune_interval: Duration,
+    pub(crate) slow_poll: Duration,
+}
+
+/// What one queue may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct QueueSlots {
+    pub(crate) queue: Name,
+    /// Slots that only it may use.
+    pub(crate) reserved: usize,
+    /// Slots that it may use at most.
+    pub(crate) limit: usize,
+}
+
+impl Config {
+    /// The queues this worker serves.
+    pub(crate) fn queue_names(&self) -> Vec<Name> {
+        self.queues.iter().map(|slots| slots.queue.clone()).collect()
+    }
+
+    /// The most jobs that can hang on this worker's lease.
+    pub(crate) fn held_max(&self) -> u32 {
+        u32::try_from(self.concurrency * 2 + self.prefetch_max * 2).unwrap_or(u32::MAX)
+    }
+}
+
+/// The settings as they are given.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) concurrency: usize,
+    pub(super) limits: Vec<(String, usize)>,
+    pub(super) reserved: Vec<(String, usize)>,
+    pub(super) prefetch_max: usize,
+    pub(super) lease: Duration,
+    pub(super) lease_least: Duration,
+    pub(super) poll_interval: Duration,
+    pub(super) wakeups: Wakeups,
+    pub(super) drain_deadline: Duration,
+    pub(super) cancel_grace: Duration,
+    pub(super) timeout: Option<Duration>,
+    pub(super) name: Option<String>,
+    pub(super) blocking_threads: Option<usize>,
+    pub(super) maintenance: Maintenance,
+    pub(super) reap_interval: Option<Duration>,
+    pub(super) prune_interval: Duration,
+    pub(super) slow_poll: Duration,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            limits: Vec::new(),
+            reserved: Vec::new(),
+            prefetch_max: 2_000,
+            lease: Duration::from_secs(30),
+            lease_least: Duration::from_secs(5),
+            poll_interval: Duration::from_secs(2),
+            wakeups: Wakeups::On,
+            drain_deadline: Duration::from_secs(25),
+            cancel_grace: Duration::from_secs(5),
+            timeout: None,
+            name: None,
+            blocking_threads: None,
+            maintenance: Maintenance::On,
+            reap_interval: None,
+            prune_interval: Duration::from_secs(60),
+            slow_poll: Duration::from_millis(100),
+        }
+    }
+}
+
+impl Draft {
+    /// The settings if they make sense together.
+    pub(super) fn check(self, registry: &Registry) -> Result<Config, ConfigError> {
+        at_least("concurrency", self.concurrency, 1)?;
+        if let Some(threads) = self.blocking_threads {
+            at_least("blocking_threads", threads, 1)?;
+        }
+        let tick = Duration::from_millis(1);
+        let reap_interval = self.reap_interval.unwrap_or((self.lease / 6).max(tick));
+        for (what, given, least) in [
+            ("lease", self.lease, self.lease_least),
+            ("lease", self.lease, 10 * tick),
+            ("poll_interval", self.poll_interval, tick),
+            ("reap_interval", reap_interval, tick),
+            ("prune_interval", self.prune_interval, tick),
+            ("slow_poll", self.slow_poll, tick),
+        ] {
+            if given < least {
+                return Err(ConfigError::TooShort { what, given, least });
+            }
+        }
+        let queues = self.queues(registry)?;
+        Ok(Config {
+            concurrency: self.concurrency,
+            queues,
+            kinds: registry.kinds(),
+            prefetch_max: self.prefetch_max,
+            lease: self.lease,
+            poll_interval: self.poll_interval,
+            wakeups: self.wakeups,
+            drain_deadline: self.drain_deadline,
+            cancel_grace: self.cancel_grace,
+            timeout: self.timeout,
+            name: self.name.unwrap_or_else(label),
+            blocking_threads: self.blocking_threads.unwrap_or(self.concurrency),
+            maintenance: self.maintenance,
+            reap_interval,
+            promote_interval: self.poll_interval.max(Duration::from_secs(1)),
+            prune_interval: self.prune_interval,
+            slow_poll: self.slow_poll,
+        })
+    }
+
+    /// Every queue that is named, or that a registered kind goes to.
+    fn queues(&self, registry: &Registry) -> Result<Vec<QueueSlots>, ConfigError> {
+        let mut queues: Vec<QueueSlots> = Vec::new();
+        let mut entry = |queue: Name| {
+            let found = queues.iter().position(|slots| slots.queue == queue);
+            let index = found.unwrap_or_else(|| {
+                queues.push(QueueSlots { queue, reserved: 0, limit: self.concurrency });
+                queues.len() - 1
+            });
+            index
+        };
+        let mut settings = Vec::new();
+        for (name, slots) in &self.limits {
+            at_least("slots of a queue", *slots, 1)?;
+            settings.push((entry(named(name)?), Some(*slots), None));
+        }
+        for (name, slots) in &self.reserved {
+            settings.push((entry(named(name)?), None, Some(*slots)));
+        }
+        for queue in registry.queues() {
+            entry(queue.clone());
+        }
+        for (index, limit, reserved) in settings {
+            let slots = &mut queues[index];
+            slots.limit = limit.unwrap_or(slots.limit).min(self.concurrency);
+            slots.reserved = reserved.unwrap_or(slots.reserved);
+        }
+        self.check_slots(&queues)?;
+        Ok(queues)
+    }
+
+    fn check_slots(&self, queues: &[QueueSlots]) -> Result<(), ConfigError> {
+        let concurrency = self.concurrency;
+        let reserved: usize = queues.iter().map(|slots| slots.reserved).sum();
+        if reserved > concurrency {
+            return Err(ConfigError::OverReserved { reserved, concurrency });
+        }
+        for QueueSlots { queue, reserved: own, limit } in queues {
+            let queue = queue.to_string();
+            if own > limit {
+                return Err(ConfigError::ReservedAboveLimit { queue, reserved: *own, slots: *limit });
+            }
+            if *own == 0 && reserved == concurrency {
+                return Err(ConfigError::NoSlot { queue });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn named(name: &str) -> Result<Name, ConfigError> {
+    Name::new(name).map_err(|error| ConfigError::Name { what: "queue", error })
+}
+
+fn at_least(what: &'static str, given: usize, least: usize) -> Result<(), ConfigError> {
+    if given < least { Err(ConfigError::TooSmall { what, given, least }) } else { Ok(()) }
+}
+
+/// Host and number of this process.
+fn label() -> String {
+    let host = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let host = host.as_deref().map(str::trim).filter(|host| !host.is_empty()).unwrap_or("worker");
+    format!("{host}-{}", std::process::id())
+}

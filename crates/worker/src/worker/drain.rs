@@ -1,0 +1,115 @@
+//! Draining: what is ready runs here and now, one job after the other. For tests.
+
+use std::time::Instant;
+
+use windlass_core::outcome::Ending;
+use windlass_core::store::{
+    ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Settled, Settlement,
+};
+use windlass_core::{ClaimedJob, LeaseId, State, Store, StoreError, judge};
+
+use super::Config;
+use crate::client::Client;
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
+use crate::executor::Executor;
+
+/// What a drain came to: one count per attempt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drained {
+    /// Attempts whose job is done.
+    pub completed: u64,
+    /// Attempts whose job will be tried again.
+    pub retried: u64,
+    /// Attempts whose job was given up.
+    pub dead: u64,
+    /// Attempts whose job was ended on purpose.
+    pub cancelled: u64,
+    /// Attempts whose job asked to come back later.
+    pub snoozed: u64,
+}
+
+impl Drained {
+    /// All attempts.
+    pub fn total(&self) -> u64 {
+        self.completed + self.retried + self.dead + self.cancelled + self.snoozed
+    }
+
+    fn count(&mut self, state: State, ending: Ending) {
+        *match (state, ending) {
+            (State::Completed, _) => &mut self.completed,
+            (State::Dead, _) => &mut self.dead,
+            (State::Cancelled, _) => &mut self.cancelled,
+            (_, Ending::Snoozed) => &mut self.snoozed,
+            _ => &mut self.retried,
+        } += 1;
+    }
+}
+
+/// Attempts after which a drain gives up on coming to rest.
+const ATTEMPTS_MAX: u64 = 1_000_000;
+const BATCH: u32 = 100;
+
+pub(super) async fn drain(client: &Client, config: &Config, executor: &Executor) -> Result<Drained> {
+    let store = client.store();
+    let lease = LeaseId::new();
+    let (worker, queues) = (config.name.clone(), config.queue_names());
+    store.open(&NewLease { id: lease, worker, ttl: config.lease, queues }).await?;
+    let drained = rounds(client, config, executor, lease).await;
+    store.close(lease).await?;
+    drained
+}
+
+async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: LeaseId) -> Result<Drained> {
+    let mut drained = Drained::default();
+    let request = ClaimRequest {
+        lease,
+        queues: config.queue_names().into_iter().map(|queue| QueueShare { queue, limit: BATCH }).collect(),
+        kinds: config.kinds.clone(),
+        limit: BATCH,
+        bytes: usize::MAX,
+    };
+    loop {
+        let jobs = match client.store().claim(&request).await? {
+            ClaimAnswer::Jobs { jobs, .. } => jobs,
+            ClaimAnswer::LeaseLost => return Err(lost()),
+        };
+        if jobs.is_empty() {
+            return Ok(drained);
+        }
+        for job in jobs {
+            one(client, config, executor, job, &mut drained).await?;
+        }
+        if drained.total() >= ATTEMPTS_MAX {
+            return Err(Error::Restless { attempts: drained.total() });
+        }
+    }
+}
+
+async fn one(
+    client: &Client,
+    config: &Config,
+    executor: &Executor,
+    job: ClaimedJob,
+    drained: &mut Drained,
+) -> Result<()> {
+    let ctx = Ctx::new(job, client.clone(), config.timeout, Instant::now());
+    let outcome = executor.execute(&ctx).await.ok_or_else(lost)?;
+    let transition = judge(&ctx.inner().job.facts, outcome, fastrand::f64());
+    let ending = transition.ending;
+    let settlement = Settlement { id: ctx.id(), fence: ctx.fence(), transition };
+    match client.store().settle(&[settlement]).await?.first() {
+        Some(Settled::Applied(state)) => drained.count(*state, ending),
+        Some(Settled::Refused(error)) => {
+            return Err(StoreError::TooLarge { id: ctx.id(), error: *error }.into());
+        }
+        Some(Settled::Fenced) | None => return Err(Error::Fenced),
+    }
+    Ok(())
+}
+
+/// Only a clock that was moved by more than the lease while draining gets here.
+fn lost() -> Error {
+    StoreError::Unavailable { what: "the lease ran out while draining".into(), source: None }.into()
+}
