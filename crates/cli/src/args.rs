@@ -22,29 +22,20 @@ pub(crate) use trial::{BenchArgs, DemoArgs};
 /// windlass.db in the current folder; its place and what an accepted job survives are said on stderr.
 #[derive(Debug, Parser)]
 #[command(name = "windlass", version, after_help = examples::ROOT, max_term_width = 100)]
-#[command(
-    propagate_version = true,
-    disable_help_subcommand = true,
-    subcommand_required = true
-)]
+#[command(disable_help_subcommand = true, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// The store, as sqlite://jobs.db or memory:
-    #[arg(
-        long,
-        global = true,
-        env = "WINDLASS_STORE",
-        value_name = "URL",
-        hide_env_values = true
-    )]
+    #[arg(long, global = true, env = "WINDLASS_STORE", value_name = "URL", hide_env_values = true)]
+    #[arg(help_heading = "Options of every command")]
     pub(crate) store: Option<String>,
 
     /// Print JSON for programs instead of text for people
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Options of every command")]
     pub(crate) json: bool,
 
     /// Do not say on stderr which store is used
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = "Options of every command")]
     pub(crate) quiet: bool,
 
     #[command(subcommand)]
@@ -157,10 +148,7 @@ mod tests {
     fn every_command_has_examples() {
         fn visit(command: &clap::Command, path: &str) {
             let path = format!("{path} {}", command.get_name());
-            let help = command
-                .get_after_help()
-                .map(ToString::to_string)
-                .unwrap_or_default();
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Example"), "{path} has no examples");
             for inner in command.get_subcommands() {
                 visit(inner, &path);

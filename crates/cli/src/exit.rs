@@ -42,26 +42,17 @@ pub(crate) struct Fault {
 impl Fault {
     /// Something that was typed makes no sense.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::Usage,
-            text: text.into(),
-        }
+        Self { exit: Exit::Usage, text: text.into() }
     }
 
     /// The store cannot be used.
     pub(crate) fn store(text: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::Store,
-            text: text.into(),
-        }
+        Self { exit: Exit::Store, text: text.into() }
     }
 
     /// It could not be done.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::Failed,
-            text: text.into(),
-        }
+        Self { exit: Exit::Failed, text: text.into() }
     }
 }
 
@@ -106,10 +97,7 @@ mod tests {
     #[test]
     fn the_innermost_known_cause_decides() {
         let newer = StoreError::SchemaTooNew { found: 9, known: 1 };
-        assert_eq!(
-            of(&anyhow::Error::new(newer).context("opening")),
-            Some(Exit::Store)
-        );
+        assert_eq!(of(&anyhow::Error::new(newer).context("opening")), Some(Exit::Store));
         assert_eq!(of(&Fault::usage("bad").into()), Some(Exit::Usage));
         assert_eq!(of(&anyhow::anyhow!("odd")), Some(Exit::Failed));
         let gone: Result<(), _> = Err(io::Error::from(io::ErrorKind::BrokenPipe));

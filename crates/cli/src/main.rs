@@ -57,19 +57,12 @@ fn main() -> ExitCode {
 fn complain(error: &anyhow::Error) {
     let style = anstyle::AnsiColor::Red.on_default().bold();
     let text = format!("{error:#}");
-    let _ = writeln!(
-        anstream::stderr(),
-        "{style}error:{style:#} {}",
-        clean::block(&text)
-    );
+    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", clean::block(&text));
 }
 
 /// What the engine reports of itself, only for those who ask with RUST_LOG.
 fn log_to_stderr() {
     if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_default_env() {
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(std::io::stderr)
-            .init();
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     }
 }

@@ -3,6 +3,7 @@
 //! instead of panicking, so a reader that closes the pipe ends the command quietly.
 
 pub(crate) mod clean;
+pub(crate) mod content;
 pub(crate) mod json;
 pub(crate) mod text;
 
@@ -40,10 +41,7 @@ impl Output {
             (false, true) => Format::Terminal,
             (false, false) => Format::Plain,
         };
-        Self {
-            stream: anstream::stdout(),
-            format,
-        }
+        Self { stream: anstream::stdout(), format }
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -72,9 +70,7 @@ impl Output {
 
     /// A table, which is one line per row unless a terminal is too narrow.
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
-        table
-            .lines()
-            .try_for_each(|line| writeln!(self.stream, "{}", line.trim_end()))
+        table.lines().try_for_each(|line| writeln!(self.stream, "{}", line.trim_end()))
     }
 
     /// An empty table for this output.
@@ -83,20 +79,12 @@ impl Output {
         table.load_style(presets::NOTHING);
         if self.format == Format::Terminal {
             // Styles are always written; the stream removes them when colours are not wanted.
-            table
-                .set_content_arrangement(ContentArrangement::Dynamic)
-                .enforce_styling();
+            table.set_content_arrangement(ContentArrangement::Dynamic).enforce_styling();
         } else {
-            table
-                .set_content_arrangement(ContentArrangement::Disabled)
-                .force_no_tty();
+            table.set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
         }
         if !header.is_empty() {
-            table.set_header(
-                header
-                    .iter()
-                    .map(|title| Cell::new(title).add_attribute(Attribute::Bold)),
-            );
+            table.set_header(header.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
         }
         table
     }
@@ -115,11 +103,7 @@ pub(crate) fn cell(text: impl AsRef<str>) -> Cell {
 /// A cell with a number; zero is shown faintly, because the others matter.
 pub(crate) fn number(number: u64) -> Cell {
     let cell = Cell::new(number).set_alignment(CellAlignment::Right);
-    if number == 0 {
-        cell.add_attribute(Attribute::Dim)
-    } else {
-        cell
-    }
+    if number == 0 { cell.add_attribute(Attribute::Dim) } else { cell }
 }
 
 /// A cell with a state in its colour.

@@ -42,16 +42,8 @@ const DEFAULT_FILE: &str = "windlass.db";
 
 impl Session {
     pub(crate) fn new(cli: &Cli, origin: Origin) -> Self {
-        let url = cli
-            .store
-            .clone()
-            .unwrap_or_else(|| format!("sqlite://{DEFAULT_FILE}"));
-        Self {
-            output: Output::new(cli.json),
-            url,
-            origin,
-            is_quiet: cli.quiet,
-        }
+        let url = cli.store.clone().unwrap_or_else(|| format!("sqlite://{DEFAULT_FILE}"));
+        Self { output: Output::new(cli.json), url, origin, is_quiet: cli.quiet }
     }
 
     /// The URL of the chosen store.
@@ -82,10 +74,7 @@ impl Session {
     /// A note about the store that is used.
     pub(crate) fn introduce(&self, client: &Client) {
         let about = client.about();
-        self.note(&format!(
-            "store: {}, {}: {}",
-            about.scheme, about.place, about.durability
-        ));
+        self.note(&format!("store: {}, {}: {}", about.scheme, about.place, about.durability));
     }
 
     /// A line on stderr for people, faint, unless they asked for silence.

@@ -36,7 +36,8 @@ Examples:
   windlass enqueue report.build @report.json --queue reports --priority 10 --tag monthly
   echo '{\"n\":1}' | windlass enqueue count -
   windlass enqueue ping --delay 300ms --attempts 3 --backoff fixed:10s --timeout 30s
-  windlass enqueue ping --at 2030-01-01T00:00:00Z --expires-in 90d
+  windlass enqueue ping --at 2030-01-01T00:00:00Z
+  windlass enqueue alert.push --expires-in 10m
   windlass enqueue ping --id 01890a5d-ac96-774b-bcce-b302099a8057
   windlass enqueue import --raw @rows.csv
   windlass enqueue ping --count 10000

@@ -35,9 +35,7 @@ pub(crate) fn count(text: &str) -> Result<Count, String> {
     if text == "all" {
         return Ok(Count(None));
     }
-    text.parse()
-        .map(|count| Count(Some(count)))
-        .map_err(|error| format!("{error}; use a number, or all"))
+    text.parse().map(|count| Count(Some(count))).map_err(|error| format!("{error}; use a number, or all"))
 }
 
 /// Bytes, as `5000`, `64KiB` or `2MiB`.
@@ -48,9 +46,7 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
         "K" | "KiB" => 1 << 10,
         "M" | "MiB" => 1 << 20,
         other => {
-            return Err(format!(
-                "{other:?} is no unit; use forms such as 5000, 64KiB or 2MiB"
-            ));
+            return Err(format!("{other:?} is no unit; use forms such as 5000, 64KiB or 2MiB"));
         }
     };
     digits
@@ -93,9 +89,7 @@ const BACKOFF_FORMS: &str =
 pub(crate) fn backoff(text: &str) -> Result<Backoff, String> {
     let mut parts = text.split(':');
     let shape = parts.next().unwrap_or_default();
-    let base = parts
-        .next()
-        .ok_or_else(|| format!("no first wait; {BACKOFF_FORMS}"))?;
+    let base = parts.next().ok_or_else(|| format!("no first wait; {BACKOFF_FORMS}"))?;
     let base = humantime::parse_duration(base).map_err(|error| format!("{error}; {BACKOFF_FORMS}"))?;
     let number = parts
         .next()
@@ -174,11 +168,7 @@ mod tests {
 
     #[test]
     fn a_bad_duration_says_what_would_be_right() {
-        assert!(
-            duration("5 parsecs")
-                .unwrap_err()
-                .contains("use forms such as 300ms")
-        );
+        assert!(duration("5 parsecs").unwrap_err().contains("use forms such as 300ms"));
         assert!(instant("tomorrow").unwrap_err().contains("use UTC"));
         assert_eq!(age("forever"), Ok(Age(None)));
         assert_eq!(count("all"), Ok(Count(None)));

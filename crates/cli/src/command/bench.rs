@@ -31,10 +31,7 @@ pub(crate) async fn run(session: &mut Session, args: &BenchArgs) -> anyhow::Resu
         }
         None => {
             let folder = tempfile::Builder::new().prefix("windlass-bench-").tempdir()?;
-            (
-                format!("sqlite://{}", folder.path().join("bench.db").display()),
-                Some(folder),
-            )
+            (format!("sqlite://{}", folder.path().join("bench.db").display()), Some(folder))
         }
     };
     let client = Client::open(&url).await?;
@@ -55,16 +52,10 @@ pub(crate) async fn run(session: &mut Session, args: &BenchArgs) -> anyhow::Resu
 fn print(session: &mut Session, about: &About, measurements: &[Measurement]) -> anyhow::Result<()> {
     if session.output.is_json() {
         let durability = about.durability.as_str();
-        return Ok(session.output.json(&Answer {
-            scheme: about.scheme,
-            durability,
-            measurements,
-        })?);
+        return Ok(session.output.json(&Answer { scheme: about.scheme, durability, measurements })?);
     }
     let mut table =
-        session
-            .output
-            .new_table(&["MEASUREMENT", "JOBS", "SECONDS", "JOBS/S", "P50 MS", "P99 MS"]);
+        session.output.new_table(&["MEASUREMENT", "JOBS", "SECONDS", "JOBS/S", "P50 MS", "P99 MS"]);
     let right = |text: String| cell(text).set_alignment(CellAlignment::Right);
     let millis =
         |seconds: Option<f64>| right(seconds.map(|s| format!("{:.2}", s * 1_000.0)).unwrap_or_default());

@@ -40,17 +40,11 @@ impl Place {
                 )
                 .into());
             }
-            return Ok(Self {
-                url: url.to_owned(),
-                folder: None,
-            });
+            return Ok(Self { url: url.to_owned(), folder: None });
         }
         let folder = tempfile::Builder::new().prefix("windlass-demo-").tempdir()?;
         let url = format!("sqlite://{}", folder.path().join("demo.db").display());
-        Ok(Self {
-            url,
-            folder: Some(folder),
-        })
+        Ok(Self { url, folder: Some(folder) })
     }
 }
 
@@ -79,15 +73,9 @@ pub(crate) async fn run(session: &mut Session, args: &DemoArgs) -> anyhow::Resul
     match place.folder {
         Some(folder) if args.keep => {
             let _kept = folder.keep();
-            session.note(&format!(
-                "look at the jobs with: windlass jobs list --store {}",
-                place.url
-            ));
+            session.note(&format!("look at the jobs with: windlass jobs list --store {}", place.url));
         }
-        None => session.note(&format!(
-            "the jobs stay: windlass jobs list --store {}",
-            place.url
-        )),
+        None => session.note(&format!("the jobs stay: windlass jobs list --store {}", place.url)),
         Some(folder) => drop(folder),
     }
     Ok(summary.exit())

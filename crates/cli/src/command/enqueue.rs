@@ -46,9 +46,8 @@ pub(crate) async fn run(session: &mut Session, args: EnqueueArgs) -> anyhow::Res
     let (mut first, mut last) = (None, None);
     let mut accepted = 0;
     while accepted < args.count {
-        let chunk: Vec<NewJob> = (0..CHUNK.min(args.count - accepted))
-            .map(|_| job.clone().with_id(JobId::new()))
-            .collect();
+        let chunk: Vec<NewJob> =
+            (0..CHUNK.min(args.count - accepted)).map(|_| job.clone().with_id(JobId::new())).collect();
         client
             .store()
             .enqueue(&chunk)
@@ -65,9 +64,9 @@ pub(crate) async fn run(session: &mut Session, args: EnqueueArgs) -> anyhow::Res
     }
     if let (false, Some(first), Some(last)) = (session.output.is_json(), first, last) {
         let (kind, queue) = (&job.kind, &job.queue);
-        session.output.line(format_args!(
-            "accepted {accepted} jobs: {kind} in queue {queue}, {durability}"
-        ))?;
+        session
+            .output
+            .line(format_args!("accepted {accepted} jobs: {kind} in queue {queue}, {durability}"))?;
         session.output.line(format_args!("first {first}, last {last}"))?;
     }
     Ok(Exit::Done)
@@ -98,13 +97,7 @@ fn answer_one(
     if session.output.is_json() {
         session.output.json(&answer)?;
     } else {
-        let Answer {
-            id,
-            state,
-            queue,
-            kind,
-            ..
-        } = answer;
+        let Answer { id, state, queue, kind, .. } = answer;
         session.output.line(match enqueued {
             Enqueued::New => format!("accepted {id} (new, {state}): {kind} in queue {queue}, {durability}"),
             Enqueued::Existing(_) => {
@@ -188,13 +181,9 @@ fn payload(given: Option<&str>, raw: bool) -> anyhow::Result<Bytes> {
 fn read(from: impl Read, name: &str) -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(CAP_MAX).unwrap_or(u64::MAX);
-    from.take(limit + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| unreadable(name, &error))?;
+    from.take(limit + 1).read_to_end(&mut bytes).map_err(|error| unreadable(name, &error))?;
     if bytes.len() > CAP_MAX {
-        return Err(Fault::usage(format!(
-            "{name} is larger than {CAP_MAX} bytes, which no queue accepts"
-        )));
+        return Err(Fault::usage(format!("{name} is larger than {CAP_MAX} bytes, which no queue accepts")));
     }
     Ok(bytes)
 }

@@ -27,23 +27,11 @@ pub(crate) async fn run(session: &mut Session, args: &MigrateArgs) -> anyhow::Re
     if !session.url().starts_with("sqlite:") {
         // Opening it says what is wrong with a URL that names no store at all.
         session.open(Access::Create).await?;
-        return answer(
-            session,
-            args,
-            &Status {
-                found: 0,
-                known: 0,
-                pending: Vec::new(),
-            },
-        );
+        return answer(session, args, &Status { found: 0, known: 0, pending: Vec::new() });
     }
     let before = status(session.url())?;
     if before.found > before.known {
-        return Err(StoreError::SchemaTooNew {
-            found: before.found,
-            known: before.known,
-        }
-        .into());
+        return Err(StoreError::SchemaTooNew { found: before.found, known: before.known }.into());
     }
     if !args.dry_run {
         session.open(Access::Create).await?;
@@ -52,43 +40,24 @@ pub(crate) async fn run(session: &mut Session, args: &MigrateArgs) -> anyhow::Re
 }
 
 fn answer(session: &mut Session, args: &MigrateArgs, status: &Status) -> anyhow::Result<Exit> {
-    let Status {
-        found,
-        known,
-        ref pending,
-    } = *status;
+    let Status { found, known, ref pending } = *status;
     if session.output.is_json() {
         let pending = pending
             .iter()
-            .map(|step| Step {
-                version: step.version,
-                name: step.name,
-                sql: step.sql,
-            })
+            .map(|step| Step { version: step.version, name: step.name, sql: step.sql })
             .collect();
-        session.output.json(&Answer {
-            found,
-            known,
-            applied: !args.dry_run,
-            pending,
-        })?;
+        session.output.json(&Answer { found, known, applied: !args.dry_run, pending })?;
         return Ok(Exit::Done);
     }
     if pending.is_empty() {
-        session
-            .output
-            .line(format_args!("schema {found} is up to date"))?;
+        session.output.line(format_args!("schema {found} is up to date"))?;
     }
     for step in pending {
         if args.dry_run {
-            session
-                .output
-                .line(format_args!("-- {:04} {}", step.version, step.name))?;
+            session.output.line(format_args!("-- {:04} {}", step.version, step.name))?;
             session.output.line(step.sql.trim_end())?;
         } else {
-            session
-                .output
-                .line(format_args!("applied {:04} {}", step.version, step.name))?;
+            session.output.line(format_args!("applied {:04} {}", step.version, step.name))?;
         }
     }
     Ok(Exit::Done)

@@ -17,18 +17,12 @@ struct Answer {
 
 pub(crate) async fn run(session: &mut Session, args: &PruneArgs) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
-    let progress = if std::io::stderr().is_terminal() {
-        ProgressBar::new_spinner()
-    } else {
-        ProgressBar::hidden()
-    };
+    let progress =
+        if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("{spinner} removed {human_pos} jobs, {per_sec}") {
         progress.set_style(style);
     }
-    let mut answer = Answer {
-        removed: 0,
-        done: false,
-    };
+    let mut answer = Answer { removed: 0, done: false };
     while !answer.done {
         let removed = client.store().prune(args.limit).await?;
         answer.removed += u64::from(removed);
@@ -43,9 +37,7 @@ pub(crate) async fn run(session: &mut Session, args: &PruneArgs) -> anyhow::Resu
         session.output.json(&answer)?;
     } else {
         let more = if answer.done { "" } else { "; there may be more" };
-        session
-            .output
-            .line(format_args!("removed {} jobs{more}", answer.removed))?;
+        session.output.line(format_args!("removed {} jobs{more}", answer.removed))?;
     }
     Ok(Exit::Done)
 }

@@ -30,9 +30,7 @@ async fn list(session: &mut Session) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
     let queues = all(&client).await?;
     if session.output.is_json() {
-        session.output.json(&Page {
-            queues: queues.iter().map(QueueJson::of).collect(),
-        })?;
+        session.output.json(&Page { queues: queues.iter().map(QueueJson::of).collect() })?;
     } else if queues.is_empty() {
         session.note("no queues");
     } else {
@@ -56,10 +54,7 @@ async fn all(client: &Client) -> anyhow::Result<Vec<QueueRecord>> {
 
 fn print(session: &mut Session, queues: &[QueueRecord]) -> anyhow::Result<()> {
     let mut header = vec!["QUEUE"];
-    let titles: Vec<String> = State::ALL
-        .iter()
-        .map(|state| state.as_str().to_uppercase())
-        .collect();
+    let titles: Vec<String> = State::ALL.iter().map(|state| state.as_str().to_uppercase()).collect();
     header.extend(titles.iter().map(String::as_str));
     header.extend(["KEEPS COMPLETED", "KEEPS DEAD", "KEEPS CANCELLED", "PAYLOAD CAP"]);
     let mut table = session.output.new_table(&header);
@@ -78,20 +73,14 @@ fn print(session: &mut Session, queues: &[QueueRecord]) -> anyhow::Result<()> {
 
 async fn define(session: &mut Session, args: &DefineArgs) -> anyhow::Result<Exit> {
     let client = session.open(Access::Create).await?;
-    let present = all(&client)
-        .await?
-        .into_iter()
-        .find(|queue| queue.name == args.queue);
+    let present = all(&client).await?.into_iter().find(|queue| queue.name == args.queue);
     let config = match present {
         Some(queue) if !args.reset => queue.config,
         _ => QueueConfig::default(),
     };
     let config = changed(config, args);
     client.store().define(&args.queue, &config).await?;
-    let defined = all(&client)
-        .await?
-        .into_iter()
-        .find(|queue| queue.name == args.queue);
+    let defined = all(&client).await?.into_iter().find(|queue| queue.name == args.queue);
     match defined {
         Some(queue) if session.output.is_json() => session.output.json(&QueueJson::of(&queue))?,
         Some(queue) => print(session, std::slice::from_ref(&queue))?,
@@ -111,17 +100,9 @@ fn changed(mut config: QueueConfig, args: &DefineArgs) -> QueueConfig {
         }
     };
     let retention = &mut config.retention;
-    set(
-        &mut retention.completed,
-        args.keep_completed,
-        args.keep_completed_count,
-    );
+    set(&mut retention.completed, args.keep_completed, args.keep_completed_count);
     set(&mut retention.dead, args.keep_dead, args.keep_dead_count);
-    set(
-        &mut retention.cancelled,
-        args.keep_cancelled,
-        args.keep_cancelled_count,
-    );
+    set(&mut retention.cancelled, args.keep_cancelled, args.keep_cancelled_count);
     let caps = &mut config.caps;
     for (cap, given) in [
         (&mut caps.payload, args.payload_cap),

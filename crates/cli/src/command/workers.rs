@@ -19,9 +19,7 @@ pub(crate) async fn run(session: &mut Session, args: &WorkersArgs) -> anyhow::Re
     let client = session.open(Access::Existing).await?;
     let leases = client.store().leases(args.limit).await?;
     if session.output.is_json() {
-        session.output.json(&Page {
-            workers: leases.iter().map(LeaseJson::of).collect(),
-        })?;
+        session.output.json(&Page { workers: leases.iter().map(LeaseJson::of).collect() })?;
         return Ok(Exit::Done);
     }
     if leases.is_empty() {
@@ -29,9 +27,8 @@ pub(crate) async fn run(session: &mut Session, args: &WorkersArgs) -> anyhow::Re
         return Ok(Exit::Done);
     }
     let format = session.output.format();
-    let mut table = session.output.new_table(&[
-        "WORKER", "LEASE", "RUNNING", "QUEUES", "OPENED", "EXPIRES", "LEASE ID",
-    ]);
+    let mut table =
+        session.output.new_table(&["WORKER", "LEASE", "RUNNING", "QUEUES", "OPENED", "EXPIRES", "LEASE ID"]);
     for lease in &leases {
         let standing = if lease.is_lost {
             Cell::new("lost").fg(Color::Red).add_attribute(Attribute::Bold)
@@ -42,14 +39,7 @@ pub(crate) async fn run(session: &mut Session, args: &WorkersArgs) -> anyhow::Re
             cell(&lease.worker),
             standing,
             number(lease.running),
-            cell(
-                lease
-                    .queues
-                    .iter()
-                    .map(Name::as_str)
-                    .collect::<Vec<_>>()
-                    .join(" "),
-            ),
+            cell(lease.queues.iter().map(Name::as_str).collect::<Vec<_>>().join(" ")),
             cell(text::instant(lease.opened_at, format)),
             cell(text::instant(lease.expires_at, format)),
             cell(lease.id.to_string()),

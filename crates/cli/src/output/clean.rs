@@ -60,10 +60,7 @@ mod tests {
 
     #[test]
     fn escapes_and_overrides_become_visible() {
-        assert_eq!(
-            line("a\u{1b}[31mb\nc\u{202e}d\u{9b}"),
-            "a\\u{1b}[31mb c\\u{202e}d\\u{9b}"
-        );
+        assert_eq!(line("a\u{1b}[31mb\nc\u{202e}d\u{9b}"), "a\\u{1b}[31mb c\\u{202e}d\\u{9b}");
         assert_eq!(block("a\n\tb\u{7}\r"), "a\n\tb\\u{7}\\u{d}");
         assert!(matches!(line("plain ä 💥"), Cow::Borrowed(_)));
     }

@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde::Serialize;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::AttemptRecord;
 use windlass_core::outcome::{Ending, Reason};
@@ -16,51 +13,7 @@ use windlass_core::size::Caps;
 use windlass_core::store::LeaseRecord;
 use windlass_core::{JobRecord, Name, State};
 
-/// Stored bytes by what they turn out to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Content<'a> {
-    /// Valid JSON, without space around it.
-    Json(&'a str),
-    /// Any other text.
-    Utf8(&'a str),
-    /// Anything else.
-    Bytes(&'a [u8]),
-}
-
-impl<'a> Content<'a> {
-    pub(crate) fn of(bytes: &'a [u8]) -> Self {
-        match std::str::from_utf8(bytes) {
-            Err(_) => Self::Bytes(bytes),
-            Ok(text) => match serde_json::from_str::<&RawValue>(text) {
-                Ok(json) => Self::Json(json.get()),
-                Err(_) => Self::Utf8(text),
-            },
-        }
-    }
-
-    /// How the value that stands beside it is to be read.
-    pub(crate) fn encoding(self) -> &'static str {
-        match self {
-            Self::Json(_) => "json",
-            Self::Utf8(_) => "utf8",
-            Self::Bytes(_) => "base64",
-        }
-    }
-}
-
-impl Serialize for Content<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            // As it was written, so that no digit of a large number is lost.
-            Self::Json(text) => match serde_json::from_str::<&RawValue>(text) {
-                Ok(raw) => raw.serialize(serializer),
-                Err(error) => Err(serde::ser::Error::custom(error)),
-            },
-            Self::Utf8(text) => serializer.serialize_str(text),
-            Self::Bytes(bytes) => serializer.serialize_str(&BASE64_STANDARD.encode(bytes)),
-        }
-    }
-}
+use super::content::Content;
 
 /// An instant as text.
 pub(crate) fn instant(at: Timestamp) -> String {
@@ -137,10 +90,7 @@ impl<'a> JobJson<'a> {
 
     /// A job on its own, with its attempts.
     pub(crate) fn shown(job: &'a JobRecord) -> Self {
-        Self {
-            attempts: Some(job.attempts.iter().map(AttemptJson::of).collect()),
-            ..Self::listed(job)
-        }
+        Self { attempts: Some(job.attempts.iter().map(AttemptJson::of).collect()), ..Self::listed(job) }
     }
 }
 
@@ -227,10 +177,7 @@ struct KeepJson {
 
 impl From<Keep> for KeepJson {
     fn from(keep: Keep) -> Self {
-        Self {
-            age_seconds: keep.age.as_ref().map(Duration::as_secs_f64),
-            count: keep.count,
-        }
+        Self { age_seconds: keep.age.as_ref().map(Duration::as_secs_f64), count: keep.count }
     }
 }
 
@@ -239,10 +186,7 @@ impl<'a> QueueJson<'a> {
         let retention = &queue.config.retention;
         Self {
             name: &queue.name,
-            counts: State::ALL
-                .into_iter()
-                .map(|state| (state.as_str(), queue.counts.of(state)))
-                .collect(),
+            counts: State::ALL.into_iter().map(|state| (state.as_str(), queue.counts.of(state))).collect(),
             keep: KeepsJson {
                 completed: retention.completed.into(),
                 dead: retention.dead.into(),
@@ -275,25 +219,5 @@ impl<'a> LeaseJson<'a> {
             lost: lease.is_lost,
             running: lease.running,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn content_says_how_it_is_to_be_read() {
-        let shown = |bytes: &[u8]| {
-            let content = Content::of(bytes);
-            (serde_json::to_string(&content).unwrap(), content.encoding())
-        };
-        assert_eq!(
-            shown(b" {\"a\": 12345678901234567890123}\n"),
-            ("{\"a\": 12345678901234567890123}".into(), "json")
-        );
-        assert_eq!(shown(b"a,b\n"), ("\"a,b\\n\"".into(), "utf8"));
-        assert_eq!(shown(b""), ("\"\"".into(), "utf8"));
-        assert_eq!(shown(&[0xff, 0]), ("\"/wA=\"".into(), "base64"));
     }
 }

@@ -119,12 +119,7 @@ async fn bulk(client: &Client, jobs: u32) -> anyhow::Result<Measurement> {
         client.enqueue_all((0..chunk).map(|_| Noop {})).await?;
         left -= chunk;
     }
-    Ok(Measurement::new(
-        format!("enqueue, {BULK} per call"),
-        jobs,
-        begun.elapsed(),
-        Vec::new(),
-    ))
+    Ok(Measurement::new(format!("enqueue, {BULK} per call"), jobs, begun.elapsed(), Vec::new()))
 }
 
 /// Claim, run and settle what waits, from the start of the worker until no job is open.
@@ -132,12 +127,7 @@ async fn end_to_end(client: &Client, begun: Instant, jobs: u32) -> anyhow::Resul
     while open(client).await? > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    Ok(Measurement::new(
-        "claim, run and settle",
-        jobs,
-        begun.elapsed(),
-        Vec::new(),
-    ))
+    Ok(Measurement::new("claim, run and settle", jobs, begun.elapsed(), Vec::new()))
 }
 
 /// From the call of an enqueue to the start of its handler, by a worker that has nothing else to do.
@@ -155,12 +145,7 @@ async fn idle_start(
         }
     }
     let busy = times.iter().sum();
-    Ok(Measurement::new(
-        "enqueue to start, idle worker",
-        IDLE_ROUNDS,
-        busy,
-        times,
-    ))
+    Ok(Measurement::new("enqueue to start, idle worker", IDLE_ROUNDS, busy, times))
 }
 
 /// How many jobs of the measurement have not come to their end.
@@ -181,10 +166,7 @@ async fn open(client: &Client) -> anyhow::Result<u64> {
 
 /// Removes every job of the measurement that does not run.
 pub(super) async fn clear(client: &Client) -> anyhow::Result<()> {
-    let filter = Filter {
-        queue: Some(Name::new(QUEUE)?),
-        ..Filter::default()
-    };
+    let filter = Filter { queue: Some(Name::new(QUEUE)?), ..Filter::default() };
     let mut after = None;
     loop {
         let page = client.store().list(&filter, after.as_ref(), 1_000).await?;

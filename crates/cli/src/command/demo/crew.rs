@@ -22,12 +22,7 @@ pub(super) struct Crew {
 impl Crew {
     /// Starts the first worker.
     pub(super) fn start(url: &str, lease: Duration) -> anyhow::Result<Self> {
-        Ok(Self {
-            url: url.to_owned(),
-            lease,
-            child: spawn(url, lease)?,
-            crashes: 0,
-        })
+        Ok(Self { url: url.to_owned(), lease, child: spawn(url, lease)?, crashes: 0 })
     }
 
     /// The id of the living worker.
@@ -50,7 +45,7 @@ impl Crew {
     pub(super) fn replace(&mut self, died: ExitStatus) -> anyhow::Result<()> {
         if let Some(code @ 0..=4) = died.code() {
             return Err(
-                Fault::failed(format!("the demo's worker ended by itself with exit code {code}")).into(),
+                Fault::failed(format!("the demo's worker ended by itself with exit code {code}")).into()
             );
         }
         self.crashes += 1;

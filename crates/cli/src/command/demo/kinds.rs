@@ -27,13 +27,7 @@ pub(super) struct Kind {
 const COMPLETED: (State, Option<Reason>) = (State::Completed, None);
 
 pub(super) const KINDS: [Kind; 9] = [
-    Kind {
-        name: Email::KIND,
-        shows: "succeeds",
-        count: None,
-        ends: COMPLETED,
-        options: patient,
-    },
+    Kind { name: Email::KIND, shows: "succeeds", count: None, ends: COMPLETED, options: patient },
     Kind {
         name: Flaky::KIND,
         shows: "fails twice, then succeeds",
@@ -48,13 +42,7 @@ pub(super) const KINDS: [Kind; 9] = [
         ends: (State::Dead, Some(Reason::Permanent)),
         options: patient,
     },
-    Kind {
-        name: Resize::KIND,
-        shows: "holds a thread",
-        count: Some(8),
-        ends: COMPLETED,
-        options: patient,
-    },
+    Kind { name: Resize::KIND, shows: "holds a thread", count: Some(8), ends: COMPLETED, options: patient },
     Kind {
         name: Slow::KIND,
         shows: "times out once",

@@ -69,12 +69,7 @@ impl Summary {
         for kind in &KINDS {
             let (state, reason) = kind.ends;
             let expected = reason.map_or_else(|| state.to_string(), |reason| format!("{state}: {reason}"));
-            let mut line = Line {
-                kind: kind.name,
-                shows: kind.shows,
-                expected,
-                ..Line::default()
-            };
+            let mut line = Line { kind: kind.name, shows: kind.shows, expected, ..Line::default() };
             for (id, _) in jobs.iter().filter(|(_, of)| of.name == kind.name) {
                 summary.count(kind, watched.jobs.get(id), &mut line);
             }
@@ -126,9 +121,7 @@ impl Summary {
             return Ok(session.output.json(self)?);
         }
         let mut table =
-            session
-                .output
-                .new_table(&["KIND", "JOBS", "STARTS", "ENDED", "AS EXPECTED", "SHOWS"]);
+            session.output.new_table(&["KIND", "JOBS", "STARTS", "ENDED", "AS EXPECTED", "SHOWS"]);
         for line in &self.kinds {
             table.add_row([
                 cell(line.kind),
@@ -141,17 +134,7 @@ impl Summary {
         }
         session.output.line("")?;
         session.output.table(&table)?;
-        let Self {
-            completed,
-            dead,
-            cancelled,
-            retries,
-            timeouts,
-            snoozes,
-            stalls,
-            crashes,
-            ..
-        } = self;
+        let Self { completed, dead, cancelled, retries, timeouts, snoozes, stalls, crashes, .. } = self;
         let elapsed = text::duration(Duration::from_secs_f64(self.elapsed_seconds));
         session.output.line("")?;
         session.output.line(format_args!(

@@ -12,13 +12,8 @@ use crate::session::Session;
 
 #[derive(Debug)]
 pub(super) enum View {
-    Bars {
-        all: MultiProgress,
-        bars: HashMap<&'static str, ProgressBar>,
-    },
-    Lines {
-        begun: std::time::Instant,
-    },
+    Bars { all: MultiProgress, bars: HashMap<&'static str, ProgressBar> },
+    Lines { begun: std::time::Instant },
     Silent,
 }
 
@@ -26,9 +21,7 @@ impl View {
     pub(super) fn new(session: &Session, jobs: &[(JobId, &'static Kind)]) -> Self {
         match session.output.format() {
             Format::Json => Self::Silent,
-            Format::Plain => Self::Lines {
-                begun: std::time::Instant::now(),
-            },
+            Format::Plain => Self::Lines { begun: std::time::Instant::now() },
             Format::Terminal => Self::bars(jobs),
         }
     }

@@ -102,11 +102,7 @@ async fn look(
     }
     *open = still_open;
     for ((kind, text), count) in news {
-        let times = if count > 1 {
-            format!(" (x{count})")
-        } else {
-            String::new()
-        };
+        let times = if count > 1 { format!(" (x{count})") } else { String::new() };
         view.say(&format!("{kind:<13} {text}{times}"))?;
     }
     Ok(())
@@ -114,13 +110,8 @@ async fn look(
 
 /// What has happened to a job since it was last seen, as far as it is worth a line.
 fn changes(before: Option<&JobRecord>, now: &JobRecord) -> Vec<String> {
-    let last_fence = before.and_then(|job| {
-        job.attempts
-            .iter()
-            .filter(|a| a.ending.is_some())
-            .map(|a| a.fence)
-            .max()
-    });
+    let last_fence =
+        before.and_then(|job| job.attempts.iter().filter(|a| a.ending.is_some()).map(|a| a.fence).max());
     let mut said: Vec<String> = now
         .attempts
         .iter()

@@ -85,15 +85,9 @@ fn print(session: &mut Session, change: Change, id: JobId, amended: Amended) -> 
             Amended::Refused(state) => ("refused", Some(state)),
             Amended::Missing => ("missing", None),
         };
-        return session.output.json(&Answer {
-            id: id.to_string(),
-            answer,
-            state,
-        });
+        return session.output.json(&Answer { id: id.to_string(), answer, state });
     }
-    session
-        .output
-        .line(format_args!("{id} {}", said(change, amended)))
+    session.output.line(format_args!("{id} {}", said(change, amended)))
 }
 
 fn said(change: Change, amended: Amended) -> String {

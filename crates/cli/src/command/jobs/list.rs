@@ -19,20 +19,13 @@ struct Page<'a> {
 
 pub(crate) async fn run(session: &mut Session, args: ListArgs) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
-    let filter = Filter {
-        queue: args.queue,
-        kind: args.kind,
-        state: args.state,
-        tag: args.tag,
-    };
+    let filter = Filter { queue: args.queue, kind: args.kind, state: args.state, tag: args.tag };
     let mut next = args.after.map(Cursor);
     let mut jobs: Vec<JobRecord> = Vec::new();
     // One call looks at a bounded number of jobs and may find none of them fitting, so ask until the page
     // is full or there are no more.
     loop {
-        let missing = args
-            .limit
-            .saturating_sub(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+        let missing = args.limit.saturating_sub(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
         let page = client.store().list(&filter, next.as_ref(), missing).await?;
         jobs.extend(page.jobs);
         next = page.next;
@@ -43,10 +36,7 @@ pub(crate) async fn run(session: &mut Session, args: ListArgs) -> anyhow::Result
 
     if session.output.is_json() {
         let next = next.as_ref().map(|cursor| cursor.0.as_str());
-        session.output.json(&Page {
-            jobs: jobs.iter().map(JobJson::listed).collect(),
-            next,
-        })?;
+        session.output.json(&Page { jobs: jobs.iter().map(JobJson::listed).collect(), next })?;
         return Ok(Exit::Done);
     }
     if jobs.is_empty() {
@@ -62,9 +52,9 @@ pub(crate) async fn run(session: &mut Session, args: ListArgs) -> anyhow::Result
 
 fn print(session: &mut Session, jobs: &[JobRecord]) -> anyhow::Result<()> {
     let format = session.output.format();
-    let mut table = session.output.new_table(&[
-        "ID", "STATE", "QUEUE", "KIND", "PRIORITY", "ATTEMPT", "ENQUEUED", "NOTE",
-    ]);
+    let mut table = session
+        .output
+        .new_table(&["ID", "STATE", "QUEUE", "KIND", "PRIORITY", "ATTEMPT", "ENQUEUED", "NOTE"]);
     for job in jobs {
         table.add_row([
             cell(job.id.to_string()),

@@ -6,7 +6,7 @@ use windlass_core::{JobId, JobRecord, Name};
 
 use crate::exit::Exit;
 use crate::output::json::JobJson;
-use crate::output::{Format, cell, clean, state, text};
+use crate::output::{Format, cell, clean, content, state, text};
 use crate::session::{Access, Session};
 
 pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<Exit> {
@@ -51,10 +51,8 @@ fn print(session: &mut Session, job: &JobRecord) -> anyhow::Result<()> {
         ("output", job.output.as_ref()),
     ] {
         if let Some(bytes) = bytes {
-            session
-                .output
-                .line(format_args!("\n{name} ({}):", text::size(bytes.len())))?;
-            session.output.line(text::content(bytes))?;
+            session.output.line(format_args!("\n{name} ({}):", text::size(bytes.len())))?;
+            session.output.line(content::readable(bytes))?;
         }
     }
     if let Some(error) = job.last_error() {
@@ -74,37 +72,22 @@ fn fields(job: &JobRecord, format: Format) -> Vec<(&'static str, String)> {
         ("kind", Some(job.kind.to_string())),
         ("priority", Some(job.priority.to_string())),
         ("tags", (!tags.is_empty()).then_some(tags)),
-        (
-            "attempt",
-            Some(format!("{} of {}", counters.attempt, job.retry.attempts_max())),
-        ),
-        (
-            "stalls",
-            Some(format!("{}, survives {}", counters.stalls, job.stalls_max)),
-        ),
+        ("attempt", Some(format!("{} of {}", counters.attempt, job.retry.attempts_max()))),
+        ("stalls", Some(format!("{}, survives {}", counters.stalls, job.stalls_max))),
         (
             "ambiguous",
             (counters.ambiguous > 0)
                 .then(|| format!("{} of {}", counters.ambiguous, job.retry.ambiguous_max())),
         ),
         ("retry", Some(text::policy(&job.retry))),
-        (
-            "timeout",
-            Some(
-                job.timeout
-                    .map_or_else(|| "the worker's".to_owned(), text::duration),
-            ),
-        ),
+        ("timeout", Some(job.timeout.map_or_else(|| "the worker's".to_owned(), text::duration))),
         ("cancel", job.cancel_requested.then(|| "asked to stop".to_owned())),
         ("enqueued", Some(at(job.enqueued_at))),
         ("due", Some(at(job.due_at))),
         ("expires", job.expires_at.map(at)),
         ("finished", job.finished_at.map(at)),
     ];
-    optional
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
+    optional.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 fn print_attempts(session: &mut Session, job: &JobRecord, format: Format) -> anyhow::Result<()> {
@@ -112,9 +95,8 @@ fn print_attempts(session: &mut Session, job: &JobRecord, format: Format) -> any
         return Ok(());
     }
     session.output.line("\nattempts:")?;
-    let mut table = session
-        .output
-        .new_table(&["ATTEMPT", "FENCE", "STARTED", "TOOK", "ENDING", "WORKER", "ERROR"]);
+    let mut table =
+        session.output.new_table(&["ATTEMPT", "FENCE", "STARTED", "TOOK", "ENDING", "WORKER", "ERROR"]);
     for attempt in &job.attempts {
         let took: Option<Duration> = attempt.ended_at.map(|ended| ended.since(attempt.started_at));
         table.add_row([
@@ -135,9 +117,5 @@ fn first_line(error: &str) -> String {
     const LONGEST: usize = 120;
     let line = error.lines().next().unwrap_or_default();
     let cut: String = line.chars().take(LONGEST).collect();
-    if cut.len() < error.trim_end().len() {
-        format!("{cut}…")
-    } else {
-        cut
-    }
+    if cut.len() < error.trim_end().len() { format!("{cut}…") } else { cut }
 }
