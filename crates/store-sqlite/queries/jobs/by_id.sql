@@ -1,0 +1,1 @@
+SELECT seq, queue, state FROM windlass_jobs WHERE id = ?1

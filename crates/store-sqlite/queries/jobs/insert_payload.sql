@@ -1,0 +1,1 @@
+INSERT INTO windlass_payloads (seq, payload) VALUES (?1, ?2)

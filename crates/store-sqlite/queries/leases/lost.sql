@@ -1,0 +1,8 @@
+SELECT
+    j.id, j.fence, j.nonce, j.attempt, j.stalls, j.ambiguous, j.backoff, j.retry, j.stalls_max,
+    j.queue, j.kind, j.worker
+FROM windlass_leases AS l
+CROSS JOIN windlass_jobs AS j ON j.state = 3 AND j.lease = l.key
+WHERE l.expires_at <= ?1
+ORDER BY l.expires_at, l.key, j.seq
+LIMIT ?2

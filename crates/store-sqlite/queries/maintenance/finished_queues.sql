@@ -1,0 +1,1 @@
+SELECT name, completed, dead, cancelled FROM windlass_queues WHERE completed + dead + cancelled > 0 ORDER BY name

@@ -1,0 +1,1 @@
+SELECT config FROM windlass_queues WHERE name = ?1

@@ -1,0 +1,134 @@
+//! What SQLite can answer, sorted into what a caller can do about it.
+//!
+//! Inside the store everything is a [`Fault`]: either a refusal, which left nothing behind and concerns one
+//! caller only, or a failure, after which the transaction is rolled back.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use rusqlite::{Error as SqliteError, ErrorCode};
+use windlass_core::StoreError;
+
+/// Why an operation has no result.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The caller's to fix. The operation wrote nothing, so its neighbours in the transaction go on.
+    Refused(StoreError),
+    /// What is stored does not make sense.
+    Corrupt(String),
+    /// SQLite failed.
+    Sqlite(SqliteError),
+    /// A defect of this crate.
+    Defect(String),
+}
+
+impl From<SqliteError> for Fault {
+    fn from(error: SqliteError) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Refused(error) => error,
+            Fault::Corrupt(what) => Self::Corrupt(what),
+            Fault::Sqlite(error) => failed(&Arc::new(error)),
+            Fault::Defect(what) => Self::Internal { what, source: None },
+        }
+    }
+}
+
+/// What a failure of SQLite means to a caller whose transaction did not take effect.
+pub(crate) fn failed(error: &Arc<SqliteError>) -> StoreError {
+    let source: Option<Box<dyn StdError + Send + Sync>> = Some(Box::new(Arc::clone(error)));
+    let away = |what: &str| what.to_owned();
+    let what = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            away("another process has held the file's write lock for too long")
+        }
+        Some(ErrorCode::DiskFull) => away("the disk is full"),
+        Some(ErrorCode::ReadOnly) => away("the file or its file system is read-only"),
+        Some(ErrorCode::SystemIoFailure) => away("the file cannot be read or written"),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => away("the file cannot be opened"),
+        Some(ErrorCode::OutOfMemory | ErrorCode::FileLockingProtocolFailed) => {
+            away("SQLite cannot go on now")
+        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            return StoreError::Corrupt(error.to_string());
+        }
+        _ if is_conversion(error) => return StoreError::Corrupt(error.to_string()),
+        _ => return StoreError::Internal { what: format!("SQLite: {error}"), source },
+    };
+    StoreError::Unavailable { what, source }
+}
+
+/// The answer to everyone whose transaction was written but not confirmed.
+pub(crate) fn unknown(error: &Arc<SqliteError>) -> StoreError {
+    StoreError::Unknown {
+        what: "the commit was not confirmed by the disk".to_owned(),
+        source: Some(Box::new(Arc::clone(error))),
+    }
+}
+
+/// Whether a failed `COMMIT` may have taken effect: its frames may stand in the log although the disk did not
+/// confirm them. Every other failure comes before the commit mark is written.
+pub(crate) fn is_unknown_commit(error: &SqliteError) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
+}
+
+pub(crate) fn is_busy(error: &SqliteError) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// The store is closing and took no part in the call.
+pub(crate) fn closed() -> StoreError {
+    StoreError::Unavailable { what: "the store is closed".to_owned(), source: None }
+}
+
+fn is_conversion(error: &SqliteError) -> bool {
+    matches!(
+        error,
+        SqliteError::FromSqlConversionFailure(..)
+            | SqliteError::IntegralValueOutOfRange(..)
+            | SqliteError::InvalidColumnType(..)
+            | SqliteError::Utf8Error(..)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+    use windlass_core::StoreErrorKind;
+
+    use super::*;
+
+    fn kind(code: i32) -> StoreErrorKind {
+        failed(&Arc::new(SqliteError::SqliteFailure(ffi::Error::new(code), None))).kind()
+    }
+
+    #[test]
+    fn what_passes_is_unavailable_and_what_stays_is_fatal() {
+        for code in
+            [ffi::SQLITE_BUSY, ffi::SQLITE_LOCKED, ffi::SQLITE_FULL, ffi::SQLITE_READONLY, ffi::SQLITE_IOERR]
+        {
+            assert_eq!(kind(code), StoreErrorKind::Unavailable, "{code}");
+        }
+        for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB, ffi::SQLITE_MISUSE] {
+            assert_eq!(kind(code), StoreErrorKind::Fatal, "{code}");
+        }
+    }
+
+    #[test]
+    fn only_an_input_output_error_leaves_a_commit_unknown() {
+        let commit = |code| is_unknown_commit(&SqliteError::SqliteFailure(ffi::Error::new(code), None));
+        assert!(commit(ffi::SQLITE_IOERR_FSYNC) && commit(ffi::SQLITE_IOERR_WRITE));
+        assert!(!commit(ffi::SQLITE_FULL) && !commit(ffi::SQLITE_BUSY));
+    }
+}

@@ -1,0 +1,98 @@
+//! Pages of jobs, the newest accepted first. A cursor is the place of the last job that was looked at, so jobs
+//! that come, go or change between two pages move no other.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Row, params};
+use windlass_core::store::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult};
+use windlass_core::{State, StoreError};
+
+use crate::SqliteStore;
+use crate::error::Fault;
+use crate::row::{self, JobRow};
+
+const SCAN: &str = include_str!("../queries/inspect/scan.sql");
+const SCAN_FAILED: &str = include_str!("../queries/inspect/scan_failed.sql");
+const SCAN_RUNNING: &str = include_str!("../queries/inspect/scan_running.sql");
+const RECORD: &str = include_str!("../queries/inspect/record.sql");
+
+/// A page ends early when its payloads, outputs and progress reach this, in bytes.
+const PAGE_BYTES: usize = 64 << 20;
+
+#[async_trait]
+impl Inspect for SqliteStore {
+    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> StoreResult<JobPage> {
+        let before = after.map(position).transpose()?.unwrap_or(i64::MAX);
+        let (filter, limit) = (filter.clone(), limit.min(PAGE_MAX) as usize);
+        if limit == 0 {
+            return Ok(JobPage::default());
+        }
+        self.read(move |connection, _| page(connection, &filter, before, limit)).await
+    }
+}
+
+fn position(cursor: &Cursor) -> StoreResult<i64> {
+    let bad = || StoreError::Cursor { cursor: cursor.0.clone() };
+    cursor.0.parse().ok().filter(|seq| *seq >= 0).ok_or_else(bad)
+}
+
+fn page(connection: &Connection, filter: &Filter, mut before: i64, limit: usize) -> Result<JobPage, Fault> {
+    let mut page = JobPage::default();
+    let mut bytes = 0;
+    let mut record = connection.prepare_cached(RECORD)?;
+    // What is rare has an index of its own; the rest is looked through.
+    let sql = match filter.state {
+        Some(State::Dead | State::Cancelled) => SCAN_FAILED,
+        Some(State::Running) => SCAN_RUNNING,
+        _ => SCAN,
+    };
+    let mut scan = connection.prepare_cached(sql)?;
+    let mut rows = match filter.state {
+        Some(state) if sql == SCAN_FAILED => scan.query(params![before, SCAN_MAX + 1, state.code()])?,
+        _ => scan.query(params![before, SCAN_MAX + 1])?,
+    };
+    let mut looked_at = 0;
+    while let Some(row) = rows.next()? {
+        if page.jobs.len() == limit || looked_at == SCAN_MAX || bytes >= PAGE_BYTES {
+            page.next = Some(Cursor(before.to_string()));
+            break;
+        }
+        looked_at += 1;
+        before = row.get(0)?;
+        if !is_match(filter, row)? {
+            continue;
+        }
+        let mut found = record.query([before])?;
+        if let Some(found) = found.next()? {
+            let job = JobRow::read(found)?.record;
+            let size = |part: &Option<windlass_core::Bytes>| part.as_ref().map_or(0, |part| part.len());
+            bytes += job.payload.len() + size(&job.output) + size(&job.progress);
+            page.jobs.push(job);
+        }
+    }
+    Ok(page)
+}
+
+fn is_match(filter: &Filter, row: &Row<'_>) -> Result<bool, Fault> {
+    let is_text = |column: usize, wanted: &str| -> Result<bool, Fault> {
+        Ok(row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)? == wanted)
+    };
+    if let Some(state) = filter.state
+        && row::state(row, 1)? != state
+    {
+        return Ok(false);
+    }
+    if let Some(queue) = &filter.queue
+        && !is_text(2, queue.as_str())?
+    {
+        return Ok(false);
+    }
+    if let Some(kind) = &filter.kind
+        && !is_text(3, kind.as_str())?
+    {
+        return Ok(false);
+    }
+    match &filter.tag {
+        Some(tag) => Ok(row::tags(row, 4)?.contains(tag)),
+        None => Ok(true),
+    }
+}

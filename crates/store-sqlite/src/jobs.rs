@@ -1,0 +1,63 @@
+//! The part every job goes through. Each call becomes one operation of the writer; [`enqueue`], [`claim`],
+//! [`settle`] and [`amend`] say what it does inside the transaction.
+
+mod amend;
+mod claim;
+mod enqueue;
+mod get;
+pub(crate) mod settle;
+
+use async_trait::async_trait;
+use windlass_core::JobId;
+use windlass_core::job::{JobRecord, NewJob};
+use windlass_core::store::{
+    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
+};
+
+use crate::SqliteStore;
+pub(crate) use amend::remove;
+use settle::Right;
+
+#[async_trait]
+impl Jobs for SqliteStore {
+    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        let jobs = jobs.to_vec();
+        self.write(jobs.len(), move |session| enqueue::enqueue(session, &jobs)).await
+    }
+
+    async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
+        let request = request.clone();
+        self.write(request.limit as usize, move |session| claim::claim(session, &request)).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        let settlements = settlements.to_vec();
+        self.write(settlements.len(), move |session| settle::settle(session, &settlements, Right::Fence))
+            .await
+    }
+
+    async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
+        let reports = reports.to_vec();
+        self.write(reports.len(), move |session| settle::progress(session, &reports)).await
+    }
+
+    async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>> {
+        let ids = ids.to_vec();
+        self.read(move |connection, _| get::get(connection, &ids)).await
+    }
+
+    async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+        let ids = ids.to_vec();
+        self.write(ids.len(), move |session| amend::cancel(session, &ids)).await
+    }
+
+    async fn retry(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+        let ids = ids.to_vec();
+        self.write(ids.len(), move |session| amend::retry(session, &ids)).await
+    }
+
+    async fn delete(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+        let ids = ids.to_vec();
+        self.write(ids.len(), move |session| amend::delete(session, &ids)).await
+    }
+}

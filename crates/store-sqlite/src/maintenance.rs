@@ -1,0 +1,169 @@
+//! Work that no job asks for: moving what is due, removing what nobody keeps. Claims move what is due in
+//! their own queues through the same functions.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, params};
+use windlass_core::outcome::Reason;
+use windlass_core::queue::Keep;
+use windlass_core::store::{Maintenance, Promotion, StoreResult};
+use windlass_core::{Name, State};
+
+use crate::error::Fault;
+use crate::session::Session;
+use crate::{SqliteStore, jobs, row};
+
+const PROMOTE: &str = include_str!("../queries/maintenance/promote.sql");
+const NEXT_DUE: &str = include_str!("../queries/maintenance/next_due.sql");
+const EXPIRED: &str = include_str!("../queries/maintenance/expired.sql");
+const EXPIRE: &str = include_str!("../queries/maintenance/expire.sql");
+const WAITING_QUEUES: &str = include_str!("../queries/maintenance/waiting_queues.sql");
+const FINISHED_QUEUES: &str = include_str!("../queries/maintenance/finished_queues.sql");
+const OLDEST: &str = include_str!("../queries/maintenance/oldest.sql");
+
+/// Jobs that one transaction prunes: others get a turn in between.
+const PRUNE_CHUNK: u32 = 500;
+
+#[async_trait]
+impl Maintenance for SqliteStore {
+    async fn promote(&self, limit: u32) -> StoreResult<Promotion> {
+        self.write(limit as usize, move |session| promote(session, limit)).await
+    }
+
+    async fn prune(&self, limit: u32) -> StoreResult<u32> {
+        let store = self.clone();
+        // In an own task, so that a caller that goes away does not leave it half-way.
+        let whole = tokio::spawn(async move {
+            let mut pruned = 0;
+            loop {
+                let chunk = PRUNE_CHUNK.min(limit - pruned);
+                let more = store.write(chunk as usize, move |session| prune(session, chunk)).await?;
+                pruned += more;
+                if more < chunk || pruned == limit {
+                    return Ok(pruned);
+                }
+            }
+        });
+        whole.await.unwrap_or_else(|error| Err(Fault::Defect(error.to_string()).into()))
+    }
+}
+
+fn promote(session: &Session<'_>, limit: u32) -> Result<Promotion, Fault> {
+    session.write_counters()?;
+    let mut moved = Promotion::default();
+    for queue in names(session, WAITING_QUEUES)? {
+        let more = promote_queue(session, &queue, limit - moved.expired, limit - moved.promoted)?;
+        moved.expired += more.expired;
+        moved.promoted += more.promoted;
+    }
+    Ok(moved)
+}
+
+/// Moves what has expired in one queue to `dead`, then what is due to `ready`, at most so many of each.
+pub(crate) fn promote_queue(
+    session: &Session<'_>,
+    queue: &Name,
+    expired_max: u32,
+    due_max: u32,
+) -> Result<Promotion, Fault> {
+    let expired = expired(session, queue, expired_max)?;
+    for &(seq, state) in &expired {
+        let fields = params![seq, Reason::Expired.as_str(), session.now.as_micros()];
+        session.prepare(EXPIRE)?.execute(fields)?;
+        session.moved(queue, state, State::Dead, 1);
+    }
+    let fields = params![queue.as_str(), session.now.as_micros(), due_max];
+    let promoted = session.prepare(PROMOTE)?.execute(fields)?;
+    session.moved(queue, State::Scheduled, State::Ready, promoted);
+    Ok(Promotion { promoted: promoted as u32, expired: expired.len() as u32 })
+}
+
+/// Whether a queue still holds a job whose expiry has passed.
+pub(crate) fn has_expired(session: &Session<'_>, queue: &Name) -> Result<bool, Fault> {
+    Ok(!expired(session, queue, 1)?.is_empty())
+}
+
+fn expired(session: &Session<'_>, queue: &Name, limit: u32) -> Result<Vec<(i64, State)>, Fault> {
+    let mut statement = session.prepare(EXPIRED)?;
+    let mut rows = statement.query(params![queue.as_str(), session.now.as_micros(), limit])?;
+    let mut jobs = Vec::new();
+    while let Some(found) = rows.next()? {
+        jobs.push((found.get(0)?, row::state(found, 1)?));
+    }
+    Ok(jobs)
+}
+
+/// How long until the next scheduled job of a queue is due.
+pub(crate) fn next_due(session: &Session<'_>, queue: &Name) -> Result<Option<Duration>, Fault> {
+    let due_at: Option<i64> =
+        session.prepare(NEXT_DUE)?.query_row([queue.as_str()], |row| row.get(0)).optional()?;
+    Ok(due_at.map(|due_at| row::time(due_at).since(session.now)))
+}
+
+fn prune(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
+    session.write_counters()?;
+    let mut pruned = 0;
+    for (queue, counts) in finished_queues(session)? {
+        let retention = session.config(&queue)?.retention;
+        for (state, count) in State::TERMINAL.into_iter().zip(counts) {
+            let Some(keep) = retention.of(state) else { continue };
+            let old = not_kept(session, &queue, state, keep, count, limit - pruned)?;
+            if !old.is_empty() {
+                jobs::remove(session, &queue, state, &old)?;
+                pruned += old.len() as u32;
+            }
+        }
+    }
+    Ok(pruned)
+}
+
+/// Finished jobs of a queue that its retention no longer keeps, the oldest first.
+fn not_kept(
+    session: &Session<'_>,
+    queue: &Name,
+    state: State,
+    keep: Keep,
+    count: u64,
+    limit: u32,
+) -> Result<Vec<i64>, Fault> {
+    let surplus = keep.count.map_or(0, |kept| count.saturating_sub(kept));
+    let oldest_kept = keep.age.map(|age| session.now.minus(age));
+    let mut old = Vec::new();
+    if limit == 0 || (surplus == 0 && oldest_kept.is_none()) {
+        return Ok(old);
+    }
+    let mut statement = session.prepare(OLDEST)?;
+    let mut rows = statement.query(params![queue.as_str(), state.code(), limit])?;
+    while let Some(found) = rows.next()? {
+        let finished_at = row::time(found.get(1)?);
+        let is_old = oldest_kept.is_some_and(|oldest| finished_at < oldest);
+        if !is_old && old.len() as u64 >= surplus {
+            break;
+        }
+        old.push(found.get(0)?);
+    }
+    Ok(old)
+}
+
+fn names(session: &Session<'_>, sql: &str) -> Result<Vec<Name>, Fault> {
+    let mut statement = session.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut names = Vec::new();
+    while let Some(found) = rows.next()? {
+        names.push(row::name(found, 0)?);
+    }
+    Ok(names)
+}
+
+/// Queues with finished jobs, and how many of them are completed, dead and cancelled.
+fn finished_queues(session: &Session<'_>) -> Result<Vec<(Name, [u64; 3])>, Fault> {
+    let mut statement = session.prepare(FINISHED_QUEUES)?;
+    let mut rows = statement.query([])?;
+    let mut queues = Vec::new();
+    while let Some(found) = rows.next()? {
+        let count = |column: usize| Ok::<_, rusqlite::Error>(found.get::<_, i64>(column)?.unsigned_abs());
+        queues.push((row::name(found, 0)?, [count(1)?, count(2)?, count(3)?]));
+    }
+    Ok(queues)
+}

@@ -1,0 +1,145 @@
+//! The schema and how it grows. Steps are numbered, applied in order in one transaction each, and never
+//! edited after they land. Several processes may open a new file at once: each step is tested again under the
+//! write lock.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use windlass_core::StoreError;
+
+use crate::error::Fault;
+use crate::options::{Place, SqliteOptions};
+use crate::patience;
+
+/// One step of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migration {
+    /// Its number; the schema's version after it.
+    pub version: i64,
+    /// What it is about.
+    pub name: &'static str,
+    /// The statements it runs.
+    pub sql: &'static str,
+}
+
+/// Every step, in order.
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql") }];
+
+/// How far the schema of a store has grown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The version in the store; 0 when it has none.
+    pub found: i64,
+    /// The newest version that this program knows.
+    pub known: i64,
+    /// The steps that opening the store would apply.
+    pub pending: Vec<Migration>,
+}
+
+/// Looks at the schema under a URL and changes nothing. A missing file has everything pending.
+pub fn status(url: &str) -> Result<Status, StoreError> {
+    let found = match SqliteOptions::parse(url)?.place {
+        Place::File(path) if path.is_file() => found_in(&path).map_err(StoreError::from)?,
+        Place::File(_) | Place::Memory => 0,
+    };
+    let pending = MIGRATIONS.iter().copied().filter(|step| step.version > found).collect();
+    Ok(Status { found, known: known(), pending })
+}
+
+fn found_in(path: &Path) -> Result<i64, Fault> {
+    // Not read-only: SQLite must be able to make the shared memory of the log to read it.
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.busy_handler(Some(patience::wait))?;
+    version(&connection)
+}
+
+fn known() -> i64 {
+    MIGRATIONS.last().map_or(0, |step| step.version)
+}
+
+/// Brings the schema up to date.
+pub(crate) fn run(connection: &Connection) -> Result<(), Fault> {
+    if current(connection)? == known() {
+        return Ok(());
+    }
+    for step in MIGRATIONS {
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        let applied = apply(connection, step);
+        connection.execute_batch(if applied.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+        applied?;
+    }
+    Ok(())
+}
+
+fn apply(connection: &Connection, step: &Migration) -> Result<(), Fault> {
+    if current(connection)? >= step.version {
+        return Ok(());
+    }
+    connection.execute_batch(step.sql)?;
+    connection.execute_batch(
+        "CREATE TABLE IF NOT EXISTS windlass_meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
+    )?;
+    connection.execute(
+        "INSERT INTO windlass_meta (key, value) VALUES ('schema', ?1)
+         ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        [step.version],
+    )?;
+    Ok(())
+}
+
+/// The version found, unless it is one that this program does not know.
+fn current(connection: &Connection) -> Result<i64, Fault> {
+    let (found, known) = (version(connection)?, known());
+    if found > known {
+        return Err(Fault::Refused(StoreError::SchemaTooNew { found, known }));
+    }
+    Ok(found)
+}
+
+fn version(connection: &Connection) -> Result<i64, Fault> {
+    let table: Option<i64> = connection
+        .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'windlass_meta'", [], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    if table.is_none() {
+        return Ok(0);
+    }
+    let version = connection
+        .query_row("SELECT value FROM windlass_meta WHERE key = 'schema'", [], |row| row.get(0))
+        .optional()?;
+    Ok(version.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_numbered_from_one_without_gaps() {
+        for (index, step) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(step.version, index as i64 + 1);
+            assert!(!step.name.is_empty() && !step.sql.is_empty());
+        }
+    }
+
+    #[test]
+    fn running_twice_changes_nothing() {
+        let connection = Connection::open_in_memory().unwrap();
+        run(&connection).unwrap();
+        run(&connection).unwrap();
+        assert_eq!(version(&connection).unwrap(), known());
+    }
+
+    #[test]
+    fn a_newer_schema_is_left_alone() {
+        let connection = Connection::open_in_memory().unwrap();
+        run(&connection).unwrap();
+        connection.execute("UPDATE windlass_meta SET value = 99", []).unwrap();
+        let Err(Fault::Refused(StoreError::SchemaTooNew { found: 99, known: at })) = run(&connection) else {
+            panic!("a newer schema was accepted");
+        };
+        assert_eq!(at, known());
+    }
+}

@@ -1,0 +1,201 @@
+//! Rows to types and back. Whatever does not fit is [`Fault::Corrupt`]: the columns are written here only.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use rusqlite::Row;
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{AttemptRecord, Counters, Facts, JobRecord};
+use windlass_core::options::STALLS_MAX_DEFAULT;
+use windlass_core::queue::QueueConfig;
+use windlass_core::retry::Policy;
+use windlass_core::{Bytes, Fence, JobId, Name, State};
+
+use crate::error::Fault;
+
+/// A job and what its newest claim left, as `jobs/get.sql` and `inspect/record.sql` select them.
+pub(crate) struct JobRow {
+    pub(crate) seq: i64,
+    pub(crate) record: JobRecord,
+    pub(crate) claimed_at: Option<Timestamp>,
+    pub(crate) worker: Option<String>,
+}
+
+impl JobRow {
+    pub(crate) fn read(row: &Row<'_>) -> Result<Self, Fault> {
+        let counters = Counters {
+            attempt: row.get(9)?,
+            stalls: row.get(10)?,
+            ambiguous: row.get(11)?,
+            backoff: span(row.get(12)?),
+        };
+        let record = JobRecord {
+            id: job_id(row, 1)?,
+            queue: name(row, 2)?,
+            kind: name(row, 3)?,
+            state: state(row, 4)?,
+            priority: row.get(5)?,
+            due_at: time(row.get(6)?),
+            enqueued_at: time(row.get(7)?),
+            fence: fence_number(row.get(8)?),
+            counters,
+            cancel_requested: row.get(13)?,
+            finished_at: row.get::<_, Option<i64>>(16)?.map(time),
+            reason: row.get::<_, Option<String>>(17)?.map(|text| word("reason", &text)).transpose()?,
+            expires_at: row.get::<_, Option<i64>>(18)?.map(time),
+            retry: policy(row, 19)?,
+            timeout: row.get::<_, Option<i64>>(20)?.map(span),
+            stalls_max: row.get::<_, Option<u32>>(21)?.unwrap_or(STALLS_MAX_DEFAULT),
+            tags: tags(row, 22)?,
+            progress: optional_bytes(row, 23)?,
+            output: optional_bytes(row, 24)?,
+            payload: bytes(row, 25)?,
+            attempts: Vec::new(),
+        };
+        let claimed_at = row.get::<_, Option<i64>>(14)?.map(time);
+        Ok(Self { seq: row.get(0)?, record, claimed_at, worker: row.get(15)? })
+    }
+}
+
+/// An attempt as `jobs/attempts.sql` selects it.
+pub(crate) fn attempt(row: &Row<'_>) -> Result<AttemptRecord, Fault> {
+    Ok(AttemptRecord {
+        fence: fence_number(row.get(0)?),
+        number: row.get(1)?,
+        worker: row.get(2)?,
+        started_at: time(row.get(3)?),
+        ended_at: Some(time(row.get(4)?)),
+        ending: Some(word("ending", &row.get::<_, String>(5)?)?),
+        error: row.get(6)?,
+    })
+}
+
+/// What the judge must know, from the counters, the policy and the stalls at the given columns.
+pub(crate) fn facts(row: &Row<'_>, counters: usize, retry: usize, stalls_max: usize) -> Result<Facts, Fault> {
+    Ok(Facts {
+        counters: Counters {
+            attempt: row.get(counters)?,
+            stalls: row.get(counters + 1)?,
+            ambiguous: row.get(counters + 2)?,
+            backoff: span(row.get(counters + 3)?),
+        },
+        retry: policy(row, retry)?,
+        stalls_max: row.get::<_, Option<u32>>(stalls_max)?.unwrap_or(STALLS_MAX_DEFAULT),
+    })
+}
+
+/// The fence at two columns.
+pub(crate) fn fence(row: &Row<'_>, number: usize) -> Result<Fence, Fault> {
+    Ok(Fence { number: fence_number(row.get(number)?), nonce: fence_number(row.get(number + 1)?) })
+}
+
+/// Fences and nonces never use the sign; see [`Fence::nonce`].
+pub(crate) fn fence_number(stored: i64) -> u64 {
+    stored.unsigned_abs()
+}
+
+pub(crate) fn to_stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn time(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+/// Nanoseconds; more than 292 years are stored as that.
+pub(crate) fn nanos(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn span(nanos: i64) -> Duration {
+    Duration::from_nanos(nanos.unsigned_abs())
+}
+
+pub(crate) fn state(row: &Row<'_>, column: usize) -> Result<State, Fault> {
+    let code = row.get(column)?;
+    State::from_code(code).ok_or_else(|| Fault::Corrupt(format!("a job has state {code}")))
+}
+
+pub(crate) fn job_id(row: &Row<'_>, column: usize) -> Result<JobId, Fault> {
+    id_bytes(row, column).map(JobId::from_bytes)
+}
+
+pub(crate) fn id_bytes(row: &Row<'_>, column: usize) -> Result<[u8; 16], Fault> {
+    let stored = row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?;
+    stored.try_into().map_err(|_| Fault::Corrupt(format!("an id has {} bytes", stored.len())))
+}
+
+pub(crate) fn name(row: &Row<'_>, column: usize) -> Result<Name, Fault> {
+    let stored = row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?;
+    Name::new(stored).map_err(|error| Fault::Corrupt(error.to_string()))
+}
+
+pub(crate) fn bytes(row: &Row<'_>, column: usize) -> Result<Bytes, Fault> {
+    optional_bytes(row, column)?.ok_or_else(|| Fault::Corrupt("a payload is missing".to_owned()))
+}
+
+fn optional_bytes(row: &Row<'_>, column: usize) -> Result<Option<Bytes>, Fault> {
+    let stored = row.get_ref(column)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+    Ok(stored.map(Bytes::copy_from_slice))
+}
+
+/// A policy is stored only if it is not the default one, which most jobs have.
+pub(crate) fn stored_policy(policy: &Policy) -> Result<Option<String>, Fault> {
+    if *policy == Policy::default() { Ok(None) } else { json(policy).map(Some) }
+}
+
+fn policy(row: &Row<'_>, column: usize) -> Result<Policy, Fault> {
+    match text(row, column)? {
+        None => Ok(Policy::default()),
+        Some(text) => parsed("retry policy", text),
+    }
+}
+
+pub(crate) fn stored_tags(tags: &[Name]) -> Result<Option<String>, Fault> {
+    if tags.is_empty() { Ok(None) } else { json(tags).map(Some) }
+}
+
+pub(crate) fn tags(row: &Row<'_>, column: usize) -> Result<Vec<Name>, Fault> {
+    text(row, column)?.map_or(Ok(Vec::new()), |text| parsed("list of names", text))
+}
+
+pub(crate) fn config(stored: Option<&str>) -> Result<QueueConfig, Fault> {
+    stored.map_or(Ok(QueueConfig::default()), |text| parsed("queue definition", text))
+}
+
+pub(crate) fn json(value: &(impl serde::Serialize + ?Sized)) -> Result<String, Fault> {
+    serde_json::to_string(value).map_err(|error| Fault::Defect(error.to_string()))
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, Fault> {
+    serde_json::from_str(text)
+        .map_err(|error| Fault::Corrupt(format!("a {what} does not read back: {error}")))
+}
+
+fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, Fault> {
+    Ok(row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from)?)
+}
+
+fn word<T: FromStr>(what: &str, text: &str) -> Result<T, Fault> {
+    text.parse().map_err(|_| Fault::Corrupt(format!("{text:?} is no {what}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_keep_their_nanoseconds_and_saturate() {
+        for exact in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(86_400)] {
+            assert_eq!(span(nanos(exact)), exact);
+        }
+        assert_eq!(nanos(Duration::MAX), i64::MAX);
+    }
+
+    #[test]
+    fn what_most_jobs_have_is_not_stored() {
+        assert_eq!(stored_policy(&Policy::default()).unwrap(), None);
+        assert!(stored_policy(&Policy::never()).unwrap().is_some());
+        assert_eq!(stored_tags(&[]).unwrap(), None);
+    }
+}

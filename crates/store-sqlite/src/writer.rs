@@ -1,0 +1,205 @@
+//! The one thread that writes, and group commit.
+//!
+//! Callers hand in operations; the thread takes everything that waits, runs it in one transaction and answers
+//! after the commit. There is no timer: a lone operation is committed at once, and what arrives while the disk
+//! is busy shares the next commit. An operation runs to its end whether or not its caller still waits.
+
+mod group;
+mod operation;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use windlass_core::clock::Clock;
+use windlass_core::store::StoreResult;
+use windlass_core::{StoreError, bell::Bell};
+
+use crate::error::{Fault, closed};
+use crate::patience::Turns;
+use crate::session::Session;
+use crate::wakeup::Ringer;
+use group::Committer;
+use operation::{Operation, Pending};
+
+/// Operations that may wait per lane; beyond it, callers wait for a place.
+const WAITING_MAX: usize = 1_024;
+/// Operations that share a commit at most.
+const GROUP_MAX: usize = 256;
+/// Rows that a group writes, about: it is closed by the operation that reaches this.
+const GROUP_ROWS: usize = 4_096;
+
+/// Which operations go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Leases: they must not run out because others have a lot to write.
+    Urgent,
+    /// Everything else.
+    Normal,
+}
+
+/// The handle of the writer thread. Dropping it ends the thread after everything that was handed in is done.
+pub(crate) struct Writer {
+    sender: Option<mpsc::UnboundedSender<Entry>>,
+    urgent: Arc<Semaphore>,
+    normal: Arc<Semaphore>,
+    thread: Option<JoinHandle<()>>,
+    tally: Arc<Tally>,
+}
+
+/// What the thread has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) commits: AtomicU64,
+    pub(crate) operations: AtomicU64,
+}
+
+/// What the thread works with.
+pub(crate) struct Tools {
+    pub(crate) connection: Connection,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) bell: Bell,
+    /// None for a store that no other process can see.
+    pub(crate) ringer: Option<Ringer>,
+}
+
+struct Entry {
+    lane: Lane,
+    rows: usize,
+    operation: Box<dyn Operation>,
+}
+
+impl Writer {
+    pub(crate) fn start(tools: Tools) -> std::io::Result<Self> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let tally = Arc::new(Tally::default());
+        let counted = Arc::clone(&tally);
+        let body = move || run(tools, receiver, &counted);
+        let thread = thread::Builder::new().name("windlass-sqlite-writer".to_owned()).spawn(body)?;
+        Ok(Self {
+            sender: Some(sender),
+            urgent: Arc::new(Semaphore::new(WAITING_MAX)),
+            normal: Arc::new(Semaphore::new(WAITING_MAX)),
+            thread: Some(thread),
+            tally,
+        })
+    }
+
+    /// Runs an operation in a transaction and answers when it is committed. `rows` says about how many rows
+    /// it writes. It may run more than once, when a transaction that it was in is rolled back.
+    pub(crate) async fn call<T, F>(&self, lane: Lane, rows: usize, run: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Session<'_>) -> Result<T, Fault> + Send + 'static,
+    {
+        let places = match lane {
+            Lane::Urgent => &self.urgent,
+            Lane::Normal => &self.normal,
+        };
+        let place = Arc::clone(places).acquire_owned().await.map_err(|_| closed())?;
+        let (answer, answered) = oneshot::channel();
+        let operation = Box::new(Pending::new(run, answer, place));
+        let sender = self.sender.as_ref().expect("only dropping the writer takes the sender");
+        sender.send(Entry { lane, rows, operation }).map_err(|_| closed())?;
+        answered.await.unwrap_or_else(|_| {
+            let what = "the writer ended before it answered".to_owned();
+            Err(StoreError::Unknown { what, source: None })
+        })
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the SQLite writer ended in a panic");
+        }
+    }
+}
+
+fn run(tools: Tools, mut receiver: mpsc::UnboundedReceiver<Entry>, tally: &Tally) {
+    let Tools { connection, clock, bell, ringer } = tools;
+    let turns = ringer.as_ref().map(|ringer| Turns::of_this_thread(ringer.file()));
+    let mut committer = Committer::new(connection, clock, turns);
+    let mut waiting = Waiting::default();
+    let mut ringer = ringer;
+    let mut previous = 0;
+    while waiting.gather(&mut receiver, previous) {
+        let group = waiting.next_group();
+        previous = group.len();
+        let (operations, commits, rings) = committer.run(group);
+        tally.operations.fetch_add(operations, Ordering::Relaxed);
+        tally.commits.fetch_add(commits, Ordering::Relaxed);
+        rings.ring(&bell);
+        if let Some(ringer) = &mut ringer {
+            ringer.ring(rings);
+        }
+        committer.give_turn();
+    }
+}
+
+/// What was handed in and has not run yet.
+#[derive(Default)]
+struct Waiting {
+    urgent: VecDeque<Entry>,
+    normal: VecDeque<Entry>,
+}
+
+impl Waiting {
+    /// Takes in whatever was handed in, waiting for the first if there is nothing. False when nothing is
+    /// left and nothing will come.
+    ///
+    /// The callers of the group before are just waking up and many are about to hand in their next call.
+    /// Giving them the processor for a moment doubles what shares a commit, for callers that come one by one.
+    fn gather(&mut self, receiver: &mut mpsc::UnboundedReceiver<Entry>, previous: usize) -> bool {
+        if self.len() == 0 {
+            match receiver.blocking_recv() {
+                Some(entry) => self.push(entry),
+                None => return false,
+            }
+        }
+        let mut patience = if previous > 1 { 16 } else { 0 };
+        loop {
+            match receiver.try_recv() {
+                Ok(entry) => self.push(entry),
+                Err(TryRecvError::Empty) if patience > 0 && self.len() < previous => {
+                    patience -= 1;
+                    thread::yield_now();
+                }
+                Err(_) => return true,
+            }
+        }
+    }
+
+    fn push(&mut self, entry: Entry) {
+        match entry.lane {
+            Lane::Urgent => self.urgent.push_back(entry),
+            Lane::Normal => self.normal.push_back(entry),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.urgent.len() + self.normal.len()
+    }
+
+    fn next_group(&mut self) -> Vec<Box<dyn Operation>> {
+        let mut group = Vec::new();
+        let mut rows = 0;
+        while group.len() < GROUP_MAX && rows < GROUP_ROWS {
+            let Some(entry) = self.urgent.pop_front().or_else(|| self.normal.pop_front()) else { break };
+            rows += entry.rows;
+            group.push(entry.operation);
+        }
+        group
+    }
+}

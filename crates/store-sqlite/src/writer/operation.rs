@@ -1,0 +1,67 @@
+//! One call on its way through the writer: what to run, and where the answer goes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use windlass_core::StoreError;
+use windlass_core::store::StoreResult;
+
+use crate::error::Fault;
+use crate::session::Session;
+
+/// An operation without its types.
+pub(crate) trait Operation: Send {
+    /// Runs it and keeps the result. A refusal is a result; an error means that the transaction must be
+    /// rolled back.
+    fn run(&mut self, session: &Session<'_>) -> Result<(), Fault>;
+
+    /// The transaction took effect: hands out the result of the last run.
+    fn answer(self: Box<Self>);
+
+    /// The transaction did not take effect, or nobody knows.
+    fn fail(self: Box<Self>, error: StoreError);
+}
+
+/// An operation and its caller.
+pub(crate) struct Pending<T, F> {
+    run: F,
+    result: Option<StoreResult<T>>,
+    caller: oneshot::Sender<StoreResult<T>>,
+    /// Its place among those that wait, free again when it has been answered.
+    _place: OwnedSemaphorePermit,
+}
+
+impl<T, F> Pending<T, F> {
+    pub(crate) fn new(run: F, caller: oneshot::Sender<StoreResult<T>>, place: OwnedSemaphorePermit) -> Self {
+        Self { run, result: None, caller, _place: place }
+    }
+}
+
+impl<T, F> Operation for Pending<T, F>
+where
+    T: Send,
+    F: FnMut(&Session<'_>) -> Result<T, Fault> + Send,
+{
+    fn run(&mut self, session: &Session<'_>) -> Result<(), Fault> {
+        // A panic must not take the writer, and every other caller, with it. The transaction is rolled back,
+        // so nothing half-done remains.
+        let ran = catch_unwind(AssertUnwindSafe(|| (self.run)(session)))
+            .unwrap_or_else(|_| Err(Fault::Defect("an operation panicked".to_owned())));
+        self.result = Some(match ran {
+            Ok(value) => Ok(value),
+            Err(Fault::Refused(refusal)) => Err(refusal),
+            Err(fault) => return Err(fault),
+        });
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>) {
+        let result = self.result.expect("an operation is answered only after it ran");
+        // The caller may have gone away; what it asked for is done all the same.
+        let _ = self.caller.send(result);
+    }
+
+    fn fail(self: Box<Self>, error: StoreError) {
+        let _ = self.caller.send(Err(error));
+    }
+}
