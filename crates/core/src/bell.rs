@@ -70,8 +70,10 @@ impl Listener {
     /// returns once the bell is gone.
     pub async fn rung(&mut self) {
         let (topic, heard) = (self.topic as usize, self.heard);
-        match self.rings.wait_for(|rings| rings[topic] != heard).await {
-            Ok(rings) => self.heard = rings[topic],
+        // The guard must not live across the next await, or nobody could wait on a runtime with threads.
+        let rung = self.rings.wait_for(|rings| rings[topic] != heard).await.map(|rings| rings[topic]);
+        match rung {
+            Ok(count) => self.heard = count,
             Err(_gone) => std::future::pending().await,
         }
     }
@@ -98,6 +100,12 @@ mod tests {
         bell.ring(Topic::Work);
         assert!(is_ready(listener.rung()));
         assert!(!is_ready(listener.rung()), "two rings count as one");
+    }
+
+    #[test]
+    fn a_wait_can_move_between_threads() {
+        fn assert_send(_: impl Send) {}
+        assert_send(Bell::new().listen(Topic::Work).rung());
     }
 
     #[test]

@@ -19,9 +19,7 @@ impl Inspect for MemoryStore {
 }
 
 fn position(cursor: &Cursor) -> StoreResult<Seq> {
-    cursor.0.parse().map_err(|_| StoreError::Cursor {
-        cursor: cursor.0.clone(),
-    })
+    cursor.0.parse().map_err(|_| StoreError::Cursor { cursor: cursor.0.clone() })
 }
 
 impl Table {
@@ -31,11 +29,7 @@ impl Table {
         if limit == 0 {
             return page;
         }
-        let skipped = if self.has(Bug::PageByCount) {
-            Seq::MAX - before
-        } else {
-            0
-        };
+        let skipped = if self.has(Bug::PageByCount) { Seq::MAX - before } else { 0 };
         let first = if skipped > 0 { Seq::MAX } else { before };
         let newest_first = self.jobs.range(..first).rev().skip(skipped as usize);
         for (looked_at, (&seq, job)) in newest_first.enumerate() {
@@ -43,11 +37,7 @@ impl Table {
                 page.next = Some(Cursor(before.to_string()));
                 break;
             }
-            before = if self.has(Bug::PageByCount) {
-                before - 1
-            } else {
-                seq
-            };
+            before = if self.has(Bug::PageByCount) { before - 1 } else { seq };
             if is_match(filter, job) {
                 page.jobs.push(job.record());
             }

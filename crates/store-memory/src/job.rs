@@ -77,25 +77,18 @@ impl Job {
 
     /// When it expires, as long as it can: it waits, and no attempt of it counts.
     pub(crate) fn expiry(&self) -> Option<Timestamp> {
-        self.expires_at
-            .filter(|_| self.state.is_waiting() && self.counters.attempt == 0)
+        self.expires_at.filter(|_| self.state.is_waiting() && self.counters.attempt == 0)
     }
 
     /// The lease that it hangs on.
     pub(crate) fn lease(&self) -> Option<LeaseId> {
-        self.claim
-            .as_ref()
-            .filter(|_| self.state == State::Running)
-            .map(|claim| claim.lease)
+        self.claim.as_ref().filter(|_| self.state == State::Running).map(|claim| claim.lease)
     }
 
     pub(crate) fn start(&mut self, claim: Claim, nonce: u64) {
         self.state = State::Running;
         self.counters.attempt = self.counters.attempt.saturating_add(1);
-        self.fence = Fence {
-            number: self.fence.number + 1,
-            nonce,
-        };
+        self.fence = Fence { number: self.fence.number + 1, nonce };
         self.claim = Some(claim);
     }
 
@@ -104,17 +97,13 @@ impl Job {
         let next = transition.heeding(self.cancel_requested);
         if next.ending != Ending::Completed {
             let error = next.error.map(|text| bounded_text(&text, error_cap));
-            self.attempts
-                .extend(self.newest_attempt(Some(now), Some(next.ending), error));
+            self.attempts.extend(self.newest_attempt(Some(now), Some(next.ending), error));
             let surplus = self.attempts.len().saturating_sub(ATTEMPTS_KEPT);
             self.attempts.drain(..surplus);
         }
         self.state = next.state;
         self.reason = next.reason;
-        self.counters = Counters {
-            backoff: whole_micros(next.counters.backoff),
-            ..next.counters
-        };
+        self.counters = Counters { backoff: whole_micros(next.counters.backoff), ..next.counters };
         self.cancel_requested = false;
         if let (true, NextDue::After(delay)) = (next.state.is_waiting(), next.due) {
             self.due_at = now.plus(delay);
@@ -178,11 +167,7 @@ impl Job {
     }
 
     fn facts(&self) -> Facts {
-        Facts {
-            counters: self.counters,
-            retry: self.spec.retry.clone(),
-            stalls_max: self.spec.stalls_max,
-        }
+        Facts { counters: self.counters, retry: self.spec.retry.clone(), stalls_max: self.spec.stalls_max }
     }
 
     /// What its worker gets.
@@ -213,11 +198,7 @@ impl Job {
             facts: self.facts(),
             queue: self.spec.queue.clone(),
             kind: self.spec.kind.clone(),
-            worker: self
-                .claim
-                .as_ref()
-                .map(|claim| claim.worker.to_string())
-                .unwrap_or_default(),
+            worker: self.claim.as_ref().map(|claim| claim.worker.to_string()).unwrap_or_default(),
         }
     }
 

@@ -36,10 +36,7 @@ impl Jobs for MemoryStore {
     }
 
     async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>> {
-        let record = |job: &Job| JobRecord {
-            attempts: job.attempts(),
-            ..job.record()
-        };
+        let record = |job: &Job| JobRecord { attempts: job.attempts(), ..job.record() };
         Ok(self.read(|table, _| ids.iter().map(|&id| table.get(id).map(record)).collect()))
     }
 
@@ -79,9 +76,7 @@ impl Table {
     }
 
     fn accept(&mut self, job: &NewJob, now: Timestamp) -> StoreResult<Enqueued> {
-        let same_id = self
-            .get(job.id)
-            .map(|same| (same.seq, same.state, same.is_repeated_by(job)));
+        let same_id = self.get(job.id).map(|same| (same.seq, same.state, same.is_repeated_by(job)));
         match same_id {
             Some((seq, ..)) if self.has(Bug::AcceptDuplicate) => self.remove(seq),
             Some((_, state, true)) => return Ok(Enqueued::Existing(state)),
@@ -95,11 +90,7 @@ impl Table {
     }
 
     fn take_back(&mut self, jobs: &[NewJob], answers: &[Enqueued]) {
-        for (job, _) in jobs
-            .iter()
-            .zip(answers)
-            .filter(|(_, answer)| **answer == Enqueued::New)
-        {
+        for (job, _) in jobs.iter().zip(answers).filter(|(_, answer)| **answer == Enqueued::New) {
             let seq = self.get(job.id).expect("this call inserted it").seq;
             self.remove(seq);
         }
@@ -108,14 +99,9 @@ impl Table {
     /// Writes the outcome of an attempt if its fence still holds. That its lease may have run out meanwhile
     /// does not matter as long as nobody has taken the job back.
     pub(crate) fn settle(&mut self, settlement: &Settlement, now: Timestamp) -> Settled {
-        let Settlement {
-            id,
-            fence,
-            transition,
-        } = settlement;
-        let unfenced = self
-            .get(*id)
-            .filter(|job| self.has(Bug::SettleUnfenced) && job.state == State::Running);
+        let Settlement { id, fence, transition } = settlement;
+        let unfenced =
+            self.get(*id).filter(|job| self.has(Bug::SettleUnfenced) && job.state == State::Running);
         let Some(job) = self.fenced(*id, *fence).or(unfenced) else {
             return Settled::Fenced;
         };
@@ -128,11 +114,7 @@ impl Table {
         if self.has(Bug::CountAttemptLate) {
             transition.counters.attempt += 1;
         }
-        let error_cap = if self.has(Bug::UncutErrors) {
-            usize::MAX
-        } else {
-            caps.error
-        };
+        let error_cap = if self.has(Bug::UncutErrors) { usize::MAX } else { caps.error };
         let forgets_cancel = self.has(Bug::ForgetCancel);
         Settled::Applied(self.change(seq, |job| {
             job.cancel_requested &= !forgets_cancel;

@@ -93,10 +93,7 @@ impl LeaseBook {
 
     /// Leases that have run out, the longest lost first.
     pub(crate) fn lost(&self, now: Timestamp) -> impl Iterator<Item = (LeaseId, &Lease)> {
-        let until_now = self
-            .by_expiry
-            .iter()
-            .take_while(move |&&(expires_at, _)| expires_at <= now);
+        let until_now = self.by_expiry.iter().take_while(move |&&(expires_at, _)| expires_at <= now);
         until_now.filter_map(|&(_, id)| Some((id, self.get(id)?)))
     }
 

@@ -21,9 +21,7 @@ use crate::table::Table;
 impl Leases for MemoryStore {
     async fn open(&self, lease: &NewLease) -> StoreResult<()> {
         self.write(|table, now| {
-            table
-                .leases
-                .open(lease.id, &lease.worker, &lease.queues, now, now.plus(lease.ttl));
+            table.leases.open(lease.id, &lease.worker, &lease.queues, now, now.plus(lease.ttl));
         });
         Ok(())
     }
@@ -44,10 +42,7 @@ impl Leases for MemoryStore {
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
         Ok(self.read(|table, now| {
             let running = table.leases.lost(now).flat_map(|(_, lease)| &lease.running);
-            running
-                .take(limit as usize)
-                .map(|seq| table.jobs[seq].lost())
-                .collect()
+            running.take(limit as usize).map(|seq| table.jobs[seq].lost()).collect()
         }))
     }
 
@@ -57,15 +52,10 @@ impl Leases for MemoryStore {
 
     async fn sweep(&self, limit: u32) -> StoreResult<Reaped> {
         Ok(self.write(|table, now| {
-            let idle = table
-                .leases
-                .lost(now)
-                .filter(|(_, lease)| lease.running.is_empty());
+            let idle = table.leases.lost(now).filter(|(_, lease)| lease.running.is_empty());
             let idle: Vec<_> = idle.map(|(id, _)| id).take(limit as usize).collect();
             idle.iter().for_each(|&id| table.leases.forget(id));
-            Reaped {
-                leases: idle.len() as u32,
-            }
+            Reaped { leases: idle.len() as u32 }
         }))
     }
 
@@ -74,11 +64,7 @@ impl Leases for MemoryStore {
             // There are as many as workers, so sorting them beats keeping one more order.
             let mut leases: Vec<_> = table.leases.iter().collect();
             leases.sort_unstable_by_key(|(_, lease)| Reverse(lease.number));
-            leases
-                .into_iter()
-                .take(limit as usize)
-                .map(|(id, lease)| record(id, lease, now))
-                .collect()
+            leases.into_iter().take(limit as usize).map(|(id, lease)| record(id, lease, now)).collect()
         }))
     }
 }
@@ -92,14 +78,8 @@ impl Table {
         let Some(lease) = self.leases.get(id) else {
             return Renewal::Lost;
         };
-        let stopping = lease
-            .stopping
-            .iter()
-            .take(limit as usize)
-            .map(|seq| &self.jobs[seq]);
-        Renewal::Renewed {
-            cancel: stopping.map(|job| (job.spec.id, job.fence)).collect(),
-        }
+        let stopping = lease.stopping.iter().take(limit as usize).map(|seq| &self.jobs[seq]);
+        Renewal::Renewed { cancel: stopping.map(|job| (job.spec.id, job.fence)).collect() }
     }
 
     /// Between the look at lost jobs and this write the worker may have renewed, settled or been reaped by

@@ -55,11 +55,7 @@ impl MemoryStore {
 
     /// An empty store on any clock, such as one that a test moves.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self {
-            table: Mutex::default(),
-            clock,
-            bell: Bell::new(),
-        }
+        Self { table: Mutex::default(), clock, bell: Bell::new() }
     }
 
     /// An empty store that breaks the contract in one way.
@@ -89,9 +85,7 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table
-            .lock()
-            .expect("no call panics while it holds the table")
+        self.table.lock().expect("no call panics while it holds the table")
     }
 }
 
@@ -103,10 +97,6 @@ impl Default for MemoryStore {
 
 impl Store for MemoryStore {
     fn about(&self) -> About {
-        About {
-            scheme: "memory",
-            place: "this process".to_owned(),
-            durability: Durability::Process,
-        }
+        About { scheme: "memory", place: "this process".to_owned(), durability: Durability::Process }
     }
 }

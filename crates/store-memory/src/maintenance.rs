@@ -54,19 +54,12 @@ impl Table {
         for &seq in &expired {
             self.change(seq, |job| job.end(State::Dead, Reason::Expired, now));
         }
-        let early = if self.has(Bug::PromoteEarly) {
-            Duration::from_secs(1)
-        } else {
-            Duration::ZERO
-        };
+        let early = if self.has(Bug::PromoteEarly) { Duration::from_secs(1) } else { Duration::ZERO };
         let due = self.come(queue, |queue| come(&queue.scheduled, now.plus(early), due));
         for &seq in &due {
             self.change(seq, |job| job.state = State::Ready);
         }
-        Promotion {
-            promoted: due.len() as u32,
-            expired: expired.len() as u32,
-        }
+        Promotion { promoted: due.len() as u32, expired: expired.len() as u32 }
     }
 
     fn come(&self, queue: &Name, find: impl FnOnce(&Queue) -> Vec<Seq>) -> Vec<Seq> {

@@ -41,10 +41,7 @@ impl Queue {
                 if !self.ready.contains_key(&job.spec.kind) {
                     self.ready.insert(job.spec.kind.clone(), BTreeSet::new());
                 }
-                self.ready
-                    .get_mut(&job.spec.kind)
-                    .expect("it was made above")
-                    .insert(place(job));
+                self.ready.get_mut(&job.spec.kind).expect("it was made above").insert(place(job));
             }
             State::Scheduled => {
                 self.scheduled.insert((job.due_at, job.seq));
@@ -121,9 +118,5 @@ fn place(job: &Job) -> Place {
 
 /// The jobs whose instant has come, earliest first.
 pub(crate) fn come(times: &ByTime, now: Timestamp, limit: u32) -> Vec<Seq> {
-    times
-        .range(..=(now, Seq::MAX))
-        .take(limit as usize)
-        .map(|&(_, seq)| seq)
-        .collect()
+    times.range(..=(now, Seq::MAX)).take(limit as usize).map(|&(_, seq)| seq).collect()
 }

@@ -24,10 +24,7 @@ impl Queues for MemoryStore {
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
         let start = after.map_or(Unbounded, Excluded);
         Ok(self.read(|table, _| {
-            let queues = table
-                .queues
-                .range::<Name, _>((start, Unbounded))
-                .take(limit as usize);
+            let queues = table.queues.range::<Name, _>((start, Unbounded)).take(limit as usize);
             queues
                 .map(|(name, queue)| QueueRecord {
                     name: name.clone(),

@@ -58,14 +58,8 @@ impl Table {
 
     /// The only way to change a job. Answers its state now.
     pub(crate) fn change(&mut self, seq: Seq, change: impl FnOnce(&mut Job)) -> State {
-        let job = self
-            .jobs
-            .get_mut(&seq)
-            .expect("orders and ids name only jobs of the table");
-        let queue = self
-            .queues
-            .get_mut(&job.spec.queue)
-            .expect("a queue stays as long as it holds jobs");
+        let job = self.jobs.get_mut(&seq).expect("orders and ids name only jobs of the table");
+        let queue = self.queues.get_mut(&job.spec.queue).expect("a queue stays as long as it holds jobs");
         let before = job.state;
         queue.take_out(job);
         self.leases.take_out(job);
@@ -79,10 +73,7 @@ impl Table {
     }
 
     pub(crate) fn remove(&mut self, seq: Seq) {
-        let job = self
-            .jobs
-            .remove(&seq)
-            .expect("orders and ids name only jobs of the table");
+        let job = self.jobs.remove(&seq).expect("orders and ids name only jobs of the table");
         self.ids.remove(&job.spec.id);
         self.leases.take_out(&job);
         let keeps_count = self.has(Bug::DriftCounts);
@@ -97,17 +88,12 @@ impl Table {
     }
 
     fn queue_of(&mut self, job: &Job) -> &mut Queue {
-        self.queues
-            .get_mut(&job.spec.queue)
-            .expect("a queue stays as long as it holds jobs")
+        self.queues.get_mut(&job.spec.queue).expect("a queue stays as long as it holds jobs")
     }
 
     /// The definition of a queue, or the default one.
     pub(crate) fn config(&self, queue: &Name) -> QueueConfig {
-        self.queues
-            .get(queue)
-            .map(|queue| queue.config.clone())
-            .unwrap_or_default()
+        self.queues.get(queue).map(|queue| queue.config.clone()).unwrap_or_default()
     }
 
     /// Whether this bug was planted; never without the feature.

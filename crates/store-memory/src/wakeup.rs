@@ -43,11 +43,9 @@ impl Rings {
     }
 
     pub(crate) fn ring(self, bell: &Bell) {
-        for (owed, topic) in [
-            (self.work, Topic::Work),
-            (self.cancel, Topic::Cancel),
-            (self.finish, Topic::Finish),
-        ] {
+        for (owed, topic) in
+            [(self.work, Topic::Work), (self.cancel, Topic::Cancel), (self.finish, Topic::Finish)]
+        {
             if owed {
                 bell.ring(topic);
             }

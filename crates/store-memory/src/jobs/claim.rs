@@ -30,33 +30,16 @@ impl Filling<'_> {
 
 impl Table {
     pub(crate) fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> ClaimAnswer {
-        let lost_too = self
-            .leases
-            .get(request.lease)
-            .filter(|_| self.has(Bug::ClaimUnderLostLease));
+        let lost_too = self.leases.get(request.lease).filter(|_| self.has(Bug::ClaimUnderLostLease));
         let Some(lease) = self.leases.alive(request.lease, now).or(lost_too) else {
             return ClaimAnswer::LeaseLost;
         };
-        let claim = Claim {
-            lease: request.lease,
-            worker: lease.worker.clone(),
-            at: now,
-        };
-        let mut filling = Filling {
-            request,
-            claim,
-            nonce: Fence::nonce(),
-            jobs: Vec::new(),
-            bytes: 0,
-            is_full: false,
-        };
+        let claim = Claim { lease: request.lease, worker: lease.worker.clone(), at: now };
+        let mut filling =
+            Filling { request, claim, nonce: Fence::nonce(), jobs: Vec::new(), bytes: 0, is_full: false };
         let mut next_due: Option<Duration> = None;
         for share in &request.queues {
-            let expired = if self.has(Bug::ClaimExpired) {
-                0
-            } else {
-                PROMOTE_MAX
-            };
+            let expired = if self.has(Bug::ClaimExpired) { 0 } else { PROMOTE_MAX };
             self.promote(&share.queue, now, expired, PROMOTE_MAX);
             if self.has_expired(&share.queue, now) && !self.has(Bug::ClaimExpired) {
                 // More than one call moves: they could be next in turn, and must not be handed out.
@@ -64,25 +47,15 @@ impl Table {
                 continue;
             }
             self.fill(&mut filling, share, now);
-            next_due = [next_due, self.next_due(&share.queue, now)]
-                .into_iter()
-                .flatten()
-                .min();
+            next_due = [next_due, self.next_due(&share.queue, now)].into_iter().flatten().min();
         }
-        ClaimAnswer::Jobs {
-            jobs: filling.jobs,
-            next_due,
-        }
+        ClaimAnswer::Jobs { jobs: filling.jobs, next_due }
     }
 
     /// Takes jobs of one queue, in their turn.
     fn fill(&mut self, filling: &mut Filling<'_>, share: &QueueShare, now: Timestamp) {
         let room = filling.request.limit.saturating_sub(filling.jobs.len() as u32);
-        let wanted = if self.has(Bug::IgnoreClaimLimit) {
-            u32::MAX
-        } else {
-            share.limit.min(room)
-        };
+        let wanted = if self.has(Bug::IgnoreClaimLimit) { u32::MAX } else { share.limit.min(room) };
         let caps = self.config(&share.queue).caps;
         for _ in 0..wanted {
             let Some(seq) = self.first_ready(&share.queue, &filling.request.kinds) else {
@@ -105,11 +78,7 @@ impl Table {
 
     fn first_ready(&self, queue: &Name, kinds: &[Name]) -> Option<Seq> {
         let queue = self.queues.get(queue)?;
-        if self.has(Bug::LastInFirstOut) {
-            queue.newest_ready(kinds)
-        } else {
-            queue.first_ready(kinds)
-        }
+        if self.has(Bug::LastInFirstOut) { queue.newest_ready(kinds) } else { queue.first_ready(kinds) }
     }
 
     fn has_expired(&self, queue: &Name, now: Timestamp) -> bool {

@@ -1,0 +1,197 @@
+//! The clauses of the contract, one module per part. Each is a function that panics when the store under test
+//! breaks it. The list in `for_each_clause` is the only one: tests, run-time reports and names come from it,
+//! and a test fails when a clause is missing in it.
+
+pub mod amend;
+pub mod cancel;
+pub mod claim;
+pub mod enqueue;
+pub mod fence;
+pub mod handles;
+pub mod leases;
+pub mod list;
+pub mod progress;
+pub mod promote;
+pub mod prune;
+pub mod queues;
+pub mod reap;
+pub mod settle;
+pub mod wakeup;
+
+/// Calls a macro with some arguments and the list of all clauses by part.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_clause {
+    (($($callback:tt)*) $arguments:tt) => {
+        $($callback)*! { $arguments
+            enqueue {
+                a_new_job_reads_back
+                a_job_without_a_time_is_ready
+                a_job_for_an_instant_is_scheduled
+                endless_durations_are_kept
+                a_batch_keeps_its_order
+                a_batch_may_be_large_or_empty
+                a_repeat_changes_nothing
+                a_repeat_may_have_other_options
+                an_id_may_stand_twice_in_a_batch
+                a_taken_id_refuses_the_batch
+                a_payload_above_the_cap_refuses_the_batch
+                a_repeat_above_a_lowered_cap_is_answered
+                payload_bytes_are_kept
+                names_use_their_whole_alphabet
+                the_id_of_a_removed_job_is_free
+                unknown_ids_are_missing
+            }
+            claim {
+                hands_out_a_job_with_all_it_needs
+                goes_by_priority_then_first_in_first_out
+                goes_in_the_order_of_a_batch
+                goes_by_due_instant
+                heeds_its_limits
+                may_ask_for_nothing
+                heeds_its_bytes
+                takes_only_its_kinds
+                serves_queues_in_order
+                hands_out_each_job_once
+                gives_every_claim_its_own_fence
+                refuses_a_lost_lease
+                a_returned_job_keeps_its_place
+                counts_attempts_to_the_end_of_their_range
+            }
+            promote {
+                a_claim_promotes_on_time
+                a_claim_tells_what_is_due_next
+                a_claim_moves_its_queues_along
+                a_claim_moves_a_bounded_number
+                a_promotion_moves_every_queue
+                an_expired_job_is_never_handed_out
+                a_started_job_does_not_expire
+                a_returned_job_may_expire
+                many_expired_jobs_do_not_slip_through
+                promotion_does_not_look_at_kinds
+            }
+            settle {
+                completed_keeps_its_output
+                no_output_is_not_an_empty_one
+                retry_waits_by_the_policy
+                retry_without_delay_is_ready
+                delays_are_kept_to_the_microsecond
+                every_outcome_leads_where_the_judge_says
+                used_up_attempts_are_the_end
+                a_snooze_costs_no_attempt
+                the_newest_attempts_are_kept
+                error_texts_are_cut
+                an_output_above_the_cap_is_refused
+                items_of_a_batch_are_apart
+                an_unreaped_attempt_may_still_settle
+            }
+            fence {
+                a_forged_fence_writes_nothing
+                an_ended_attempt_writes_nothing
+                an_attempt_before_a_retry_writes_nothing
+                an_attempt_that_was_reaped_writes_nothing
+                an_attempt_before_a_retry_by_hand_writes_nothing
+                a_missing_job_is_fenced
+                a_fence_belongs_to_one_job
+            }
+            progress {
+                the_newest_report_is_kept
+                a_report_above_the_cap_is_refused
+                reports_of_a_batch_are_apart
+            }
+            leases {
+                an_open_lease_reads_back
+                leases_are_listed_newest_first
+                a_renewed_lease_lives
+                a_renewal_may_shorten_a_lease
+                a_lost_lease_stays_lost
+                a_repeated_open_changes_nothing
+                a_closed_lease_is_over
+                a_sweep_forgets_idle_lost_leases
+                extreme_lengths_are_fine
+            }
+            reap {
+                lost_jobs_are_found
+                a_reaped_job_goes_back
+                a_living_lease_is_not_reaped
+                a_late_reaper_takes_nothing
+                leases_are_not_mixed_up
+                too_many_stalls_are_the_end
+                a_stall_may_use_the_last_attempt
+                stalls_and_attempts_are_counted_apart
+                a_closed_lease_can_be_reaped
+            }
+            cancel {
+                a_waiting_job_is_cancelled_at_once
+                a_running_job_is_asked_through_its_lease
+                a_put_back_heeds_the_request
+                a_reaper_heeds_the_request
+                an_end_wins_over_the_request
+                a_request_ends_with_its_attempt
+                ids_of_a_batch_are_apart
+            }
+            amend {
+                a_retried_job_begins_anew
+                a_cancelled_job_can_be_retried
+                a_retried_job_does_not_expire_again
+                a_scheduled_job_can_be_sent_now
+                a_retried_job_waits_its_turn
+                other_states_are_not_retried
+                a_deleted_job_is_gone
+                a_running_job_is_not_deleted
+            }
+            prune {
+                by_age
+                by_count
+                by_count_and_acceptance
+                by_both
+                each_state_and_queue_for_itself
+                open_jobs_stay
+                up_to_a_limit
+                by_default
+            }
+            list {
+                shows_jobs_as_they_are
+                heeds_its_filter
+                pages_make_up_the_whole
+                limits_are_heeded
+                jobs_may_come_between_pages
+                jobs_may_go_between_pages
+                jobs_may_change_between_pages
+                a_bad_cursor_is_refused
+                a_cursor_is_a_position
+            }
+            queues {
+                a_definition_reads_back
+                a_bad_definition_is_refused
+                a_queue_is_there_while_it_holds_jobs
+                queues_are_listed_by_name
+                counts_follow_every_change
+                counts_ignore_what_was_not_stored
+            }
+            wakeup {
+                work_rings
+                cancel_rings
+                finish_rings
+                a_ring_before_the_wait_is_kept
+                a_ring_comes_after_its_job
+                every_listener_hears
+            }
+            handles {
+                see_the_same_jobs
+                share_out_the_jobs
+                heed_the_same_fences
+                hear_each_other
+            }
+        }
+    };
+}
+
+macro_rules! names {
+    (() $($part:ident { $($clause:ident)* })*) => {
+        &[$($(concat!(stringify!($part), "::", stringify!($clause))),*),*]
+    };
+}
+
+/// Every clause as `part::clause`.
+pub const NAMES: &[&str] = for_each_clause! { (names) () };

@@ -1,0 +1,244 @@
+//! A job is accepted: as a whole, in order, once per id, within its queue's caps.
+
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{Counters, NewJob};
+use windlass_core::options::Due;
+use windlass_core::queue::QueueConfig;
+use windlass_core::retry::Policy;
+use windlass_core::size::Caps;
+use windlass_core::store::{Enqueued, Filter};
+use windlass_core::{Bytes, JobId, Options, State, StoreError, StoreErrorKind};
+
+use crate::Harness;
+use crate::scene::{QUEUE, Scene, completed, job, jobs, name, seconds};
+
+/// Everything that was said about a job reads back, and nothing has happened to it yet.
+pub async fn a_new_job_reads_back(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let new = job(Options::new()
+        .queue("mail")
+        .priority(-7)
+        .delay(seconds(5))
+        .expires_in(seconds(90))
+        .timeout(seconds(40))
+        .retry(Policy::exponential(9, seconds(3)).ambiguous(2))
+        .max_stalls(6)
+        .tag("b")
+        .tag("a"));
+    scene.enqueue(new.clone()).await;
+    let record = scene.get(new.id).await;
+    assert_eq!((record.id, &record.queue, &record.kind), (new.id, &new.queue, &new.kind));
+    assert_eq!((&record.payload, &record.retry, &record.tags), (&new.payload, &new.retry, &new.tags));
+    assert_eq!((record.priority, record.timeout, record.stalls_max), (-7, Some(seconds(40)), 6));
+    assert_eq!((record.state, record.reason, record.counters), (State::Scheduled, None, Counters::default()));
+    assert_eq!((record.output, record.progress, record.finished_at), (None, None, None));
+    assert_eq!((record.fence, record.cancel_requested, record.attempts.len()), (0, false, 0));
+    assert_eq!(record.due_at, record.enqueued_at.plus(seconds(5)));
+    assert_eq!(record.expires_at, Some(record.enqueued_at.plus(seconds(90))));
+}
+
+/// A job without a time is ready at once, and so is one whose time is past; it is never due before it was
+/// accepted.
+pub async fn a_job_without_a_time_is_ready(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let mut past = job(Options::new());
+    past.due = Due::At(Timestamp::from_micros(1));
+    for new in [job(Options::new()), past, job(Options::new().delay(seconds(0)))] {
+        let record = scene.get(scene.enqueue(new).await).await;
+        assert_eq!(record.state, State::Ready);
+        assert_eq!(record.due_at, record.enqueued_at);
+        assert_eq!(record.expires_at, None);
+    }
+}
+
+/// An instant of the store's clock in the future is kept as it was given.
+pub async fn a_job_for_an_instant_is_scheduled(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let now = scene.get(scene.add(Options::new()).await).await.enqueued_at;
+    let mut new = job(Options::new());
+    new.due = Due::At(now.plus(seconds(600)));
+    let record = scene.get(scene.enqueue(new).await).await;
+    assert_eq!((record.state, record.due_at), (State::Scheduled, now.plus(seconds(600))));
+}
+
+/// The farthest times do not overflow.
+pub async fn endless_durations_are_kept(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let endless = std::time::Duration::MAX;
+    let id = scene.add(Options::new().delay(endless).expires_in(endless).timeout(endless)).await;
+    let record = scene.get(id).await;
+    assert_eq!(record.state, State::Scheduled);
+    assert!(record.due_at > record.enqueued_at.plus(seconds(1 << 32)));
+    assert!(record.timeout > Some(seconds(1 << 32)));
+}
+
+/// A batch is accepted in the order in which it was given.
+pub async fn a_batch_keeps_its_order(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let first = scene.add_many(20).await;
+    let second = scene.add_many(20).await;
+    let listed = scene.list(&Filter::default()).await;
+    let expected: Vec<JobId> = first.into_iter().chain(second).rev().collect();
+    assert_eq!(listed.iter().map(|job| job.id).collect::<Vec<_>>(), expected);
+}
+
+/// A batch of a thousand is one call, and an empty one is nothing.
+pub async fn a_batch_may_be_large_or_empty(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    assert_eq!(scene.store.enqueue(&[]).await.expect("an empty batch is fine"), []);
+    scene.add_many(1_000).await;
+    assert_eq!(scene.count(QUEUE, State::Ready).await, 1_000);
+}
+
+/// The same job under the same id is answered with its state, whatever became of it, and changes nothing.
+pub async fn a_repeat_changes_nothing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let new = job(Options::new());
+    let again = async || scene.store.enqueue(std::slice::from_ref(&new)).await.expect("a repeat is answered");
+    scene.enqueue(new.clone()).await;
+    let before = scene.get(new.id).await;
+    h.advance(seconds(3)).await;
+    assert_eq!(again().await, [Enqueued::Existing(State::Ready)]);
+    assert_eq!(scene.get(new.id).await, before);
+    let claimed = scene.claim_one(scene.lease().await).await;
+    assert_eq!(again().await, [Enqueued::Existing(State::Running)]);
+    scene.settle(&claimed, completed()).await;
+    assert_eq!(again().await, [Enqueued::Existing(State::Completed)]);
+    assert_eq!(scene.list(&Filter::default()).await.len(), 1);
+    scene.assert_counts().await;
+}
+
+/// A repeat may differ in what does not make a job another one.
+pub async fn a_repeat_may_have_other_options(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let new = job(Options::new().priority(3));
+    scene.enqueue(new.clone()).await;
+    let other = job(Options::new().priority(9).delay(seconds(9)).tag("t")).with_id(new.id);
+    let answers = scene.store.enqueue(&[other]).await.expect("a repeat is answered");
+    assert_eq!(answers, [Enqueued::Existing(State::Ready)]);
+    assert_eq!(scene.get(new.id).await.priority, 3);
+}
+
+/// An id that stands twice in one batch is treated as in two calls.
+pub async fn an_id_may_stand_twice_in_a_batch(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let (new, between) = (job(Options::new()), job(Options::new()));
+    let batch = [new.clone(), between.clone(), new.clone()];
+    let answers = scene.store.enqueue(&batch).await.expect("a repeat is answered");
+    assert_eq!(answers, [Enqueued::New, Enqueued::New, Enqueued::Existing(State::Ready)]);
+    assert_eq!(scene.list(&Filter::default()).await.len(), 2);
+
+    let (new, other) =
+        (job(Options::new()), NewJob::new("other", "{}", Options::new()).expect("a proper job"));
+    let error =
+        scene.store.enqueue(&[new.clone(), other.with_id(new.id)]).await.expect_err("the batch is refused");
+    assert!(matches!(error, StoreError::IdTaken { id } if id == new.id), "{error}");
+    assert_eq!(scene.find(new.id).await, None);
+    scene.assert_counts().await;
+}
+
+/// Another queue, kind or payload under a taken id refuses the whole batch, and nothing of it is stored.
+pub async fn a_taken_id_refuses_the_batch(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let new = job(Options::new());
+    scene.enqueue(new.clone()).await;
+    let before = scene.get(new.id).await;
+    let others = [
+        NewJob::new("other", "{}", Options::new()),
+        NewJob::new(new.kind.as_str(), "[]", Options::new()),
+        NewJob::new(new.kind.as_str(), "{}", Options::new().queue("other")),
+    ];
+    for other in others {
+        let mut batch = jobs(3);
+        batch.insert(2, other.expect("a proper job").with_id(new.id));
+        let error = scene.store.enqueue(&batch).await.expect_err("the batch is refused");
+        assert!(matches!(error, StoreError::IdTaken { id } if id == new.id), "{error}");
+        assert_eq!(error.kind(), StoreErrorKind::Refused);
+        assert_eq!(scene.list(&Filter::default()).await.len(), 1, "nothing of a refused batch is stored");
+    }
+    assert_eq!(scene.get(new.id).await, before);
+    scene.assert_counts().await;
+}
+
+/// A payload above the cap of its queue refuses the whole batch; at the cap it is accepted.
+pub async fn a_payload_above_the_cap_refuses_the_batch(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let config = QueueConfig { caps: Caps { payload: 8, ..Caps::default() }, ..QueueConfig::default() };
+    scene.store.define(&name("small"), &config).await.expect("a queue can be defined");
+    let sized = |bytes: usize, queue: &str| {
+        NewJob::new("work", vec![b'x'; bytes], Options::new().queue(queue)).expect("a proper job")
+    };
+    scene.enqueue(sized(8, "small")).await;
+    let default_cap = Caps::default().payload;
+    scene.enqueue(sized(default_cap, QUEUE)).await;
+    for large in [sized(9, "small"), sized(default_cap + 1, QUEUE), sized(5 << 20, QUEUE)] {
+        let (id, size) = (large.id, large.payload.len());
+        let batch = [job(Options::new()), large, job(Options::new())];
+        let error = scene.store.enqueue(&batch).await.expect_err("the batch is refused");
+        match &error {
+            StoreError::TooLarge { id: refused, error } => {
+                assert_eq!((*refused, error.what, error.size), (id, "payload", size));
+            }
+            other => panic!("a payload above the cap is answered with {other}"),
+        }
+        assert_eq!(error.kind(), StoreErrorKind::Refused);
+    }
+    assert_eq!(scene.list(&Filter::default()).await.len(), 2, "nothing of a refused batch is stored");
+    scene.assert_counts().await;
+}
+
+/// A repeat is answered even if the cap was lowered meanwhile.
+pub async fn a_repeat_above_a_lowered_cap_is_answered(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let new = NewJob::new("work", vec![b'x'; 100], Options::new()).expect("a proper job");
+    scene.enqueue(new.clone()).await;
+    let config = QueueConfig { caps: Caps { payload: 8, ..Caps::default() }, ..QueueConfig::default() };
+    scene.store.define(&name(QUEUE), &config).await.expect("a queue can be defined");
+    let answers = scene.store.enqueue(&[new]).await.expect("a repeat is answered");
+    assert_eq!(answers, [Enqueued::Existing(State::Ready)]);
+}
+
+/// Payloads are bytes: none is changed, and none may be there.
+pub async fn payload_bytes_are_kept(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let every_byte: Vec<u8> = (0..=255).collect();
+    for payload in [Bytes::new(), Bytes::from(every_byte), Bytes::from_static(b"{\"a\": \"\\u0000\"}")] {
+        let id =
+            scene.enqueue(NewJob::new("work", payload.clone(), Options::new()).expect("a proper job")).await;
+        assert_eq!(scene.get(id).await.payload, payload);
+    }
+}
+
+/// Names may use the whole alphabet and their whole length, and differ by case.
+pub async fn names_use_their_whole_alphabet(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let long = "x".repeat(128);
+    for text in ["a", "A", "A.b:c-d_9", "0", ":", long.as_str()] {
+        let new = NewJob::new(text, "{}", Options::new().queue(text).tag(text)).expect("a proper job");
+        let record = scene.get(scene.enqueue(new).await).await;
+        assert_eq!((record.queue.as_str(), record.kind.as_str()), (text, text));
+        assert_eq!(record.tags, [name(text)]);
+        let filter =
+            Filter { queue: Some(name(text)), kind: Some(name(text)), tag: Some(name(text)), state: None };
+        assert_eq!(scene.list(&filter).await.len(), 1, "{text}");
+    }
+}
+
+/// The id of a job that was removed is free again.
+pub async fn the_id_of_a_removed_job_is_free(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let new = job(Options::new());
+    scene.enqueue(new.clone()).await;
+    scene.delete(new.id).await;
+    let other = NewJob::new("other", "other", Options::new()).expect("a proper job").with_id(new.id);
+    scene.enqueue(other).await;
+    assert_eq!(scene.get(new.id).await.kind, name("other"));
+}
+
+/// What the store does not have is answered as missing, in the order of the question.
+pub async fn unknown_ids_are_missing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let id = scene.add(Options::new()).await;
+    let answers = scene.store.get(&[JobId::new(), id, JobId::new(), id]).await.expect("jobs can be read");
+    assert_eq!(answers.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false, true]);
+}

@@ -1,0 +1,129 @@
+//! Every write of an attempt needs its fence: the right number and the right random bits, on a running job.
+
+use windlass_core::job::Facts;
+use windlass_core::store::{Progress, Settled, Settlement};
+use windlass_core::{Bytes, Fence, JobId, Options, Outcome, State, judge};
+
+use crate::Harness;
+use crate::scene::{
+    Scene, TTL, completed, failed, failed_for_good, forgeries, one, seconds, settlement, stalled,
+};
+
+/// Tries every write with a fence that must not hold, and asserts that nothing changed.
+async fn assert_fenced(scene: &Scene, id: JobId, facts: &Facts, fence: Fence) {
+    let before = scene.find(id).await;
+    let report = Progress { id, fence, progress: Bytes::from_static(b"stale") };
+    let answer = one(scene.store.progress(&[report]).await.expect("progress is answered"));
+    assert_eq!(answer, Settled::Fenced, "progress under {fence}");
+    let outcomes = [
+        Outcome::Completed { output: Some(Bytes::from_static(b"stale")) },
+        failed(),
+        failed_for_good(),
+        Outcome::Snooze { after: seconds(1) },
+        Outcome::Cancelled,
+        Outcome::Returned,
+    ];
+    for outcome in outcomes {
+        let settlement = Settlement { id, fence, transition: judge(facts, outcome.clone(), 0.5) };
+        assert_eq!(scene.settle_raw(settlement).await, Settled::Fenced, "{outcome:?} under {fence}");
+    }
+    let settlement = Settlement { id, fence, transition: judge(facts, Outcome::Stalled, 0.5) };
+    let answer = one(scene.store.reap(&[settlement]).await.expect("reaping is answered"));
+    assert_eq!(answer, Settled::Fenced, "reaping under {fence}");
+    assert_eq!(scene.find(id).await, before, "a refused write changes nothing");
+}
+
+/// A forged fence writes nothing about a running job, whether its lease lives or has run out.
+pub async fn a_forged_fence_writes_nothing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let job = scene.running(Options::new()).await;
+    for forged in forgeries(job.fence) {
+        assert_fenced(&scene, job.id, &job.facts, forged).await;
+    }
+    h.advance(TTL).await;
+    for forged in forgeries(job.fence) {
+        assert_fenced(&scene, job.id, &job.facts, forged).await;
+    }
+    assert_eq!(scene.settle(&job, completed()).await, State::Completed);
+}
+
+/// The fence of an attempt that has ended writes nothing, whatever the end was.
+pub async fn an_ended_attempt_writes_nothing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let endings = [completed(), failed(), failed_for_good(), Outcome::Cancelled, Outcome::Returned];
+    for (priority, outcome) in (0..).zip(endings) {
+        let job = scene.running(Options::new().priority(priority)).await;
+        scene.settle(&job, outcome).await;
+        assert_fenced(&scene, job.id, &job.facts, job.fence).await;
+    }
+    scene.assert_counts().await;
+}
+
+/// After a retry and a new claim, the first attempt writes nothing and the second does.
+pub async fn an_attempt_before_a_retry_writes_nothing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let old = scene.running(Options::new()).await;
+    scene.settle(&old, failed()).await;
+    h.advance(seconds(11)).await;
+    let new = scene.claim_one(scene.lease().await).await;
+    assert_fenced(&scene, old.id, &old.facts, old.fence).await;
+    assert_eq!(scene.settle(&new, completed()).await, State::Completed);
+}
+
+/// A worker that lost its lease writes nothing, neither after its job was taken back nor after another has
+/// claimed it.
+pub async fn an_attempt_that_was_reaped_writes_nothing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let old = scene.running(Options::new()).await;
+    h.advance(TTL).await;
+    let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
+    let answer = one(scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered"));
+    assert_eq!(answer, Settled::Applied(State::Ready));
+    assert_fenced(&scene, old.id, &old.facts, old.fence).await;
+    let new = scene.claim_one(scene.lease().await).await;
+    assert_eq!(new.fence.number, 2);
+    assert_fenced(&scene, old.id, &old.facts, old.fence).await;
+    assert_eq!(scene.settle(&new, completed()).await, State::Completed);
+}
+
+/// A retry by hand starts the attempts again, but never the fence.
+pub async fn an_attempt_before_a_retry_by_hand_writes_nothing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let mut old = scene.running(Options::new()).await;
+    for number in 2..5 {
+        scene.settle(&old, failed_for_good()).await;
+        scene.retry(old.id).await;
+        assert_eq!(scene.get(old.id).await.fence, number - 1, "the fence stays");
+        let new = scene.claim_one(scene.lease().await).await;
+        assert_eq!((new.fence.number, new.facts.counters.attempt), (number, 1));
+        assert_fenced(&scene, old.id, &old.facts, old.fence).await;
+        let mixed = Fence { number: new.fence.number, nonce: old.fence.nonce };
+        assert_fenced(&scene, old.id, &old.facts, mixed).await;
+        old = new;
+    }
+}
+
+/// A job that is gone, or was never there, is fenced like any other.
+pub async fn a_missing_job_is_fenced(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let job = scene.running(Options::new()).await;
+    assert_fenced(&scene, JobId::new(), &job.facts, job.fence).await;
+    scene.settle(&job, completed()).await;
+    scene.delete(job.id).await;
+    assert_fenced(&scene, job.id, &job.facts, job.fence).await;
+}
+
+/// The fences of one claim are not interchangeable between its jobs once one of them has moved on.
+pub async fn a_fence_belongs_to_one_job(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let first = scene.running(Options::new()).await;
+    scene.settle(&first, Outcome::Returned).await;
+    let lease = scene.lease().await;
+    let second = scene.add(Options::new()).await;
+    let jobs = scene.claim(lease, 2).await;
+    assert_eq!((jobs[0].id, jobs[1].id), (first.id, second));
+    assert_fenced(&scene, second, &jobs[1].facts, jobs[0].fence).await;
+    for job in &jobs {
+        assert_eq!(scene.settle_raw(settlement(job, completed())).await, Settled::Applied(State::Completed));
+    }
+}

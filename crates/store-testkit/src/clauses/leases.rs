@@ -1,0 +1,172 @@
+//! A lease tells a living worker from a dead one: it lives while it is renewed, and never comes back.
+
+use std::time::Duration;
+
+use windlass_core::store::{ClaimAnswer, LeaseRecord, NewLease, Renewal};
+use windlass_core::{LeaseId, Options, Outcome};
+
+use crate::Harness;
+use crate::scene::{QUEUE, Scene, TTL, assert_after, completed, name, request, seconds};
+
+fn alive() -> Renewal {
+    Renewal::Renewed { cancel: Vec::new() }
+}
+
+async fn renew(scene: &Scene, lease: LeaseId) -> Renewal {
+    scene.store.renew(lease, TTL, 100).await.expect("a renewal is answered")
+}
+
+async fn find(scene: &Scene, lease: LeaseId) -> Option<LeaseRecord> {
+    let leases = scene.store.leases(1_000).await.expect("leases can be listed");
+    leases.into_iter().find(|record| record.id == lease)
+}
+
+/// An open lease can be looked at, with the jobs that hang on it.
+pub async fn an_open_lease_reads_back(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let lease = NewLease {
+        id: LeaseId::new(),
+        worker: "höst-7 «a»".into(),
+        ttl: TTL,
+        queues: vec![name("b"), name(QUEUE)],
+    };
+    scene.store.open(&lease).await.expect("a lease opens");
+    scene.add_many(3).await;
+    let jobs = scene.claim(lease.id, 2).await;
+    let record = find(&scene, lease.id).await.expect("the lease is there");
+    assert_eq!((&record.worker, &record.queues), (&lease.worker, &lease.queues));
+    assert_eq!(record.expires_at, record.opened_at.plus(TTL));
+    assert_eq!((record.is_lost, record.running), (false, 2));
+    scene.settle(&jobs[0], completed()).await;
+    assert_eq!(find(&scene, lease.id).await.map(|record| record.running), Some(1));
+    assert_eq!(scene.get(jobs[1].id).await.attempts[0].worker, lease.worker);
+}
+
+/// Leases are listed newest first, up to a limit.
+pub async fn leases_are_listed_newest_first(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let mut opened = Vec::new();
+    for _ in 0..4 {
+        opened.push(scene.lease().await);
+        h.advance(seconds(1)).await;
+    }
+    opened.reverse();
+    for limit in [0, 1, 3, 4, 9] {
+        let listed = scene.store.leases(limit).await.expect("leases can be listed");
+        let listed: Vec<_> = listed.iter().map(|record| record.id).collect();
+        assert_eq!(listed, opened[..(limit as usize).min(4)]);
+    }
+}
+
+/// A lease lives as long as it is renewed, and no longer.
+pub async fn a_renewed_lease_lives(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let lease = scene.lease().await;
+    for _ in 0..3 {
+        h.advance(TTL - seconds(10)).await;
+        assert_eq!(renew(&scene, lease).await, alive());
+    }
+    let record = find(&scene, lease).await.expect("the lease is there");
+    assert_after(record.expires_at, record.opened_at, 4 * TTL - seconds(30));
+    h.advance(TTL).await;
+    assert!(find(&scene, lease).await.expect("the lease is there").is_lost);
+    assert_eq!(renew(&scene, lease).await, Renewal::Lost);
+}
+
+/// A renewal sets the end anew, also to an earlier one.
+pub async fn a_renewal_may_shorten_a_lease(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let lease = scene.lease().await;
+    let answer = scene.store.renew(lease, seconds(5), 9).await.expect("a renewal is answered");
+    assert_eq!(answer, alive());
+    h.advance(seconds(5)).await;
+    assert_eq!(renew(&scene, lease).await, Renewal::Lost);
+}
+
+/// A lease that has run out stays so, although nobody has reaped or swept it, and although it is tried again.
+pub async fn a_lost_lease_stays_lost(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let job = scene.running(Options::new()).await;
+    let lease = scene.store.leases(1).await.expect("leases can be listed")[0].id;
+    h.advance(TTL).await;
+    for _ in 0..3 {
+        assert_eq!(renew(&scene, lease).await, Renewal::Lost);
+        let answer = scene.store.claim(&request(lease, 1)).await.expect("a claim is answered");
+        assert_eq!(answer, ClaimAnswer::LeaseLost);
+    }
+    assert_eq!(scene.store.lost(9).await.expect("lost jobs can be read")[0].id, job.id);
+    assert_eq!(renew(&scene, LeaseId::new()).await, Renewal::Lost, "an unknown lease is lost");
+}
+
+/// Opening the same lease again changes nothing, and does not bring it back.
+pub async fn a_repeated_open_changes_nothing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let first = NewLease { id: LeaseId::new(), worker: "one".into(), ttl: TTL, queues: Vec::new() };
+    scene.store.open(&first).await.expect("a lease opens");
+    let before = find(&scene, first.id).await;
+    h.advance(seconds(10)).await;
+    let again = NewLease { worker: "two".into(), ttl: 3 * TTL, ..first.clone() };
+    scene.store.open(&again).await.expect("a repeat is answered");
+    assert_eq!(find(&scene, first.id).await, before);
+    h.advance(TTL).await;
+    scene.store.open(&again).await.expect("a repeat is answered");
+    assert_eq!(renew(&scene, first.id).await, Renewal::Lost);
+}
+
+/// A closed lease is over: one without jobs is forgotten, one with jobs leaves them to be reaped at once.
+pub async fn a_closed_lease_is_over(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let idle = scene.lease().await;
+    scene.store.close(idle).await.expect("a lease closes");
+    assert_eq!(find(&scene, idle).await, None);
+    assert_eq!(renew(&scene, idle).await, Renewal::Lost);
+
+    let job = scene.running(Options::new()).await;
+    let busy = scene.store.leases(1).await.expect("leases can be listed")[0].id;
+    scene.store.close(busy).await.expect("a lease closes");
+    let record = find(&scene, busy).await.expect("a lease stays as long as jobs hang on it");
+    assert!(record.is_lost);
+    assert_eq!(renew(&scene, busy).await, Renewal::Lost);
+    let answer = scene.store.claim(&request(busy, 1)).await.expect("a claim is answered");
+    assert_eq!(answer, ClaimAnswer::LeaseLost);
+    assert_eq!(scene.store.lost(9).await.expect("lost jobs can be read")[0].id, job.id);
+    for lease in [busy, idle, LeaseId::new()] {
+        scene.store.close(lease).await.expect("closing again is nothing");
+    }
+}
+
+/// A sweep forgets leases that have run out and that no job hangs on, up to its limit.
+pub async fn a_sweep_forgets_idle_lost_leases(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let job = scene.running(Options::new()).await;
+    for _ in 0..3 {
+        scene.lease().await;
+    }
+    let sweep = async |limit| scene.store.sweep(limit).await.expect("a sweep is answered").leases;
+    assert_eq!(sweep(9).await, 0, "none has run out");
+    h.advance(TTL).await;
+    let living = scene.lease().await;
+    assert_eq!(sweep(0).await, 0);
+    assert_eq!(sweep(2).await, 2);
+    assert_eq!(sweep(9).await, 1);
+    assert_eq!(scene.store.leases(9).await.expect("leases can be listed").len(), 2);
+    scene.settle(&job, Outcome::Returned).await;
+    assert_eq!(sweep(9).await, 1);
+    let left = scene.store.leases(9).await.expect("leases can be listed");
+    assert_eq!(left.iter().map(|record| record.id).collect::<Vec<_>>(), [living]);
+}
+
+/// A lease of no length is lost from the start, and one of endless length does not overflow.
+pub async fn extreme_lengths_are_fine(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let open = async |ttl| {
+        let lease = NewLease { id: LeaseId::new(), worker: String::new(), ttl, queues: Vec::new() };
+        scene.store.open(&lease).await.expect("a lease opens");
+        lease.id
+    };
+    let (none, endless) = (open(Duration::ZERO).await, open(Duration::MAX).await);
+    assert_eq!(renew(&scene, none).await, Renewal::Lost);
+    h.advance(seconds(1_000)).await;
+    let answer = scene.store.renew(endless, Duration::MAX, 9).await.expect("a renewal is answered");
+    assert_eq!(answer, alive());
+}

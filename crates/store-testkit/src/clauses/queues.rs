@@ -1,0 +1,140 @@
+//! What queues permit and what they hold.
+
+use windlass_core::queue::{Keep, QueueConfig, QueueRecord, Retention};
+use windlass_core::size::{CAP_MAX, Caps};
+use windlass_core::store::Filter;
+use windlass_core::{Options, Outcome, State, StoreError, StoreErrorKind};
+
+use crate::Harness;
+use crate::scene::{QUEUE, Scene, TTL, completed, failed, failed_for_good, name, one, seconds, stalled};
+
+async fn queues(scene: &Scene) -> Vec<QueueRecord> {
+    scene.store.queues(None, 1_000).await.expect("queues can be listed")
+}
+
+/// A definition reads back, and the next one replaces it.
+pub async fn a_definition_reads_back(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let first = QueueConfig {
+        retention: Retention {
+            completed: Keep { age: Some(seconds(3)), count: Some(u64::MAX >> 1) },
+            dead: Keep::FOREVER,
+            cancelled: Keep::count(0),
+        },
+        caps: Caps { payload: 1, output: CAP_MAX, error: 0 },
+    };
+    for config in [first, QueueConfig::default()] {
+        scene.store.define(&name("q"), &config).await.expect("a queue can be defined");
+        let record = one(queues(&scene).await);
+        assert_eq!((record.name, record.config, record.counts.total()), (name("q"), config, 0));
+    }
+}
+
+/// A definition that no store can keep is refused, and the old one stays.
+pub async fn a_bad_definition_is_refused(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let bad =
+        QueueConfig { caps: Caps { payload: CAP_MAX + 1, ..Caps::default() }, ..QueueConfig::default() };
+    let error = scene.store.define(&name("q"), &bad).await.expect_err("a bad definition is refused");
+    assert!(matches!(error, StoreError::Queue(_)), "{error}");
+    assert_eq!(error.kind(), StoreErrorKind::Refused);
+    assert_eq!(queues(&scene).await, []);
+}
+
+/// Queues are there when they are defined or hold jobs, and otherwise not.
+pub async fn a_queue_is_there_while_it_holds_jobs(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let names = async || queues(&scene).await.iter().map(|queue| queue.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names().await, [""; 0]);
+    let id = scene.add(Options::new().queue("brief")).await;
+    scene.store.define(&name("defined"), &QueueConfig::default()).await.expect("a queue can be defined");
+    let in_defined = scene.add(Options::new().queue("defined")).await;
+    assert_eq!(names().await, ["brief", "defined"]);
+    assert_eq!(queues(&scene).await[0].config, QueueConfig::default());
+    scene.delete(id).await;
+    scene.delete(in_defined).await;
+    assert_eq!(names().await, ["defined"]);
+}
+
+/// Queues are listed by name, after a name, up to a limit.
+pub async fn queues_are_listed_by_name(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    for queue in ["b", "a", "B", "a.b", "a-b", "c", "a:b", "9", "_"] {
+        scene.add(Options::new().queue(queue)).await;
+    }
+    let expected = ["9", "B", "_", "a", "a-b", "a.b", "a:b", "b", "c"];
+    for limit in [1, 2, 9, 10] {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = scene.store.queues(after.as_ref(), limit).await.expect("queues can be listed");
+            assert!(page.len() <= limit as usize);
+            let Some(last) = page.last() else { break };
+            after = Some(last.name.clone());
+            found.extend(page.into_iter().map(|queue| queue.name.to_string()));
+        }
+        assert_eq!(found, expected, "pages of {limit}");
+    }
+    assert_eq!(scene.store.queues(None, 0).await.expect("queues can be listed"), []);
+    let between = scene.store.queues(Some(&name("a.a")), 1).await.expect("queues can be listed");
+    assert_eq!(between[0].name, name("a.b"), "after a name that is not there");
+}
+
+/// After every step of every life, the counts are what a list finds.
+pub async fn counts_follow_every_change(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    scene.assert_counts().await;
+    for queue in [QUEUE, "other"] {
+        scene.add(Options::new().queue(queue).delay(seconds(5))).await;
+        scene.add(Options::new().queue(queue).expires_in(seconds(2))).await;
+    }
+    scene.assert_counts().await;
+    scene.add_many(8).await;
+    scene.assert_counts().await;
+    let doomed = scene.lease().await;
+    let jobs = scene.claim(doomed, 6).await;
+    scene.assert_counts().await;
+    let outcomes = [completed(), failed(), failed_for_good(), Outcome::Cancelled, Outcome::Returned];
+    for (job, outcome) in jobs.iter().zip(outcomes) {
+        scene.settle(job, outcome).await;
+        scene.assert_counts().await;
+    }
+    h.advance(TTL).await;
+    let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
+    scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered");
+    scene.assert_counts().await;
+    scene.store.promote(1).await.expect("promoting is answered");
+    scene.assert_counts().await;
+    scene.store.promote(99).await.expect("promoting is answered");
+    scene.assert_counts().await;
+    scene.retry(jobs[2].id).await;
+    scene.cancel(jobs[4].id).await;
+    scene.delete(jobs[0].id).await;
+    scene.assert_counts().await;
+    let none = Keep::count(0);
+    let config = QueueConfig {
+        retention: Retention { completed: none, dead: none, cancelled: none },
+        ..QueueConfig::default()
+    };
+    scene.store.define(&name(QUEUE), &config).await.expect("a queue can be defined");
+    assert!(scene.store.prune(99).await.expect("pruning is answered") > 0);
+    scene.assert_counts().await;
+    for job in scene.list(&Filter::default()).await {
+        scene.delete(job.id).await;
+    }
+    scene.assert_counts().await;
+    assert_eq!(scene.count(QUEUE, State::Ready).await, 0);
+}
+
+/// A refused batch and a repeat count nothing.
+pub async fn counts_ignore_what_was_not_stored(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let new = crate::scene::job(Options::new());
+    scene.enqueue(new.clone()).await;
+    scene.store.enqueue(std::slice::from_ref(&new)).await.expect("a repeat is answered");
+    let other = crate::scene::job(Options::new().queue("other")).with_id(new.id);
+    let batch = [crate::scene::job(Options::new()), other];
+    scene.store.enqueue(&batch).await.expect_err("the batch is refused");
+    assert_eq!(scene.count(QUEUE, State::Ready).await, 1);
+    assert_eq!(queues(&scene).await.len(), 1, "a refused job makes no queue");
+    scene.assert_counts().await;
+}

@@ -1,0 +1,139 @@
+//! Who waits hears of what happened: every change that matters rings, and a ring before the wait is kept.
+
+use std::time::Duration;
+
+use windlass_core::bell::{Listener, Topic};
+use windlass_core::store::ClaimRequest;
+use windlass_core::{Options, Outcome};
+
+use crate::Harness;
+use crate::scene::{Scene, TTL, completed, failed, failed_for_good, one, request, seconds, stalled};
+
+/// The longest that a ring may take; nothing on a healthy store, where it comes with the answer.
+const RING_MAX: Duration = Duration::from_secs(5);
+
+/// Waits for a ring that must have come or must be about to.
+pub(super) async fn assert_rung(listener: &mut Listener, what: &str) {
+    let rung = tokio::time::timeout(RING_MAX, listener.rung()).await;
+    assert!(rung.is_ok(), "no ring within {RING_MAX:?} after {what}");
+}
+
+fn listen(scene: &Scene, topic: Topic) -> Listener {
+    scene.store.bell().listen(topic)
+}
+
+/// Everything that makes jobs ready or scheduled rings about work.
+pub async fn work_rings(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let mut work = listen(&scene, Topic::Work);
+    scene.add(Options::new()).await;
+    assert_rung(&mut work, "an enqueue").await;
+    let delayed = scene.add(Options::new().delay(seconds(5)).priority(9)).await;
+    assert_rung(&mut work, "an enqueue for later").await;
+
+    let lease = scene.lease().await;
+    for (outcome, what) in [(Outcome::Returned, "a return"), (failed(), "a failure")] {
+        let job = scene.claim_one(lease).await;
+        let mut work = listen(&scene, Topic::Work);
+        scene.settle(&job, outcome).await;
+        assert_rung(&mut work, what).await;
+    }
+
+    h.advance(seconds(5)).await;
+    let mut work = listen(&scene, Topic::Work);
+    scene.store.promote(9).await.expect("promoting is answered");
+    assert_rung(&mut work, "a promotion").await;
+
+    let job = scene.claim_one(lease).await;
+    assert_eq!(job.id, delayed);
+    scene.settle(&job, failed_for_good()).await;
+    let mut work = listen(&scene, Topic::Work);
+    scene.retry(delayed).await;
+    assert_rung(&mut work, "a retry by hand").await;
+
+    scene.claim_one(lease).await;
+    h.advance(TTL).await;
+    let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
+    let mut work = listen(&scene, Topic::Work);
+    scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered");
+    assert_rung(&mut work, "a reap").await;
+}
+
+/// A request to stop rings about cancelling.
+pub async fn cancel_rings(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let job = scene.running(Options::new()).await;
+    let mut cancel = listen(&scene, Topic::Cancel);
+    scene.cancel(job.id).await;
+    assert_rung(&mut cancel, "a request to cancel").await;
+}
+
+/// Every end rings about finishing, and so does a removal.
+pub async fn finish_rings(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    for outcome in [completed(), failed_for_good(), Outcome::Cancelled] {
+        let job = scene.running(Options::new()).await;
+        let mut finish = listen(&scene, Topic::Finish);
+        scene.settle(&job, outcome).await;
+        assert_rung(&mut finish, "an end").await;
+    }
+
+    let waiting = scene.add(Options::new()).await;
+    let mut finish = listen(&scene, Topic::Finish);
+    scene.cancel(waiting).await;
+    assert_rung(&mut finish, "a cancelled job that waited").await;
+
+    scene.add(Options::new().expires_in(seconds(5))).await;
+    scene.add(Options::new().queue("other").expires_in(seconds(5))).await;
+    h.advance(seconds(5)).await;
+    let mut finish = listen(&scene, Topic::Finish);
+    scene.claim(scene.lease().await, 1).await;
+    assert_rung(&mut finish, "a claim that found an expired job").await;
+    let mut finish = listen(&scene, Topic::Finish);
+    scene.store.promote(9).await.expect("promoting is answered");
+    assert_rung(&mut finish, "a promotion that found an expired job").await;
+
+    let gone = scene.add(Options::new()).await;
+    let mut finish = listen(&scene, Topic::Finish);
+    scene.delete(gone).await;
+    assert_rung(&mut finish, "a removal").await;
+}
+
+/// A ring that nobody waited for at that instant is found by the next wait, once.
+pub async fn a_ring_before_the_wait_is_kept(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let mut early = listen(&scene, Topic::Work);
+    scene.add(Options::new()).await;
+    // Time and other calls pass; nothing of it may use the ring up.
+    let lease = scene.lease().await;
+    h.advance(seconds(1)).await;
+    scene.ask(&ClaimRequest { limit: 0, ..request(lease, 1) }).await;
+    assert_rung(&mut early, "an enqueue before the wait").await;
+}
+
+/// Whoever is woken finds the job: no ring comes before what it tells of.
+pub async fn a_ring_comes_after_its_job(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let lease = scene.lease().await;
+    for round in 0..20 {
+        let (store, mut work) = (scene.store.clone(), listen(&scene, Topic::Work));
+        let worker = tokio::spawn(async move {
+            assert_rung(&mut work, "an enqueue").await;
+            store.claim(&request(lease, 1)).await.expect("a claim is answered")
+        });
+        let id = scene.add(Options::new()).await;
+        let answer = worker.await.expect("the ring comes");
+        let windlass_core::store::ClaimAnswer::Jobs { jobs, .. } = answer else { panic!("the lease lives") };
+        assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [id], "round {round}");
+    }
+}
+
+/// Every listener hears every ring.
+pub async fn every_listener_hears(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let mut listeners: Vec<_> = (0..5).map(|_| listen(&scene, Topic::Work)).collect();
+    scene.add(Options::new()).await;
+    for listener in &mut listeners {
+        assert_rung(listener, "an enqueue").await;
+    }
+}

@@ -1,0 +1,249 @@
+//! The scene that clauses play on: a fresh store and short words for what most clauses do to it.
+
+use std::time::Duration;
+
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{ClaimedJob, JobRecord, LostJob, NewJob};
+use windlass_core::outcome::Failure;
+use windlass_core::retry::{Jitter, Policy};
+use windlass_core::store::{
+    Amended, ClaimAnswer, ClaimRequest, Enqueued, Filter, NewLease, QueueShare, Settled, Settlement,
+    SharedStore,
+};
+use windlass_core::{Fence, JobId, LeaseId, Name, Options, Outcome, State, judge};
+
+use crate::Harness;
+
+/// The queue of a scene.
+pub(crate) const QUEUE: &str = "default";
+/// The kind of a scene's jobs.
+pub(crate) const KIND: &str = "work";
+/// How long a scene's leases live.
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+
+pub(crate) const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    Name::new(text).expect("clauses write proper names")
+}
+
+/// A job of the scene's kind. Its retries are far apart and without chance.
+pub(crate) fn job(options: Options) -> NewJob {
+    let policy = Policy::fixed(5, seconds(10)).jitter(Jitter::None);
+    NewJob::new(KIND, "{}", options.over(Options::new().retry(policy))).expect("clauses write proper jobs")
+}
+
+pub(crate) fn jobs(count: usize) -> Vec<NewJob> {
+    (0..count).map(|_| job(Options::new())).collect()
+}
+
+/// A claim of the scene's kind from the scene's queue.
+pub(crate) fn request(lease: LeaseId, limit: u32) -> ClaimRequest {
+    ClaimRequest {
+        lease,
+        queues: vec![share(QUEUE, limit)],
+        kinds: vec![name(KIND)],
+        limit,
+        bytes: usize::MAX,
+    }
+}
+
+pub(crate) fn share(queue: &str, limit: u32) -> QueueShare {
+    QueueShare { queue: name(queue), limit }
+}
+
+pub(crate) fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.id).collect()
+}
+
+pub(crate) fn failed() -> Outcome {
+    Outcome::Retry { failure: Failure::error("it failed") }
+}
+
+pub(crate) fn failed_for_good() -> Outcome {
+    Outcome::Fail { failure: Failure::error("never again") }
+}
+
+pub(crate) fn completed() -> Outcome {
+    Outcome::Completed { output: None }
+}
+
+/// The settlement of an attempt by the judge, with even dice.
+pub(crate) fn settlement(job: &ClaimedJob, outcome: Outcome) -> Settlement {
+    Settlement { id: job.id, fence: job.fence, transition: judge(&job.facts, outcome, 0.5) }
+}
+
+/// The settlement of a lost attempt by the judge.
+pub(crate) fn stalled(job: &LostJob) -> Settlement {
+    Settlement { id: job.id, fence: job.fence, transition: judge(&job.facts, Outcome::Stalled, 0.5) }
+}
+
+/// Fences that look like this one and are not.
+pub(crate) fn forgeries(fence: Fence) -> [Fence; 4] {
+    let Fence { number, nonce } = fence;
+    [
+        Fence { number: number + 1, nonce },
+        Fence { number: number - 1, nonce },
+        Fence { number, nonce: nonce ^ 1 },
+        Fence { number: 0, nonce: 0 },
+    ]
+}
+
+/// A fresh store.
+pub(crate) struct Scene {
+    pub(crate) store: SharedStore,
+}
+
+impl Scene {
+    pub(crate) async fn new(harness: &impl Harness) -> Self {
+        Self { store: harness.fresh().await }
+    }
+
+    /// Enqueues a new job with these options.
+    pub(crate) async fn add(&self, options: Options) -> JobId {
+        self.enqueue(job(options)).await
+    }
+
+    /// Enqueues a job that must be new.
+    pub(crate) async fn enqueue(&self, job: NewJob) -> JobId {
+        let id = job.id;
+        let answers = self.store.enqueue(&[job]).await.expect("a proper job is accepted");
+        assert_eq!(answers, [Enqueued::New]);
+        id
+    }
+
+    /// Enqueues so many plain jobs in one call.
+    pub(crate) async fn add_many(&self, count: usize) -> Vec<JobId> {
+        let jobs = jobs(count);
+        let answers = self.store.enqueue(&jobs).await.expect("proper jobs are accepted");
+        assert_eq!(answers, vec![Enqueued::New; count]);
+        jobs.iter().map(|job| job.id).collect()
+    }
+
+    /// Opens a lease that lives for [`TTL`].
+    pub(crate) async fn lease(&self) -> LeaseId {
+        let lease =
+            NewLease { id: LeaseId::new(), worker: "worker".into(), ttl: TTL, queues: vec![name(QUEUE)] };
+        self.store.open(&lease).await.expect("a lease opens");
+        lease.id
+    }
+
+    pub(crate) async fn ask(&self, request: &ClaimRequest) -> (Vec<ClaimedJob>, Option<Duration>) {
+        match self.store.claim(request).await.expect("a claim is answered") {
+            ClaimAnswer::Jobs { jobs, next_due } => (jobs, next_due),
+            ClaimAnswer::LeaseLost => panic!("the lease lives, but the claim says that it is lost"),
+        }
+    }
+
+    /// Claims up to so many jobs of the scene's queue.
+    pub(crate) async fn claim(&self, lease: LeaseId, limit: u32) -> Vec<ClaimedJob> {
+        self.ask(&request(lease, limit)).await.0
+    }
+
+    /// Claims the one job that must be ready.
+    pub(crate) async fn claim_one(&self, lease: LeaseId) -> ClaimedJob {
+        let jobs = self.claim(lease, 1).await;
+        jobs.into_iter().next().expect("a job is ready, but the claim hands out none")
+    }
+
+    /// Adds a job and claims it under a lease of its own.
+    pub(crate) async fn running(&self, options: Options) -> ClaimedJob {
+        let id = self.add(options).await;
+        let job = self.claim_one(self.lease().await).await;
+        assert_eq!(job.id, id);
+        job
+    }
+
+    /// Adds a job and brings it to its end.
+    pub(crate) async fn finished(&self, options: Options, outcome: Outcome) -> JobId {
+        let job = self.running(options).await;
+        self.settle(&job, outcome).await;
+        assert!(self.state(job.id).await.is_terminal());
+        job.id
+    }
+
+    /// Settles an attempt whose fence must hold, and answers the state.
+    pub(crate) async fn settle(&self, job: &ClaimedJob, outcome: Outcome) -> State {
+        match self.settle_raw(settlement(job, outcome)).await {
+            Settled::Applied(state) => state,
+            other => panic!("the fence holds, but settling answers {other:?}"),
+        }
+    }
+
+    pub(crate) async fn settle_raw(&self, settlement: Settlement) -> Settled {
+        one(self.store.settle(&[settlement]).await.expect("settling is answered"))
+    }
+
+    pub(crate) async fn find(&self, id: JobId) -> Option<JobRecord> {
+        one(self.store.get(&[id]).await.expect("jobs can be read"))
+    }
+
+    pub(crate) async fn get(&self, id: JobId) -> JobRecord {
+        self.find(id).await.expect("the job is there")
+    }
+
+    pub(crate) async fn state(&self, id: JobId) -> State {
+        self.get(id).await.state
+    }
+
+    pub(crate) async fn cancel(&self, id: JobId) -> Amended {
+        one(self.store.cancel(&[id]).await.expect("cancelling is answered"))
+    }
+
+    pub(crate) async fn retry(&self, id: JobId) -> Amended {
+        one(self.store.retry(&[id]).await.expect("retrying is answered"))
+    }
+
+    pub(crate) async fn delete(&self, id: JobId) -> Amended {
+        one(self.store.delete(&[id]).await.expect("deleting is answered"))
+    }
+
+    /// All jobs that match, the newest first, read in pages.
+    pub(crate) async fn list(&self, filter: &Filter) -> Vec<JobRecord> {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.store.list(filter, after.as_ref(), 100).await.expect("jobs can be listed");
+            found.extend(page.jobs);
+            after = page.next;
+            if after.is_none() {
+                return found;
+            }
+        }
+    }
+
+    pub(crate) async fn count(&self, queue: &str, state: State) -> u64 {
+        let queues = self.store.queues(None, 1_000).await.expect("queues can be listed");
+        let queue = queues.into_iter().find(|record| record.name.as_str() == queue);
+        queue.map_or(0, |record| record.counts.of(state))
+    }
+
+    /// Asserts that the counters of every queue say what a list finds.
+    pub(crate) async fn assert_counts(&self) {
+        let found = self.list(&Filter::default()).await;
+        let queues = self.store.queues(None, 1_000).await.expect("queues can be listed");
+        for record in &queues {
+            for state in State::ALL {
+                let listed =
+                    found.iter().filter(|job| job.queue == record.name && job.state == state).count();
+                let counted = record.counts.of(state);
+                assert_eq!(counted, listed as u64, "count of {state} jobs in queue {}", record.name);
+            }
+        }
+        let counted: u64 = queues.iter().map(|record| record.counts.total()).sum();
+        assert_eq!(counted, found.len() as u64, "count of all jobs");
+    }
+}
+
+/// The answer for the one item that was asked about.
+pub(crate) fn one<T>(answers: Vec<T>) -> T {
+    assert_eq!(answers.len(), 1, "one item, one answer");
+    answers.into_iter().next().expect("its length is one")
+}
+
+/// Asserts that `later` is this long after `earlier`, or a little more on a clock that runs by itself.
+pub(crate) fn assert_after(later: Timestamp, earlier: Timestamp, by: Duration) {
+    let distance = later.since(earlier);
+    assert!(distance >= by && distance < by + seconds(5), "{distance:?} instead of {by:?}");
+}
