@@ -69,7 +69,10 @@ impl Output {
     }
 
     /// A table, which is one line per row unless a terminal is too narrow.
-    pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
+    pub(crate) fn table(&mut self, mut table: Table) -> io::Result<()> {
+        table.column_iter_mut().for_each(|column| {
+            column.set_padding((0, 2));
+        });
         table.lines().try_for_each(|line| writeln!(self.stream, "{}", line.trim_end()))
     }
 

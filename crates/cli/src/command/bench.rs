@@ -69,5 +69,5 @@ fn print(session: &mut Session, about: &About, measurements: &[Measurement]) -> 
             millis(measurement.p99_seconds),
         ]);
     }
-    Ok(session.output.table(&table)?)
+    Ok(session.output.table(table)?)
 }

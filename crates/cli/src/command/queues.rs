@@ -68,7 +68,7 @@ fn print(session: &mut Session, queues: &[QueueRecord]) -> anyhow::Result<()> {
         row.push(cell(text::size(queue.config.caps.payload)));
         table.add_row(row);
     }
-    Ok(session.output.table(&table)?)
+    Ok(session.output.table(table)?)
 }
 
 async fn define(session: &mut Session, args: &DefineArgs) -> anyhow::Result<Exit> {

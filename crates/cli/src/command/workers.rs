@@ -45,6 +45,6 @@ pub(crate) async fn run(session: &mut Session, args: &WorkersArgs) -> anyhow::Re
             cell(lease.id.to_string()),
         ]);
     }
-    session.output.table(&table)?;
+    session.output.table(table)?;
     Ok(Exit::Done)
 }

@@ -8,15 +8,26 @@ use windlass_core::retry::{Backoff, Jitter, Policy};
 
 use super::Format;
 
-/// A duration with its two largest units.
+/// A duration with its two largest units, as `90d`, `1m 30s` or `1s 500ms`.
 pub(crate) fn duration(duration: Duration) -> String {
-    let rounded = if duration >= Duration::from_secs(10) {
-        Duration::from_secs(duration.as_secs())
-    } else {
-        Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
-    };
-    let exact = humantime::format_duration(if rounded.is_zero() { duration } else { rounded }).to_string();
-    exact.split(' ').take(2).collect::<Vec<_>>().join(" ")
+    const UNITS: [(u128, &str); 6] = [
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "m"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+        (1, "us"),
+    ];
+    let mut micros = duration.as_micros();
+    let first = UNITS.iter().position(|(size, _)| micros >= *size).unwrap_or(3);
+    let mut parts = Vec::new();
+    for (size, unit) in &UNITS[first..UNITS.len().min(first + 2)] {
+        if micros >= *size || parts.is_empty() {
+            parts.push(format!("{}{unit}", micros / size));
+        }
+        micros %= size;
+    }
+    parts.join(" ")
 }
 
 /// An instant: how far away it is for a terminal, RFC 3339 elsewhere.
@@ -26,13 +37,18 @@ pub(crate) fn instant(at: Timestamp, format: Format) -> String {
     }
     let now = Timestamp::from(SystemTime::now());
     let (ahead, behind) = (at.since(now), now.since(at));
-    if ahead >= Duration::from_millis(1) {
-        format!("in {}", duration(ahead))
+    if ahead.is_zero() {
+        format!("{} ago", duration(coarse(behind)))
     } else {
-        format!(
-            "{} ago",
-            duration(Duration::from_millis(u64::try_from(behind.as_millis()).unwrap_or(u64::MAX)))
-        )
+        format!("in {}", duration(coarse(ahead)))
+    }
+}
+
+/// Whole seconds, where there are any; whole milliseconds below.
+fn coarse(duration: Duration) -> Duration {
+    match duration.as_secs() {
+        0 => Duration::from_millis(u64::from(duration.subsec_millis())),
+        seconds => Duration::from_secs(seconds),
     }
 }
 
@@ -91,11 +107,18 @@ mod tests {
 
     #[test]
     fn durations_keep_two_units() {
-        for (seconds, text) in
-            [(0.0, "0s"), (0.3, "300ms"), (1.5, "1s 500ms"), (90.4, "1m 30s"), (93_784.0, "1day 2h")]
-        {
-            assert_eq!(duration(Duration::from_secs_f64(seconds)), text);
+        for (micros, text) in [
+            (0, "0s"),
+            (120, "120us"),
+            (300_000, "300ms"),
+            (1_500_000, "1s 500ms"),
+            (90_400_000, "1m 30s"),
+            (3_600_000_000, "1h"),
+            (3_605_000_000, "1h"),
+            (93_784_000_000, "1d 2h"),
+            (7_776_000_000_000, "90d"),
+        ] {
+            assert_eq!(duration(Duration::from_micros(micros)), text);
         }
-        assert_eq!(duration(Duration::from_micros(120)), "120us");
     }
 }

@@ -72,7 +72,7 @@ pub(super) async fn all(client: &Client, args: &BenchArgs) -> anyhow::Result<Vec
     let bulk = bulk(client, args.jobs).await?;
     let (sender, mut started) = mpsc::unbounded_channel();
     let begun = Instant::now();
-    let running = Worker::with_state(client, sender).handle(noop).start().await?;
+    let running = Worker::with_state(client, sender).handle(noop).start()?;
     let end_to_end = end_to_end(client, begun, args.jobs.saturating_mul(2)).await;
     while started.try_recv().is_ok() {}
     let idle = idle_start(client, &mut started).await;

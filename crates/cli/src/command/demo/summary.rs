@@ -133,7 +133,7 @@ impl Summary {
             ]);
         }
         session.output.line("")?;
-        session.output.table(&table)?;
+        session.output.table(table)?;
         let Self { completed, dead, cancelled, retries, timeouts, snoozes, stalls, crashes, .. } = self;
         let elapsed = text::duration(Duration::from_secs_f64(self.elapsed_seconds));
         session.output.line("")?;

@@ -71,7 +71,7 @@ fn print(session: &mut Session, jobs: &[JobRecord]) -> anyhow::Result<()> {
         // An id that is broken over two lines cannot be copied.
         ids.set_constraint(ColumnConstraint::ContentWidth);
     }
-    Ok(session.output.table(&table)?)
+    Ok(session.output.table(table)?)
 }
 
 /// What matters beside the state.

@@ -44,7 +44,7 @@ fn print(session: &mut Session, job: &JobRecord) -> anyhow::Result<()> {
     for (name, value) in fields(job, format) {
         table.add_row([cell(name), cell(value)]);
     }
-    session.output.table(&table)?;
+    session.output.table(table)?;
     for (name, bytes) in [
         ("payload", Some(&job.payload)),
         ("progress", job.progress.as_ref()),
@@ -109,7 +109,7 @@ fn print_attempts(session: &mut Session, job: &JobRecord, format: Format) -> any
             cell(first_line(attempt.error.as_deref().unwrap_or_default())),
         ]);
     }
-    Ok(session.output.table(&table)?)
+    Ok(session.output.table(table)?)
 }
 
 /// The beginning of an error, for a table; the newest one is printed in full above it.

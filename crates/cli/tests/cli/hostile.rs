@@ -1,0 +1,75 @@
+//! Stored text that means harm, readers that go away, and colours.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::shell::{Shell, finish};
+
+const HOSTILE: &str =
+    "red \u{1b}[31m clear \u{1b}[2J title \u{1b}]0;owned\u{7} \u{9b}1A reversed \u{202e}txt.exe";
+
+fn assert_harmless(text: &str) {
+    let hazard = |c: char| {
+        c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    assert!(!text.contains(hazard), "{text:?}");
+}
+
+#[test]
+fn stored_text_cannot_command_the_terminal() {
+    let shell = Shell::new();
+    let id = shell.enqueue(&["k", HOSTILE, "--raw"]);
+    shell.kill("k", HOSTILE);
+    for args in [vec!["jobs", "show", &id], vec!["jobs", "list"], vec!["workers"]] {
+        assert_harmless(&shell.run(args).ok().stdout);
+    }
+    shell.run(["jobs", "show", &id]).ok().prints("\\u{1b}[31m").prints("\\u{202e}txt.exe");
+
+    let json = shell.run(["jobs", "show", "--json", &id]).ok();
+    assert_harmless(&json.stdout);
+    assert_eq!(json.json()["payload"], HOSTILE, "programs get what was stored");
+    assert_eq!(json.json()["attempts"][0]["error"], HOSTILE);
+}
+
+#[test]
+fn hostile_json_stays_the_same_json_on_one_line() {
+    let shell = Shell::new();
+    let payload = "{\n\t\"name\": \"a\u{202e}b\u{9b}c\"\r\n}";
+    let id = shell.enqueue(&["k", payload]);
+    let json = shell.run(["jobs", "list", "--json"]).ok();
+    assert_harmless(&json.stdout);
+    assert_eq!(json.json()["jobs"][0]["payload"], serde_json::json!({"name": "a\u{202e}b\u{9b}c"}));
+    assert_harmless(&shell.run(["jobs", "show", &id]).ok().stdout);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_command_quietly() {
+    let shell = Shell::new();
+    shell.run(["enqueue", "k", "--count", "1000"]).ok();
+    for args in [
+        vec!["jobs", "list", "--limit", "1000"],
+        vec!["jobs", "list", "--limit", "1000", "--json"],
+        vec!["completions", "bash"],
+    ] {
+        let mut command = shell.command(&args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0; 1];
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut first).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
+        assert!(!stderr.contains("error") && !stderr.contains("panicked"), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn colours_can_be_forced_and_are_off_otherwise() {
+    let shell = Shell::new();
+    let forced = finish(shell.command(["jobs", "list"]).env("CLICOLOR_FORCE", "1")).exits(3);
+    assert!(forced.stderr.contains("\u{1b}["), "{:?}", forced.stderr);
+    let refused = finish(shell.command(["jobs", "list"]).env("NO_COLOR", "1")).exits(3);
+    assert!(!refused.stderr.contains('\u{1b}'));
+    assert!(!shell.run(["jobs", "list"]).exits(3).stderr.contains('\u{1b}'));
+}

@@ -1,0 +1,175 @@
+//! `jobs list`, `show`, `cancel`, `retry` and `delete`.
+
+use serde_json::{Value, json};
+use windlass_core::Outcome;
+
+use crate::shell::Shell;
+
+const NO_SUCH: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+fn ids(page: &Value) -> Vec<&str> {
+    page["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn lists_the_newest_first_and_filters() {
+    let shell = Shell::new();
+    let mail = shell.enqueue(&["mail", "--queue", "out", "--tag", "monthly"]);
+    let late = shell.enqueue(&["mail", "--delay", "1h"]);
+    let ping = shell.enqueue(&["ping"]);
+    let list = |args: &[&str]| shell.run(["jobs", "list", "--json"].iter().chain(args)).ok().json();
+    assert_eq!(ids(&list(&[])), [&ping, &late, &mail]);
+    assert_eq!(ids(&list(&["--kind", "mail"])), [&late, &mail]);
+    assert_eq!(ids(&list(&["--queue", "out"])), [&mail]);
+    assert_eq!(ids(&list(&["--state", "scheduled"])), [&late]);
+    assert_eq!(ids(&list(&["--tag", "monthly", "--kind", "mail"])), [&mail]);
+    assert_eq!(list(&["--tag", "nothing"]), json!({"jobs": [], "next": null}));
+
+    let text = shell.run(["jobs", "list"]).ok();
+    let lines: Vec<&str> = text.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "a header and one line per job:\n{}", text.stdout);
+    assert!(lines[0].trim().starts_with("ID") && lines[1].contains(&ping) && lines[2].contains("due 2"));
+    assert!(!text.stdout.contains('\u{1b}'), "no colours outside a terminal");
+    shell.run(["jobs", "list", "--state", "dead"]).ok().complains("no jobs");
+}
+
+#[test]
+fn pages_lead_to_the_end() {
+    let shell = Shell::new();
+    shell.run(["enqueue", "k", "--count", "25"]).ok();
+    let mut seen = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let mut args = vec!["jobs", "list", "--json", "--limit", "10"];
+        if let Some(cursor) = &after {
+            args.extend(["--after", cursor]);
+        }
+        let page = shell.run(args).ok().json();
+        seen.extend(ids(&page).into_iter().map(str::to_owned));
+        match page["next"].as_str() {
+            Some(next) => after = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 25);
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 25, "no job twice");
+
+    let text = shell.run(["jobs", "list", "--limit", "10"]).ok();
+    let hint = text.stderr.lines().find(|line| line.contains("--after")).expect("a hint for the next page");
+    let cursor = hint.split("--after ").nth(1).unwrap().trim();
+    assert_eq!(ids(&shell.run(["jobs", "list", "--json", "--after", cursor]).ok().json()).len(), 15);
+    shell.run(["jobs", "list", "--after", "nonsense"]).exits(2).complains("\"nonsense\" is no page cursor");
+}
+
+#[test]
+fn shows_everything_about_a_job() {
+    let shell = Shell::new();
+    let id = shell.enqueue(&["mail", r#"{"to":"ada"}"#, "--tag", "monthly", "--timeout", "5s"]);
+    shell.kill("mail", "mailbox is gone\nsecond line");
+    let text = shell.run(["jobs", "show", &id]).ok();
+    for part in [
+        id.as_str(),
+        "dead",
+        "permanent",
+        "monthly",
+        "1 of 25",
+        "5s",
+        "payload (12 B):\n{\n  \"to\": \"ada\"\n}",
+        "last error:\nmailbox is gone\nsecond line",
+        "failed_for_good",
+        "mailbox is gone…",
+    ] {
+        assert!(text.stdout.contains(part), "no {part:?} in\n{}", text.stdout);
+    }
+    let job = shell.show(&id);
+    assert_eq!(job["reason"], "permanent");
+    assert_eq!(job["attempt"], 1);
+    let attempt = &job["attempts"][0];
+    assert_eq!(attempt["ending"], "failed_for_good");
+    assert_eq!(attempt["error"], "mailbox is gone\nsecond line");
+    for field in ["started_at", "ended_at"] {
+        humantime::parse_rfc3339(attempt[field].as_str().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn outputs_are_shown() {
+    let shell = Shell::new();
+    let id = shell.enqueue(&["sum", "[1,2]"]);
+    shell.attempt("sum", Some(Outcome::Completed { output: Some("{\"sum\":3}".into()) }));
+    let job = shell.show(&id);
+    assert_eq!((&job["output"], &job["output_encoding"]), (&json!({"sum": 3}), &json!("json")));
+    shell.run(["jobs", "show", &id]).ok().prints("output (9 B):\n{\n  \"sum\": 3\n}");
+}
+
+#[test]
+fn a_job_that_is_not_there_is_told_apart() {
+    let shell = Shell::new();
+    let id = shell.enqueue(&["k"]);
+    shell.run(["jobs", "show", NO_SUCH]).exits(4).complains(&format!("error: no such job: {NO_SUCH}"));
+    let both = shell.run(["jobs", "show", "--json", NO_SUCH, &id]).exits(4);
+    assert_eq!(both.json()["id"], json!(id), "the one that exists is shown all the same");
+    for change in [vec!["cancel"], vec!["retry"], vec!["delete", "--yes"]] {
+        let ran = shell.run(["jobs"].iter().chain(&change).copied().chain([NO_SUCH])).exits(4);
+        ran.prints(&format!("{NO_SUCH} refused: no such job"));
+    }
+    shell.run(["jobs", "show", "12"]).exits(2).complains("\"12\" is no job id: expected a UUID such as");
+    shell
+        .run(["jobs", "list", "--state", "ded"])
+        .exits(2)
+        .complains("\"ded\" is no state: use blocked, scheduled");
+}
+
+#[test]
+fn cancel_answers_for_each_id() {
+    let shell = Shell::new();
+    let (waiting, running) = (shell.enqueue(&["wait"]), shell.enqueue(&["run"]));
+    shell.attempt("run", None);
+    let ran = shell.run(["jobs", "cancel", "--json", &waiting, &running, NO_SUCH]).exits(4);
+    assert_eq!(
+        ran.json_lines(),
+        [
+            json!({"id": waiting, "answer": "done", "state": "cancelled"}),
+            json!({"id": running, "answer": "done", "state": "running"}),
+            json!({"id": NO_SUCH, "answer": "missing", "state": null}),
+        ]
+    );
+    assert_eq!(shell.show(&running)["cancel_requested"], true);
+    shell.run(["jobs", "cancel", &running]).ok().prints("running, asked to stop");
+    shell
+        .run(["jobs", "cancel", &waiting, NO_SUCH])
+        .exits(1)
+        .prints(&format!("{waiting} refused: it is cancelled already\n"));
+}
+
+#[test]
+fn retry_sends_dead_and_scheduled_jobs_to_ready() {
+    let shell = Shell::new();
+    let (dead, late, ready) =
+        (shell.enqueue(&["die"]), shell.enqueue(&["late", "--delay", "1h"]), shell.enqueue(&["ready"]));
+    shell.kill("die", "no");
+    let ran = shell.run(["jobs", "retry", &dead, &late]).ok();
+    assert_eq!(ran.stdout, format!("{dead} ready\n{late} ready\n"));
+    assert_eq!(shell.show(&dead)["attempt"], 0);
+    shell
+        .run(["jobs", "retry", &ready])
+        .exits(1)
+        .prints("refused: it is ready, only dead, cancelled and scheduled");
+}
+
+#[test]
+fn delete_needs_a_yes_and_spares_running_jobs() {
+    let shell = Shell::new();
+    let (waiting, running) = (shell.enqueue(&["wait"]), shell.enqueue(&["run"]));
+    shell.attempt("run", None);
+    shell.run(["jobs", "delete", &waiting]).exits(2).complains("deleting needs --yes");
+    assert_eq!(shell.show(&waiting)["state"], "ready");
+    let ran = shell.run(["jobs", "delete", "--yes", &waiting, &running]).exits(1);
+    assert_eq!(
+        ran.stdout,
+        format!("{waiting} deleted, was ready\n{running} refused: it is running, cancel it first\n")
+    );
+    shell.run(["jobs", "show", &waiting]).exits(4);
+}

@@ -1,0 +1,13 @@
+//! Runs the real command in temporary folders: every command, also the ways in which each must fail.
+
+// A failed step is a failed test; saying so twice helps nobody.
+#![allow(clippy::unwrap_used)]
+
+mod enqueue;
+mod hostile;
+mod jobs;
+mod queues;
+mod shell;
+mod stores;
+mod trial;
+mod usage;

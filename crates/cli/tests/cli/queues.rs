@@ -1,0 +1,99 @@
+//! `queues`, `workers` and `prune`.
+
+use serde_json::json;
+use windlass_core::Outcome;
+
+use crate::shell::Shell;
+
+#[test]
+fn queues_show_what_they_hold_and_keep() {
+    let shell = Shell::new();
+    shell.enqueue(&["k"]);
+    shell.enqueue(&["k", "--delay", "1h"]);
+    shell.enqueue(&["mail", "--queue", "mail"]);
+    shell.kill("k", "no");
+    let queues = shell.run(["queues", "--json"]).ok().json();
+    assert_eq!(queues["queues"].as_array().unwrap().len(), 2);
+    let default = &queues["queues"][0];
+    assert_eq!(default["name"], "default");
+    assert_eq!(
+        default["counts"],
+        json!({"blocked": 0, "scheduled": 1, "ready": 0, "running": 0, "completed": 0, "dead": 1, "cancelled": 0})
+    );
+    assert_eq!(default["keep"]["completed"], json!({"age_seconds": 86_400.0, "count": null}));
+    assert_eq!(default["caps"], json!({"payload": 1_048_576, "output": 1_048_576, "error": 65_536}));
+    shell.run(["queues"]).ok().prints("KEEPS COMPLETED").prints("90d").prints("mail");
+}
+
+#[test]
+fn a_definition_changes_only_what_is_given() {
+    let shell = Shell::new();
+    let defined = shell
+        .run([
+            "queues",
+            "define",
+            "mail",
+            "--keep-completed=2h",
+            "--keep-dead-count=5",
+            "--payload-cap=64KiB",
+            "--json",
+        ])
+        .ok()
+        .json();
+    assert_eq!(defined["keep"]["completed"], json!({"age_seconds": 7_200.0, "count": null}));
+    assert_eq!(defined["keep"]["dead"]["count"], 5);
+    let again = shell
+        .run(["queues", "define", "mail", "--keep-dead=forever", "--keep-cancelled-count=7", "--json"])
+        .ok()
+        .json();
+    assert_eq!(again["keep"]["completed"], json!({"age_seconds": 7_200.0, "count": null}));
+    assert_eq!(again["keep"]["dead"], json!({"age_seconds": null, "count": 5}));
+    assert_eq!(again["caps"]["payload"], 65_536);
+    shell.run(["queues", "define", "mail", "--keep-dead-count", "all"]).ok().prints("forever");
+    let reset = shell.run(["queues", "define", "mail", "--reset", "--json"]).ok().json();
+    assert_eq!(reset["caps"]["payload"], 1_048_576);
+
+    shell.run(["queues", "define", "mail", "--payload-cap", "9"]).ok();
+    let payload = "\"0123456789\"";
+    shell
+        .run(["enqueue", "k", payload, "--queue", "mail"])
+        .exits(1)
+        .complains("payload has 12 bytes, the cap is 9");
+    shell.run(["queues", "define", "a b"]).exits(2).complains("name \"a b\" has ' '");
+    shell.run(["queues", "define", "m", "--payload-cap", "1GB"]).exits(2).complains("5000, 64KiB or 2MiB");
+    shell.run(["queues", "define", "m", "--keep-dead", "always"]).exits(2).complains("or forever");
+    shell
+        .run(["queues", "define", "m", "--payload-cap", "65MiB"])
+        .exits(1)
+        .complains("at most 67108864 is possible");
+}
+
+#[test]
+fn workers_are_their_leases() {
+    let shell = Shell::new();
+    shell.enqueue(&["k"]);
+    shell.run(["workers"]).ok().complains("no workers");
+    shell.attempt("k", None);
+    let workers = shell.run(["workers", "--json"]).ok().json();
+    let worker = &workers["workers"][0];
+    assert_eq!((&worker["running"], &worker["lost"]), (&json!(1), &json!(false)));
+    assert_eq!(worker["queues"], json!(["default"]));
+    humantime::parse_rfc3339(worker["expires_at"].as_str().unwrap()).unwrap();
+    shell.run(["workers"]).ok().prints("alive").prints("hand\\u{1b}[2J");
+}
+
+#[test]
+fn prune_removes_what_is_no_longer_kept_step_by_step() {
+    let shell = Shell::new();
+    shell.run(["enqueue", "k", "--count", "5"]).ok();
+    for _ in 0..5 {
+        shell.attempt("k", Some(Outcome::Completed { output: None }));
+    }
+    assert_eq!(shell.run(["prune", "--json"]).ok().json(), json!({"removed": 0, "done": true}));
+    shell.run(["queues", "define", "default", "--keep-completed-count", "1"]).ok();
+    let once = shell.run(["prune", "--once", "--limit", "1", "--json"]).ok().json();
+    assert_eq!(once, json!({"removed": 1, "done": false}));
+    shell.run(["prune", "--limit", "2"]).ok().prints("removed 3 jobs\n");
+    let queues = shell.run(["queues", "--json"]).ok().json();
+    assert_eq!(queues["queues"][0]["counts"]["completed"], 1);
+}
