@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use windlass_core::Name;
 use windlass_core::clock::ManualClock;
-use windlass_core::store::{Filter, Inspect, PAGE_MAX};
+use windlass_core::store::{Filter, PAGE_MAX};
 use windlass_store_memory::MemoryStore;
 use windlass_worker::Job;
 

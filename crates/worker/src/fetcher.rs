@@ -1,1 +1,210 @@
-//! In the making.
+//! Claims jobs: as many as there are free slots, and a bounded number ahead.
+//!
+//! At most one claim is on its way, in an owned task whose answer always lands on the floor: whoever waits for
+//! it, the jobs are never forgotten. Between claims the fetcher sleeps until it is worth asking again: a slot
+//! became free, the bell rang, the next job is due, or it is time to poll.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use windlass_core::bell::{Listener, Topic};
+use windlass_core::store::{ClaimAnswer, StoreResult};
+use windlass_core::{Outcome, StoreError};
+
+use crate::ctx::Ctx;
+use crate::engine::Engine;
+use crate::floor::Plan;
+use crate::shutdown::Stage;
+use crate::supervise::{BACKOFF_MAX, Part, backoff, panic_text};
+use crate::worker::Wakeups;
+
+/// How long a claimed job may wait for a slot before it is handed back.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// How much faster than its longest interval polling begins after something was found.
+const POLL_STEPS: u32 = 4;
+
+/// When to ask again although nothing says so.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    state: Mutex<Times>,
+}
+
+#[derive(Debug)]
+struct Times {
+    /// The next scheduled job is due.
+    due: Option<Instant>,
+    /// Time to poll.
+    poll: Instant,
+    /// Polls in a row that found nothing.
+    empty: u32,
+    /// The store is away; not before this.
+    pause: Option<Instant>,
+}
+
+impl Timing {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { state: Mutex::new(Times { due: None, poll: now, empty: 0, pause: None }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Times> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A claim that was sent at `sent` was answered.
+    fn answered(&self, sent: Instant, found: usize, next_due: Option<Duration>, interval: Duration) {
+        let mut times = self.lock();
+        times.pause = None;
+        times.due = next_due.and_then(|wait| sent.checked_add(wait));
+        times.empty = if found > 0 { 0 } else { times.empty.saturating_add(1) };
+        // Shorter than the interval by up to a fifth, so that workers do not poll in step.
+        let steps = POLL_STEPS.saturating_sub(times.empty);
+        let interval = (interval / 2u32.pow(steps)).mul_f64(1.0 - fastrand::f64() / 5.0);
+        times.poll = Instant::now() + interval.max(Duration::from_millis(1));
+    }
+
+    fn failed(&self, failures: u32) {
+        self.lock().pause = Some(Instant::now() + backoff(failures));
+    }
+
+    /// What the clock says now.
+    fn look(&self, now: Instant) -> Look {
+        let times = self.lock();
+        match times.pause {
+            Some(pause) if now < pause => Look::NotBefore(pause),
+            Some(_over) => Look::Time,
+            None => {
+                let next = times.due.map_or(times.poll, |due| due.min(times.poll));
+                if next <= now { Look::Time } else { Look::At(next) }
+            }
+        }
+    }
+}
+
+/// What the clock says about asking for jobs.
+enum Look {
+    /// Ask, whatever was found last time.
+    Time,
+    /// Ask if there is a reason; without one, at this instant.
+    At(Instant),
+    /// Do not ask before this instant.
+    NotBefore(Instant),
+}
+
+/// A claim on its way. However it ends, the next one may follow.
+struct OnItsWay<'a>(&'a Engine);
+
+impl Drop for OnItsWay<'_> {
+    fn drop(&mut self) {
+        self.0.floor().claim_ended();
+        self.0.hungry.notify_one();
+        self.0.quiet.notify_waiters();
+    }
+}
+
+/// Claims until the worker stops.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let mut listener = engine.store().bell().listen(Topic::Work);
+    let mut stage = engine.stage();
+    while *stage.borrow_and_update() == Stage::Running {
+        let wake = engine.step().await;
+        tokio::select! {
+            () = engine.hungry.notified() => {}
+            () = rung(&mut listener, engine.config.wakeups) => engine.floor().hint(),
+            () = tokio::time::sleep_until(wake.into()) => {}
+            _ = stage.changed() => {}
+        }
+    }
+    engine.board.expect_within(Part::Fetcher, None);
+}
+
+async fn rung(listener: &mut Listener, wakeups: Wakeups) {
+    match wakeups {
+        Wakeups::On => listener.rung().await,
+        Wakeups::Off => std::future::pending().await,
+    }
+}
+
+impl Engine {
+    /// Asks for jobs if that is in order, and answers when to look again at the latest.
+    async fn step(self: &Arc<Self>) -> Instant {
+        let now = Instant::now();
+        let stale = now.checked_sub(WAIT_MAX).map(|before| self.floor().take_stale(before));
+        self.give_back(stale.unwrap_or_default()).await;
+        let look = self.timing.look(now);
+        let (starts, plan, oldest, is_claiming) = {
+            let mut floor = self.floor();
+            if matches!(look, Look::Time) {
+                floor.hint();
+            }
+            let starts = floor.fill();
+            let plan = if matches!(look, Look::NotBefore(_)) { None } else { floor.plan(now) };
+            (starts, plan, floor.oldest(), floor.is_claiming())
+        };
+        starts.into_iter().for_each(|start| self.launch(start));
+        if plan.is_some() || !is_claiming {
+            self.board.expect_within(Part::Fetcher, Some(self.config.poll_interval.max(BACKOFF_MAX)));
+        }
+        if let Some(plan) = plan {
+            let engine = Arc::clone(self);
+            self.runtime.spawn(async move { engine.claim(plan).await });
+        }
+        let wake = match look {
+            Look::At(next) | Look::NotBefore(next) => next,
+            // A claim is on its way, or nothing may be asked for, because slots are busy or the lease is
+            // away. Each of these wakes the fetcher when it is over.
+            Look::Time => now + self.config.poll_interval,
+        };
+        oldest.map_or(wake, |oldest| wake.min(oldest + WAIT_MAX))
+    }
+
+    /// One claim, from the question to the jobs on the floor.
+    async fn claim(self: Arc<Self>, plan: Plan) {
+        let sent = Instant::now();
+        let request = plan.request(&self.config);
+        let _on_its_way = OnItsWay(&self);
+        let answer = AssertUnwindSafe(self.store().claim(&request)).catch_unwind().await;
+        let answer = answer.unwrap_or_else(|panic| {
+            let what = panic_text(&*panic);
+            self.board.restart(Part::Fetcher, &what);
+            Err(StoreError::Internal { what, source: None })
+        });
+        self.land(&plan, sent, answer).await;
+    }
+
+    async fn land(self: &Arc<Self>, plan: &Plan, sent: Instant, answer: StoreResult<ClaimAnswer>) {
+        match answer {
+            Ok(ClaimAnswer::Jobs { jobs, next_due }) => {
+                self.board.success(Part::Fetcher);
+                let landed = Instant::now();
+                let timeout = self.config.timeout;
+                let ctx = |job| Ctx::new(job, self.client.clone(), timeout, landed);
+                let jobs: Vec<Ctx> = jobs.into_iter().map(ctx).collect();
+                self.timing.answered(sent, jobs.len(), next_due, self.config.poll_interval);
+                let (starts, rest) = {
+                    let mut floor = self.floor();
+                    floor.learn(plan, &jobs);
+                    floor.land(plan.lease, jobs)
+                };
+                starts.into_iter().for_each(|start| self.launch(start));
+                self.give_back(rest).await;
+            }
+            Ok(ClaimAnswer::LeaseLost) => {
+                self.lease.doubt(plan.lease);
+                self.timing.failed(0);
+            }
+            Err(error) => {
+                let failures = self.board.failure(Part::Fetcher, &error.to_string());
+                self.timing.failed(failures);
+            }
+        }
+    }
+
+    /// Hands jobs back that were claimed and not started.
+    pub(crate) async fn give_back(&self, jobs: Vec<Ctx>) {
+        for ctx in jobs {
+            self.settler.settle(&ctx, Outcome::Returned).await;
+        }
+    }
+}

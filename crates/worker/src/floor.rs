@@ -1,1 +1,266 @@
-//! In the making.
+//! The floor of a worker: which attempts sit in which slot, which claimed jobs wait for one, and what to ask
+//! the store for next.
+//!
+//! One lock, held for moments and never across an await. Everything that changes hands does so here, so slots
+//! are counted exactly: a seat is taken when an attempt starts and given back when its [`Seat`](crate::engine::Seat) is
+//! dropped, however the attempt ended.
+
+mod plan;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use windlass_core::{JobId, LeaseId, Name};
+
+pub(crate) use self::plan::Plan;
+use self::plan::Rate;
+use crate::ctx::Ctx;
+use crate::ctx::control::Stop;
+use crate::slots::Slots;
+use crate::worker::Config;
+
+/// Seats, lines and doors.
+pub(crate) struct Floor {
+    slots: Slots,
+    /// One line per queue, in the order of the configuration.
+    lines: Vec<Line>,
+    seats: Vec<Option<Sitting>>,
+    seats_free: Vec<usize>,
+    /// Where the next search for a job to start, and the next claim, begin.
+    turn: usize,
+    waiting_bytes: usize,
+    prefetch_max: usize,
+    /// The lease that everything on the floor hangs on.
+    lease: Option<LeaseId>,
+    doors: Doors,
+    is_claiming: bool,
+}
+
+/// Claimed jobs of one queue that wait for a slot.
+struct Line {
+    queue: Name,
+    waiting: VecDeque<Ctx>,
+    /// The last claim found all there was; only a hint or the clock makes asking worth while again.
+    is_dry: bool,
+    rate: Rate,
+    finished: u64,
+    /// How many should wait, given how fast they go.
+    target: usize,
+}
+
+impl Line {
+    /// Whether it has fewer jobs than it should, and asking may help.
+    fn is_hungry(&self) -> bool {
+        !self.is_dry && self.waiting.len() <= self.target / 2
+    }
+}
+
+struct Sitting {
+    line: usize,
+    ctx: Ctx,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doors {
+    Open,
+    /// Nothing is claimed or started any more.
+    Closed,
+}
+
+/// An attempt to start, in the seat that was taken for it.
+pub(crate) struct Start {
+    pub(crate) seat: usize,
+    pub(crate) ctx: Ctx,
+}
+
+/// What giving a seat back led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Freed {
+    /// Enough waits to go on with.
+    Fed,
+    /// Asking for more jobs has become worth while.
+    Hungry,
+    /// The worker is about to end.
+    Closed,
+}
+
+impl Floor {
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+        let line = |queue: Name| Line {
+            queue,
+            waiting: VecDeque::new(),
+            is_dry: false,
+            rate: Rate::new(now),
+            finished: 0,
+            target: 0,
+        };
+        Self {
+            slots: Slots::new(config),
+            lines: config.queue_names().into_iter().map(line).collect(),
+            seats: (0..config.concurrency).map(|_| None).collect(),
+            seats_free: (0..config.concurrency).rev().collect(),
+            turn: 0,
+            waiting_bytes: 0,
+            prefetch_max: config.prefetch_max,
+            lease: None,
+            doors: Doors::Open,
+            is_claiming: false,
+        }
+    }
+
+    /// Takes in what a claim under `lease` brought and starts what can start. Jobs of a lease that is no
+    /// longer held are dropped, for they are no longer ours; after closing time they come back to be
+    /// returned.
+    pub(crate) fn land(&mut self, lease: LeaseId, jobs: Vec<Ctx>) -> (Vec<Start>, Vec<Ctx>) {
+        if self.lease != Some(lease) {
+            return (Vec::new(), Vec::new());
+        }
+        if self.doors == Doors::Closed {
+            return (Vec::new(), jobs);
+        }
+        let mut strangers = Vec::new();
+        for ctx in jobs {
+            match self.lines.iter_mut().find(|line| line.queue == *ctx.queue()) {
+                Some(line) => {
+                    self.waiting_bytes += ctx.payload().len();
+                    line.waiting.push_back(ctx);
+                }
+                None => strangers.push(ctx),
+            }
+        }
+        (self.fill(), strangers)
+    }
+
+    /// Starts what can start.
+    pub(crate) fn fill(&mut self) -> Vec<Start> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// Gives a seat back.
+    pub(crate) fn finish(&mut self, seat: usize) -> Freed {
+        if let Some(sitting) = self.seats[seat].take() {
+            self.seats_free.push(seat);
+            self.slots.give_back(sitting.line);
+            self.lines[sitting.line].finished += 1;
+        }
+        match self.doors {
+            Doors::Closed => Freed::Closed,
+            Doors::Open if !self.is_claiming && self.lines.iter().any(Line::is_hungry) => Freed::Hungry,
+            Doors::Open => Freed::Fed,
+        }
+    }
+
+    /// The next job that waits and may start, each line in its turn.
+    pub(crate) fn next(&mut self) -> Option<Start> {
+        if self.doors == Doors::Closed {
+            return None;
+        }
+        let count = self.lines.len();
+        for step in 0..count {
+            let line = (self.turn + step) % count;
+            if self.lines[line].waiting.is_empty() || !self.slots.take(line) {
+                continue;
+            }
+            self.turn = (line + 1) % count;
+            let ctx = self.lines[line].waiting.pop_front().expect("the line is not empty");
+            self.waiting_bytes -= ctx.payload().len();
+            let seat = self.seats_free.pop().expect("there are as many seats as slots");
+            self.seats[seat] = Some(Sitting { line, ctx: ctx.clone() });
+            return Some(Start { seat, ctx });
+        }
+        None
+    }
+
+    /// A lease was opened; jobs may be claimed under it.
+    pub(crate) fn lease_opened(&mut self, lease: LeaseId) {
+        self.lease = Some(lease);
+        self.hint();
+    }
+
+    /// The lease is lost: what waits is forgotten, what runs is stopped, for all of it is no longer ours.
+    pub(crate) fn lease_lost(&mut self) {
+        self.lease = None;
+        self.take_waiting();
+        self.stop_all(Stop::Lost);
+    }
+
+    /// The lease that is held.
+    pub(crate) fn lease(&self) -> Option<LeaseId> {
+        self.lease
+    }
+
+    /// There may be something in every queue again.
+    pub(crate) fn hint(&mut self) {
+        self.lines.iter_mut().for_each(|line| line.is_dry = false);
+    }
+
+    /// Nothing is claimed or started from now on.
+    pub(crate) fn close(&mut self) {
+        self.doors = Doors::Closed;
+    }
+
+    /// Whether a claim is on its way.
+    pub(crate) fn is_claiming(&self) -> bool {
+        self.is_claiming
+    }
+
+    /// Takes out everything that waits.
+    pub(crate) fn take_waiting(&mut self) -> Vec<Ctx> {
+        self.waiting_bytes = 0;
+        self.lines.iter_mut().flat_map(|line| line.waiting.drain(..)).collect()
+    }
+
+    /// Takes out what has waited since `before`: its slots are held by slower jobs than was expected, and
+    /// another worker may have free ones.
+    pub(crate) fn take_stale(&mut self, before: Instant) -> Vec<Ctx> {
+        let mut stale = Vec::new();
+        for line in &mut self.lines {
+            while line.waiting.front().is_some_and(|ctx| ctx.inner().landed <= before) {
+                stale.extend(line.waiting.pop_front());
+                line.target = 0;
+            }
+        }
+        self.waiting_bytes -= stale.iter().map(|ctx| ctx.payload().len()).sum::<usize>();
+        stale
+    }
+
+    /// When the job that waits longest was claimed.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.lines.iter().filter_map(|line| line.waiting.front()).map(|ctx| ctx.inner().landed).min()
+    }
+
+    /// The attempt in a seat.
+    pub(crate) fn sitting(&self, seat: usize) -> Option<Ctx> {
+        self.seats[seat].as_ref().map(|sitting| sitting.ctx.clone())
+    }
+
+    /// Takes a job out of its line, if it waits there.
+    pub(crate) fn take(&mut self, id: JobId) -> Option<Ctx> {
+        let line = self.lines.iter_mut().find(|line| line.waiting.iter().any(|ctx| ctx.id() == id))?;
+        let index = line.waiting.iter().position(|ctx| ctx.id() == id)?;
+        let ctx = line.waiting.remove(index)?;
+        self.waiting_bytes -= ctx.payload().len();
+        Some(ctx)
+    }
+
+    /// The attempts that run, those excepted whose blocking handler has outlived them.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Ctx> {
+        let sitting = self.seats.iter().flatten().map(|sitting| &sitting.ctx);
+        sitting.filter(|ctx| !ctx.inner().thread.is_zombie())
+    }
+
+    /// Slots whose attempt has ended and whose blocking handler has not.
+    pub(crate) fn zombies(&self) -> usize {
+        self.seats.iter().flatten().filter(|sitting| sitting.ctx.inner().thread.is_zombie()).count()
+    }
+
+    /// Tells every attempt that runs to stop.
+    pub(crate) fn stop_all(&self, reason: Stop) {
+        self.running().for_each(|ctx| ctx.inner().control.stop(reason));
+    }
+
+    /// Jobs that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lines.iter().map(|line| line.waiting.len()).sum()
+    }
+}

@@ -136,7 +136,7 @@ fn run(runs: &HashMap<Name, Run>, ctx: Ctx) -> Outcoming {
 fn decode<J: Job>(ctx: &Ctx) -> Result<J, Outcome> {
     let inner = ctx.inner();
     job::decode(&inner.job.payload).map_err(|error| {
-        unfit(format!("payload does not decode as kind `{}`: {error}", J::KIND), inner.job.caps)
+        unfit(&format!("payload does not decode as kind `{}`: {error}", J::KIND), inner.job.caps)
     })
 }
 
@@ -150,15 +150,15 @@ fn conclude<T: Serialize>(result: Result<T, JobError>, caps: Caps) -> Outcome {
             let size = output.as_ref().map_or(0, windlass_core::Bytes::len);
             match TooLarge::check("output", size, caps.output) {
                 Ok(()) => Outcome::Completed { output },
-                Err(error) => unfit(error.to_string(), caps),
+                Err(error) => unfit(&error.to_string(), caps),
             }
         }
-        Err(error) => unfit(format!("output does not encode: {error}"), caps),
+        Err(error) => unfit(&format!("output does not encode: {error}"), caps),
     }
 }
 
-fn unfit(text: String, caps: Caps) -> Outcome {
-    Outcome::Fail { failure: Failure { cause: Cause::Codec, text: bounded_text(&text, caps.error) } }
+fn unfit(text: &str, caps: Caps) -> Outcome {
+    Outcome::Fail { failure: Failure { cause: Cause::Codec, text: bounded_text(text, caps.error) } }
 }
 
 /// The service that runs one attempt, as layers see it: a [`Ctx`] in, an [`Outcome`] out. Cheap to clone.

@@ -1,1 +1,215 @@
-//! In the making.
+//! Records outcomes in batches. An attempt hands its outcome in and is gone; the settler keeps it until the
+//! store has it.
+//!
+//! Nothing that was handed in is lost while the process lives: a store that is away is asked again, for ever,
+//! and a panic in it is only another failure. Meanwhile the lane fills up, attempts keep their slots, and
+//! nothing new is claimed.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use windlass_core::batch::{Driver, Lane, lane};
+use windlass_core::outcome::{Cause, Failure};
+use windlass_core::size::TooLarge;
+use windlass_core::store::{Settled, Settlement};
+use windlass_core::{Outcome, Store, StoreError, judge};
+
+use crate::ctx::Ctx;
+use crate::supervise::{Board, Part, backoff, panic_text};
+
+/// Where outcomes are handed in.
+pub(crate) struct Settler {
+    lane: Lane<Entry, ()>,
+    unsettled: Arc<AtomicUsize>,
+    fenced: Arc<AtomicU64>,
+}
+
+enum Entry {
+    Settle {
+        settlement: Settlement,
+        ctx: Ctx,
+    },
+    /// Everything handed in before it has been recorded when it is answered.
+    Mark,
+}
+
+/// Outcomes of one store call.
+const BATCH_MAX: usize = 1_000;
+/// Outcomes that wait; beyond it, attempts keep their slots.
+const WAITING_MAX: usize = 4_000;
+/// How often an outcome that the store refuses for no passing reason is tried, before it is left to the
+/// reaper.
+const REFUSALS_MAX: u32 = 8;
+/// A flush that takes longer than a third of this shows in the health.
+const FLUSH_EXPECTED: Duration = Duration::from_secs(5);
+
+impl Settler {
+    /// A settler, and what records for it. The recorder ends when the settler is gone.
+    pub(crate) fn new(store: Arc<dyn Store>, board: Arc<Board>) -> (Self, Recorder) {
+        let (lane, driver) = lane(WAITING_MAX, BATCH_MAX);
+        let (unsettled, fenced) = (Arc::<AtomicUsize>::default(), Arc::<AtomicU64>::default());
+        let flush = Flush { store, board, unsettled: Arc::clone(&unsettled), fenced: Arc::clone(&fenced) };
+        (Self { lane, unsettled, fenced }, Recorder { driver, flush })
+    }
+
+    /// Hands in the outcome of an attempt; waits only while too many wait already.
+    pub(crate) async fn settle(&self, ctx: &Ctx, outcome: Outcome) {
+        let entry = Entry::Settle { settlement: settlement(ctx, outcome), ctx: ctx.clone() };
+        self.unsettled.fetch_add(1, Ordering::Relaxed);
+        if self.lane.post(entry).await.is_err() {
+            tracing::error!(job.id = %ctx.id(), "the settler has ended; the job is left to the reaper");
+        }
+    }
+
+    /// Waits until everything handed in before is recorded.
+    pub(crate) async fn flushed(&self) {
+        // A closed lane has nothing left to flush.
+        let _ = self.lane.submit(Entry::Mark).await;
+    }
+
+    /// Outcomes that wait to be recorded.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.unsettled.load(Ordering::Relaxed)
+    }
+
+    /// Outcomes that came too late.
+    pub(crate) fn fenced(&self) -> u64 {
+        self.fenced.load(Ordering::Relaxed)
+    }
+}
+
+fn settlement(ctx: &Ctx, outcome: Outcome) -> Settlement {
+    let transition = judge(&ctx.inner().job.facts, outcome, fastrand::f64());
+    Settlement { id: ctx.id(), fence: ctx.fence(), transition }
+}
+
+/// Records what is handed in.
+pub(crate) struct Recorder {
+    driver: Driver<Entry, ()>,
+    flush: Flush,
+}
+
+impl Recorder {
+    /// Records until the settler is gone and everything handed in is recorded.
+    pub(crate) async fn run(self) {
+        let flush = Arc::new(self.flush);
+        let each = |entries: Vec<Entry>| {
+            let flush = Arc::clone(&flush);
+            async move {
+                let answers = vec![(); entries.len()];
+                flush.entries(entries).await;
+                answers
+            }
+        };
+        self.driver.run(each).await;
+    }
+}
+
+struct Flush {
+    store: Arc<dyn Store>,
+    board: Arc<Board>,
+    unsettled: Arc<AtomicUsize>,
+    fenced: Arc<AtomicU64>,
+}
+
+impl Flush {
+    async fn entries(&self, entries: Vec<Entry>) {
+        let (mut settlements, mut ctxs) =
+            (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
+        for entry in entries {
+            if let Entry::Settle { settlement, ctx } = entry {
+                settlements.push(settlement);
+                ctxs.push(ctx);
+            }
+        }
+        if settlements.is_empty() {
+            return;
+        }
+        let count = settlements.len();
+        self.board.expect_within(Part::Settler, Some(FLUSH_EXPECTED));
+        let refused = match self.insist(&settlements).await {
+            Some(answers) => self.conclude(&ctxs, answers),
+            None => self.one_by_one(&settlements, &ctxs).await,
+        };
+        if !refused.is_empty() {
+            // Of a batch of failures with short texts none is refused again.
+            self.insist(&refused).await;
+        }
+        self.board.expect_within(Part::Settler, None);
+        self.unsettled.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// Asks until the store answers. Nothing comes back when it refuses for a reason that does not pass.
+    async fn insist(&self, settlements: &[Settlement]) -> Option<Vec<Settled>> {
+        let mut refusals = 0;
+        loop {
+            let (error, is_passing) = match self.attempt(settlements).await {
+                Ok(answers) => {
+                    self.board.success(Part::Settler);
+                    return Some(answers);
+                }
+                Err(failed) => failed,
+            };
+            refusals += u32::from(!is_passing);
+            let failures = self.board.failure(Part::Settler, &error);
+            if refusals > 0 && (settlements.len() > 1 || refusals >= REFUSALS_MAX) {
+                return None;
+            }
+            tokio::time::sleep(backoff(failures)).await;
+        }
+    }
+
+    async fn attempt(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, (String, bool)> {
+        match AssertUnwindSafe(self.store.settle(settlements)).catch_unwind().await {
+            Ok(Ok(answers)) => Ok(answers),
+            Ok(Err(error)) => Err((error.to_string(), error.is_transient())),
+            Err(panic) => {
+                let text = panic_text(&*panic);
+                self.board.restart(Part::Settler, &text);
+                Err((text, true))
+            }
+        }
+    }
+
+    /// One of a batch cannot be recorded: it must not keep the others from it.
+    async fn one_by_one(&self, settlements: &[Settlement], ctxs: &[Ctx]) -> Vec<Settlement> {
+        let mut refused = Vec::new();
+        for (settlement, ctx) in settlements.iter().zip(ctxs) {
+            match self.insist(std::slice::from_ref(settlement)).await {
+                Some(answers) => refused.extend(self.conclude(std::slice::from_ref(ctx), answers)),
+                None => tracing::error!(
+                    job.id = %ctx.id(), job.kind = %ctx.kind(),
+                    "the outcome cannot be recorded; the job is left to the reaper"
+                ),
+            }
+        }
+        refused
+    }
+
+    /// What the answers ask for: outputs that were refused are recorded as failures.
+    fn conclude(&self, ctxs: &[Ctx], answers: Vec<Settled>) -> Vec<Settlement> {
+        let mut refused = Vec::new();
+        for (ctx, answer) in ctxs.iter().zip(answers) {
+            match answer {
+                Settled::Applied(_) => {}
+                Settled::Fenced => {
+                    self.fenced.fetch_add(1, Ordering::Relaxed);
+                    tracing::warn!(
+                        job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
+                        "an outcome came too late: the job had gone to another attempt"
+                    );
+                }
+                Settled::Refused(error) => refused.push(settlement(ctx, unfit(ctx, error))),
+            }
+        }
+        refused
+    }
+}
+
+fn unfit(ctx: &Ctx, error: TooLarge) -> Outcome {
+    let text = StoreError::TooLarge { id: ctx.id(), error }.to_string();
+    Outcome::Fail { failure: Failure { cause: Cause::Codec, text } }
+}

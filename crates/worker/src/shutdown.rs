@@ -1,34 +1,272 @@
-//! A worker that runs, and how it ends.
+//! A worker that runs, and the order in which it ends.
+//!
+//! Stop claiming; hand back what has not started; let what runs end until the deadline; tell the rest to stop
+//! and give it its grace; drop what is left and hand it back; record every outcome; close the lease. The lease
+//! ends last, so nothing of this can be taken for lost meanwhile. A second word skips the waiting.
 
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+use windlass_core::Outcome;
+
+use crate::ctx::control::Stop;
+use crate::engine::Engine;
+use crate::floor::Floor;
+use crate::lease::End;
 use crate::supervise::Health;
 
-/// A worker that runs in the background.
-#[derive(Debug)]
+/// A worker that runs in the background. Dropping it stops the worker as [`Running::stop`] does, without
+/// waiting for it.
 #[must_use = "a worker stops when this is dropped"]
 pub struct Running {
-    health: Health,
+    engine: Arc<Engine>,
+    ended: watch::Receiver<bool>,
+}
+
+/// How far a worker is on its way to the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Running,
+    /// Running attempts may end.
+    Draining,
+    /// Nothing is waited for.
+    Now,
+    /// As if the process had been killed.
+    Killed,
 }
 
 impl Running {
     /// How the worker fares.
     pub fn health(&self) -> Health {
-        self.health.clone()
+        self.engine.health()
     }
 
-    /// Stops claiming, lets running attempts end within the deadline, hands the others back, and waits for
-    /// all of that.
-    pub async fn stop(self) {}
+    /// Stops claiming, lets running attempts end within the deadline, hands the others back, records
+    /// everything, and waits for all of that.
+    pub async fn stop(mut self) {
+        self.engine.advance(Stage::Draining);
+        self.wait().await;
+    }
 
-    /// The same without waiting for running attempts: they are handed back at once.
-    pub async fn stop_now(self) {}
+    /// The same without waiting for running attempts: they are dropped and handed back at once.
+    pub async fn stop_now(mut self) {
+        self.engine.advance(Stage::Now);
+        self.wait().await;
+    }
 
-    /// Ends as a killed process would: nothing is handed back or recorded, the lease runs out by itself.
-    pub fn abort(self) {}
+    /// Ends as a killed process would: running attempts are dropped, nothing more is handed back or
+    /// recorded, and the lease is left to run out.
+    pub fn abort(self) {
+        self.engine.advance(Stage::Killed);
+    }
 
-    /// Waits until the worker has ended.
-    pub async fn wait(&mut self) {}
+    /// Waits until the worker has ended, on whose word ever.
+    pub async fn wait(&mut self) {
+        // An attendant that is gone has ended with its runtime.
+        let _ = self.ended.wait_for(|ended| *ended).await;
+    }
+
+    /// Begins to stop without waiting for it.
+    fn advance(&self, stage: Stage) {
+        self.engine.advance(stage);
+    }
 }
 
-pub(crate) async fn run_until_signal(running: Running) {
-    running.stop().await;
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.engine.advance(Stage::Draining);
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("health", &self.health()).finish_non_exhaustive()
+    }
+}
+
+/// How long an attempt that was dropped may hold its thread before its job is handed back without it.
+const STUCK_MAX: Duration = Duration::from_secs(1);
+/// How long recording the last outcomes may take once nothing runs any more.
+const FLUSH_MAX: Duration = Duration::from_secs(10);
+/// How long a loop may take to end.
+const LOOP_MAX: Duration = Duration::from_secs(5);
+
+/// Attends to a worker until its end.
+pub(crate) fn attend(
+    engine: Arc<Engine>,
+    loops: Vec<JoinHandle<()>>,
+    lease: oneshot::Receiver<()>,
+) -> Running {
+    let (ending, ended) = watch::channel(false);
+    let attended = Arc::clone(&engine);
+    engine.runtime.spawn(async move {
+        let mut stage = attended.stage();
+        {
+            let running = stage.wait_for(|stage| *stage != Stage::Running);
+            tokio::select! {
+                _ = running => {}
+                () = attended.lag.measure() => {}
+            }
+        }
+        let is_killed = attended.wind_down().await;
+        for mut handle in loops {
+            if is_killed || timeout(LOOP_MAX, &mut handle).await.is_err() {
+                handle.abort();
+            }
+        }
+        attended.lease.end(if is_killed { End::Leave } else { End::Close });
+        let _ = lease.await;
+        let _ = ending.send(true);
+    });
+    Running { engine, ended }
+}
+
+impl Engine {
+    /// Brings everything that was claimed to an end, and tells whether the worker was killed instead.
+    async fn wind_down(&self) -> bool {
+        self.floor().close();
+        let drained = Instant::now() + self.config.drain_deadline;
+        self.until(drained, Stage::Now, |floor| !floor.is_claiming()).await;
+        if self.is_killed() {
+            return true;
+        }
+        let waiting = self.floor().take_waiting();
+        let _ = timeout(FLUSH_MAX, self.give_back(waiting)).await;
+        self.until(drained, Stage::Now, is_empty).await;
+        self.floor().stop_all(Stop::Shutdown);
+        self.until(Instant::now() + self.config.cancel_grace, Stage::Now, is_empty).await;
+        if self.is_killed() {
+            return true;
+        }
+        self.floor().stop_all(Stop::Now);
+        let stuck = Instant::now() + STUCK_MAX;
+        self.until(stuck, Stage::Killed, |floor| is_empty(floor) && !floor.is_claiming()).await;
+        if self.is_killed() {
+            return true;
+        }
+        let _ = timeout(FLUSH_MAX, self.give_back_stuck()).await;
+        if timeout(FLUSH_MAX, self.settler.flushed()).await.is_err() {
+            let unsettled = self.settler.unsettled();
+            tracing::error!(
+                unsettled,
+                "the store is away: outcomes are not recorded, their jobs will run again"
+            );
+        }
+        false
+    }
+
+    /// Whether the worker is to end as if its process had been killed; then everything is let go of.
+    fn is_killed(&self) -> bool {
+        let is_killed = *self.stage().borrow() == Stage::Killed;
+        if is_killed {
+            self.floor().lease_lost();
+        }
+        is_killed
+    }
+
+    /// Handlers that hold their thread cannot be dropped. Their jobs go back all the same; the fence keeps
+    /// whatever they come to from counting.
+    async fn give_back_stuck(&self) {
+        let stuck: Vec<_> = self.floor().running().cloned().collect();
+        for ctx in stuck {
+            tracing::warn!(job.id = %ctx.id(), job.kind = %ctx.kind(), "does not stop; handing its job back");
+            ctx.inner().control.stop(Stop::Lost);
+            self.settler.settle(&ctx, Outcome::Returned).await;
+        }
+    }
+
+    /// Waits until the floor is as wanted, the deadline has passed, or the worker was told to be that quick.
+    async fn until(&self, deadline: Instant, stage: Stage, wanted: impl Fn(&Floor) -> bool) {
+        let mut stages = self.stage();
+        let quiet = async {
+            loop {
+                let changed = self.quiet.notified();
+                tokio::pin!(changed);
+                // Registered before the floor is looked at, so that a change between the two is not missed.
+                changed.as_mut().enable();
+                if wanted(&self.floor()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = quiet => {}
+            () = sleep_until(deadline) => {}
+            _ = stages.wait_for(|now| *now >= stage) => {}
+        }
+    }
+}
+
+fn is_empty(floor: &Floor) -> bool {
+    floor.running().next().is_none()
+}
+
+/// Runs until the program is told to stop: the first signal drains, the second does not wait.
+pub(crate) async fn run_until_signal(mut running: Running) {
+    let mut signals = Signals::new();
+    tokio::select! {
+        name = signals.next() => tracing::info!(signal = name, "stopping; once more to stop at once"),
+        () = running.wait() => return,
+    }
+    running.advance(Stage::Draining);
+    tokio::select! {
+        name = signals.next() => tracing::warn!(signal = name, "stopping at once"),
+        () = running.wait() => return,
+    }
+    running.stop_now().await;
+}
+
+/// SIGTERM and SIGINT, or Ctrl-C where there are no such signals.
+struct Signals {
+    #[cfg(unix)]
+    each: Vec<(&'static str, tokio::signal::unix::Signal)>,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |(name, kind)| match signal(kind) {
+            Ok(signal) => Some((name, signal)),
+            Err(error) => {
+                tracing::error!(%error, signal = name, "cannot listen for the signal");
+                None
+            }
+        };
+        let kinds = [("SIGTERM", SignalKind::terminate()), ("SIGINT", SignalKind::interrupt())];
+        Self { each: kinds.into_iter().filter_map(listen).collect() }
+    }
+
+    async fn next(&mut self) -> &'static str {
+        std::future::poll_fn(|context| {
+            for (name, signal) in &mut self.each {
+                if signal.poll_recv(context).is_ready() {
+                    return std::task::Poll::Ready(*name);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Self {
+        Self {}
+    }
+
+    async fn next(&mut self) -> &'static str {
+        if let Err(error) = tokio::signal::ctrl_c().await {
+            tracing::error!(%error, "cannot listen for Ctrl-C");
+            std::future::pending::<()>().await;
+        }
+        "Ctrl-C"
+    }
 }

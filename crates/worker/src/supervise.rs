@@ -157,13 +157,11 @@ impl Board {
         note.failures
     }
 
-    /// A loop panicked and is started again. Answers how often it has failed in a row.
-    pub(crate) fn restart(&self, part: Part, panic: &str) -> u32 {
+    /// A loop panicked and is started again; to be noted as a failure as well.
+    pub(crate) fn restart(&self, part: Part, panic: &str) {
         tracing::error!(part = part.as_str(), panic, "panicked, starting it again");
-        let failures = self.failure(part, panic);
         let mut note = self.note(part);
         note.restarts = note.restarts.saturating_add(1);
-        failures
     }
 
     /// A loop must be heard of again within three of its periods; nothing while it may rest.
@@ -198,18 +196,21 @@ impl Board {
 /// Runs a loop until it ends by itself; after a panic it is started again.
 pub(crate) async fn supervise<Fut: Future<Output = ()>>(board: &Board, part: Part, start: impl Fn() -> Fut) {
     while let Err(panic) = AssertUnwindSafe(start()).catch_unwind().await {
-        let failures = board.restart(part, &panic_text(&*panic));
-        tokio::time::sleep(backoff(failures)).await;
+        let text = panic_text(&*panic);
+        board.restart(part, &text);
+        tokio::time::sleep(backoff(board.failure(part, &text))).await;
     }
 }
 
 /// How long to wait after so many failures in a row: full jitter between 0.05 s and 5 s.
 pub(crate) fn backoff(failures: u32) -> Duration {
-    const FIRST: Duration = Duration::from_millis(50);
-    const LAST: Duration = Duration::from_secs(5);
-    let most = FIRST.saturating_mul(2u32.saturating_pow(failures.min(16))).min(LAST);
-    FIRST + most.saturating_sub(FIRST).mul_f64(fastrand::f64())
+    let most = BACKOFF_MIN.saturating_mul(2u32.saturating_pow(failures.min(16))).min(BACKOFF_MAX);
+    BACKOFF_MIN + most.saturating_sub(BACKOFF_MIN).mul_f64(fastrand::f64())
 }
+
+const BACKOFF_MIN: Duration = Duration::from_millis(50);
+/// The longest that a loop waits after a failure.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// What a panic said.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {

@@ -147,11 +147,10 @@ impl Draft {
         let mut queues: Vec<QueueSlots> = Vec::new();
         let mut entry = |queue: Name| {
             let found = queues.iter().position(|slots| slots.queue == queue);
-            let index = found.unwrap_or_else(|| {
+            found.unwrap_or_else(|| {
                 queues.push(QueueSlots { queue, reserved: 0, limit: self.concurrency });
                 queues.len() - 1
-            });
-            index
+            })
         };
         let mut settings = Vec::new();
         for (name, slots) in &self.limits {

@@ -3,10 +3,8 @@
 use std::time::Instant;
 
 use windlass_core::outcome::Ending;
-use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Settled, Settlement,
-};
-use windlass_core::{ClaimedJob, LeaseId, State, Store, StoreError, judge};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settled, Settlement};
+use windlass_core::{ClaimedJob, LeaseId, State, StoreError, judge};
 
 use super::Config;
 use crate::client::Client;

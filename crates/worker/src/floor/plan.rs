@@ -1,0 +1,154 @@
+//! What to ask the store for: free slots, and a bounded number of jobs ahead.
+//!
+//! A line holds about [`AHEAD`] worth of work at the speed at which it really goes. A queue of slow jobs is
+//! therefore claimed one slot at a time, and other workers get the rest.
+
+use std::cmp::Reverse;
+use std::time::{Duration, Instant};
+
+use windlass_core::LeaseId;
+use windlass_core::store::{ClaimRequest, QueueShare};
+
+use super::{Doors, Floor};
+use crate::ctx::Ctx;
+use crate::worker::Config;
+
+/// How much work may wait in a line.
+const AHEAD: Duration = Duration::from_millis(40);
+/// The time over which speed is averaged.
+const AVERAGED: Duration = Duration::from_millis(100);
+/// Payload that may wait, in bytes.
+const BYTES_MAX: usize = 16 << 20;
+/// Payload that a claim for free slots may always bring.
+const BYTES_LEAST: usize = 1 << 20;
+
+/// What to ask for, and what is concluded from the answer.
+pub(crate) struct Plan {
+    pub(crate) lease: LeaseId,
+    /// Line and how many jobs of it.
+    shares: Vec<(usize, usize)>,
+    limit: usize,
+    bytes: usize,
+}
+
+impl Plan {
+    /// The store's words for it.
+    pub(crate) fn request(&self, config: &Config) -> ClaimRequest {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let share = |&(line, limit): &(usize, usize)| QueueShare {
+            queue: config.queues[line].queue.clone(),
+            limit: count(limit),
+        };
+        ClaimRequest {
+            lease: self.lease,
+            queues: self.shares.iter().map(share).collect(),
+            kinds: config.kinds.clone(),
+            limit: count(self.limit),
+            bytes: self.bytes,
+        }
+    }
+}
+
+impl Floor {
+    /// What to ask for now, if anything. Until [`Floor::claim_ended`] there is no second plan.
+    pub(crate) fn plan(&mut self, now: Instant) -> Option<Plan> {
+        let lease = self.lease?;
+        if self.is_claiming || self.doors == Doors::Closed {
+            return None;
+        }
+        let mut room = self.prefetch_max.saturating_sub(self.waiting());
+        let mut ahead_total = 0;
+        let mut shares = Vec::new();
+        for step in 0..self.lines.len() {
+            let index = (self.turn + step) % self.lines.len();
+            let line = &mut self.lines[index];
+            line.target = line.rate.ahead(line.finished, now).min(self.prefetch_max);
+            if line.is_dry {
+                continue;
+            }
+            let (free, waiting) = (self.slots.free(index), line.waiting.len());
+            let ahead = if waiting <= line.target / 2 { (line.target - waiting).min(room) } else { 0 };
+            if free + ahead > 0 {
+                room -= ahead;
+                ahead_total += ahead;
+                shares.push((index, free + ahead));
+            }
+        }
+        if shares.is_empty() {
+            return None;
+        }
+        // The next claim begins with another queue; those whose reserved slots are free always come first,
+        // so that whatever a noisy one takes, it does not use up their part of the limits.
+        self.turn = (self.turn + 1) % self.lines.len();
+        shares.sort_by_key(|&(index, _)| Reverse(self.slots.reserved_free(index).min(1)));
+        self.is_claiming = true;
+        let bytes = BYTES_MAX.saturating_sub(self.waiting_bytes).max(BYTES_LEAST);
+        Some(Plan { lease, shares, limit: self.slots.free_total() + ahead_total, bytes })
+    }
+
+    /// The claim has ended; the next may follow.
+    pub(crate) fn claim_ended(&mut self) {
+        self.is_claiming = false;
+    }
+
+    /// What an answer says about the queues that were asked.
+    pub(crate) fn learn(&mut self, plan: &Plan, jobs: &[Ctx]) {
+        let bytes: usize = jobs.iter().map(|ctx| ctx.payload().len()).sum();
+        // A job that no longer fitted ends a claim as well, so only a small answer means that there was no
+        // more.
+        if jobs.len() >= plan.limit || bytes > plan.bytes / 8 {
+            return;
+        }
+        for &(index, share) in &plan.shares {
+            let line = &mut self.lines[index];
+            let got = jobs.iter().filter(|ctx| *ctx.queue() == line.queue).count();
+            line.is_dry = got < share;
+        }
+    }
+}
+
+/// How fast jobs of a line are finished.
+pub(super) struct Rate {
+    per_second: f64,
+    counted: u64,
+    since: Instant,
+}
+
+impl Rate {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { per_second: 0.0, counted: 0, since: now }
+    }
+
+    /// How many jobs are worth having ahead, given how many were finished so far.
+    fn ahead(&mut self, finished: u64, now: Instant) -> usize {
+        let elapsed = now.saturating_duration_since(self.since).as_secs_f64();
+        // Too short to tell anything.
+        if elapsed >= 0.000_1 {
+            let seen = (finished - self.counted) as f64 / elapsed;
+            let weight = 1.0 - (-elapsed / AVERAGED.as_secs_f64()).exp();
+            self.per_second += (seen - self.per_second) * weight;
+            (self.counted, self.since) = (finished, now);
+        }
+        (self.per_second * AHEAD.as_secs_f64()) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_is_followed_up_and_down() {
+        let start = Instant::now();
+        let mut rate = Rate::new(start);
+        assert_eq!(rate.ahead(0, start), 0);
+        let mut now = start;
+        for step in 1..=100u64 {
+            now = start + Duration::from_millis(step * 10);
+            rate.ahead(step * 100, now);
+        }
+        let ahead = rate.ahead(10_000, now);
+        assert!((390..=400).contains(&ahead), "10,000 per second are 400 in 40 ms, not {ahead}");
+        assert_eq!(rate.ahead(10_000, now + Duration::from_secs(5)), 0, "nothing moves any more");
+    }
+}
