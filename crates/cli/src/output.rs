@@ -11,7 +11,9 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstream::AutoStream;
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
+};
 use serde::Serialize;
 use windlass_core::State;
 
@@ -95,6 +97,19 @@ impl Output {
     /// Sees to it that everything has been written.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.stream.flush()
+    }
+}
+
+/// Keeps these columns whole on a narrow terminal, because an id that is broken over two lines cannot be
+/// copied, and the others readable. The terminal wraps what is too wide all the same.
+pub(crate) fn keep_whole(table: &mut Table, columns: &[usize]) {
+    const READABLE: u16 = 16;
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_constraint(if columns.contains(&index) {
+            ColumnConstraint::ContentWidth
+        } else {
+            ColumnConstraint::LowerBoundary(Width::Fixed(READABLE))
+        });
     }
 }
 

@@ -74,7 +74,7 @@ impl Session {
     /// A note about the store that is used.
     pub(crate) fn introduce(&self, client: &Client) {
         let about = client.about();
-        self.note(&format!("store: {}, {}: {}", about.scheme, about.place, about.durability));
+        self.note(&format!("store: {} {} ({})", about.scheme, about.place, about.durability));
     }
 
     /// A line on stderr for people, faint, unless they asked for silence.

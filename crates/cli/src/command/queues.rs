@@ -8,7 +8,7 @@ use windlass_core::queue::{Keep, QueueConfig, QueueRecord};
 use crate::args::{DefineArgs, QueuesArgs, QueuesCommand, parse};
 use crate::exit::Exit;
 use crate::output::json::QueueJson;
-use crate::output::{cell, number, text};
+use crate::output::{cell, keep_whole, number, text};
 use crate::session::{Access, Session};
 
 /// How many queues one store call reads.
@@ -53,21 +53,18 @@ async fn all(client: &Client) -> anyhow::Result<Vec<QueueRecord>> {
 }
 
 fn print(session: &mut Session, queues: &[QueueRecord]) -> anyhow::Result<()> {
-    let mut header = vec!["QUEUE"];
     let titles: Vec<String> = State::ALL.iter().map(|state| state.as_str().to_uppercase()).collect();
+    let mut header = vec!["QUEUE"];
     header.extend(titles.iter().map(String::as_str));
-    header.extend(["KEEPS COMPLETED", "KEEPS DEAD", "KEEPS CANCELLED", "PAYLOAD CAP"]);
+    header.push("KEEPS");
     let mut table = session.output.new_table(&header);
     for queue in queues {
-        let retention = &queue.config.retention;
         let mut row = vec![cell(&queue.name)];
         row.extend(State::ALL.into_iter().map(|state| number(queue.counts.of(state))));
-        row.extend(
-            [retention.completed, retention.dead, retention.cancelled].map(|keep| cell(text::keep(keep))),
-        );
-        row.push(cell(text::size(queue.config.caps.payload)));
+        row.push(cell(text::retention(&queue.config.retention)));
         table.add_row(row);
     }
+    keep_whole(&mut table, &[0, 1, 2, 3, 4, 5, 6, 7]);
     Ok(session.output.table(table)?)
 }
 
@@ -83,7 +80,20 @@ async fn define(session: &mut Session, args: &DefineArgs) -> anyhow::Result<Exit
     let defined = all(&client).await?.into_iter().find(|queue| queue.name == args.queue);
     match defined {
         Some(queue) if session.output.is_json() => session.output.json(&QueueJson::of(&queue))?,
-        Some(queue) => print(session, std::slice::from_ref(&queue))?,
+        Some(queue) => {
+            session.output.line(format_args!(
+                "{} keeps {}",
+                queue.name,
+                text::retention(&queue.config.retention)
+            ))?;
+            let [payload, output, error] =
+                [queue.config.caps.payload, queue.config.caps.output, queue.config.caps.error]
+                    .map(text::size);
+            session.output.line(format_args!(
+                "{} takes payloads up to {payload}, outputs up to {output}, errors up to {error}",
+                queue.name
+            ))?;
+        }
         None => session.note("the queue is gone again"),
     }
     Ok(Exit::Done)

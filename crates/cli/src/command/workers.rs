@@ -7,7 +7,7 @@ use windlass_core::Name;
 use crate::args::WorkersArgs;
 use crate::exit::Exit;
 use crate::output::json::LeaseJson;
-use crate::output::{cell, number, text};
+use crate::output::{cell, keep_whole, number, text};
 use crate::session::{Access, Session};
 
 #[derive(Debug, Serialize)]
@@ -45,6 +45,7 @@ pub(crate) async fn run(session: &mut Session, args: &WorkersArgs) -> anyhow::Re
             cell(lease.id.to_string()),
         ]);
     }
+    keep_whole(&mut table, &[1, 2, 6]);
     session.output.table(table)?;
     Ok(Exit::Done)
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::Keep;
+use windlass_core::queue::{Keep, Retention};
 use windlass_core::retry::{Backoff, Jitter, Policy};
 
 use super::Format;
@@ -70,13 +70,18 @@ pub(crate) fn size(bytes: usize) -> String {
     }
 }
 
-/// What a queue keeps of one state.
-pub(crate) fn keep(keep: Keep) -> String {
+/// What a queue keeps.
+pub(crate) fn retention(retention: &Retention) -> String {
+    let Retention { completed, dead, cancelled } = *retention;
+    format!("completed {}, dead {}, cancelled {}", keep(completed), keep(dead), keep(cancelled))
+}
+
+fn keep(keep: Keep) -> String {
     match (keep.age, keep.count) {
         (None, None) => "forever".to_owned(),
         (Some(age), None) => duration(age),
         (None, Some(count)) => format!("newest {count}"),
-        (Some(age), Some(count)) => format!("{}, newest {count}", duration(age)),
+        (Some(age), Some(count)) => format!("{} and newest {count}", duration(age)),
     }
 }
 

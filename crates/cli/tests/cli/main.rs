@@ -3,6 +3,7 @@
 // A failed step is a failed test; saying so twice helps nobody.
 #![allow(clippy::unwrap_used)]
 
+mod documented;
 mod enqueue;
 mod hostile;
 mod jobs;

@@ -22,7 +22,12 @@ fn queues_show_what_they_hold_and_keep() {
     );
     assert_eq!(default["keep"]["completed"], json!({"age_seconds": 86_400.0, "count": null}));
     assert_eq!(default["caps"], json!({"payload": 1_048_576, "output": 1_048_576, "error": 65_536}));
-    shell.run(["queues"]).ok().prints("KEEPS COMPLETED").prints("90d").prints("mail");
+    shell
+        .run(["queues"])
+        .ok()
+        .prints("COMPLETED")
+        .prints("completed 1d, dead 90d, cancelled 7d")
+        .prints("mail");
 }
 
 #[test]
@@ -49,7 +54,11 @@ fn a_definition_changes_only_what_is_given() {
     assert_eq!(again["keep"]["completed"], json!({"age_seconds": 7_200.0, "count": null}));
     assert_eq!(again["keep"]["dead"], json!({"age_seconds": null, "count": 5}));
     assert_eq!(again["caps"]["payload"], 65_536);
-    shell.run(["queues", "define", "mail", "--keep-dead-count", "all"]).ok().prints("forever");
+    shell
+        .run(["queues", "define", "mail", "--keep-dead-count", "all"])
+        .ok()
+        .prints("dead forever")
+        .prints("up to 64 KiB");
     let reset = shell.run(["queues", "define", "mail", "--reset", "--json"]).ok().json();
     assert_eq!(reset["caps"]["payload"], 1_048_576);
 

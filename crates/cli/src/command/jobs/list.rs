@@ -1,6 +1,5 @@
 //! `jobs list`: a page of jobs.
 
-use comfy_table::ColumnConstraint;
 use serde::Serialize;
 use windlass_core::store::{Cursor, Filter};
 use windlass_core::{JobRecord, State};
@@ -8,7 +7,7 @@ use windlass_core::{JobRecord, State};
 use crate::args::ListArgs;
 use crate::exit::Exit;
 use crate::output::json::JobJson;
-use crate::output::{Format, cell, state, text};
+use crate::output::{Format, cell, keep_whole, state, text};
 use crate::session::{Access, Session};
 
 #[derive(Debug, Serialize)]
@@ -52,34 +51,31 @@ pub(crate) async fn run(session: &mut Session, args: ListArgs) -> anyhow::Result
 
 fn print(session: &mut Session, jobs: &[JobRecord]) -> anyhow::Result<()> {
     let format = session.output.format();
-    let mut table = session
-        .output
-        .new_table(&["ID", "STATE", "QUEUE", "KIND", "PRIORITY", "ATTEMPT", "ENQUEUED", "NOTE"]);
+    let header = ["ID", "STATE", "QUEUE", "KIND", "TRY", "ENQUEUED", "NOTE"];
+    let mut table = session.output.new_table(&header);
     for job in jobs {
         table.add_row([
             cell(job.id.to_string()),
             state(job.state),
             cell(&job.queue),
             cell(&job.kind),
-            cell(job.priority.to_string()),
             cell(format!("{}/{}", job.counters.attempt, job.retry.attempts_max())),
             cell(text::instant(job.enqueued_at, format)),
             cell(note(job, format)),
         ]);
     }
-    if let Some(ids) = table.column_mut(0) {
-        // An id that is broken over two lines cannot be copied.
-        ids.set_constraint(ColumnConstraint::ContentWidth);
-    }
+    keep_whole(&mut table, &[0, 1, 2, 3, 4, 5]);
     Ok(session.output.table(table)?)
 }
 
 /// What matters beside the state.
 fn note(job: &JobRecord, format: Format) -> String {
-    match (job.state, job.reason) {
-        (_, Some(reason)) => reason.to_string(),
-        (State::Scheduled, _) => format!("due {}", text::instant(job.due_at, format)),
-        (State::Running, _) if job.cancel_requested => "asked to stop".to_owned(),
-        _ => String::new(),
-    }
+    let about_state = match (job.state, job.reason) {
+        (_, Some(reason)) => Some(reason.to_string()),
+        (State::Scheduled, _) => Some(format!("due {}", text::instant(job.due_at, format))),
+        (State::Running, _) if job.cancel_requested => Some("asked to stop".to_owned()),
+        _ => None,
+    };
+    let priority = (job.priority != 0).then(|| format!("priority {}", job.priority));
+    about_state.into_iter().chain(priority).collect::<Vec<_>>().join(", ")
 }
