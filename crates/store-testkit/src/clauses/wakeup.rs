@@ -10,7 +10,7 @@ use crate::Harness;
 use crate::scene::{Scene, TTL, completed, failed, failed_for_good, one, request, seconds, stalled};
 
 /// The longest that a ring may take; nothing on a healthy store, where it comes with the answer.
-const RING_MAX: Duration = Duration::from_secs(5);
+const RING_MAX: Duration = Duration::from_secs(3);
 
 /// Waits for a ring that must have come or must be about to.
 pub(super) async fn assert_rung(listener: &mut Listener, what: &str) {

@@ -1,0 +1,224 @@
+//! What a run consists of, and how a seed becomes a run. Operations name jobs, leases and attempts by small
+//! numbers, so that they still make sense when others before them are left out.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use windlass_core::job::NewJob;
+use windlass_core::outcome::{Cause, Failure};
+use windlass_core::queue::{Keep, QueueConfig, Retention};
+use windlass_core::retry::{Jitter, Policy};
+use windlass_core::size::Caps;
+use windlass_core::store::{Filter, QueueShare};
+use windlass_core::{Bytes, JobId, Name, Options, Outcome, State};
+
+use crate::scene::{name, seconds};
+
+/// Ids that a run can use.
+pub(super) const JOBS: usize = 40;
+/// Leases that a run can use.
+pub(super) const LEASES: usize = 6;
+
+#[derive(Debug, Clone)]
+pub(super) enum Operation {
+    Enqueue(Vec<NewJob>),
+    Claim {
+        lease: usize,
+        queues: Vec<QueueShare>,
+        kinds: Vec<Name>,
+        limit: u32,
+        bytes: usize,
+    },
+    Settle(Vec<Settling>),
+    Progress {
+        attempt: usize,
+        is_forged: bool,
+        bytes: Bytes,
+    },
+    Open {
+        lease: usize,
+        ttl: Duration,
+    },
+    Renew {
+        lease: usize,
+        ttl: Duration,
+    },
+    Close {
+        lease: usize,
+    },
+    /// Reads what is lost and takes it back, as a reaper does.
+    ReapLost,
+    /// Tries to take an attempt back without looking.
+    ReapHastily {
+        attempt: usize,
+    },
+    Sweep,
+    Cancel(Vec<usize>),
+    Retry(Vec<usize>),
+    Delete(Vec<usize>),
+    Define {
+        queue: Name,
+        config: QueueConfig,
+    },
+    Promote,
+    Prune,
+    List {
+        filter: Filter,
+        limit: u32,
+    },
+    Advance(Duration),
+}
+
+/// The outcome of an attempt, with the judge's dice.
+#[derive(Debug, Clone)]
+pub(super) struct Settling {
+    pub(super) attempt: usize,
+    pub(super) is_forged: bool,
+    pub(super) outcome: Outcome,
+    pub(super) dice: f64,
+}
+
+/// The id of a job of a run.
+pub(super) fn job_id(index: usize) -> JobId {
+    let mut bytes = [0x70; 16];
+    bytes[15] = u8::try_from(index).expect("there are few jobs in a run");
+    JobId::from_bytes(bytes)
+}
+
+/// The operations of a seed.
+pub(super) fn script(seed: u64, steps: usize) -> Vec<Operation> {
+    let mut rng = Rng::with_seed(seed);
+    (0..steps).map(|_| operation(&mut rng)).collect()
+}
+
+fn operation(rng: &mut Rng) -> Operation {
+    match rng.u32(..100) {
+        0..22 => Operation::Enqueue((0..pick(rng, [1, 1, 2, 5])).map(|_| new_job(rng)).collect()),
+        22..42 => claim(rng),
+        42..62 => Operation::Settle((0..pick(rng, [1, 1, 3])).map(|_| settling(rng)).collect()),
+        62..65 => Operation::Progress {
+            attempt: rng.usize(..8),
+            is_forged: rng.u32(..5) == 0,
+            bytes: Bytes::from(vec![b'p'; pick(rng, [0, 3, 40])]),
+        },
+        65..69 => Operation::Open { lease: rng.usize(..LEASES), ttl: seconds(pick(rng, [0, 4, 20])) },
+        69..72 => Operation::Renew { lease: rng.usize(..LEASES), ttl: seconds(pick(rng, [2, 8, 20])) },
+        72 => Operation::Close { lease: rng.usize(..LEASES) },
+        73..76 => Operation::ReapLost,
+        76 => Operation::ReapHastily { attempt: rng.usize(..8) },
+        77 => Operation::Sweep,
+        78..82 => Operation::Cancel(some_jobs(rng)),
+        82..85 => Operation::Retry(some_jobs(rng)),
+        85..87 => Operation::Delete(some_jobs(rng)),
+        87 => Operation::Define { queue: queue(rng), config: config(rng) },
+        88..90 => Operation::Promote,
+        90 => Operation::Prune,
+        91 => Operation::List { filter: filter(rng), limit: pick(rng, [0, 1, 3, 50]) },
+        _ => Operation::Advance(seconds(pick(rng, [1, 1, 2, 3, 5, 11]))),
+    }
+}
+
+fn pick<T: Copy, const N: usize>(rng: &mut Rng, values: [T; N]) -> T {
+    values[rng.usize(..N)]
+}
+
+fn queue(rng: &mut Rng) -> Name {
+    name(pick(rng, ["a", "b", "c"]))
+}
+
+fn kind(rng: &mut Rng) -> Name {
+    name(pick(rng, ["k", "l", "m"]))
+}
+
+fn some_jobs(rng: &mut Rng) -> Vec<usize> {
+    (0..pick(rng, [1, 1, 1, 2, 4])).map(|_| rng.usize(..JOBS)).collect()
+}
+
+/// Mostly what its id always is, so that a repeat is one; now and then another job under the same id.
+fn new_job(rng: &mut Rng) -> NewJob {
+    let index = rng.usize(..JOBS);
+    let other = usize::from(rng.u32(..20) == 0);
+    let queue = ["a", "a", "b", "c"][(index + other) % 4];
+    let kind = ["k", "k", "l", "m", "l"][index % 5];
+    let mut options = Options::new()
+        .queue(queue)
+        .priority(pick(rng, [0, 0, 0, 1, -1, i16::MIN, i16::MAX]))
+        .max_stalls(rng.u32(..3))
+        .retry(policy(rng));
+    if rng.u32(..3) == 0 {
+        options = options.delay(seconds(rng.u64(..8)));
+    }
+    if rng.u32(..4) == 0 {
+        options = options.expires_in(seconds(rng.u64(..12)));
+    }
+    if rng.bool() {
+        options = options.tag(pick(rng, ["s", "t"])).timeout(seconds(9));
+    }
+    let payload = vec![b'x'; [0, 3, 10, 30][index % 4]];
+    NewJob::new(kind, payload, options).expect("the script writes proper jobs").with_id(job_id(index))
+}
+
+fn policy(rng: &mut Rng) -> Policy {
+    let delay = seconds(pick(rng, [0, 1, 4]));
+    let jitter = pick(rng, [Jitter::None, Jitter::Equal, Jitter::Full, Jitter::Decorrelated]);
+    Policy::exponential(rng.u32(1..5), delay).jitter(jitter).ambiguous(rng.u32(..2)).cap(seconds(9))
+}
+
+fn claim(rng: &mut Rng) -> Operation {
+    let mut queues = vec!["a", "b", "c"];
+    rng.shuffle(&mut queues);
+    queues.truncate(rng.usize(..4).max(1));
+    let share = |rng: &mut Rng, queue| QueueShare { queue: name(queue), limit: pick(rng, [0, 1, 3, 9, 9]) };
+    Operation::Claim {
+        lease: rng.usize(..LEASES),
+        queues: queues.into_iter().map(|queue| share(rng, queue)).collect(),
+        kinds: (0..pick(rng, [1, 2, 3, 3, 3])).map(|_| kind(rng)).collect(),
+        limit: pick(rng, [0, 1, 2, 5, 9]),
+        bytes: pick(rng, [0, 20, 50, usize::MAX, usize::MAX]),
+    }
+}
+
+fn settling(rng: &mut Rng) -> Settling {
+    let failure = Failure {
+        cause: pick(rng, [Cause::Error, Cause::Panic, Cause::Timeout, Cause::Codec]),
+        text: "it went wrong\0 in many words ".repeat(rng.usize(..4)),
+    };
+    let after = seconds(rng.u64(..6));
+    let outcome = match rng.u32(..14) {
+        0..4 => {
+            Outcome::Completed { output: rng.bool().then(|| Bytes::from(vec![b'o'; pick(rng, [0, 5, 40])])) }
+        }
+        4..7 => Outcome::Retry { failure },
+        7 => Outcome::RetryAfter { after, failure },
+        8 => Outcome::Ambiguous { failure },
+        9 => Outcome::Fail { failure },
+        10 => Outcome::Snooze { after },
+        11 => Outcome::Discard { why: "not wanted".into() },
+        12 => Outcome::Cancelled,
+        _ => Outcome::Returned,
+    };
+    Settling { attempt: rng.usize(..8), is_forged: rng.u32(..10) == 0, outcome, dice: rng.f64() }
+}
+
+fn config(rng: &mut Rng) -> QueueConfig {
+    let mut keep = || Keep {
+        age: rng.bool().then(|| seconds(pick(rng, [0, 4, 15]))),
+        count: rng.bool().then(|| pick(rng, [0, 1, 4])),
+    };
+    let retention = Retention { completed: keep(), dead: keep(), cancelled: keep() };
+    let caps = Caps {
+        payload: pick(rng, [10, 1 << 20]),
+        output: pick(rng, [10, 1 << 20]),
+        error: pick(rng, [0, 40, 1 << 16]),
+    };
+    QueueConfig { retention, caps }
+}
+
+fn filter(rng: &mut Rng) -> Filter {
+    Filter {
+        queue: rng.bool().then(|| queue(rng)),
+        kind: rng.bool().then(|| kind(rng)),
+        state: rng.bool().then(|| pick(rng, State::ALL)),
+        tag: rng.bool().then(|| name(pick(rng, ["s", "t"]))),
+    }
+}

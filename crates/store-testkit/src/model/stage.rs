@@ -1,0 +1,175 @@
+//! Two stores side by side, told the same.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::job::{ClaimedJob, Facts};
+use windlass_core::store::{
+    ClaimAnswer, ClaimRequest, NewLease, Progress, Settlement, SharedStore, StoreResult,
+};
+use windlass_core::{Fence, JobId, LeaseId, Outcome, judge};
+use windlass_store_memory::MemoryStore;
+
+use super::operation::{Operation, Settling, job_id};
+use super::view::{View, comparable_claim, comparable_lost, comparable_renewal, listed};
+use crate::Harness;
+use crate::scene::{QUEUE, name, seconds, stalled};
+
+/// More than any run has, so that nothing depends on the order that the contract leaves open.
+const ALL: u32 = 1_000;
+
+/// The reference, the store under test, and what a run remembers.
+pub(super) struct Stage<'a, H> {
+    harness: &'a H,
+    clock: ManualClock,
+    reference: Side,
+    tested: Side,
+    leases: Vec<LeaseId>,
+}
+
+/// One of the two stores.
+struct Side {
+    store: SharedStore,
+    /// Its time when the run began.
+    start: Timestamp,
+    /// Attempts that it handed out, the newest last, whatever became of them.
+    attempts: Vec<ClaimedJob>,
+}
+
+impl<'a, H: Harness> Stage<'a, H> {
+    pub(super) async fn set(harness: &'a H) -> Self {
+        let clock = ManualClock::default();
+        let reference: SharedStore = Arc::new(MemoryStore::with_clock(Arc::new(clock.clone())));
+        let first = lease(LeaseId::new(), seconds(20));
+        let reference = Side::open(reference, &first).await;
+        let tested = Side::open(harness.fresh().await, &first).await;
+        let leases =
+            (0..super::operation::LEASES).map(|index| if index == 0 { first.id } else { LeaseId::new() });
+        Self { harness, clock, reference, tested, leases: leases.collect() }
+    }
+
+    /// Plays one operation on both and answers what differs then.
+    pub(super) async fn play(&mut self, operation: &Operation) -> Result<(), String> {
+        if let Operation::Advance(by) = operation {
+            self.clock.advance(*by);
+            self.harness.advance(*by).await;
+        }
+        let expected = self.reference.act(operation, &self.leases).await;
+        let seen = self.tested.act(operation, &self.leases).await;
+        if expected != seen {
+            return Err(format!("the answer differs\nreference: {expected}\nstore:     {seen}"));
+        }
+        let expected = self.reference.view().await?;
+        let seen = self.tested.view().await?;
+        expected.difference(&seen).map_or(Ok(()), Err)
+    }
+}
+
+impl Side {
+    async fn open(store: SharedStore, first: &NewLease) -> Self {
+        store.open(first).await.expect("a lease opens");
+        let start = store.leases(1).await.expect("leases can be listed")[0].opened_at;
+        Self { store, start, attempts: Vec::new() }
+    }
+
+    async fn view(&self) -> Result<View, String> {
+        View::of(&self.store, self.start).await.map_err(|error| format!("looking fails: {error}"))
+    }
+
+    /// Does one operation and answers it as a comparable text.
+    async fn act(&mut self, operation: &Operation, leases: &[LeaseId]) -> String {
+        let store = Arc::clone(&self.store);
+        let lease_id = |index: usize| leases[index % leases.len()];
+        let ids = |jobs: &[usize]| jobs.iter().map(|&index| job_id(index)).collect::<Vec<JobId>>();
+        match operation {
+            Operation::Enqueue(jobs) => text(store.enqueue(jobs).await),
+            Operation::Claim { lease, queues, kinds, limit, bytes } => {
+                let (queues, kinds) = (queues.clone(), kinds.clone());
+                let request =
+                    ClaimRequest { lease: lease_id(*lease), queues, kinds, limit: *limit, bytes: *bytes };
+                text(store.claim(&request).await.map(|answer| self.remember(answer)))
+            }
+            Operation::Settle(batch) => {
+                let batch: Vec<_> = batch.iter().filter_map(|each| self.settlement(each)).collect();
+                text(store.settle(&batch).await)
+            }
+            Operation::Progress { attempt, is_forged, bytes } => {
+                let report = self.attempt(*attempt).map(|job| Progress {
+                    id: job.id,
+                    fence: fence(job, *is_forged),
+                    progress: bytes.clone(),
+                });
+                text(store.progress(report.as_slice()).await)
+            }
+            Operation::Open { lease: index, ttl } => text(store.open(&lease(lease_id(*index), *ttl)).await),
+            Operation::Renew { lease, ttl } => {
+                text(store.renew(lease_id(*lease), *ttl, ALL).await.map(comparable_renewal))
+            }
+            Operation::Close { lease } => text(store.close(lease_id(*lease)).await),
+            Operation::ReapLost => self.reap_lost().await,
+            Operation::ReapHastily { attempt } => {
+                let hasty =
+                    Settling { attempt: *attempt, is_forged: false, outcome: Outcome::Stalled, dice: 0.5 };
+                text(store.reap(self.settlement(&hasty).as_slice()).await)
+            }
+            Operation::Sweep => text(store.sweep(ALL).await),
+            Operation::Cancel(jobs) => text(store.cancel(&ids(jobs)).await),
+            Operation::Retry(jobs) => text(store.retry(&ids(jobs)).await),
+            Operation::Delete(jobs) => text(store.delete(&ids(jobs)).await),
+            Operation::Define { queue, config } => text(store.define(queue, config).await),
+            Operation::Promote => text(store.promote(ALL).await),
+            Operation::Prune => text(store.prune(ALL).await),
+            Operation::List { filter, limit } => text(listed(&store, filter, *limit).await),
+            Operation::Advance(_) => String::new(),
+        }
+    }
+
+    async fn reap_lost(&self) -> String {
+        let mut lost = match self.store.lost(ALL).await {
+            Ok(lost) => lost,
+            Err(error) => return error.to_string(),
+        };
+        lost.sort_by_key(|job| job.id);
+        let batch: Vec<_> = lost.iter().map(stalled).collect();
+        format!("{:?} {}", comparable_lost(lost), text(self.store.reap(&batch).await))
+    }
+
+    fn remember(&mut self, answer: ClaimAnswer) -> ClaimAnswer {
+        match answer {
+            ClaimAnswer::Jobs { jobs, next_due } => {
+                self.attempts.extend(jobs.iter().cloned());
+                let jobs = jobs.into_iter().map(|job| comparable_claim(job, self.start)).collect();
+                ClaimAnswer::Jobs { jobs, next_due }
+            }
+            ClaimAnswer::LeaseLost => ClaimAnswer::LeaseLost,
+        }
+    }
+
+    /// An attempt by its number, counted from the newest.
+    fn attempt(&self, number: usize) -> Option<&ClaimedJob> {
+        self.attempts.iter().rev().nth(number)
+    }
+
+    fn settlement(&self, settling: &Settling) -> Option<Settlement> {
+        let job = self.attempt(settling.attempt)?;
+        let facts: &Facts = &job.facts;
+        let transition = judge(facts, settling.outcome.clone(), settling.dice);
+        Some(Settlement { id: job.id, fence: fence(job, settling.is_forged), transition })
+    }
+}
+
+fn fence(job: &ClaimedJob, is_forged: bool) -> Fence {
+    Fence { nonce: job.fence.nonce ^ u64::from(is_forged), ..job.fence }
+}
+
+fn lease(id: LeaseId, ttl: std::time::Duration) -> NewLease {
+    NewLease { id, worker: "model".into(), ttl, queues: vec![name(QUEUE)] }
+}
+
+fn text<T: Debug>(answer: StoreResult<T>) -> String {
+    match answer {
+        Ok(answer) => format!("{answer:?}"),
+        Err(error) => format!("error: {error}"),
+    }
+}

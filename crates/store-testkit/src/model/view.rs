@@ -1,0 +1,108 @@
+//! What can be seen of a store, made comparable: random bits are dropped, instants count from the store's
+//! first one, and what the contract leaves in any order is sorted.
+
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{ClaimedJob, LostJob};
+use windlass_core::queue::QueueRecord;
+use windlass_core::store::{Filter, LeaseRecord, Renewal, SharedStore, StoreResult};
+use windlass_core::{JobId, JobRecord};
+
+use super::operation::{JOBS, job_id};
+
+/// Everything that can be seen.
+#[derive(Debug, PartialEq)]
+pub(super) struct View {
+    jobs: Vec<JobRecord>,
+    listed: Vec<JobId>,
+    queues: Vec<QueueRecord>,
+    leases: Vec<LeaseRecord>,
+}
+
+impl View {
+    pub(super) async fn of(store: &SharedStore, start: Timestamp) -> StoreResult<Self> {
+        let ids: Vec<_> = (0..JOBS).map(job_id).collect();
+        let jobs = store.get(&ids).await?.into_iter().flatten().map(|job| comparable_job(job, start));
+        let mut leases = store.leases(100).await?;
+        leases.sort_by_key(|lease| lease.id);
+        for lease in &mut leases {
+            lease.opened_at = since(lease.opened_at, start);
+            lease.expires_at = since(lease.expires_at, start);
+        }
+        Ok(Self {
+            jobs: jobs.collect(),
+            listed: listed(store, &Filter::default(), 7).await?,
+            queues: store.queues(None, 100).await?,
+            leases,
+        })
+    }
+
+    /// The first thing that differs.
+    pub(super) fn difference(&self, other: &Self) -> Option<String> {
+        first_difference("a job", &self.jobs, &other.jobs)
+            .or_else(|| first_difference("the list", &self.listed, &other.listed))
+            .or_else(|| first_difference("a queue", &self.queues, &other.queues))
+            .or_else(|| first_difference("a lease", &self.leases, &other.leases))
+    }
+}
+
+fn first_difference<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    expected: &[T],
+    seen: &[T],
+) -> Option<String> {
+    let length = expected.len().max(seen.len());
+    let index = (0..length).find(|&index| expected.get(index) != seen.get(index))?;
+    let (expected, seen) = (expected.get(index), seen.get(index));
+    Some(format!("{what} differs\nreference: {expected:#?}\nstore:     {seen:#?}"))
+}
+
+/// The ids of all jobs that match, read in pages of this size. A limit of nothing reads one page.
+pub(super) async fn listed(store: &SharedStore, filter: &Filter, limit: u32) -> StoreResult<Vec<JobId>> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.list(filter, after.as_ref(), limit).await?;
+        found.extend(page.jobs.iter().map(|job| job.id));
+        after = page.next;
+        if after.is_none() || limit == 0 {
+            return Ok(found);
+        }
+    }
+}
+
+fn since(instant: Timestamp, start: Timestamp) -> Timestamp {
+    Timestamp::from_micros(instant.as_micros() - start.as_micros())
+}
+
+fn comparable_job(mut job: JobRecord, start: Timestamp) -> JobRecord {
+    job.enqueued_at = since(job.enqueued_at, start);
+    job.due_at = since(job.due_at, start);
+    job.expires_at = job.expires_at.map(|at| since(at, start));
+    job.finished_at = job.finished_at.map(|at| since(at, start));
+    for attempt in &mut job.attempts {
+        attempt.started_at = since(attempt.started_at, start);
+        attempt.ended_at = attempt.ended_at.map(|at| since(at, start));
+    }
+    job
+}
+
+pub(super) fn comparable_claim(mut job: ClaimedJob, start: Timestamp) -> ClaimedJob {
+    job.fence.nonce = 0;
+    job.enqueued_at = since(job.enqueued_at, start);
+    job.due_at = since(job.due_at, start);
+    job.claimed_at = since(job.claimed_at, start);
+    job
+}
+
+pub(super) fn comparable_lost(mut jobs: Vec<LostJob>) -> Vec<LostJob> {
+    jobs.iter_mut().for_each(|job| job.fence.nonce = 0);
+    jobs.sort_by_key(|job| job.id);
+    jobs
+}
+
+pub(super) fn comparable_renewal(mut renewal: Renewal) -> Renewal {
+    if let Renewal::Renewed { cancel } = &mut renewal {
+        cancel.iter_mut().for_each(|(_, fence)| fence.nonce = 0);
+        cancel.sort_by_key(|(id, _)| *id);
+    }
+    renewal
+}

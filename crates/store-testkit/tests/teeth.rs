@@ -1,0 +1,132 @@
+//! The suite has teeth: it passes a store that keeps the contract, and notices each planted bug.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::clock::ManualClock;
+use windlass_core::store::SharedStore;
+use windlass_store_memory::{Bug, MemoryStore};
+use windlass_store_testkit::{Exception, Harness, Verdict, async_trait, clauses, model, run_all};
+
+#[derive(Default)]
+struct Planted {
+    clock: ManualClock,
+    bug: Option<Bug>,
+    cannot: Vec<Exception>,
+}
+
+#[async_trait]
+impl Harness for Planted {
+    async fn fresh(&self) -> SharedStore {
+        let clock = Arc::new(self.clock.clone());
+        match self.bug {
+            Some(bug) => Arc::new(MemoryStore::with_bug(clock, bug)),
+            None => Arc::new(MemoryStore::with_clock(clock)),
+        }
+    }
+
+    async fn another(&self, of: &SharedStore) -> Option<SharedStore> {
+        Some(Arc::clone(of))
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    fn cannot(&self) -> Vec<Exception> {
+        self.cannot.clone()
+    }
+}
+
+fn on_runtime<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .expect("a test may start threads")
+        .block_on(test)
+}
+
+/// What notices each bug, every bug on a thread of its own: a lost ring is waited for in vain.
+fn for_each_bug(notices: impl AsyncFn(&Planted) -> Vec<String> + Sync) -> Vec<(Bug, Vec<String>)> {
+    std::thread::scope(|scope| {
+        let notices = &notices;
+        let run = |bug| {
+            let harness = Planted { bug: Some(bug), ..Planted::default() };
+            scope.spawn(move || (bug, on_runtime(notices(&harness))))
+        };
+        let runs: Vec<_> = Bug::ALL.into_iter().map(run).collect();
+        runs.into_iter().map(|run| run.join().expect("bugs break clauses, not threads")).collect()
+    })
+}
+
+#[test]
+fn a_store_without_a_bug_keeps_every_clause() {
+    let report = on_runtime(run_all(&Planted::default()));
+    assert_eq!(report.broken().collect::<Vec<_>>(), []);
+    assert_eq!(report.verdicts.len(), clauses::NAMES.len());
+    assert!(report.verdicts.iter().all(|(_, verdict)| *verdict == Verdict::Kept));
+}
+
+#[test]
+fn every_planted_bug_breaks_a_clause() {
+    let noticed = for_each_bug(async |harness| {
+        let report = run_all(harness).await;
+        report.broken().map(|(clause, _)| clause.to_owned()).collect()
+    });
+    for (bug, clauses) in noticed {
+        println!("{bug:?} breaks {}", clauses.join(", "));
+        assert!(!clauses.is_empty(), "no clause notices {bug:?}");
+    }
+}
+
+#[test]
+fn the_model_test_notices_what_differs() {
+    let noticed = for_each_bug(async |harness| {
+        for seed in 0..30 {
+            if let Some(difference) = model::find_difference(harness, seed, 120).await {
+                return vec![difference.to_string()];
+            }
+        }
+        Vec::new()
+    });
+    let (noticed, missed): (Vec<_>, Vec<_>) = noticed.into_iter().partition(|(_, seen)| !seen.is_empty());
+    for (bug, seen) in &noticed {
+        println!("{bug:?}: {}", seen[0]);
+    }
+    let missed: Vec<_> = missed.into_iter().map(|(bug, _)| bug).collect();
+    // Rings are not among what the model compares, and nothing comes or goes while it reads its pages.
+    assert_eq!(missed, [Bug::LoseWakeup, Bug::LoseCancelRing, Bug::PageByCount]);
+}
+
+#[test]
+fn the_model_test_agrees_with_the_reference() {
+    on_runtime(model::check(&Planted::default(), 0..100, 200));
+}
+
+#[test]
+fn a_clause_that_cannot_be_kept_is_reported_as_skipped() {
+    let reason = "for the sake of this test";
+    let cannot = vec![Exception { clause: "wakeup::work_rings", reason }];
+    let harness = Planted { bug: Some(Bug::LoseWakeup), cannot, ..Planted::default() };
+    let report = on_runtime(run_all(&harness));
+    assert!(report.verdicts.contains(&("wakeup::work_rings", Verdict::Skipped(reason))));
+    assert!(report.to_string().contains("SKIPPED  wakeup::work_rings: for the sake of this test"));
+}
+
+#[test]
+fn the_list_holds_every_clause() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clauses");
+    let mut written = Vec::new();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let part = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let names = text.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
+        written.extend(names.map(|name| format!("{part}::{name}")));
+    }
+    let mut listed: Vec<_> = clauses::NAMES.iter().map(ToString::to_string).collect();
+    written.sort();
+    listed.sort();
+    assert_eq!(listed, written);
+}
