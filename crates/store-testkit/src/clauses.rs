@@ -41,6 +41,8 @@ macro_rules! for_each_clause {
                 names_use_their_whole_alphabet
                 the_id_of_a_removed_job_is_free
                 unknown_ids_are_missing
+                of_many_at_once_one_is_new
+                a_dropped_call_is_whole_or_nothing
             }
             claim {
                 hands_out_a_job_with_all_it_needs
@@ -93,6 +95,7 @@ macro_rules! for_each_clause {
                 an_attempt_before_a_retry_by_hand_writes_nothing
                 a_missing_job_is_fenced
                 a_fence_belongs_to_one_job
+                of_many_writes_at_once_one_counts
             }
             progress {
                 the_newest_report_is_kept
@@ -158,6 +161,7 @@ macro_rules! for_each_clause {
                 jobs_may_come_between_pages
                 jobs_may_go_between_pages
                 jobs_may_change_between_pages
+                a_rare_match_is_found
                 a_bad_cursor_is_refused
                 a_cursor_is_a_position
             }

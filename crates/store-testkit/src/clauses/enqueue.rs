@@ -1,5 +1,6 @@
 //! A job is accepted: as a whole, in order, once per id, within its queue's caps.
 
+use futures_util::FutureExt;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{Counters, NewJob};
 use windlass_core::options::Due;
@@ -241,4 +242,44 @@ pub async fn unknown_ids_are_missing(h: &impl Harness) {
     let id = scene.add(Options::new()).await;
     let answers = scene.store.get(&[JobId::new(), id, JobId::new(), id]).await.expect("jobs can be read");
     assert_eq!(answers.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false, true]);
+}
+
+/// Of many that hand in the same job at once, one stores it and the others find it.
+pub async fn of_many_at_once_one_is_new(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    for _ in 0..10 {
+        let new = job(Options::new());
+        let repeats: Vec<_> = (0..6)
+            .map(|_| {
+                let (store, new) = (scene.store.clone(), new.clone());
+                tokio::spawn(async move { store.enqueue(&[new]).await.expect("a repeat is answered") })
+            })
+            .collect();
+        let mut answers = Vec::new();
+        for repeat in repeats {
+            answers.extend(repeat.await.expect("no enqueue panics"));
+        }
+        assert_eq!(answers.iter().filter(|answer| **answer == Enqueued::New).count(), 1, "{answers:?}");
+    }
+    assert_eq!(scene.list(&Filter::default()).await.len(), 10);
+    scene.assert_counts().await;
+}
+
+/// A call whose future is dropped takes effect as a whole or not at all.
+pub async fn a_dropped_call_is_whole_or_nothing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    for round in 0..20 {
+        let batch = jobs(10);
+        // Polled once and then dropped, wherever it was.
+        let _ = scene.store.enqueue(&batch).now_or_never();
+        let found = scene.store.get(&batch.iter().map(|job| job.id).collect::<Vec<_>>()).await;
+        let found = found.expect("jobs can be read").into_iter().flatten().count();
+        assert!(found == 0 || found == 10, "round {round}: {found} of 10 were stored");
+    }
+    // The same jobs, handed in again, complete what was dropped.
+    let batch = jobs(10);
+    let _ = scene.store.enqueue(&batch).now_or_never();
+    scene.store.enqueue(&batch).await.expect("a repeat is answered");
+    let found = scene.store.get(&batch.iter().map(|job| job.id).collect::<Vec<_>>()).await;
+    assert_eq!(found.expect("jobs can be read").into_iter().flatten().count(), 10);
 }

@@ -127,3 +127,36 @@ pub async fn a_fence_belongs_to_one_job(h: &impl Harness) {
         assert_eq!(scene.settle_raw(settlement(job, completed())).await, Settled::Applied(State::Completed));
     }
 }
+
+/// Of a late worker, two reapers and a second late answer at once, exactly one is heeded.
+pub async fn of_many_writes_at_once_one_counts(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    for round in 0..10 {
+        let job = scene.running(Options::new()).await;
+        h.advance(TTL).await;
+        let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
+        let write = |settlement: Settlement, is_reaper: bool| {
+            let store = scene.store.clone();
+            tokio::spawn(async move {
+                let batch = [settlement];
+                let answers = if is_reaper { store.reap(&batch).await } else { store.settle(&batch).await };
+                one(answers.expect("the write is answered"))
+            })
+        };
+        let writes = [
+            write(settlement(&job, completed()), false),
+            write(stalled(&lost), true),
+            write(stalled(&lost), true),
+            write(settlement(&job, failed_for_good()), false),
+        ];
+        let mut applied = Vec::new();
+        for write in writes {
+            let answer = write.await.expect("no write panics");
+            applied.extend(Some(answer).filter(|answer| *answer != Settled::Fenced));
+        }
+        let state = scene.state(job.id).await;
+        assert_eq!(applied, [Settled::Applied(state)], "round {round}");
+        scene.cancel(job.id).await;
+    }
+    scene.assert_counts().await;
+}

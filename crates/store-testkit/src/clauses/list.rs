@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use windlass_core::job::NewJob;
-use windlass_core::store::{Cursor, Filter, PAGE_MAX};
+use windlass_core::store::{Cursor, Filter, PAGE_MAX, SCAN_MAX};
 use windlass_core::{JobId, JobRecord, Options, State, StoreError, StoreErrorKind};
 
 use crate::Harness;
@@ -166,6 +166,17 @@ pub async fn jobs_may_change_between_pages(h: &impl Harness) {
         assert_eq!(scene.state(*unseen).await, State::Running, "left out although it stayed ready");
     }
     assert!(found.len() < 35, "claims between the pages took some away");
+}
+
+/// A page may end before it is full, but one match among very many is found in the end.
+pub async fn a_rare_match_is_found(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let rare = scene.add(Options::new().tag("rare")).await;
+    for _ in 0..=SCAN_MAX / 1_000 {
+        scene.add_many(1_000).await;
+    }
+    let filter = Filter { tag: Some(name("rare")), ..Filter::default() };
+    assert_eq!(ids(&scene.list(&filter).await), [rare]);
 }
 
 /// A cursor that no store made is refused, and says so.

@@ -17,7 +17,7 @@ use crate::scene::{name, seconds};
 /// Ids that a run can use.
 pub(super) const JOBS: usize = 40;
 /// Leases that a run can use.
-pub(super) const LEASES: usize = 6;
+pub(super) const LEASES: usize = 4;
 
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
@@ -101,8 +101,8 @@ fn operation(rng: &mut Rng) -> Operation {
             is_forged: rng.u32(..5) == 0,
             bytes: Bytes::from(vec![b'p'; pick(rng, [0, 3, 40])]),
         },
-        65..69 => Operation::Open { lease: rng.usize(..LEASES), ttl: seconds(pick(rng, [0, 4, 20])) },
-        69..72 => Operation::Renew { lease: rng.usize(..LEASES), ttl: seconds(pick(rng, [2, 8, 20])) },
+        65..69 => Operation::Open { lease: rng.usize(..LEASES), ttl: seconds(pick(rng, [0, 4, 30, 60])) },
+        69..72 => Operation::Renew { lease: rng.usize(..LEASES), ttl: seconds(pick(rng, [2, 8, 40])) },
         72 => Operation::Close { lease: rng.usize(..LEASES) },
         73..76 => Operation::ReapLost,
         76 => Operation::ReapHastily { attempt: rng.usize(..8) },
