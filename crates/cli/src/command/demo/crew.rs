@@ -4,7 +4,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 use crate::exit::Fault;
 
@@ -16,13 +16,18 @@ pub(super) struct Crew {
     url: String,
     lease: Duration,
     child: Child,
+    /// The worker lives as long as this is open. Held apart from the child, because waiting for a child
+    /// closes what it still holds.
+    leash: Option<ChildStdin>,
     crashes: u32,
 }
 
 impl Crew {
     /// Starts the first worker.
     pub(super) fn start(url: &str, lease: Duration) -> anyhow::Result<Self> {
-        Ok(Self { url: url.to_owned(), lease, child: spawn(url, lease)?, crashes: 0 })
+        let mut child = spawn(url, lease)?;
+        let leash = child.stdin.take();
+        Ok(Self { url: url.to_owned(), lease, child, leash, crashes: 0 })
     }
 
     /// The id of the living worker.
@@ -50,12 +55,13 @@ impl Crew {
         }
         self.crashes += 1;
         self.child = spawn(&self.url, self.lease)?;
+        self.leash = self.child.stdin.take();
         Ok(())
     }
 
     /// Lets the worker finish what it does and waits for it.
     pub(super) async fn stop(&mut self) {
-        drop(self.child.stdin.take());
+        drop(self.leash.take());
         if tokio::time::timeout(PATIENCE, self.child.wait()).await.is_err() {
             let _ = self.child.kill().await;
         }

@@ -27,7 +27,13 @@ pub(super) struct Kind {
 const COMPLETED: (State, Option<Reason>) = (State::Completed, None);
 
 pub(super) const KINDS: [Kind; 9] = [
-    Kind { name: Email::KIND, shows: "succeeds", count: None, ends: COMPLETED, options: patient },
+    Kind {
+        name: Email::KIND,
+        shows: "succeeds",
+        count: None,
+        ends: COMPLETED,
+        options: || patient().priority(-1),
+    },
     Kind {
         name: Flaky::KIND,
         shows: "fails twice, then succeeds",
@@ -69,14 +75,14 @@ pub(super) const KINDS: [Kind; 9] = [
         shows: "kills its worker once",
         count: Some(1),
         ends: COMPLETED,
-        options: || patient().delay(Duration::from_millis(1_500)).priority(10),
+        options: || patient().delay(Duration::from_secs(2)).priority(10),
     },
     Kind {
         name: Poison::KIND,
         shows: "kills every worker",
         count: Some(1),
         ends: (State::Dead, Some(Reason::Stalled)),
-        options: || patient().delay(Duration::from_secs(3)).priority(10).max_stalls(1),
+        options: || patient().delay(Duration::from_millis(4_500)).priority(10).max_stalls(1),
     },
 ];
 
@@ -134,7 +140,7 @@ kinds! {
 }
 
 pub(super) async fn email(job: Email) -> Result<String, JobError> {
-    tokio::time::sleep(Duration::from_millis(100 + u64::from(job.number % 7) * 50)).await;
+    tokio::time::sleep(Duration::from_millis(200 + u64::from(job.number % 7) * 60)).await;
     Ok(format!("sent to reader {}", job.number))
 }
 

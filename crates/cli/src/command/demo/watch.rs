@@ -1,12 +1,13 @@
 //! Watches the jobs of a demo from outside until all have come to their end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::io;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 use windlass::Client;
 use windlass_core::outcome::Ending;
-use windlass_core::{JobId, JobRecord, State};
+use windlass_core::{JobId, JobRecord, Name, State};
 
 use super::crew::Crew;
 use super::kinds::Kind;
@@ -14,6 +15,8 @@ use super::view::View;
 
 /// How often the store is asked.
 const TICK: Duration = Duration::from_millis(100);
+/// How often what was seen is said, so that a line can stand for many jobs.
+const SAY: Duration = Duration::from_millis(500);
 /// How long the demo may take, and how much longer for each job.
 const DEADLINE: Duration = Duration::from_secs(90);
 const DEADLINE_PER_JOB: Duration = Duration::from_millis(100);
@@ -41,6 +44,7 @@ pub(super) async fn run(
     view: &mut View,
 ) -> anyhow::Result<Watched> {
     let mut seen: HashMap<JobId, JobRecord> = HashMap::new();
+    let mut news = News::default();
     let mut open: Vec<JobId> = jobs.iter().map(|(id, _)| *id).collect();
     let budget = DEADLINE + DEADLINE_PER_JOB.saturating_mul(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
     let deadline = Instant::now() + budget;
@@ -56,10 +60,14 @@ pub(super) async fn run(
             died = crew.died() => {
                 let died = died?;
                 crew.replace(died)?;
+                news.say(view)?;
                 view.say(&format!("the worker died ({died}); worker {} started", crew.pid()))?;
             }
             _ = ticks.tick() => {
-                look(client, &mut open, &mut seen, view).await?;
+                look(client, &mut open, &mut seen, &mut news, view).await?;
+                if open.is_empty() || news.since.is_none_or(|since| since.elapsed() >= SAY) {
+                    news.say(view)?;
+                }
                 if open.is_empty() {
                     break End::AllFinished;
                 }
@@ -72,15 +80,39 @@ pub(super) async fn run(
     Ok(Watched { jobs: seen, end })
 }
 
-/// Reads the open jobs, says what is new about them, and closes those that have ended. A job that the store
+/// What happened since it was last said, in order, alike things together.
+#[derive(Debug, Default)]
+struct News {
+    lines: Vec<(Name, String, u32)>,
+    since: Option<Instant>,
+}
+
+impl News {
+    fn add(&mut self, kind: &Name, text: String) {
+        match self.lines.iter_mut().find(|(of, said, _)| of == kind && *said == text) {
+            Some((_, _, count)) => *count += 1,
+            None => self.lines.push((kind.clone(), text, 1)),
+        }
+    }
+
+    fn say(&mut self, view: &mut View) -> io::Result<()> {
+        self.since = Some(Instant::now());
+        self.lines.drain(..).try_for_each(|(kind, text, count)| {
+            let times = if count > 1 { format!(" (x{count})") } else { String::new() };
+            view.say(&format!("{kind:<13} {text}{times}"))
+        })
+    }
+}
+
+/// Reads the open jobs, notes what is new about them, and closes those that have ended. A job that the store
 /// does not have is closed too: the summary will miss it.
 async fn look(
     client: &Client,
     open: &mut Vec<JobId>,
     seen: &mut HashMap<JobId, JobRecord>,
+    news: &mut News,
     view: &mut View,
 ) -> anyhow::Result<()> {
-    let mut news: BTreeMap<(String, String), u32> = BTreeMap::new();
     let mut still_open = Vec::with_capacity(open.len());
     for chunk in open.chunks(CHUNK) {
         let records = client.store().get(chunk).await?;
@@ -89,9 +121,7 @@ async fn look(
                 seen.remove(id);
                 continue;
             };
-            for text in changes(seen.get(id), &record) {
-                *news.entry((record.kind.to_string(), text)).or_default() += 1;
-            }
+            changes(seen.get(id), &record).into_iter().for_each(|text| news.add(&record.kind, text));
             if record.state.is_terminal() {
                 view.finished(record.kind.as_str());
             } else {
@@ -101,10 +131,6 @@ async fn look(
         }
     }
     *open = still_open;
-    for ((kind, text), count) in news {
-        let times = if count > 1 { format!(" (x{count})") } else { String::new() };
-        view.say(&format!("{kind:<13} {text}{times}"))?;
-    }
     Ok(())
 }
 
@@ -117,7 +143,8 @@ fn changes(before: Option<&JobRecord>, now: &JobRecord) -> Vec<String> {
         .iter()
         .filter(|attempt| last_fence.is_none_or(|last| attempt.fence > last))
         .filter_map(|attempt| match attempt.ending? {
-            Ending::Completed => None,
+            // Said by the end of the job itself.
+            Ending::Completed | Ending::Discarded => None,
             Ending::Stalled => Some("was lost with its worker, taken back".to_owned()),
             Ending::Snoozed => Some("asked to come back later".to_owned()),
             Ending::Returned => Some("was returned unfinished".to_owned()),
