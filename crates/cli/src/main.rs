@@ -4,6 +4,7 @@
 mod args;
 mod command;
 mod exit;
+mod interrupt;
 mod output;
 mod session;
 

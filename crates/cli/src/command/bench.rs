@@ -11,7 +11,8 @@ use windlass_core::store::About;
 use crate::args::BenchArgs;
 use crate::command::bench::measure::Measurement;
 use crate::exit::{Exit, Fault};
-use crate::output::cell;
+use crate::interrupt::interrupted;
+use crate::output::{cell, json};
 use crate::session::Session;
 
 #[derive(Debug, Serialize)]
@@ -38,7 +39,7 @@ pub(crate) async fn run(session: &mut Session, args: &BenchArgs) -> anyhow::Resu
     session.introduce(&client);
     let measurements = tokio::select! {
         measured = measure::all(&client, args) => measured,
-        _ = tokio::signal::ctrl_c() => {
+        () = interrupted() => {
             measure::clear(&client).await?;
             return Ok(Exit::Interrupted);
         }
@@ -51,7 +52,7 @@ pub(crate) async fn run(session: &mut Session, args: &BenchArgs) -> anyhow::Resu
 
 fn print(session: &mut Session, about: &About, measurements: &[Measurement]) -> anyhow::Result<()> {
     if session.output.is_json() {
-        let durability = about.durability.as_str();
+        let durability = json::durability(about.durability);
         return Ok(session.output.json(&Answer { scheme: about.scheme, durability, measurements })?);
     }
     let mut table =
@@ -64,7 +65,7 @@ fn print(session: &mut Session, about: &About, measurements: &[Measurement]) -> 
             cell(&measurement.name),
             right(measurement.jobs.to_string()),
             right(format!("{:.3}", measurement.seconds)),
-            right(format!("{:.0}", measurement.jobs_per_second)),
+            right(measurement.jobs_per_second.map(|rate| format!("{rate:.0}")).unwrap_or_default()),
             millis(measurement.p50_seconds),
             millis(measurement.p99_seconds),
         ]);

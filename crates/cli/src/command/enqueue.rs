@@ -8,11 +8,12 @@ use serde::Serialize;
 use windlass_core::clock::Timestamp;
 use windlass_core::retry::{ATTEMPTS_DEFAULT, Policy};
 use windlass_core::size::CAP_MAX;
-use windlass_core::store::Enqueued;
+use windlass_core::store::{Durability, Enqueued};
 use windlass_core::{Bytes, JobId, NewJob, Options, State};
 
 use crate::args::EnqueueArgs;
 use crate::exit::{Exit, Fault};
+use crate::output::json;
 use crate::session::{Access, Session};
 
 /// How many jobs one store call takes.
@@ -37,7 +38,7 @@ pub(crate) async fn run(session: &mut Session, args: EnqueueArgs) -> anyhow::Res
         None => job,
     };
     let client = session.open(Access::Create).await?;
-    let durability = client.about().durability.as_str();
+    let durability = client.about().durability;
     if args.count == 1 {
         let enqueued = client.enqueue_new(job.clone()).await?;
         return answer_one(session, &job, enqueued, durability);
@@ -72,7 +73,7 @@ pub(crate) async fn run(session: &mut Session, args: EnqueueArgs) -> anyhow::Res
     Ok(Exit::Done)
 }
 
-fn answer<'a>(job: &'a NewJob, enqueued: Enqueued, durability: &'static str) -> Answer<'a> {
+fn answer<'a>(job: &'a NewJob, enqueued: Enqueued, durability: Durability) -> Answer<'a> {
     let state = match enqueued {
         Enqueued::New => job.entry(Timestamp::from(SystemTime::now())).0,
         Enqueued::Existing(state) => state,
@@ -83,7 +84,7 @@ fn answer<'a>(job: &'a NewJob, enqueued: Enqueued, durability: &'static str) -> 
         state,
         queue: job.queue.as_str(),
         kind: job.kind.as_str(),
-        durability,
+        durability: json::durability(durability),
     }
 }
 
@@ -91,7 +92,7 @@ fn answer_one(
     session: &mut Session,
     job: &NewJob,
     enqueued: Enqueued,
-    durability: &'static str,
+    durability: Durability,
 ) -> anyhow::Result<Exit> {
     let answer = answer(job, enqueued, durability);
     if session.output.is_json() {

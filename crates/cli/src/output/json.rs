@@ -10,7 +10,7 @@ use windlass_core::outcome::{Ending, Reason};
 use windlass_core::queue::{Keep, QueueRecord};
 use windlass_core::retry::{Backoff, Policy};
 use windlass_core::size::Caps;
-use windlass_core::store::LeaseRecord;
+use windlass_core::store::{Durability, LeaseRecord};
 use windlass_core::{JobRecord, Name, State};
 
 use super::content::Content;
@@ -18,6 +18,16 @@ use super::content::Content;
 /// An instant as text.
 pub(crate) fn instant(at: Timestamp) -> String {
     at.to_string()
+}
+
+/// What an accepted job survives, as one word.
+pub(crate) fn durability(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Process => "process",
+        Durability::Crash => "crash",
+        Durability::PowerCut => "power_cut",
+        _ => "other",
+    }
 }
 
 #[derive(Debug, Serialize)]

@@ -113,7 +113,7 @@ fn many_jobs_are_handed_in_at_once() {
     shell.run(["enqueue", "k", "--count", "2500"]).ok().prints("accepted 2500 jobs: k in queue default");
     let lines = shell.run(["enqueue", "k", "--count", "3", "--json"]).ok().json_lines();
     assert_eq!(lines.len(), 3);
-    assert!(lines.iter().all(|line| line["new"] == true && line["durability"] == "survives a power cut"));
+    assert!(lines.iter().all(|line| line["new"] == true && line["durability"] == "power_cut"));
     let queues = shell.run(["queues", "--json"]).ok().json();
     assert_eq!(queues["queues"][0]["counts"]["ready"], 2503);
 }

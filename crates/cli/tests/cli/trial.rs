@@ -53,7 +53,7 @@ fn bench_measures_a_temporary_file_by_default() {
     let answer = ran.ok().json();
     let measurements = answer["measurements"].as_array().unwrap();
     assert_eq!(measurements.len(), 4);
-    for measurement in measurements {
+    for measurement in &measurements[..3] {
         assert!(measurement["jobs_per_second"].as_f64() > Some(0.0), "{measurement}");
     }
     assert!(measurements[3]["p50_seconds"].as_f64() < Some(1.0), "{answer}");

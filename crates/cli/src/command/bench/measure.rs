@@ -24,7 +24,8 @@ pub(super) struct Measurement {
     pub(super) name: String,
     pub(super) jobs: u32,
     pub(super) seconds: f64,
-    pub(super) jobs_per_second: f64,
+    /// Nothing where each job waits for the one before.
+    pub(super) jobs_per_second: Option<f64>,
     pub(super) p50_seconds: Option<f64>,
     pub(super) p99_seconds: Option<f64>,
 }
@@ -39,7 +40,7 @@ impl Measurement {
             name: name.into(),
             jobs,
             seconds,
-            jobs_per_second: f64::from(jobs) / seconds.max(f64::EPSILON),
+            jobs_per_second: Some(f64::from(jobs) / seconds.max(f64::EPSILON)),
             p50_seconds: at(50).map(Duration::as_secs_f64),
             p99_seconds: at(99).map(Duration::as_secs_f64),
         }
@@ -145,7 +146,8 @@ async fn idle_start(
         }
     }
     let busy = times.iter().sum();
-    Ok(Measurement::new("enqueue to start, idle worker", IDLE_ROUNDS, busy, times))
+    let measured = Measurement::new("enqueue to start, idle worker", IDLE_ROUNDS, busy, times);
+    Ok(Measurement { jobs_per_second: None, ..measured })
 }
 
 /// How many jobs of the measurement have not come to their end.

@@ -142,8 +142,8 @@ impl Summary {
             self.jobs
         ))?;
         session.output.line(format_args!(
-            "{retries} retries, {timeouts} timeouts, {snoozes} snoozes, \
-             {crashes} crashes survived, {stalls} attempts lost in them and taken back"
+            "retries {retries}, timeouts {timeouts}, snoozes {snoozes}, crashes survived {crashes}, \
+             attempts lost in them and taken back {stalls}"
         ))?;
         session.output.line(self.verdict())?;
         Ok(())

@@ -12,6 +12,7 @@ use windlass_core::{JobId, JobRecord, Name, State};
 use super::crew::Crew;
 use super::kinds::Kind;
 use super::view::View;
+use crate::interrupt::interrupted;
 
 /// How often the store is asked.
 const TICK: Duration = Duration::from_millis(100);
@@ -50,13 +51,13 @@ pub(super) async fn run(
     let deadline = Instant::now() + budget;
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let interrupted = tokio::signal::ctrl_c();
+    let interrupted = interrupted();
     tokio::pin!(interrupted);
     view.say(&format!("worker {} started", crew.pid()))?;
     let end = loop {
         tokio::select! {
             biased;
-            _ = &mut interrupted => break End::Interrupted,
+            () = &mut interrupted => break End::Interrupted,
             died = crew.died() => {
                 let died = died?;
                 crew.replace(died)?;

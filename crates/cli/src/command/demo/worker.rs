@@ -8,6 +8,7 @@ use windlass::{Client, Worker};
 
 use super::kinds;
 use crate::exit::Exit;
+use crate::interrupt::interrupted;
 
 pub(super) async fn run(url: &str, lease: Duration) -> anyhow::Result<Exit> {
     let client = Client::open(url).await?;
@@ -41,6 +42,6 @@ async fn dismissed() {
     };
     tokio::select! {
         () = parent_gone => {}
-        _ = tokio::signal::ctrl_c() => {}
+        () = interrupted() => {}
     }
 }
