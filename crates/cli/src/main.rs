@@ -36,8 +36,8 @@ fn main() -> ExitCode {
         .and_then(|runtime| {
             let mut session = Session::new(&cli, origin);
             let result = runtime.block_on(command::run(&mut session, cli.command));
-            // A blocking handler of the demo may still run; nobody waits for it.
-            runtime.shutdown_background();
+            // Time for the store to close its file; a blocking handler of the demo may take longer.
+            runtime.shutdown_timeout(std::time::Duration::from_secs(2));
             let exit = result?;
             session.output.finish()?;
             Ok(exit)

@@ -56,18 +56,18 @@ impl Output {
 
     /// One line of text. What comes out of a store must have been cleaned.
     pub(crate) fn line(&mut self, line: impl Display) -> io::Result<()> {
-        writeln!(self.stream, "{line}")
+        writeln!(self.stream, "{line}").map_err(|error| unwritten(&error))
     }
 
     /// Bytes as they are, for scripts that a shell reads.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        self.stream.write_all(bytes).map_err(|error| unwritten(&error))
     }
 
     /// One JSON document on one line.
     pub(crate) fn json(&mut self, document: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(document).map_err(io::Error::other)?;
-        writeln!(self.stream, "{}", clean::json(&text))
+        writeln!(self.stream, "{}", clean::json(&text)).map_err(|error| unwritten(&error))
     }
 
     /// A table, which is one line per row unless a terminal is too narrow.
@@ -75,7 +75,9 @@ impl Output {
         table.column_iter_mut().for_each(|column| {
             column.set_padding((0, 2));
         });
-        table.lines().try_for_each(|line| writeln!(self.stream, "{}", line.trim_end()))
+        table.lines().try_for_each(|line| {
+            writeln!(self.stream, "{}", line.trim_end()).map_err(|error| unwritten(&error))
+        })
     }
 
     /// An empty table for this output.
@@ -96,8 +98,13 @@ impl Output {
 
     /// Sees to it that everything has been written.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        self.stream.flush()
+        self.stream.flush().map_err(|error| unwritten(&error))
     }
+}
+
+/// Says what failed and keeps the kind, for a closed pipe is no error.
+fn unwritten(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write the output: {error}"))
 }
 
 /// Keeps these columns whole on a narrow terminal, because an id that is broken over two lines cannot be

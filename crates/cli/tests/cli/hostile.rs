@@ -64,6 +64,15 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let shell = Shell::new();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ran = finish(shell.command(["enqueue", "k"]).stdout(full).stderr(Stdio::piped()));
+    ran.exits(1).complains("error: cannot write the output: No space left");
+}
+
 #[test]
 fn colours_can_be_forced_and_are_off_otherwise() {
     let shell = Shell::new();
