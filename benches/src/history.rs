@@ -12,7 +12,11 @@ use crate::{Scale, report};
 
 /// Measures draining on an empty store and on a full one, in alternation.
 pub(crate) async fn measure(subject: Subject, scale: Scale, report: &mut Report) -> Result<()> {
-    report.progress(&format!("{}: filling with {} finished and as many scheduled jobs", subject.name(), scale.history));
+    report.progress(&format!(
+        "{}: filling with {} finished and as many scheduled jobs",
+        subject.name(),
+        scale.history
+    ));
     let full = subject.place()?;
     let client = full.client().await?;
     ours::fill(&client, scale.history).await?;

@@ -82,7 +82,13 @@ async fn measure(subject: Subject, scale: Scale, report: &mut Report) -> Result<
     let bulk = report::median(&mut bulk);
     report.rate(subject, "enqueue, bulk of 1,000", bulk, "raw insert", raw_bulk);
     report.rate(subject, "enqueue, single by 64 producers", report::median(&mut single), "our bulk", bulk);
-    report.rate(subject, "run jobs that wait", report::median(&mut drain), "raw claim + settle", report::median(&mut raw_drain));
+    report.rate(
+        subject,
+        "run jobs that wait",
+        report::median(&mut drain),
+        "raw claim + settle",
+        report::median(&mut raw_drain),
+    );
     report.rate(
         subject,
         "end to end: enqueue and run at once",

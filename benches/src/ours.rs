@@ -98,10 +98,10 @@ pub(crate) async fn drain(subject: Subject, jobs: u32) -> Result<f64> {
 pub(crate) async fn drain_filled(client: &Client, jobs: u32) -> Result<f64> {
     let (worker, mut done) = worker(client, jobs);
     let started = Instant::now();
-    let running = worker.start().await?;
+    let running = worker.start()?;
     done.recv().await;
     // Stopping waits for the completions that are not stored yet.
-    running.stop().await?;
+    running.stop().await;
     Ok(f64::from(jobs) / started.elapsed().as_secs_f64())
 }
 
@@ -111,10 +111,10 @@ pub(crate) async fn whole(subject: Subject, jobs: u32) -> Result<f64> {
     let client = place.client().await?;
     let (worker, mut done) = worker(&client, jobs);
     let started = Instant::now();
-    let running = worker.start().await?;
+    let running = worker.start()?;
     fill(&client, jobs).await?;
     done.recv().await;
-    running.stop().await?;
+    running.stop().await;
     Ok(f64::from(jobs) / started.elapsed().as_secs_f64())
 }
 
@@ -129,7 +129,7 @@ pub(crate) async fn latency(subject: Subject, samples: u32) -> Result<Vec<Durati
     let place = subject.place()?;
     let client = place.client().await?;
     let (started, mut starts) = mpsc::channel(16);
-    let running = Worker::with_state(&client, Started(started)).handle(note_start).start().await?;
+    let running = Worker::with_state(&client, Started(started)).handle(note_start).start()?;
     let mut latencies = Vec::new();
     for i in 0..samples {
         // Long enough for the worker to be idle again, and never in step with a timer.
@@ -139,7 +139,7 @@ pub(crate) async fn latency(subject: Subject, samples: u32) -> Result<Vec<Durati
         let start: Instant = starts.recv().await.expect("the worker lives");
         latencies.push(start.duration_since(called));
     }
-    running.stop().await?;
+    running.stop().await;
     Ok(latencies)
 }
 

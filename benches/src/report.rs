@@ -33,7 +33,14 @@ impl Report {
 
     /// A rate beside another; a ratio above 1 means ours is faster.
     pub(crate) fn rate(&mut self, subject: Subject, work: &str, ours: f64, beside: &str, other: f64) {
-        self.push(subject, work, format!("{}/s", whole(ours)), beside, format!("{}/s", whole(other)), Some(ours / other));
+        self.push(
+            subject,
+            work,
+            format!("{}/s", whole(ours)),
+            beside,
+            format!("{}/s", whole(other)),
+            Some(ours / other),
+        );
     }
 
     /// A latency beside the raw one; a ratio above 1 means ours is slower.
@@ -48,8 +55,23 @@ impl Report {
         self.push(subject, work, ours, "", String::new(), None);
     }
 
-    fn push(&mut self, subject: Subject, work: &str, ours: String, beside: &str, other: String, ratio: Option<f64>) {
-        self.rows.push(Row { store: subject.name(), work: work.into(), ours, beside: beside.into(), other, ratio });
+    fn push(
+        &mut self,
+        subject: Subject,
+        work: &str,
+        ours: String,
+        beside: &str,
+        other: String,
+        ratio: Option<f64>,
+    ) {
+        self.rows.push(Row {
+            store: subject.name(),
+            work: work.into(),
+            ours,
+            beside: beside.into(),
+            other,
+            ratio,
+        });
     }
 
     pub(crate) fn print(&self) {

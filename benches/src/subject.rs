@@ -36,7 +36,8 @@ impl Subject {
     /// A fresh, empty place.
     pub(crate) fn place(self) -> Result<Place> {
         // Beside the build, not in a temporary folder that may be held in memory.
-        let base = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+        let base =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
         std::fs::create_dir_all(&base)?;
         Ok(Place { subject: self, folder: tempfile::tempdir_in(base)? })
     }

@@ -25,8 +25,10 @@ pub(crate) async fn measure(subject: Subject, scale: Scale, report: &mut Report)
 
 /// The resident set of this process.
 fn resident_bytes() -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").context("resident memory is read on Linux only")?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS in /proc/self/status")?;
+    let status =
+        std::fs::read_to_string("/proc/self/status").context("resident memory is read on Linux only")?;
+    let line =
+        status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS in /proc/self/status")?;
     let kibibytes: u64 = line.split_whitespace().nth(1).context("VmRSS without a number")?.parse()?;
     Ok(kibibytes * 1024)
 }

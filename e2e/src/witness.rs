@@ -19,7 +19,8 @@ impl Witness {
     /// Opens the ledger of one worker process in the witness folder.
     pub fn open(folder: &Path, label: &str) -> Self {
         let path = folder.join(format!("{label}-{}.witness", std::process::id()));
-        let file = OpenOptions::new().create(true).append(true).open(path).expect("the witness folder exists");
+        let file =
+            OpenOptions::new().create(true).append(true).open(path).expect("the witness folder exists");
         Self { label: label.into(), file: Arc::new(Mutex::new(file)) }
     }
 

@@ -98,5 +98,8 @@ async fn killed_workers_lose_nothing_and_every_extra_start_is_explained() {
             extra += starts - 1;
         }
     }
-    println!("{} jobs, {kills} kills, {extra} extra starts, all explained; 0 lost, 0 completed twice", ids.len());
+    println!(
+        "{} jobs, {kills} kills, {extra} extra starts, all explained; 0 lost, 0 completed twice",
+        ids.len()
+    );
 }

@@ -42,7 +42,13 @@ async fn a_worker_stopped_past_its_lease_cannot_write_anything() {
     assert!(status.success(), "{status}\n{}", fleet.log("sleeper"));
     let later = client.job(handle.id()).await.unwrap().unwrap();
     assert_eq!(later, finished, "the finished job was touched again");
-    assert_eq!(Ledger::read(&fleet.witness()).events(handle.id(), "progressed").filter(|line| line.fence == 1).count(), 0);
+    assert_eq!(
+        Ledger::read(&fleet.witness())
+            .events(handle.id(), "progressed")
+            .filter(|line| line.fence == 1)
+            .count(),
+        0
+    );
     let endings: Vec<_> = later.attempts.iter().map(|attempt| attempt.ending).collect();
     assert_eq!(endings, [Some(Ending::Stalled), Some(Ending::Completed)]);
 }
@@ -73,10 +79,14 @@ async fn a_terminated_worker_finishes_or_hands_back_what_it_has() {
     let held = client.enqueue(Hold { gate: fleet.gate() }).await.unwrap();
     let mut touched = Vec::new();
     for start in 0..10 {
-        touched.extend(client.enqueue_all((0..500).map(|n| Touch { number: start * 500 + n })).await.unwrap());
+        touched
+            .extend(client.enqueue_all((0..500).map(|n| Touch { number: start * 500 + n })).await.unwrap());
     }
-    let settings =
-        WorkerSettings { label: "first".into(), extra: vec!["--drain-ms".into(), "500".into()], ..WorkerSettings::default() };
+    let settings = WorkerSettings {
+        label: "first".into(),
+        extra: vec!["--drain-ms".into(), "500".into()],
+        ..WorkerSettings::default()
+    };
     let first = fleet.start(&settings);
     eventually("work is under way", async || {
         let ledger = Ledger::read(&fleet.witness());

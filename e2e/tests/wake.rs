@@ -68,6 +68,7 @@ async fn without_wake_ups_polling_finds_both() {
     let _worker = start(&fleet, &["--wakeups", "off", "--poll-ms", "200"]);
     until_idle(&client).await;
     let now = lateness(&client, client.enqueue(Touch { number: 1 })).await;
-    let delayed = lateness(&client, client.enqueue(Touch { number: 2 }).delay(Duration::from_millis(300))).await;
+    let delayed =
+        lateness(&client, client.enqueue(Touch { number: 2 }).delay(Duration::from_millis(300))).await;
     println!("by polling every 200 ms: {now:?} and, delayed, {delayed:?} late");
 }

@@ -17,8 +17,11 @@ pub(crate) fn run() -> Result<()> {
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
     for feature in FEATURES {
-        shell::cargo("feature alone", ["check", "-p", "windlass", "--no-default-features", "--features", feature])
-            .run()?;
+        shell::cargo(
+            "feature alone",
+            ["check", "-p", "windlass", "--no-default-features", "--features", feature],
+        )
+        .run()?;
     }
     sqlx::run()
 }

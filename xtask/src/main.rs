@@ -48,9 +48,11 @@ fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Test => test::run(),
         Command::Check => check::run(),
-        Command::Bench { arguments } => shell::cargo("measure", ["run", "--release", "-p", "windlass-benches", "--"])
-            .args(arguments)
-            .run(),
+        Command::Bench { arguments } => {
+            shell::cargo("measure", ["run", "--release", "-p", "windlass-benches", "--"])
+                .args(arguments)
+                .run()
+        }
         Command::Chaos { jobs, kills } => {
             shell::cargo("torment workers", ["test", "--release", "-p", "windlass-e2e", "--test", "hammer"])
                 .env("WINDLASS_HAMMER_JOBS", jobs)

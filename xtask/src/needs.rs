@@ -19,7 +19,9 @@ pub(crate) fn c_compiler() -> Result<()> {
             return Ok(());
         }
     }
-    bail!("no C compiler: install gcc or clang, or set CC to one (the bundled SQLite is compiled from source)")
+    bail!(
+        "no C compiler: install gcc or clang, or set CC to one (the bundled SQLite is compiled from source)"
+    )
 }
 
 /// Whether `cargo nextest` is there. It is not needed; it only runs the same tests faster.

@@ -10,12 +10,18 @@ use anyhow::{Context, Result};
 use crate::shell;
 
 const NEIGHBOURS: [(&str, &str); 3] = [
-    ("sqlx 0.9 with SQLite", r#"sqlx = { version = "0.9", default-features = false, features = ["sqlite"] }"#),
+    (
+        "sqlx 0.9 with SQLite",
+        r#"sqlx = { version = "0.9", default-features = false, features = ["sqlite"] }"#,
+    ),
     (
         "sqlx 0.8 with PostgreSQL",
         r#"sqlx = { version = "0.8", default-features = false, features = ["postgres", "macros"] }"#,
     ),
-    ("sqlx 0.8 with SQLite", r#"sqlx = { version = "0.8", default-features = false, features = ["sqlite"] }"#),
+    (
+        "sqlx 0.8 with SQLite",
+        r#"sqlx = { version = "0.8", default-features = false, features = ["sqlite"] }"#,
+    ),
 ];
 
 /// Resolves a small program beside each neighbour; checks our store beside the last, which is the oldest.
@@ -24,7 +30,9 @@ pub(crate) fn run() -> Result<()> {
     for (name, dependency) in NEIGHBOURS {
         write_program(&folder, dependency)?;
         let _ = fs::remove_file(folder.join("Cargo.lock"));
-        shell::cargo(&format!("one SQLite beside {name}"), ["generate-lockfile", "--quiet"]).within(&folder).run()?;
+        shell::cargo(&format!("one SQLite beside {name}"), ["generate-lockfile", "--quiet"])
+            .within(&folder)
+            .run()?;
     }
     shell::cargo("the store with the oldest driver", ["check", "--quiet", "-p", "windlass-store-sqlite"])
         .within(&folder)

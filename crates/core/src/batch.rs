@@ -92,7 +92,9 @@ mod tests {
     use super::*;
 
     /// Records the size of each flush and answers every item doubled.
-    fn doubling(sizes: &Arc<Mutex<Vec<usize>>>) -> impl FnMut(Vec<u32>) -> std::future::Ready<Vec<u32>> + use<> {
+    fn doubling(
+        sizes: &Arc<Mutex<Vec<usize>>>,
+    ) -> impl FnMut(Vec<u32>) -> std::future::Ready<Vec<u32>> + use<> {
         let sizes = Arc::clone(sizes);
         move |items| {
             sizes.lock().unwrap().push(items.len());

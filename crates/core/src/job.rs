@@ -45,7 +45,11 @@ pub struct NewJob {
 
 impl NewJob {
     /// Checks a kind and its options. The payload's size is the store's to check, for the cap is the queue's.
-    pub fn new(kind: impl AsRef<str>, payload: impl Into<Bytes>, options: Options) -> Result<Self, JobInvalid> {
+    pub fn new(
+        kind: impl AsRef<str>,
+        payload: impl Into<Bytes>,
+        options: Options,
+    ) -> Result<Self, JobInvalid> {
         let queue = options.queue_name().map_err(|error| JobInvalid::Name { what: "queue", error })?;
         let kind = Name::new(kind).map_err(|error| JobInvalid::Name { what: "kind", error })?;
         if options.tags.len() > TAGS_MAX {

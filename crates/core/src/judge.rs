@@ -75,22 +75,23 @@ impl Transition {
 pub fn judge(facts: &Facts, outcome: Outcome, dice: f64) -> Transition {
     let counters = facts.counters;
     match outcome {
-        Outcome::Completed { output } => Transition {
-            output,
-            ..Transition::end(counters, State::Completed, None, Ending::Completed)
-        },
+        Outcome::Completed { output } => {
+            Transition { output, ..Transition::end(counters, State::Completed, None, Ending::Completed) }
+        }
         Outcome::Retry { failure } => retry(facts, counters, None, failure, dice),
         Outcome::RetryAfter { after, failure } => retry(facts, counters, Some(after), failure, dice),
         Outcome::Ambiguous { failure } => ambiguous(facts, failure, dice),
         Outcome::Fail { failure } => {
-            let ending = if failure.cause == Cause::Codec { Ending::Undecodable } else { Ending::FailedForGood };
+            let ending =
+                if failure.cause == Cause::Codec { Ending::Undecodable } else { Ending::FailedForGood };
             Transition::end(counters, State::Dead, Some(Reason::Permanent), ending).because(failure.text)
         }
         Outcome::Snooze { after } => {
             Transition::put_back(given_back(counters), NextDue::After(after), Ending::Snoozed)
         }
         Outcome::Discard { why } => {
-            Transition::end(counters, State::Cancelled, Some(Reason::Discarded), Ending::Discarded).because(why)
+            Transition::end(counters, State::Cancelled, Some(Reason::Discarded), Ending::Discarded)
+                .because(why)
         }
         Outcome::Cancelled => {
             Transition::end(counters, State::Cancelled, Some(Reason::Requested), Ending::Cancelled)
@@ -105,7 +106,13 @@ fn given_back(counters: Counters) -> Counters {
     Counters { attempt: counters.attempt.saturating_sub(1), ..counters }
 }
 
-fn retry(facts: &Facts, counters: Counters, after: Option<Duration>, failure: Failure, dice: f64) -> Transition {
+fn retry(
+    facts: &Facts,
+    counters: Counters,
+    after: Option<Duration>,
+    failure: Failure,
+    dice: f64,
+) -> Transition {
     let ending = match failure.cause {
         Cause::Error => Ending::Failed,
         Cause::Panic => Ending::Panicked,
@@ -115,7 +122,13 @@ fn retry(facts: &Facts, counters: Counters, after: Option<Duration>, failure: Fa
     retry_as(ending, facts, counters, after, dice).because(failure.text)
 }
 
-fn retry_as(ending: Ending, facts: &Facts, counters: Counters, after: Option<Duration>, dice: f64) -> Transition {
+fn retry_as(
+    ending: Ending,
+    facts: &Facts,
+    counters: Counters,
+    after: Option<Duration>,
+    dice: f64,
+) -> Transition {
     if counters.attempt >= facts.retry.attempts_max() {
         return Transition::end(counters, State::Dead, Some(Reason::AttemptsExhausted), ending);
     }

@@ -22,7 +22,10 @@ struct Arguments {
 }
 
 fn main() -> Result<()> {
-    tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+        .with_writer(std::io::stderr)
+        .init();
     let arguments = Arguments::read()?;
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(arguments.threads)

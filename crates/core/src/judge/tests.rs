@@ -23,7 +23,10 @@ fn failure() -> Failure {
 fn success_completes_with_its_output() {
     let output = Some(Bytes::from_static(b"7"));
     let verdict = judge(&facts(1, 3), Outcome::Completed { output: output.clone() }, 0.5);
-    assert_eq!((verdict.state, verdict.output, verdict.ending), (State::Completed, output, Ending::Completed));
+    assert_eq!(
+        (verdict.state, verdict.output, verdict.ending),
+        (State::Completed, output, Ending::Completed)
+    );
 }
 
 #[test]
@@ -75,7 +78,10 @@ fn lost_leases_are_counted_apart() {
     let mut facts = facts(1, 25);
     for stalls in 1..=3 {
         let verdict = judge(&facts, Outcome::Stalled, 0.5);
-        assert_eq!((verdict.state, verdict.counters.stalls, verdict.counters.attempt), (State::Ready, stalls, 1));
+        assert_eq!(
+            (verdict.state, verdict.counters.stalls, verdict.counters.attempt),
+            (State::Ready, stalls, 1)
+        );
         facts.counters.stalls = stalls;
     }
     assert_eq!(judge(&facts, Outcome::Stalled, 0.5).reason, Some(Reason::Stalled));
