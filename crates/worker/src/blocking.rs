@@ -44,9 +44,10 @@ impl Pool {
             // Closures that ask for a runtime mean the one their worker runs in.
             let _entered = caller.enter();
             let result = span.in_scope(|| catch_unwind(AssertUnwindSafe(work)));
+            // Before the answer, so that an attempt that has it never takes its closure for running.
+            ctx.inner().thread.end();
             // Nobody waits any more if the attempt has ended; the result is dropped then.
             let _ = answer.send(result);
-            ctx.inner().thread.end();
         });
         match answered.await.expect("a queued closure runs as long as somebody waits for it") {
             Ok(value) => value,

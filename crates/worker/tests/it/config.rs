@@ -1,0 +1,140 @@
+//! Workers that are set up wrongly say so at the start, and layers and extractors do what they should.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tower_layer::layer_fn;
+use tower_service::Service;
+use windlass_core::{Options, Outcome};
+use windlass_worker::{
+    Attempt, Client, ConfigError, Ctx, Error, FromCtx, FromRef, Job, JobError, State, Worker,
+};
+
+use crate::support::{Act, Probe, Stage, probe, run, scene};
+
+fn refusal(worker: Worker<Stage>) -> ConfigError {
+    match worker.start() {
+        Err(Error::Config(error)) => error,
+        other => panic!("expected a configuration error, got {other:?}"),
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Misnamed;
+
+impl Job for Misnamed {
+    const KIND: &'static str = "two words";
+    type Output = ();
+}
+
+async fn misnamed(_job: Misnamed) -> Result<(), JobError> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said() {
+    let (client, stage) = scene();
+    let new = || Worker::with_state(&client, stage.clone());
+    let probing = || new().handle(run);
+    assert_eq!(refusal(new()), ConfigError::NoHandler);
+    assert_eq!(refusal(probing().handle(run)), ConfigError::DuplicateKind { kind: "probe".into() });
+    assert!(matches!(refusal(new().handle(misnamed)), ConfigError::Name { what: "kind", .. }));
+    assert!(matches!(refusal(probing().queue("a b", 1)), ConfigError::Name { what: "queue", .. }));
+    assert!(matches!(refusal(probing().concurrency(0)), ConfigError::TooSmall { .. }));
+    assert!(matches!(refusal(probing().lease(Duration::from_secs(4))), ConfigError::TooShort { .. }));
+    assert!(matches!(refusal(probing().reserve("a", 65)), ConfigError::OverReserved { .. }));
+    assert!(matches!(refusal(probing().reserve("a", 64)), ConfigError::NoSlot { .. }));
+    let reserved = refusal(probing().queue("a", 1).reserve("a", 2));
+    assert!(matches!(reserved, ConfigError::ReservedAboveLimit { .. }), "{reserved}");
+}
+
+#[test]
+fn a_runtime_is_needed() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (client, stage) = runtime.block_on(async { scene() });
+    assert_eq!(refusal(Worker::with_state(&client, stage).handle(run)), ConfigError::NoRuntime);
+}
+
+#[derive(Clone)]
+struct App {
+    greeting: Greeting,
+    count: Arc<AtomicU32>,
+}
+
+#[derive(Clone)]
+struct Greeting(&'static str);
+
+impl FromRef<App> for Greeting {
+    fn from_ref(app: &App) -> Self {
+        app.greeting.clone()
+    }
+}
+
+struct Tenant(String);
+
+impl<S: Sync> FromCtx<S> for Tenant {
+    type Rejection = JobError;
+    async fn from_ctx(ctx: &Ctx, _state: &S) -> Result<Self, JobError> {
+        let tag = ctx.tags().first().ok_or_else(|| JobError::fail("the job has no tenant"))?;
+        Ok(Self(tag.to_string()))
+    }
+}
+
+async fn greet(
+    _job: Probe,
+    State(app): State<App>,
+    State(greeting): State<Greeting>,
+    Tenant(tenant): Tenant,
+    client: Client,
+    ctx: Ctx,
+) -> Result<String, JobError> {
+    app.count.fetch_add(1, Ordering::Relaxed);
+    assert!(client.job(ctx.id()).await?.is_some());
+    Ok(format!("{} {tenant}", greeting.0))
+}
+
+/// Counts attempts on their way in.
+#[derive(Clone)]
+struct Counting {
+    inner: Attempt,
+    count: Arc<AtomicU32>,
+}
+
+impl Service<Ctx> for Counting {
+    type Response = Outcome;
+    type Error = std::convert::Infallible;
+    type Future = <Attempt as Service<Ctx>>::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, ctx: Ctx) -> Self::Future {
+        self.count.fetch_add(10, Ordering::Relaxed);
+        self.inner.call(ctx)
+    }
+}
+
+#[tokio::test]
+async fn extractors_and_layers_surround_a_handler() {
+    let (client, _) = scene();
+    let count = Arc::<AtomicU32>::default();
+    let app = App { greeting: Greeting("hello"), count: Arc::clone(&count) };
+    let layer = |count: Arc<AtomicU32>| layer_fn(move |inner| Counting { inner, count: Arc::clone(&count) });
+    let worker = || {
+        Worker::with_state(&client, app.clone())
+            .handle(greet)
+            .layer(layer(Arc::clone(&count)))
+            .layer(layer(Arc::clone(&count)))
+    };
+    let handle = client.enqueue(probe(Act::Succeed)).options(Options::new().tag("acme")).await.unwrap();
+    assert_eq!(worker().drain().await.unwrap().completed, 1);
+    assert_eq!(handle.output().await.unwrap(), "hello acme");
+    assert_eq!(count.load(Ordering::Relaxed), 21, "both layers and the handler");
+    let homeless = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    assert_eq!(worker().drain().await.unwrap().dead, 1);
+    assert!(homeless.output().await.unwrap_err().to_string().ends_with("the job has no tenant"));
+}

@@ -1,0 +1,117 @@
+//! Stores that fail: the worker goes on, and says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::State;
+use windlass_worker::Part;
+
+use crate::faulty::{Call, Fault, Faulty};
+use crate::support::{Act, end_of, eventually, probe, scene_on, worker};
+
+#[tokio::test]
+async fn a_store_that_is_away_turns_the_health_red_and_back() {
+    for (call, part) in
+        [(Call::Claim, Part::Fetcher), (Call::Settle, Part::Settler), (Call::Renew, Part::Lease)]
+    {
+        let store = Faulty::new();
+        let (client, stage) = scene_on(Arc::clone(&store) as _);
+        let running = worker(&client, &stage).poll_interval(Duration::from_millis(20)).start().unwrap();
+        eventually("the worker is up", async || running.health().is_ok()).await;
+        store.fail(call, Fault::Unavailable, u32::MAX);
+        let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+        eventually("red", async || running.health().of(part).consecutive_failures > 1).await;
+        let health = running.health();
+        assert!(!health.is_ok());
+        assert_eq!(health.of(part).last_error.as_deref(), Some("store unavailable: switched off"));
+        store.heal();
+        assert_eq!(end_of(&handle).await.state, State::Completed);
+        eventually("green", async || running.health().is_ok()).await;
+        assert_eq!(stage.started(), 1, "{call:?}: what was finished did not run again");
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_at_the_start_is_waited_for() {
+    let store = Faulty::new();
+    store.fail(Call::Open, Fault::Unavailable, 3);
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    let running = worker(&client, &stage).start().unwrap();
+    assert_eq!(end_of(&handle).await.state, State::Completed);
+    assert_eq!(store.failed(Call::Open), 3);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_a_settlement_is_asked_for_again_and_fenced() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    store.fail(Call::Settle, Fault::Unknown, 1);
+    let running = worker(&client, &stage).start().unwrap();
+    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    assert_eq!(end_of(&handle).await.state, State::Completed);
+    eventually("the repeat is fenced", async || running.health().fenced == 1).await;
+    assert_eq!((stage.started(), running.health().unsettled), (1, 0));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn jobs_of_a_claim_whose_answer_was_lost_are_not_lost() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let lease = Duration::from_millis(300);
+    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    store.fail(Call::Claim, Fault::Unknown, 1);
+    let running = worker(&client, &stage).lease_unchecked(lease).start().unwrap();
+    eventually("the answer is lost", async || store.failed(Call::Claim) == 1).await;
+    // The job hangs on the lease. It comes back with it.
+    running.stop().await;
+    let second = worker(&client, &stage).start().unwrap();
+    let record = end_of(&handle).await;
+    assert_eq!((record.state, record.counters.stalls, stage.started()), (State::Completed, 1, 1));
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_loop_that_panics_is_started_again_and_seen() {
+    for (call, part) in [
+        (Call::Claim, Part::Fetcher),
+        (Call::Settle, Part::Settler),
+        (Call::Renew, Part::Lease),
+        (Call::Lost, Part::Reaper),
+    ] {
+        let store = Faulty::new();
+        let (client, stage) = scene_on(Arc::clone(&store) as _);
+        store.fail(call, Fault::Panic, 2);
+        let running = worker(&client, &stage).lease_unchecked(Duration::from_millis(400)).start().unwrap();
+        let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+        assert_eq!(end_of(&handle).await.state, State::Completed);
+        eventually("restarted", async || running.health().of(part).restarts == 2).await;
+        eventually("green", async || running.health().is_ok()).await;
+        assert_eq!(stage.started(), 1);
+        running.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_stutters_loses_nothing() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = worker(&client, &stage).poll_interval(Duration::from_millis(20)).start().unwrap();
+    let handles = client.enqueue_all((0..2_000).map(|_| probe(Act::Succeed))).await.unwrap();
+    let stutter = tokio::spawn(async move {
+        for round in 0..40 {
+            let call = if round % 2 == 0 { Call::Claim } else { Call::Settle };
+            store.fail(call, Fault::Unavailable, 1);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    for handle in &handles {
+        assert_eq!(end_of(handle).await.counters.attempt, 1);
+    }
+    stutter.await.unwrap();
+    assert_eq!(stage.started(), 2_000);
+    running.stop().await;
+}

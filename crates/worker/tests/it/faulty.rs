@@ -1,0 +1,177 @@
+//! A store that fails on demand, around the real memory store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use windlass_core::bell::Bell;
+use windlass_core::job::LostJob;
+use windlass_core::queue::{QueueConfig, QueueRecord};
+use windlass_core::store::{
+    About, Amended, ClaimAnswer, ClaimRequest, Cursor, Enqueued, Filter, Inspect, JobPage, Jobs, LeaseRecord,
+    Leases, Maintenance, NewLease, Progress, Promotion, Queues, Reaped, Renewal, Settled, Settlement, Store,
+    StoreResult, Wakeup,
+};
+use windlass_core::{JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
+use windlass_store_memory::MemoryStore;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Call {
+    Enqueue,
+    Claim,
+    Settle,
+    Open,
+    Renew,
+    Lost,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Nothing happens.
+    Unavailable,
+    /// It happens, but the answer is lost.
+    Unknown,
+    Panic,
+}
+
+#[derive(Default)]
+pub(crate) struct Faulty {
+    inner: MemoryStore,
+    faults: Mutex<HashMap<Call, (Fault, u32)>>,
+    failed: Mutex<HashMap<Call, u32>>,
+}
+
+impl Faulty {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// The next `times` calls fail.
+    pub(crate) fn fail(&self, call: Call, fault: Fault, times: u32) {
+        self.faults.lock().unwrap().insert(call, (fault, times));
+    }
+
+    pub(crate) fn heal(&self) {
+        self.faults.lock().unwrap().clear();
+    }
+
+    /// How often a call has failed on demand.
+    pub(crate) fn failed(&self, call: Call) -> u32 {
+        self.failed.lock().unwrap().get(&call).copied().unwrap_or(0)
+    }
+
+    fn fault(&self, call: Call) -> Option<Fault> {
+        let mut faults = self.faults.lock().unwrap();
+        let (fault, left) = faults.get_mut(&call).filter(|(_, left)| *left > 0)?;
+        *left -= 1;
+        *self.failed.lock().unwrap().entry(call).or_default() += 1;
+        Some(*fault)
+    }
+
+    async fn around<T>(&self, call: Call, inner: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+        match self.fault(call) {
+            None => inner.await,
+            Some(Fault::Unavailable) => {
+                Err(StoreError::Unavailable { what: "switched off".into(), source: None })
+            }
+            Some(Fault::Unknown) => {
+                inner.await?;
+                Err(StoreError::Unknown { what: "answer lost".into(), source: None })
+            }
+            Some(Fault::Panic) => panic!("{call:?} panics on demand"),
+        }
+    }
+}
+
+#[async_trait]
+impl Jobs for Faulty {
+    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        self.around(Call::Enqueue, self.inner.enqueue(jobs)).await
+    }
+    async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
+        self.around(Call::Claim, self.inner.claim(request)).await
+    }
+    async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        self.around(Call::Settle, self.inner.settle(settlements)).await
+    }
+    async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
+        self.inner.progress(reports).await
+    }
+    async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>> {
+        self.inner.get(ids).await
+    }
+    async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+        self.inner.cancel(ids).await
+    }
+    async fn retry(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+        self.inner.retry(ids).await
+    }
+    async fn delete(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+        self.inner.delete(ids).await
+    }
+}
+
+#[async_trait]
+impl Leases for Faulty {
+    async fn open(&self, lease: &NewLease) -> StoreResult<()> {
+        self.around(Call::Open, self.inner.open(lease)).await
+    }
+    async fn renew(&self, lease: LeaseId, ttl: Duration, limit: u32) -> StoreResult<Renewal> {
+        self.around(Call::Renew, self.inner.renew(lease, ttl, limit)).await
+    }
+    async fn close(&self, lease: LeaseId) -> StoreResult<()> {
+        self.inner.close(lease).await
+    }
+    async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
+        self.around(Call::Lost, self.inner.lost(limit)).await
+    }
+    async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        self.inner.reap(settlements).await
+    }
+    async fn sweep(&self, limit: u32) -> StoreResult<Reaped> {
+        self.inner.sweep(limit).await
+    }
+    async fn leases(&self, limit: u32) -> StoreResult<Vec<LeaseRecord>> {
+        self.inner.leases(limit).await
+    }
+}
+
+#[async_trait]
+impl Queues for Faulty {
+    async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()> {
+        self.inner.define(queue, config).await
+    }
+    async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
+        self.inner.queues(after, limit).await
+    }
+}
+
+#[async_trait]
+impl Inspect for Faulty {
+    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> StoreResult<JobPage> {
+        self.inner.list(filter, after, limit).await
+    }
+}
+
+#[async_trait]
+impl Maintenance for Faulty {
+    async fn promote(&self, limit: u32) -> StoreResult<Promotion> {
+        self.inner.promote(limit).await
+    }
+    async fn prune(&self, limit: u32) -> StoreResult<u32> {
+        self.inner.prune(limit).await
+    }
+}
+
+impl Wakeup for Faulty {
+    fn bell(&self) -> &Bell {
+        self.inner.bell()
+    }
+}
+
+impl Store for Faulty {
+    fn about(&self) -> About {
+        self.inner.about()
+    }
+}

@@ -1,0 +1,176 @@
+//! Leases: lost ones cost nobody anything but time, and busy threads do not lose them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use windlass_core::State;
+use windlass_core::outcome::Ending;
+use windlass_core::store::SharedStore;
+use windlass_store_memory::MemoryStore;
+use windlass_worker::{Client, Ctx, Job, JobError, State as Shared, Worker};
+
+use crate::faulty::{Call, Fault, Faulty};
+use crate::support::{Act, Stage, end_of, eventually, probe, scene, scene_on, worker};
+
+#[tokio::test]
+async fn a_lost_lease_stops_attempts_and_the_worker_goes_on() {
+    let (client, stage) = scene();
+    let running = worker(&client, &stage).lease_unchecked(Duration::from_millis(300)).start().unwrap();
+    let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
+    stage.until_started(1).await;
+    let lost = running.health().lease.id.unwrap();
+    client.store().close(lost).await.unwrap();
+    // The first attempt is dropped where it stands; the second is the same worker's, under a new lease.
+    stage.until_ended(1).await;
+    stage.until_started(2).await;
+    assert_ne!(running.health().lease.id, Some(lost));
+    stage.release(1);
+    let record = end_of(&handle).await;
+    assert_eq!((record.state, record.counters.stalls, record.fence), (State::Completed, 1, 2));
+    assert_eq!(record.attempts[0].ending, Some(Ending::Stalled));
+    let health = running.health();
+    assert_eq!((health.lease.lost, health.fenced), (1, 0), "what the first came to was not even sent");
+    eventually("green", async || running.health().is_ok()).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_outcome_that_comes_after_the_lease_was_lost_is_fenced() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = worker(&client, &stage).lease_unchecked(Duration::from_millis(400)).start().unwrap();
+    store.fail(Call::Settle, Fault::Unavailable, u32::MAX);
+    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    eventually("the outcome cannot be recorded", async || store.failed(Call::Settle) > 0).await;
+    client.store().close(running.health().lease.id.unwrap()).await.unwrap();
+    // It runs again, because nobody knows that it was done.
+    stage.until_started(2).await;
+    store.heal();
+    let record = end_of(&handle).await;
+    assert_eq!((record.state, record.fence), (State::Completed, 2));
+    eventually("the first outcome is fenced", async || running.health().fenced == 1).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn renewals_that_fail_for_less_than_the_lease_cost_nothing() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = worker(&client, &stage).lease_unchecked(Duration::from_millis(900)).start().unwrap();
+    let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
+    stage.until_started(1).await;
+    store.fail(Call::Renew, Fault::Unavailable, 2);
+    eventually("two renewals have failed", async || store.failed(Call::Renew) == 2).await;
+    eventually("green", async || running.health().is_ok()).await;
+    stage.release(1);
+    assert_eq!(end_of(&handle).await.fence, 1);
+    assert_eq!(running.health().lease.lost, 0);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn renewals_that_fail_for_longer_lose_the_lease_before_the_store_says_so() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = worker(&client, &stage).lease_unchecked(Duration::from_millis(300)).start().unwrap();
+    let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
+    stage.until_started(1).await;
+    store.fail(Call::Renew, Fault::Unavailable, u32::MAX);
+    stage.until_ended(1).await;
+    store.heal();
+    stage.until_started(2).await;
+    stage.release(1);
+    let record = end_of(&handle).await;
+    assert_eq!((record.state, record.counters.stalls), (State::Completed, 1));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn progress_of_a_lost_attempt_is_refused() {
+    let (client, stage) = scene();
+    let running = Worker::with_state(&client, stage.clone()).handle(reports).start().unwrap();
+    let handle = client.enqueue(Report).await.unwrap();
+    stage.until_started(1).await;
+    // Taken back and given to nobody: the handler is not told, and finds out when it writes.
+    client.store().close(running.health().lease.id.unwrap()).await.unwrap();
+    let reaper = windlass_worker::Reaper::new(Arc::clone(client.store()));
+    assert_eq!(reaper.run_once().await.unwrap().jobs, 1);
+    stage.release(1);
+    stage.until_ended(1).await;
+    let record = client.job(handle.id()).await.unwrap().unwrap();
+    assert_eq!(record.progress, None);
+    running.stop_now().await;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Report;
+
+impl Job for Report {
+    const KIND: &'static str = "report";
+    type Output = ();
+}
+
+async fn reports(_job: Report, ctx: Ctx, Shared(stage): Shared<Stage>) -> Result<(), JobError> {
+    let _present = stage.enter(&ctx);
+    if ctx.fence().number == 1 {
+        stage.wait().await;
+        let error = ctx.progress(&1).await.expect_err("the fence is stale");
+        assert!(matches!(error, windlass_worker::Error::Fenced), "{error}");
+    }
+    Ok(())
+}
+
+#[derive(Serialize, Deserialize)]
+struct Burn {
+    millis: u64,
+}
+
+impl Job for Burn {
+    const KIND: &'static str = "burn";
+    type Output = ();
+}
+
+/// Never yields.
+async fn burn(job: Burn, ctx: Ctx, Shared(stage): Shared<Stage>) -> Result<(), JobError> {
+    let _present = stage.enter(&ctx);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(job.millis) {
+        std::hint::spin_loop();
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn handlers_that_hold_every_thread_for_several_leases_are_not_reaped() {
+    let store: SharedStore = Arc::new(MemoryStore::new());
+    let (client, stage) = scene_on(Arc::clone(&store));
+    let busy = (Arc::clone(&store), stage.clone());
+    let done = Arc::new(tokio::sync::Notify::new());
+    let until_done = Arc::clone(&done);
+    let busy = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        runtime.unwrap().block_on(async move {
+            Worker::with_state(&Client::new(busy.0), busy.1)
+                .handle(burn)
+                .concurrency(2)
+                .lease_unchecked(Duration::from_millis(400))
+                .run_until(async move { until_done.notified().await })
+                .await
+        })
+    });
+    let handles = client.enqueue_all((0..2).map(|_| Burn { millis: 2_000 })).await.unwrap();
+    stage.until_started(2).await;
+    // Somebody else looks for lost jobs all the time.
+    let reaper = windlass_worker::Reaper::new(store);
+    while stage.ended() < 2 {
+        assert_eq!(reaper.run_once().await.unwrap().jobs, 0, "a job of a living worker was taken back");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for handle in &handles {
+        let record = end_of(handle).await;
+        assert_eq!((record.state, record.fence, record.counters.stalls), (State::Completed, 1, 0));
+    }
+    done.notify_one();
+    busy.join().unwrap().unwrap();
+}

@@ -1,0 +1,16 @@
+//! The engine end to end, on the memory store.
+
+mod cancel;
+mod client;
+mod config;
+mod drain;
+mod faults;
+mod faulty;
+mod lease;
+mod outcomes;
+mod prefetch;
+mod shutdown;
+mod slots;
+mod support;
+mod timeouts;
+mod wakeups;

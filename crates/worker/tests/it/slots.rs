@@ -1,0 +1,82 @@
+//! Slots of queues: limits are kept, reserved ones stay free for whom they are.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+use windlass_worker::{Ctx, Job, JobError, State, Worker};
+
+use crate::support::{Act, end_of, probe, scene, worker};
+
+#[derive(Serialize, Deserialize)]
+struct Step;
+
+impl Job for Step {
+    const KIND: &'static str = "step";
+    type Output = ();
+}
+
+/// How many run per queue, and how many did at most.
+#[derive(Clone, Default)]
+struct Census(Arc<Mutex<HashMap<String, (usize, usize)>>>);
+
+async fn step(_job: Step, ctx: Ctx, State(census): State<Census>) -> Result<(), JobError> {
+    for key in [ctx.queue().as_str(), "all"] {
+        let mut census = census.0.lock().unwrap();
+        let (now, most) = census.entry(key.to_owned()).or_default();
+        *now += 1;
+        *most = (*most).max(*now);
+    }
+    for _ in 0..3 {
+        tokio::task::yield_now().await;
+    }
+    for key in [ctx.queue().as_str(), "all"] {
+        census.0.lock().unwrap().get_mut(key).unwrap().0 -= 1;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_hold_under_load() {
+    let (client, _) = scene();
+    let census = Census::default();
+    let mut handles = Vec::new();
+    for queue in ["a", "b", "c"] {
+        handles.extend(client.enqueue_all((0..400).map(|_| Step)).queue(queue).await.unwrap());
+    }
+    let running = Worker::with_state(&client, census.clone())
+        .handle(step)
+        .concurrency(8)
+        .queue("a", 2)
+        .queue("b", 8)
+        .reserve("c", 3)
+        .start()
+        .unwrap();
+    for handle in &handles {
+        handle.output().await.unwrap();
+    }
+    let most = |key: &str| census.0.lock().unwrap()[key].1;
+    assert!(most("a") <= 2, "{}", most("a"));
+    assert!(most("b") <= 5, "three slots are kept for c, so b had {} at most", most("b"));
+    assert!(most("all") <= 8, "{}", most("all"));
+    assert!(most("all") > 2, "more than one queue ran at a time");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_noisy_queue_cannot_take_reserved_slots() {
+    let (client, stage) = scene();
+    let running =
+        worker(&client, &stage).concurrency(4).queue("noisy", 4).reserve("quiet", 1).start().unwrap();
+    let noisy = client.enqueue_all((0..500).map(|_| probe(Act::Wait))).queue("noisy").await.unwrap();
+    stage.until_started(3).await;
+    // Every slot that noisy may use is held. Quiet jobs run all the same, one after the other.
+    for _ in 0..20 {
+        let quiet = client.enqueue(probe(Act::Succeed)).queue("quiet").await.unwrap();
+        end_of(&quiet).await;
+    }
+    assert_eq!(stage.present(), 3, "noisy never got the fourth slot");
+    stage.release(noisy.len());
+    end_of(noisy.last().unwrap()).await;
+    running.stop().await;
+}
