@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-use windlass::{Client, FromRef, Job, JobError, State, Worker};
+use windlass::{Client, Job, JobError, State, Worker};
 
 use crate::subject::Subject;
 
@@ -30,12 +30,6 @@ const PRODUCERS: u32 = 64;
 struct Ran {
     left: Arc<AtomicU32>,
     done: mpsc::Sender<()>,
-}
-
-impl FromRef<Ran> for Ran {
-    fn from_ref(ran: &Ran) -> Self {
-        ran.clone()
-    }
 }
 
 async fn nothing(_job: Nothing, State(ran): State<Ran>) -> Result<(), JobError> {
@@ -76,7 +70,7 @@ pub(crate) async fn enqueue_single(subject: Subject, jobs: u32) -> Result<f64> {
                 for i in 0..share {
                     client.enqueue(Nothing { i: producer * share + i }).await?;
                 }
-                windlass::Result::Ok(())
+                anyhow::Ok(())
             })
         })
         .collect();
@@ -145,12 +139,6 @@ pub(crate) async fn latency(subject: Subject, samples: u32) -> Result<Vec<Durati
 
 #[derive(Clone)]
 struct Started(mpsc::Sender<Instant>);
-
-impl FromRef<Started> for Started {
-    fn from_ref(started: &Started) -> Self {
-        started.clone()
-    }
-}
 
 async fn note_start(_job: Nothing, State(started): State<Started>) -> Result<(), JobError> {
     started.0.send(Instant::now()).await?;

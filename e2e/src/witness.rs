@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use windlass::{Ctx, FromRef, JobId};
+use windlass::{Ctx, JobId};
 
 /// Writes what handlers do. A line is one `write` call, so a killed process leaves whole lines.
 #[derive(Debug, Clone)]
@@ -43,12 +43,6 @@ impl Witness {
     pub fn line(&self, event: &str, ctx: &Ctx) {
         let line = format!("{event} {} {}\n", ctx.id(), ctx.fence().number);
         self.file.lock().expect("no writer panics").write_all(line.as_bytes()).expect("the disk has room");
-    }
-}
-
-impl FromRef<Witness> for Witness {
-    fn from_ref(witness: &Witness) -> Self {
-        witness.clone()
     }
 }
 
