@@ -19,8 +19,8 @@ use crate::wakeup::Rings;
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    /// Jobs in the order of acceptance.
-    pub(crate) jobs: BTreeMap<Seq, Job>,
+    /// Jobs in the order of acceptance. Boxed, for the tree's nodes are half empty and a job is large.
+    pub(crate) jobs: BTreeMap<Seq, Box<Job>>,
     ids: HashMap<JobId, Seq>,
     pub(crate) queues: BTreeMap<Name, Queue>,
     pub(crate) leases: LeaseBook,
@@ -32,7 +32,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn get(&self, id: JobId) -> Option<&Job> {
-        self.jobs.get(self.ids.get(&id)?)
+        self.jobs.get(self.ids.get(&id)?).map(AsRef::as_ref)
     }
 
     /// The running job that this fence gives the right to write about.
@@ -52,7 +52,7 @@ impl Table {
         self.queue_of(&job).add(&job);
         self.rings.entered(job.state);
         self.ids.insert(job.spec.id, job.seq);
-        self.jobs.insert(job.seq, job);
+        self.jobs.insert(job.seq, Box::new(job));
         self.accepted
     }
 
