@@ -76,8 +76,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A duration as every store keeps it: in whole microseconds, rounded up, at most as long as an instant can
-/// be moved.
+/// A duration in whole microseconds, rounded up, at most as long as an instant can be moved. No store keeps
+/// less of it.
 pub fn whole_micros(duration: Duration) -> Duration {
     Duration::from_micros(micros(duration).unsigned_abs())
 }

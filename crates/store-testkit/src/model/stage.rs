@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use windlass_core::clock::{ManualClock, Timestamp};
-use windlass_core::job::{ClaimedJob, Facts};
+use windlass_core::job::ClaimedJob;
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, NewLease, Progress, Settlement, SharedStore, StoreResult,
 };
@@ -12,7 +12,7 @@ use windlass_core::{Fence, JobId, LeaseId, Outcome, judge};
 use windlass_store_memory::MemoryStore;
 
 use super::operation::{Operation, Settling, job_id};
-use super::view::{View, comparable_claim, comparable_lost, comparable_renewal, listed};
+use super::view::{View, comparable_claim, comparable_facts, comparable_lost, comparable_renewal, listed};
 use crate::Harness;
 use crate::scene::{QUEUE, name, seconds, stalled};
 
@@ -153,8 +153,8 @@ impl Side {
 
     fn settlement(&self, settling: &Settling) -> Option<Settlement> {
         let job = self.attempt(settling.attempt)?;
-        let facts: &Facts = &job.facts;
-        let transition = judge(facts, settling.outcome.clone(), settling.dice);
+        let facts = comparable_facts(job.facts.clone());
+        let transition = judge(&facts, settling.outcome.clone(), settling.dice);
         Some(Settlement { id: job.id, fence: fence(job, settling.is_forged), transition })
     }
 }

@@ -1,8 +1,8 @@
-//! What can be seen of a store, made comparable: random bits are dropped, instants count from the store's
-//! first one, and what the contract leaves in any order is sorted.
+//! What can be seen of a store, made comparable: random bits are dropped, durations are rounded, instants
+//! count from the store's first one, and what the contract leaves in any order is sorted.
 
-use windlass_core::clock::Timestamp;
-use windlass_core::job::{ClaimedJob, LostJob};
+use windlass_core::clock::{Timestamp, whole_micros};
+use windlass_core::job::{ClaimedJob, Facts, LostJob};
 use windlass_core::queue::QueueRecord;
 use windlass_core::store::{Filter, LeaseRecord, Renewal, SharedStore, StoreResult};
 use windlass_core::{JobId, JobRecord};
@@ -74,6 +74,8 @@ fn since(instant: Timestamp, start: Timestamp) -> Timestamp {
 }
 
 fn comparable_job(mut job: JobRecord, start: Timestamp) -> JobRecord {
+    job.counters.backoff = whole_micros(job.counters.backoff);
+    job.timeout = job.timeout.map(whole_micros);
     job.enqueued_at = since(job.enqueued_at, start);
     job.due_at = since(job.due_at, start);
     job.expires_at = job.expires_at.map(|at| since(at, start));
@@ -87,14 +89,25 @@ fn comparable_job(mut job: JobRecord, start: Timestamp) -> JobRecord {
 
 pub(super) fn comparable_claim(mut job: ClaimedJob, start: Timestamp) -> ClaimedJob {
     job.fence.nonce = 0;
+    job.facts = comparable_facts(job.facts);
+    job.timeout = job.timeout.map(whole_micros);
     job.enqueued_at = since(job.enqueued_at, start);
     job.due_at = since(job.due_at, start);
     job.claimed_at = since(job.claimed_at, start);
     job
 }
 
+/// What both judges must be told, so that they decide alike.
+pub(super) fn comparable_facts(mut facts: Facts) -> Facts {
+    facts.counters.backoff = whole_micros(facts.counters.backoff);
+    facts
+}
+
 pub(super) fn comparable_lost(mut jobs: Vec<LostJob>) -> Vec<LostJob> {
-    jobs.iter_mut().for_each(|job| job.fence.nonce = 0);
+    for job in &mut jobs {
+        job.fence.nonce = 0;
+        job.facts.counters.backoff = whole_micros(job.facts.counters.backoff);
+    }
     jobs.sort_by_key(|job| job.id);
     jobs
 }
