@@ -1,5 +1,5 @@
 -- Jobs, the records of attempts that did not complete, leases of workers, and queues with their counters.
--- All instants are microseconds since 1970 by the store's clock, all spans are nanoseconds.
+-- All instants are microseconds since 1970 by the store's clock, all spans are microseconds.
 
 CREATE TABLE windlass_jobs (
     seq         INTEGER PRIMARY KEY,          -- the order in which jobs were accepted

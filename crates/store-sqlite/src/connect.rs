@@ -59,7 +59,7 @@ pub(crate) fn open(options: &SqliteOptions, readers: usize) -> Result<Opened, St
 
 fn open_memory() -> Result<Opened, Fault> {
     let writer = Connection::open_in_memory()?;
-    set_up(&writer, -64_000)?;
+    set_up(&writer, -16_000)?;
     migrate::run(&writer)?;
     Ok(Opened { writer, readers: Vec::new(), file: None, durability: Durability::Process })
 }
@@ -68,7 +68,7 @@ fn open_file(path: &Path, options: &SqliteOptions, readers: usize) -> Result<Ope
     let path = prepare(path, options)?;
     let failed = |fault: Fault| explain(fault, &path);
     let writer = connect(&path).and_then(|writer| {
-        set_up(&writer, -64_000)?;
+        set_up(&writer, -16_000)?;
         use_log(&writer, options.synchronous)?;
         migrate::run(&writer)?;
         Ok(writer)

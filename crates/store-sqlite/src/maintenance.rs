@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
+use windlass_core::bell::Topic;
 use windlass_core::outcome::Reason;
 use windlass_core::queue::Keep;
 use windlass_core::store::{Maintenance, Promotion, StoreResult};
@@ -57,6 +58,9 @@ fn promote(session: &Session<'_>, limit: u32) -> Result<Promotion, Fault> {
         moved.expired += more.expired;
         moved.promoted += more.promoted;
     }
+    if moved.promoted > 0 {
+        session.ring_about(Topic::Work);
+    }
     Ok(moved)
 }
 
@@ -75,7 +79,7 @@ pub(crate) fn promote_queue(
     }
     let fields = params![queue.as_str(), session.now.as_micros(), due_max];
     let promoted = session.prepare(PROMOTE)?.execute(fields)?;
-    session.moved(queue, State::Scheduled, State::Ready, promoted);
+    session.promoted(queue, promoted);
     Ok(Promotion { promoted: promoted as u32, expired: expired.len() as u32 })
 }
 

@@ -23,12 +23,6 @@ pub(crate) struct JobRow {
 
 impl JobRow {
     pub(crate) fn read(row: &Row<'_>) -> Result<Self, Fault> {
-        let counters = Counters {
-            attempt: row.get(9)?,
-            stalls: row.get(10)?,
-            ambiguous: row.get(11)?,
-            backoff: span(row.get(12)?),
-        };
         let record = JobRecord {
             id: job_id(row, 1)?,
             queue: name(row, 2)?,
@@ -38,7 +32,7 @@ impl JobRow {
             due_at: time(row.get(6)?),
             enqueued_at: time(row.get(7)?),
             fence: fence_number(row.get(8)?),
-            counters,
+            counters: counters(row, 9)?,
             cancel_requested: row.get(13)?,
             finished_at: row.get::<_, Option<i64>>(16)?.map(time),
             reason: row.get::<_, Option<String>>(17)?.map(|text| word("reason", &text)).transpose()?,
@@ -73,15 +67,31 @@ pub(crate) fn attempt(row: &Row<'_>) -> Result<AttemptRecord, Fault> {
 /// What the judge must know, from the counters, the policy and the stalls at the given columns.
 pub(crate) fn facts(row: &Row<'_>, counters: usize, retry: usize, stalls_max: usize) -> Result<Facts, Fault> {
     Ok(Facts {
-        counters: Counters {
-            attempt: row.get(counters)?,
-            stalls: row.get(counters + 1)?,
-            ambiguous: row.get(counters + 2)?,
-            backoff: span(row.get(counters + 3)?),
-        },
+        counters: self::counters(row, counters)?,
         retry: policy(row, retry)?,
         stalls_max: row.get::<_, Option<u32>>(stalls_max)?.unwrap_or(STALLS_MAX_DEFAULT),
     })
+}
+
+/// The four counters from a column on.
+pub(crate) fn counters(row: &Row<'_>, first: usize) -> Result<Counters, Fault> {
+    Ok(Counters {
+        attempt: row.get(first)?,
+        stalls: row.get(first + 1)?,
+        ambiguous: row.get(first + 2)?,
+        backoff: span(row.get(first + 3)?),
+    })
+}
+
+/// Numbers of rows as the statements about many rows take them.
+pub(crate) fn list(seqs: &[i64]) -> String {
+    let mut text = String::with_capacity(2 + seqs.len() * 8);
+    for (index, seq) in seqs.iter().enumerate() {
+        text.push(if index == 0 { '[' } else { ',' });
+        text.push_str(&seq.to_string());
+    }
+    text.push_str(if seqs.is_empty() { "[]" } else { "]" });
+    text
 }
 
 /// The fence at two columns.
@@ -102,13 +112,13 @@ pub(crate) fn time(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-/// Nanoseconds; more than 292 years are stored as that.
-pub(crate) fn nanos(span: Duration) -> i64 {
-    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+/// Whole microseconds, rounded up; see [`windlass_core::clock::whole_micros`].
+pub(crate) fn micros(span: Duration) -> i64 {
+    time(0).plus(span).as_micros()
 }
 
-pub(crate) fn span(nanos: i64) -> Duration {
-    Duration::from_nanos(nanos.unsigned_abs())
+pub(crate) fn span(micros: i64) -> Duration {
+    Duration::from_micros(micros.unsigned_abs())
 }
 
 pub(crate) fn state(row: &Row<'_>, column: usize) -> Result<State, Fault> {
@@ -185,11 +195,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_keep_their_nanoseconds_and_saturate() {
-        for exact in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(86_400)] {
-            assert_eq!(span(nanos(exact)), exact);
+    fn spans_are_kept_as_the_contract_says() {
+        for exact in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(86_400), Duration::MAX] {
+            assert_eq!(span(micros(exact)), windlass_core::clock::whole_micros(exact));
         }
-        assert_eq!(nanos(Duration::MAX), i64::MAX);
+    }
+
+    #[test]
+    fn lists_are_json() {
+        for seqs in [vec![], vec![1], vec![1, 2, i64::MAX]] {
+            assert_eq!(serde_json::from_str::<Vec<i64>>(&list(&seqs)).unwrap(), seqs);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 use windlass_core::bell::Topic;
 use windlass_core::clock::Timestamp;
 use windlass_core::queue::QueueConfig;
@@ -25,6 +25,7 @@ pub(crate) struct Session<'c> {
     deltas: RefCell<Deltas>,
     rings: Cell<Rings>,
     configs: RefCell<Vec<(Name, Rc<QueueConfig>)>>,
+    names: RefCell<Vec<Name>>,
 }
 
 impl<'c> Session<'c> {
@@ -35,6 +36,7 @@ impl<'c> Session<'c> {
             deltas: RefCell::default(),
             rings: Cell::default(),
             configs: RefCell::default(),
+            names: RefCell::default(),
         }
     }
 
@@ -42,12 +44,19 @@ impl<'c> Session<'c> {
         Ok(self.connection.prepare_cached(sql)?)
     }
 
-    /// Jobs came into a state from nowhere.
+    /// Jobs came into a state, and whoever waits for that should hear of it.
     pub(crate) fn entered(&self, queue: &Name, state: State, jobs: usize) {
         if jobs > 0 {
             self.deltas.borrow_mut().add(queue, state, jobs as i64);
             self.ring(Rings::entered(state));
         }
+    }
+
+    /// Jobs became ready because their time has come. Idle workers know the time and come by themselves.
+    pub(crate) fn promoted(&self, queue: &Name, jobs: usize) {
+        let mut deltas = self.deltas.borrow_mut();
+        deltas.add(queue, State::Scheduled, -(jobs as i64));
+        deltas.add(queue, State::Ready, jobs as i64);
     }
 
     /// Jobs are gone for good.
@@ -90,6 +99,17 @@ impl<'c> Session<'c> {
         let config = Rc::new(row::config(stored.flatten().as_deref())?);
         self.configs.borrow_mut().push((queue.clone(), Rc::clone(&config)));
         Ok(config)
+    }
+
+    /// The name at a column. A transaction meets the same few over and over, so they are checked once.
+    pub(crate) fn name(&self, row: &Row<'_>, column: usize) -> Result<Name, Fault> {
+        let stored = row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?;
+        if let Some(name) = self.names.borrow().iter().find(|name| name.as_str() == stored) {
+            return Ok(name.clone());
+        }
+        let name = row::name(row, column)?;
+        self.names.borrow_mut().push(name.clone());
+        Ok(name)
     }
 
     /// A definition has changed.

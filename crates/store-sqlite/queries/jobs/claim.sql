@@ -1,3 +1,4 @@
-UPDATE windlass_jobs
-SET state = 3, fence = ?2, attempt = ?3, nonce = ?4, claimed_at = ?5, lease = ?6, worker = ?7, cancel = 0
-WHERE seq = ?1
+UPDATE OR FAIL windlass_jobs
+SET state = 3, fence = fence + 1, attempt = min(attempt + 1, 4294967295), nonce = ?2, claimed_at = ?3,
+    lease = ?4, worker = ?5, cancel = 0
+WHERE seq IN (SELECT value FROM json_each(?1))

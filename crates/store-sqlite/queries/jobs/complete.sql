@@ -1,3 +1,3 @@
-UPDATE windlass_jobs
-SET state = 4, attempt = ?2, stalls = ?3, ambiguous = ?4, backoff = ?5, finished_at = ?6, output = ?7, cancel = 0
-WHERE seq = ?1
+UPDATE OR FAIL windlass_jobs
+SET state = 4, finished_at = ?2, cancel = 0
+WHERE seq IN (SELECT value FROM json_each(?1))

@@ -1,5 +1,8 @@
-SELECT seq, priority, due_at
-FROM windlass_jobs
-WHERE state = 2 AND queue = ?1 AND kind = ?2
-ORDER BY priority DESC, due_at, seq
+SELECT
+    j.seq, j.id, j.priority, j.due_at, j.enqueued_at, j.fence, j.attempt, j.stalls, j.ambiguous, j.backoff,
+    j.retry, j.stalls_max, j.timeout, j.tags,
+    coalesce(j.payload, (SELECT p.payload FROM windlass_payloads AS p WHERE p.seq = j.seq))
+FROM windlass_jobs AS j
+WHERE j.state = 2 AND j.queue = ?1 AND j.kind = ?2
+ORDER BY j.priority DESC, j.due_at, j.seq
 LIMIT ?3

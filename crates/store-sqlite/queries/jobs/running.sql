@@ -1,3 +1,3 @@
-SELECT seq, queue, attempt, due_at, cancel, claimed_at, lease, worker
+SELECT seq, queue, cancel, lease, attempt, stalls, ambiguous, backoff
 FROM windlass_jobs
 WHERE id = ?1 AND state = 3 AND fence = ?2 AND nonce = ?3

@@ -70,7 +70,7 @@ fn accept_all(
             session.now.as_micros(),
             job.expires.map(|expiry| session.now.plus(expiry).as_micros()),
             row::stored_policy(&job.retry)?,
-            job.timeout.map(row::nanos),
+            job.timeout.map(row::micros),
             (job.stalls_max != STALLS_MAX_DEFAULT).then_some(job.stalls_max),
             row::stored_tags(&job.tags)?,
             (!is_long).then_some(&job.payload[..]),

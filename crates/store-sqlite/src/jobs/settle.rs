@@ -1,12 +1,12 @@
 //! Writes about attempts: settle, reap and progress. Each is compare-and-set on state and fence.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use rusqlite::{CachedStatement, params};
-use windlass_core::clock::Timestamp;
-use windlass_core::job::ATTEMPTS_KEPT;
+use windlass_core::job::{ATTEMPTS_KEPT, Counters};
 use windlass_core::judge::{NextDue, Transition};
-use windlass_core::outcome::Ending;
+use windlass_core::outcome::{Ending, Reason};
 use windlass_core::size::{TooLarge, bounded_text};
 use windlass_core::store::{Progress, Settled, Settlement};
 use windlass_core::{Fence, JobId, Name, State};
@@ -38,16 +38,22 @@ pub(crate) fn settle(
     right: Right,
 ) -> Result<Vec<Settled>, Fault> {
     let mut running = session.prepare(RUNNING)?;
-    let mut complete = session.prepare(COMPLETE)?;
+    let mut completed = Completed::default();
     let mut answers = Vec::with_capacity(settlements.len());
     for Settlement { id, fence, transition } in settlements {
-        answers.push(match Attempt::find(&mut running, *id, *fence)? {
+        if completed.ids.contains(id) {
+            // It stands twice in the call, and its first outcome is not written yet.
+            answers.push(Settled::Fenced);
+            continue;
+        }
+        answers.push(match Attempt::find(session, &mut running, *id, *fence)? {
             Some(attempt) if attempt.may_be_settled(session, right)? => {
-                attempt.settle(session, &mut complete, transition)?
+                attempt.settle(session, transition, &mut completed)?
             }
             _ => Settled::Fenced,
         });
     }
+    completed.write(session)?;
     Ok(answers)
 }
 
@@ -56,7 +62,7 @@ pub(super) fn progress(session: &Session<'_>, reports: &[Progress]) -> Result<Ve
     let mut write = session.prepare(PROGRESS)?;
     let mut answers = Vec::with_capacity(reports.len());
     for Progress { id, fence, progress } in reports {
-        let Some(attempt) = Attempt::find(&mut running, *id, *fence)? else {
+        let Some(attempt) = Attempt::find(session, &mut running, *id, *fence)? else {
             answers.push(Settled::Fenced);
             continue;
         };
@@ -74,32 +80,33 @@ pub(super) fn progress(session: &Session<'_>, reports: &[Progress]) -> Result<Ve
 
 /// A running attempt whose fence holds.
 struct Attempt {
+    id: JobId,
     seq: i64,
     fence: Fence,
     queue: Name,
-    number: u32,
-    due_at: Timestamp,
     cancel_requested: bool,
-    claimed_at: Timestamp,
     lease: i64,
-    worker: String,
+    counters: Counters,
 }
 
 impl Attempt {
-    fn find(running: &mut CachedStatement<'_>, id: JobId, fence: Fence) -> Result<Option<Self>, Fault> {
+    fn find(
+        session: &Session<'_>,
+        running: &mut CachedStatement<'_>,
+        id: JobId,
+        fence: Fence,
+    ) -> Result<Option<Self>, Fault> {
         let fields = params![id.as_bytes(), row::to_stored(fence.number), row::to_stored(fence.nonce)];
         let mut rows = running.query(fields)?;
         let Some(found) = rows.next()? else { return Ok(None) };
         Ok(Some(Self {
+            id,
             seq: found.get(0)?,
             fence,
-            queue: row::name(found, 1)?,
-            number: found.get(2)?,
-            due_at: row::time(found.get(3)?),
-            cancel_requested: found.get(4)?,
-            claimed_at: row::time(found.get(5)?),
-            lease: found.get(6)?,
-            worker: found.get(7)?,
+            queue: session.name(found, 1)?,
+            cancel_requested: found.get(2)?,
+            lease: found.get(3)?,
+            counters: row::counters(found, 4)?,
         }))
     }
 
@@ -113,8 +120,8 @@ impl Attempt {
     fn settle(
         &self,
         session: &Session<'_>,
-        complete: &mut CachedStatement<'_>,
         transition: &Transition,
+        completed: &mut Completed,
     ) -> Result<Settled, Fault> {
         let caps = session.config(&self.queue)?.caps;
         let size = transition.output.as_ref().map_or(0, |output| output.len());
@@ -131,62 +138,65 @@ impl Attempt {
         if next.ending != Ending::Completed {
             self.record(session, &next, caps.error)?;
         }
-        if next.state == State::Completed {
-            let counters = next.counters;
-            complete.execute(params![
-                self.seq,
-                counters.attempt,
-                counters.stalls,
-                counters.ambiguous,
-                row::nanos(counters.backoff),
-                session.now.as_micros(),
-                next.output.as_deref(),
-            ])?;
+        let is_plain = next.output.is_none() && next.counters == self.counters;
+        if next.state == State::Completed && is_plain {
+            completed.ids.insert(self.id);
+            completed.seqs.push(self.seq);
         } else {
-            self.put(session, &next)?;
+            self.write(session, &next)?;
         }
         session.moved(&self.queue, State::Running, next.state, 1);
         Ok(Settled::Applied(next.state))
     }
 
-    /// Writes any outcome but completed.
-    fn put(&self, session: &Session<'_>, next: &Transition) -> Result<(), Fault> {
+    fn write(&self, session: &Session<'_>, next: &Transition) -> Result<(), Fault> {
         let due_at = match next.due {
-            NextDue::After(delay) if next.state.is_waiting() => session.now.plus(delay),
-            _ => self.due_at,
+            NextDue::After(delay) if next.state.is_waiting() => Some(session.now.plus(delay).as_micros()),
+            _ => None,
         };
         let counters = next.counters;
         session.prepare(SETTLE)?.execute(params![
             self.seq,
             next.state.code(),
-            due_at.as_micros(),
+            due_at,
             counters.attempt,
             counters.stalls,
             counters.ambiguous,
-            row::nanos(counters.backoff),
-            next.reason.map(windlass_core::outcome::Reason::as_str),
+            row::micros(counters.backoff),
+            next.reason.map(Reason::as_str),
             next.state.is_terminal().then_some(session.now.as_micros()),
+            next.output.as_deref().filter(|_| next.state == State::Completed),
         ])?;
         Ok(())
     }
 
-    /// Keeps a record of the attempt. Every claim that did not complete leaves one, so fences have no gaps
-    /// and the surplus is known by number.
+    /// Keeps a record of the attempt, before its outcome is written. Every claim that did not complete leaves
+    /// one, so fences have no gaps and the surplus is known by number.
     fn record(&self, session: &Session<'_>, next: &Transition, error_cap: usize) -> Result<(), Fault> {
-        let fence = row::to_stored(self.fence.number);
-        session.prepare(INSERT_ATTEMPT)?.execute(params![
-            self.seq,
-            fence,
-            self.number,
-            self.worker,
-            self.claimed_at.as_micros(),
-            session.now.as_micros(),
-            next.ending.as_str(),
-            next.error.as_ref().map(|text| bounded_text(text, error_cap)),
-        ])?;
-        let surplus = fence - ATTEMPTS_KEPT as i64;
+        let error = next.error.as_ref().map(|text| bounded_text(text, error_cap));
+        let fields = params![self.seq, session.now.as_micros(), next.ending.as_str(), error];
+        session.prepare(INSERT_ATTEMPT)?.execute(fields)?;
+        let surplus = row::to_stored(self.fence.number) - ATTEMPTS_KEPT as i64;
         if surplus > 0 {
             session.prepare(FORGET_ATTEMPTS)?.execute([self.seq, surplus])?;
+        }
+        Ok(())
+    }
+}
+
+/// Jobs that completed without output, as nearly all do: they are written together, because opening a
+/// statement costs more than a row.
+#[derive(Default)]
+struct Completed {
+    ids: HashSet<JobId>,
+    seqs: Vec<i64>,
+}
+
+impl Completed {
+    fn write(&self, session: &Session<'_>) -> Result<(), Fault> {
+        if !self.seqs.is_empty() {
+            let fields = params![row::list(&self.seqs), session.now.as_micros()];
+            session.prepare(COMPLETE)?.execute(fields)?;
         }
         Ok(())
     }

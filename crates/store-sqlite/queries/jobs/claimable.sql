@@ -1,6 +1,0 @@
-SELECT
-    j.id, j.priority, j.due_at, j.enqueued_at, j.fence, j.attempt, j.stalls, j.ambiguous, j.backoff,
-    j.expires_at, j.retry, j.timeout, j.stalls_max, j.tags,
-    coalesce(j.payload, (SELECT p.payload FROM windlass_payloads AS p WHERE p.seq = j.seq))
-FROM windlass_jobs AS j
-WHERE j.seq = ?1

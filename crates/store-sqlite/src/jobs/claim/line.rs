@@ -1,0 +1,122 @@
+//! Ready jobs of one queue in their turn, merged over kinds.
+//!
+//! They stand in an index by queue, kind and turn. A claim looks at the first few of each kind that it wants,
+//! so jobs of other kinds cost nothing. A kind is looked at again only when all that was seen of it has been
+//! taken, and by then those have left the index.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use rusqlite::{Row, params};
+use windlass_core::Name;
+use windlass_core::clock::Timestamp;
+use windlass_core::job::ClaimedJob;
+use windlass_core::size::Caps;
+
+use crate::error::Fault;
+use crate::row;
+use crate::session::Session;
+
+const READY: &str = include_str!("../../../queries/jobs/ready.sql");
+
+/// The fewest jobs to look at per kind when there are many kinds.
+const GLANCE_MIN: usize = 8;
+
+pub(super) struct Line<'a> {
+    queue: &'a Name,
+    kinds: Vec<Kind<'a>>,
+    caps: Caps,
+    /// How many jobs of a kind to look at, and at how many bytes of payload to stop.
+    glance: usize,
+    glance_bytes: usize,
+}
+
+/// A ready job, as it stands in the store.
+pub(super) struct Candidate {
+    pub(super) seq: i64,
+    pub(super) job: ClaimedJob,
+}
+
+struct Kind<'a> {
+    name: &'a Name,
+    seen: VecDeque<Candidate>,
+    /// Whether nothing waits behind what was seen.
+    is_end_seen: bool,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn new(queue: &'a Name, kinds: &'a [Name], caps: Caps, wanted: usize, bytes: usize) -> Self {
+        let mut names: Vec<_> = kinds.iter().collect();
+        names.sort_unstable();
+        names.dedup();
+        let count = names.len().max(1);
+        let glance = if count == 1 { wanted } else { (2 * wanted / count).max(GLANCE_MIN).min(wanted) };
+        let kinds = names.into_iter().map(|name| Kind { name, seen: VecDeque::new(), is_end_seen: false });
+        Self { queue, kinds: kinds.collect(), caps, glance, glance_bytes: bytes / count }
+    }
+
+    /// Whether the next in turn may be one that has not been seen.
+    pub(super) fn must_look(&self) -> bool {
+        self.kinds.iter().any(Kind::must_look)
+    }
+
+    /// Looks at each kind of which nothing is left. All that [`Line::next`] gave must be written by now.
+    pub(super) fn look(&mut self, session: &Session<'_>) -> Result<(), Fault> {
+        for kind in self.kinds.iter_mut().filter(|kind| kind.must_look()) {
+            let mut ready = session.prepare(READY)?;
+            let glance = i64::try_from(self.glance).unwrap_or(i64::MAX);
+            let mut rows = ready.query(params![self.queue.as_str(), kind.name.as_str(), glance])?;
+            let mut bytes = 0;
+            kind.is_end_seen = true;
+            while let Some(row) = rows.next()? {
+                let candidate = candidate(row, self.queue, kind.name, self.caps)?;
+                bytes += candidate.job.payload.len();
+                kind.seen.push_back(candidate);
+                if kind.seen.len() == self.glance || bytes > self.glance_bytes {
+                    kind.is_end_seen = false;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The job whose turn it is, unless the line must be looked at first.
+    pub(super) fn next(&mut self) -> Option<Candidate> {
+        let waiting = self.kinds.iter_mut().filter(|kind| !kind.seen.is_empty());
+        waiting.min_by_key(|kind| kind.seen[0].place())?.seen.pop_front()
+    }
+}
+
+impl Kind<'_> {
+    fn must_look(&self) -> bool {
+        self.seen.is_empty() && !self.is_end_seen
+    }
+}
+
+impl Candidate {
+    /// By priority, then by due instant, then by acceptance.
+    fn place(&self) -> (Reverse<i16>, Timestamp, i64) {
+        (Reverse(self.job.priority), self.job.due_at, self.seq)
+    }
+}
+
+fn candidate(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<Candidate, Fault> {
+    let enqueued_at = row::time(row.get(4)?);
+    let job = ClaimedJob {
+        id: row::job_id(row, 1)?,
+        queue: queue.clone(),
+        kind: kind.clone(),
+        payload: row::bytes(row, 14)?,
+        priority: row.get(2)?,
+        fence: windlass_core::Fence { number: row::fence_number(row.get(5)?), nonce: 0 },
+        facts: row::facts(row, 6, 10, 11)?,
+        timeout: row.get::<_, Option<i64>>(12)?.map(row::span),
+        caps,
+        tags: row::tags(row, 13)?,
+        enqueued_at,
+        due_at: row::time(row.get(3)?),
+        claimed_at: enqueued_at,
+    };
+    Ok(Candidate { seq: row.get(0)?, job })
+}

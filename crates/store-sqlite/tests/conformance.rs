@@ -1,0 +1,86 @@
+//! The contract of stores, in a file and in memory.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use windlass_core::clock::ManualClock;
+use windlass_core::store::SharedStore;
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
+use windlass_store_testkit::{Harness, async_trait};
+
+/// Stores in files of one directory.
+struct Files {
+    directory: TempDir,
+    made: AtomicUsize,
+    clock: ManualClock,
+    paths: Mutex<HashMap<String, PathBuf>>,
+}
+
+impl Files {
+    fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            made: AtomicUsize::new(0),
+            clock: ManualClock::default(),
+            paths: Mutex::default(),
+        }
+    }
+
+    async fn open(&self, path: PathBuf) -> SharedStore {
+        let options = SqliteOptions::file(&path).clock(Arc::new(self.clock.clone()));
+        let store: SharedStore = Arc::new(SqliteStore::open_with(options).await.unwrap());
+        self.paths.lock().unwrap().insert(store.about().place, path);
+        store
+    }
+}
+
+#[async_trait]
+impl Harness for Files {
+    async fn fresh(&self) -> SharedStore {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        self.open(self.directory.path().join(format!("{number}.db"))).await
+    }
+
+    async fn another(&self, of: &SharedStore) -> Option<SharedStore> {
+        let path = self.paths.lock().unwrap()[&of.about().place].clone();
+        Some(self.open(path).await)
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
+/// Stores in memory; nobody else can open them.
+#[derive(Default)]
+struct InMemory(ManualClock);
+
+#[async_trait]
+impl Harness for InMemory {
+    async fn fresh(&self) -> SharedStore {
+        let options = SqliteOptions::memory().clock(Arc::new(self.0.clone()));
+        Arc::new(SqliteStore::open_with(options).await.unwrap())
+    }
+
+    async fn another(&self, _of: &SharedStore) -> Option<SharedStore> {
+        None
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.0.advance(by);
+    }
+}
+
+mod file {
+    use super::*;
+    windlass_store_testkit::conformance!(Files::new());
+}
+
+mod memory {
+    use super::*;
+    windlass_store_testkit::conformance!(InMemory::default());
+}
