@@ -18,19 +18,15 @@ pub enum Topic {
     Finish = 2,
 }
 
-const TOPICS: [Topic; 3] = [Topic::Work, Topic::Cancel, Topic::Finish];
-type Rings = [u64; TOPICS.len()];
+const TOPICS: usize = 3;
 
 /// Rings for every listener of this process. Cheap to clone.
-#[derive(Debug, Clone)]
+///
+/// One channel per topic: a busy store rings about ends thousands of times a second, and must not wake those
+/// who wait for something else.
+#[derive(Debug, Clone, Default)]
 pub struct Bell {
-    rings: watch::Sender<Rings>,
-}
-
-impl Default for Bell {
-    fn default() -> Self {
-        Self { rings: watch::Sender::new(Rings::default()) }
-    }
+    topics: [watch::Sender<()>; TOPICS],
 }
 
 impl Bell {
@@ -41,40 +37,34 @@ impl Bell {
 
     /// Rings about one topic.
     pub fn ring(&self, topic: Topic) {
-        self.rings.send_modify(|rings| rings[topic as usize] += 1);
+        self.topics[topic as usize].send_replace(());
     }
 
     /// Rings about everything, for a hint that does not say what it is about.
     pub fn ring_all(&self) {
-        self.rings.send_modify(|rings| rings.iter_mut().for_each(|count| *count += 1));
+        for topic in &self.topics {
+            topic.send_replace(());
+        }
     }
 
     /// Begins to listen for a topic; every ring from now on is heard.
     pub fn listen(&self, topic: Topic) -> Listener {
-        let mut rings = self.rings.subscribe();
-        let heard = rings.borrow_and_update()[topic as usize];
-        Listener { topic, heard, rings }
+        Listener { rings: self.topics[topic as usize].subscribe() }
     }
 }
 
 /// Hears the rings of one topic.
 #[derive(Debug)]
 pub struct Listener {
-    topic: Topic,
-    heard: u64,
-    rings: watch::Receiver<Rings>,
+    rings: watch::Receiver<()>,
 }
 
 impl Listener {
     /// Waits until the bell has rung since the last time this returned. Many rings count as one. Never
     /// returns once the bell is gone.
     pub async fn rung(&mut self) {
-        let (topic, heard) = (self.topic as usize, self.heard);
-        // The guard must not live across the next await, or nobody could wait on a runtime with threads.
-        let rung = self.rings.wait_for(|rings| rings[topic] != heard).await.map(|rings| rings[topic]);
-        match rung {
-            Ok(count) => self.heard = count,
-            Err(_gone) => std::future::pending().await,
+        if self.rings.changed().await.is_err() {
+            std::future::pending().await
         }
     }
 }
