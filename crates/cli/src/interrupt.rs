@@ -1,31 +1,40 @@
 //! Being asked to end, for commands that have something to put away first.
 
-/// Waits for Ctrl-C, or where there is such a thing, for SIGTERM.
-pub(crate) async fn interrupted() {
-    let ctrl_c = async {
+/// Hears Ctrl-C, and where there is such a thing, SIGTERM. From when it is made until the program ends these
+/// signals no longer kill, so it is made before there is anything to put away.
+#[derive(Debug)]
+pub(crate) struct Interrupt {
+    #[cfg(unix)]
+    signals: [tokio::signal::unix::Signal; 2],
+}
+
+impl Interrupt {
+    #[cfg(unix)]
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { signals: [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?] })
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Waits until one of them arrives. May be dropped and called again.
+    #[cfg(unix)]
+    pub(crate) async fn heard(&mut self) {
+        let [interrupt, terminate] = &mut self.signals;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) async fn heard(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             // Without a handler nothing can be waited for; the signal ends the program by itself.
             std::future::pending::<()>().await;
         }
-    };
-    tokio::select! {
-        () = ctrl_c => {}
-        () = terminated() => {}
     }
-}
-
-#[cfg(unix)]
-async fn terminated() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            terminate.recv().await;
-        }
-        Err(_) => std::future::pending().await,
-    }
-}
-
-#[cfg(not(unix))]
-async fn terminated() {
-    std::future::pending().await
 }

@@ -11,7 +11,7 @@ use windlass_core::store::About;
 use crate::args::BenchArgs;
 use crate::command::bench::measure::Measurement;
 use crate::exit::{Exit, Fault};
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
 use crate::output::{cell, json};
 use crate::session::Session;
 
@@ -23,6 +23,7 @@ struct Answer<'a> {
 }
 
 pub(crate) async fn run(session: &mut Session, args: &BenchArgs) -> anyhow::Result<Exit> {
+    let mut interrupt = Interrupt::listen()?;
     let (url, folder) = match session.typed_url() {
         Some(url) if args.yes => (url.to_owned(), None),
         Some(url) => {
@@ -39,7 +40,7 @@ pub(crate) async fn run(session: &mut Session, args: &BenchArgs) -> anyhow::Resu
     session.introduce(&client);
     let measurements = tokio::select! {
         measured = measure::all(&client, args) => measured,
-        () = interrupted() => {
+        () = interrupt.heard() => {
             measure::clear(&client).await?;
             return Ok(Exit::Interrupted);
         }

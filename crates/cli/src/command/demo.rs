@@ -17,6 +17,7 @@ use windlass::Client;
 
 use crate::args::DemoArgs;
 use crate::exit::{Exit, Fault};
+use crate::interrupt::Interrupt;
 use crate::session::Session;
 
 /// The shortest lease that survives a busy machine.
@@ -55,6 +56,7 @@ pub(crate) async fn run(session: &mut Session, args: &DemoArgs) -> anyhow::Resul
     if args.as_worker {
         return worker::run(session.url(), args.lease).await;
     }
+    let mut interrupt = Interrupt::listen()?;
     let place = Place::choose(session)?;
     let client = Client::open(&place.url).await?;
     session.introduce(&client);
@@ -63,7 +65,7 @@ pub(crate) async fn run(session: &mut Session, args: &DemoArgs) -> anyhow::Resul
     let jobs = kinds::enqueue(&client, args.jobs).await?;
     let mut crew = crew::Crew::start(&place.url, args.lease)?;
     let mut view = view::View::new(session, &jobs);
-    let watched = watch::run(&client, &jobs, &mut crew, &mut view).await;
+    let watched = watch::run(&client, &jobs, &mut crew, &mut view, &mut interrupt).await;
     view.close();
     crew.stop().await;
     let watched = watched?;

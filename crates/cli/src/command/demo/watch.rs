@@ -12,7 +12,7 @@ use windlass_core::{JobId, JobRecord, Name, State};
 use super::crew::Crew;
 use super::kinds::Kind;
 use super::view::View;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
 
 /// How often the store is asked.
 const TICK: Duration = Duration::from_millis(100);
@@ -43,6 +43,7 @@ pub(super) async fn run(
     jobs: &[(JobId, &'static Kind)],
     crew: &mut Crew,
     view: &mut View,
+    interrupt: &mut Interrupt,
 ) -> anyhow::Result<Watched> {
     let mut seen: HashMap<JobId, JobRecord> = HashMap::new();
     let mut news = News::default();
@@ -51,13 +52,11 @@ pub(super) async fn run(
     let deadline = Instant::now() + budget;
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let interrupted = interrupted();
-    tokio::pin!(interrupted);
     view.say(&format!("worker {} started", crew.pid()))?;
     let end = loop {
         tokio::select! {
             biased;
-            () = &mut interrupted => break End::Interrupted,
+            () = interrupt.heard() => break End::Interrupted,
             died = crew.died() => {
                 let died = died?;
                 crew.replace(died)?;

@@ -8,9 +8,10 @@ use windlass::{Client, Worker};
 
 use super::kinds;
 use crate::exit::Exit;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
 
 pub(super) async fn run(url: &str, lease: Duration) -> anyhow::Result<Exit> {
+    let mut interrupt = Interrupt::listen()?;
     let client = Client::open(url).await?;
     Worker::new(&client)
         .name(format!("demo-{}", std::process::id()))
@@ -28,13 +29,13 @@ pub(super) async fn run(url: &str, lease: Duration) -> anyhow::Result<Exit> {
         .handle(kinds::stale)
         .handle(kinds::crash)
         .handle(kinds::poison)
-        .run_until(dismissed())
+        .run_until(dismissed(&mut interrupt))
         .await?;
     Ok(Exit::Done)
 }
 
 /// Waits until the parent is gone or somebody interrupts.
-async fn dismissed() {
+async fn dismissed(interrupt: &mut Interrupt) {
     let parent_gone = async {
         let mut stdin = tokio::io::stdin();
         let mut buffer = [0; 64];
@@ -42,6 +43,6 @@ async fn dismissed() {
     };
     tokio::select! {
         () = parent_gone => {}
-        () = interrupted() => {}
+        () = interrupt.heard() => {}
     }
 }
