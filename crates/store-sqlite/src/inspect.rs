@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 use windlass_core::store::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult};
-use windlass_core::{State, StoreError};
+use windlass_core::{Bytes, State, StoreError};
 
 use crate::SqliteStore;
 use crate::error::Fault;
@@ -64,7 +64,7 @@ fn page(connection: &Connection, filter: &Filter, mut before: i64, limit: usize)
         let mut found = record.query([before])?;
         if let Some(found) = found.next()? {
             let job = JobRow::read(found)?.record;
-            let size = |part: &Option<windlass_core::Bytes>| part.as_ref().map_or(0, |part| part.len());
+            let size = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
             bytes += job.payload.len() + size(&job.output) + size(&job.progress);
             page.jobs.push(job);
         }

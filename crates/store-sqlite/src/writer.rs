@@ -9,8 +9,9 @@ mod operation;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -20,7 +21,6 @@ use windlass_core::store::StoreResult;
 use windlass_core::{StoreError, bell::Bell};
 
 use crate::error::{Fault, closed};
-use crate::patience::Turns;
 use crate::session::Session;
 use crate::wakeup::Ringer;
 use group::Committer;
@@ -32,6 +32,9 @@ const WAITING_MAX: usize = 1_024;
 const GROUP_MAX: usize = 256;
 /// Rows that a group writes, about: it is closed by the operation that reaches this.
 const GROUP_ROWS: usize = 4_096;
+
+/// The longest moment that callers get to join the next group.
+const STRAGGLERS_MAX: Duration = Duration::from_micros(200);
 
 /// Which operations go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +81,7 @@ impl Writer {
         let (sender, receiver) = mpsc::unbounded_channel();
         let tally = Arc::new(Tally::default());
         let counted = Arc::clone(&tally);
-        let body = move || run(tools, receiver, &counted);
+        let body = move || run(tools, receiver, counted);
         let thread = thread::Builder::new().name("windlass-sqlite-writer".to_owned()).spawn(body)?;
         Ok(Self {
             sender: Some(sender),
@@ -127,25 +130,24 @@ impl Drop for Writer {
     }
 }
 
-fn run(tools: Tools, mut receiver: mpsc::UnboundedReceiver<Entry>, tally: &Tally) {
-    let Tools { connection, clock, bell, ringer } = tools;
-    let turns = ringer.as_ref().map(|ringer| Turns::of_this_thread(ringer.file()));
-    let mut committer = Committer::new(connection, clock, turns);
+fn run(tools: Tools, mut receiver: mpsc::UnboundedReceiver<Entry>, tally: Arc<Tally>) {
+    let mut committer = Committer::new(tools, tally);
     let mut waiting = Waiting::default();
-    let mut ringer = ringer;
-    let mut previous = 0;
-    while waiting.gather(&mut receiver, previous) {
+    let mut before = Pace::default();
+    while waiting.gather(&mut receiver, before) {
         let group = waiting.next_group();
-        previous = group.len();
-        let (operations, commits, rings) = committer.run(group);
-        tally.operations.fetch_add(operations, Ordering::Relaxed);
-        tally.commits.fetch_add(commits, Ordering::Relaxed);
-        rings.ring(&bell);
-        if let Some(ringer) = &mut ringer {
-            ringer.ring(rings);
-        }
+        let (size, began) = (group.len(), Instant::now());
+        committer.run(group);
+        before = Pace { size, took: began.elapsed() };
         committer.give_turn();
     }
+}
+
+/// How large the group before was and how long it took.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    size: usize,
+    took: Duration,
 }
 
 /// What was handed in and has not run yet.
@@ -159,21 +161,22 @@ impl Waiting {
     /// Takes in whatever was handed in, waiting for the first if there is nothing. False when nothing is
     /// left and nothing will come.
     ///
-    /// The callers of the group before are just waking up and many are about to hand in their next call.
-    /// Giving them the processor for a moment doubles what shares a commit, for callers that come one by one.
-    fn gather(&mut self, receiver: &mut mpsc::UnboundedReceiver<Entry>, previous: usize) -> bool {
+    /// The callers of the group before are just waking up, and many are about to hand in their next call.
+    /// They get the processor for a moment, a fraction of what a commit costs: without it, callers that come
+    /// one by one split into two halves that wait for each other's commits. A lone caller is never held up.
+    fn gather(&mut self, receiver: &mut mpsc::UnboundedReceiver<Entry>, before: Pace) -> bool {
         if self.len() == 0 {
             match receiver.blocking_recv() {
                 Some(entry) => self.push(entry),
                 None => return false,
             }
         }
-        let mut patience = if previous > 1 { 16 } else { 0 };
+        let began = Instant::now();
+        let moment = if before.size > 1 { (before.took / 4).min(STRAGGLERS_MAX) } else { Duration::ZERO };
         loop {
             match receiver.try_recv() {
                 Ok(entry) => self.push(entry),
-                Err(TryRecvError::Empty) if patience > 0 && self.len() < previous => {
-                    patience -= 1;
+                Err(TryRecvError::Empty) if self.len() < before.size && began.elapsed() < moment => {
                     thread::yield_now();
                 }
                 Err(_) => return true,

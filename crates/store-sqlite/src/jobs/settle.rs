@@ -9,7 +9,7 @@ use windlass_core::judge::{NextDue, Transition};
 use windlass_core::outcome::{Ending, Reason};
 use windlass_core::size::{TooLarge, bounded_text};
 use windlass_core::store::{Progress, Settled, Settlement};
-use windlass_core::{Fence, JobId, Name, State};
+use windlass_core::{Bytes, Fence, JobId, Name, State};
 
 use crate::error::Fault;
 use crate::session::Session;
@@ -124,7 +124,7 @@ impl Attempt {
         completed: &mut Completed,
     ) -> Result<Settled, Fault> {
         let caps = session.config(&self.queue)?.caps;
-        let size = transition.output.as_ref().map_or(0, |output| output.len());
+        let size = transition.output.as_ref().map_or(0, Bytes::len);
         if let Err(error) = TooLarge::check("output", size, caps.output) {
             return Ok(Settled::Refused(error));
         }

@@ -2,23 +2,29 @@
 //! fault it was, so the group is rolled back and each operation runs in a transaction of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rusqlite::{Connection, Error as SqliteError};
 use windlass_core::StoreError;
+use windlass_core::bell::Bell;
 use windlass_core::clock::Clock;
 
 use super::operation::Operation;
+use super::{Tally, Tools};
 use crate::error::{Fault, failed, is_unknown_commit, unknown};
 use crate::patience::Turns;
 use crate::session::Session;
-use crate::wakeup::Rings;
+use crate::wakeup::{Ringer, Rings};
 
 /// Runs groups on the connection that it owns.
 pub(crate) struct Committer {
     connection: Connection,
     clock: Arc<dyn Clock>,
-    /// None for a store that no other process can see.
+    bell: Bell,
+    /// None, as the turns, for a store that no other process can see.
+    ringer: Option<Ringer>,
     turns: Option<Turns>,
+    tally: Arc<Tally>,
 }
 
 /// Why a transaction did not end well.
@@ -32,32 +38,32 @@ enum Failure {
 }
 
 impl Committer {
-    pub(crate) fn new(connection: Connection, clock: Arc<dyn Clock>, turns: Option<Turns>) -> Self {
-        Self { connection, clock, turns }
+    /// Belongs to the thread that calls this.
+    pub(crate) fn new(tools: Tools, tally: Arc<Tally>) -> Self {
+        let Tools { connection, clock, bell, ringer } = tools;
+        let turns = ringer.as_ref().map(|ringer| Turns::of_this_thread(ringer.file()));
+        Self { connection, clock, bell, ringer, turns, tally }
     }
 
-    /// Runs and answers all operations. Tells how many there were, how many commits they took, and whom to
-    /// wake.
-    pub(crate) fn run(&mut self, mut group: Vec<Box<dyn Operation>>) -> (u64, u64, Rings) {
-        let operations = group.len() as u64;
+    /// Runs and answers all operations, and wakes whom they concern.
+    pub(crate) fn run(&mut self, mut group: Vec<Box<dyn Operation>>) {
         match self.transact(&mut group) {
-            Ok(rings) => {
-                group.into_iter().for_each(|operation| operation.answer());
-                (operations, 1, rings)
-            }
+            Ok(rings) => self.answer(group, rings),
             Err(Failure::RolledBack(fault)) if group.len() > 1 => {
-                tracing::debug!(?fault, operations, "a group failed, its operations run alone");
-                let alone = group.into_iter().map(|operation| self.run(vec![operation]));
-                let (commits, rings) = alone
-                    .fold((0, Rings::default()), |(commits, rings), (_, more, owed)| {
-                        (commits + more, rings.and(owed))
-                    });
-                (operations, commits, rings)
+                tracing::debug!(?fault, operations = group.len(), "a group failed, its operations run alone");
+                group.into_iter().for_each(|operation| self.run(vec![operation]));
             }
-            Err(failure) => {
-                answer_failure(group, failure);
-                (operations, 0, Rings::default())
-            }
+            Err(failure) => answer_failure(group, failure),
+        }
+    }
+
+    fn answer(&mut self, group: Vec<Box<dyn Operation>>, rings: Rings) {
+        self.tally.operations.fetch_add(group.len() as u64, Ordering::Relaxed);
+        self.tally.commits.fetch_add(1, Ordering::Relaxed);
+        rings.ring(&self.bell);
+        group.into_iter().for_each(Operation::answer);
+        if let Some(ringer) = &mut self.ringer {
+            ringer.ring(rings);
         }
     }
 
@@ -107,24 +113,18 @@ fn execute(connection: &Connection, sql: &str) -> Result<(), SqliteError> {
     connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-fn answer_failure(group: Vec<Box<dyn Operation>>, failure: Failure) {
-    let answer_all = |group: Vec<Box<dyn Operation>>, answer: &dyn Fn() -> StoreError| {
-        group.into_iter().for_each(|operation| operation.fail(answer()));
-    };
-    match failure {
-        Failure::NotBegun(error) => {
-            let error = Arc::new(error);
-            answer_all(group, &|| failed(&error));
-        }
+fn answer_failure(mut group: Vec<Box<dyn Operation>>, failure: Failure) {
+    let (error, meaning): (_, fn(&Arc<SqliteError>) -> StoreError) = match failure {
+        Failure::NotBegun(error) => (error, failed),
         Failure::Unknown(error) => {
-            let error = Arc::new(error);
             tracing::error!(%error, "a commit was not confirmed");
-            answer_all(group, &|| unknown(&error));
+            (error, unknown)
         }
         Failure::RolledBack(fault) => {
-            for operation in group.into_iter().take(1) {
-                return operation.fail(fault.into());
-            }
+            let operation = group.pop().expect("a group of several is run one by one instead");
+            return operation.fail(fault.into());
         }
-    }
+    };
+    let error = Arc::new(error);
+    group.into_iter().for_each(|operation| operation.fail(meaning(&error)));
 }

@@ -1,0 +1,126 @@
+//! Every statement finds its rows through an index, whatever is stored and whether or not it was analysed.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::Connection;
+use windlass_store_sqlite::migrate::MIGRATIONS;
+
+/// Statements that look at a whole table or sort, and why they may.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    ("inspect/scan_running.sql", "sorts running jobs, of which there are as many as workers have slots"),
+    ("leases/list.sql", "walks leases from the newest, up to its limit"),
+    ("maintenance/finished_queues.sql", "looks at every queue; runs once per prune"),
+    ("maintenance/waiting_queues.sql", "looks at every queue; runs once per promotion"),
+];
+
+fn statements() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries");
+    let mut found = Vec::new();
+    for part in fs::read_dir(&root).unwrap() {
+        for file in fs::read_dir(part.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+            found.push((name, fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found.sort();
+    assert!(found.len() > 30, "the statements were found");
+    found
+}
+
+fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    for parameter in 1..=statement.parameter_count() {
+        statement.raw_bind_parameter(parameter, 1).unwrap();
+    }
+    let mut rows = statement.raw_query();
+    let mut steps = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        steps.push(row.get::<_, String>(3).unwrap());
+    }
+    steps
+}
+
+/// Whether a step walks a whole table of ours, or sorts.
+fn is_slow(step: &str) -> bool {
+    let is_ours = !step.contains("json_each") && !step.contains("CONSTANT ROW");
+    (step.starts_with("SCAN") && is_ours) || step.contains("TEMP B-TREE")
+}
+
+fn check(connection: &Connection, circumstances: &str) {
+    for (name, sql) in statements() {
+        let steps = plan(connection, &sql);
+        let slow: Vec<_> = steps.iter().filter(|step| is_slow(step)).collect();
+        if EXCEPTIONS.iter().any(|(exception, _)| *exception == name) {
+            assert!(!slow.is_empty(), "{name} needs no exception ({circumstances})");
+        } else {
+            assert!(slow.is_empty(), "{name}, {circumstances}: {steps:#?}");
+        }
+    }
+}
+
+/// Jobs of every state in a few queues, and some leases; `jobs` of them are in the first queue.
+fn fill(connection: &Connection, jobs: i64) {
+    let insert = "
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+        INSERT INTO windlass_jobs (
+            id, queue, kind, state, priority, due_at, enqueued_at, fence, attempt, stalls, ambiguous, cancel,
+            backoff, lease, claimed_at, nonce, worker, finished_at, expires_at, payload
+        )
+        SELECT
+            randomblob(16), 'q' || max(0, i % 10 - 7), 'k' || i % 3, i % 7, 0, i, i, 1, i % 2, 0, 0, i % 5 = 0,
+            0, i % 20, i, 1, 'w', iif(i % 7 >= 4, i, NULL), iif(i % 11 = 0, i, NULL), x'00'
+        FROM n";
+    connection.execute(insert, [jobs]).unwrap();
+    let leases = "
+        INSERT INTO windlass_leases (id, worker, queues, opened_at, expires_at)
+        SELECT randomblob(16), 'w', '[]', seq, seq FROM windlass_jobs LIMIT 100";
+    connection.execute(leases, []).unwrap();
+    let queues =
+        "INSERT INTO windlass_queues (name, ready) SELECT queue, count(*) FROM windlass_jobs GROUP BY queue";
+    connection.execute(queues, []).unwrap();
+}
+
+fn schema() -> Connection {
+    let connection = Connection::open_in_memory().unwrap();
+    for step in MIGRATIONS {
+        connection.execute_batch(step.sql).unwrap();
+    }
+    connection
+}
+
+#[test]
+fn no_statement_scans_or_sorts() {
+    let connection = schema();
+    check(&connection, "empty");
+    connection.execute_batch("ANALYZE").unwrap();
+    check(&connection, "empty and analysed");
+    fill(&connection, 20_000);
+    check(&connection, "20,000 jobs, analysed when empty");
+    connection.execute_batch("ANALYZE").unwrap();
+    check(&connection, "20,000 jobs, analysed");
+
+    let connection = schema();
+    fill(&connection, 20_000);
+    check(&connection, "20,000 jobs, never analysed");
+}
+
+#[test]
+fn claims_and_settlements_use_the_index_that_is_made_for_them() {
+    let connection = schema();
+    fill(&connection, 2_000);
+    for (name, index) in [
+        ("jobs/ready.sql", "windlass_jobs_ready (queue=? AND kind=?)"),
+        ("jobs/running.sql", "windlass_jobs_id (id=?)"),
+        ("maintenance/promote.sql", "windlass_jobs_scheduled (queue=? AND due_at<?)"),
+        ("maintenance/expired.sql", "windlass_jobs_expiry (queue=? AND expires_at>? AND expires_at<?)"),
+        ("maintenance/oldest.sql", "windlass_jobs_finished (queue=? AND state=?)"),
+        ("leases/cancelled.sql", "windlass_jobs_stopping (lease=?)"),
+        ("leases/lost.sql", "windlass_jobs_running (lease=?)"),
+    ] {
+        let (_, sql) = statements().into_iter().find(|(statement, _)| statement == name).unwrap();
+        let steps = plan(&connection, &sql);
+        assert!(steps.iter().any(|step| step.contains(index)), "{name}: {steps:#?}");
+    }
+}

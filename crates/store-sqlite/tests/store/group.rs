@@ -1,0 +1,67 @@
+//! Group commit: what waits is committed together, and each caller gets its own answer.
+
+use futures_util::future::join_all;
+use windlass_core::StoreError;
+use windlass_core::bell::Topic;
+use windlass_core::store::{Enqueued, Jobs, Wakeup};
+
+use super::{job, open};
+
+#[tokio::test]
+async fn callers_at_once_share_commits() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory.path().join("jobs.db")).await;
+    let before = store.gauges();
+    let calls = (0..200).map(|number| {
+        let store = store.clone();
+        async move { store.enqueue(&[job(number.to_string())]).await.unwrap() }
+    });
+    for answer in join_all(calls).await {
+        assert_eq!(answer, [Enqueued::New]);
+    }
+    let after = store.gauges();
+    assert_eq!(after.operations - before.operations, 200);
+    let commits = after.commits - before.commits;
+    assert!(commits <= 20, "200 calls at once took {commits} commits");
+}
+
+#[tokio::test]
+async fn calls_one_after_the_other_are_committed_one_by_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory.path().join("jobs.db")).await;
+    let before = store.gauges();
+    for number in 0..5 {
+        store.enqueue(&[job(number.to_string())]).await.unwrap();
+    }
+    assert_eq!(store.gauges().commits - before.commits, 5);
+}
+
+#[tokio::test]
+async fn a_refused_call_leaves_nothing_behind_and_its_neighbours_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory.path().join("jobs.db")).await;
+    let taken = job("first");
+    store.enqueue(std::slice::from_ref(&taken)).await.unwrap();
+    let before = store.gauges();
+    let (fresh, long) = (job("fresh"), job("x".repeat(5_000)));
+    let refused = [fresh.clone(), long.clone(), job("second").with_id(taken.id)];
+    let neighbours: Vec<_> = (0..20).map(|number| [job(number.to_string())]).collect();
+    let (refusal, answers) =
+        tokio::join!(store.enqueue(&refused), join_all(neighbours.iter().map(|job| store.enqueue(job))));
+    assert!(matches!(refusal, Err(StoreError::IdTaken { id }) if id == taken.id), "{refusal:?}");
+    assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|new| new == &[Enqueued::New])));
+    assert!(store.gauges().commits - before.commits <= 3, "nobody was made to run alone");
+    assert_eq!(store.get(&[fresh.id, long.id]).await.unwrap(), [None, None]);
+    // The ids are free again, and so is the place of the long payload.
+    assert_eq!(store.enqueue(&[fresh, long]).await.unwrap(), [Enqueued::New; 2]);
+}
+
+#[tokio::test]
+async fn a_commit_rings_the_bell() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory.path().join("jobs.db")).await;
+    let mut work = store.bell().listen(Topic::Work);
+    let jobs: Vec<_> = (0..50).map(|number| [job(number.to_string())]).collect();
+    join_all(jobs.iter().map(|job| store.enqueue(job))).await;
+    work.rung().await;
+}

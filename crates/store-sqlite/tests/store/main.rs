@@ -1,0 +1,53 @@
+//! What the contract cannot say: files, threads, processes and the log.
+
+mod group;
+mod life;
+mod log;
+mod open;
+mod processes;
+
+use std::path::Path;
+use std::time::Duration;
+
+use windlass_core::outcome::Outcome;
+use windlass_core::store::{ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Settlement};
+use windlass_core::{ClaimedJob, LeaseId, Name, NewJob, Options, judge};
+use windlass_store_sqlite::{SqliteOptions, SqliteStore};
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn job(payload: impl Into<windlass_core::Bytes>) -> NewJob {
+    NewJob::new("greet", payload, Options::new()).unwrap()
+}
+
+async fn open(path: &Path) -> SqliteStore {
+    SqliteStore::open_with(SqliteOptions::file(path)).await.unwrap()
+}
+
+async fn lease(store: &SqliteStore) -> LeaseId {
+    let id = LeaseId::new();
+    let ttl = Duration::from_secs(600);
+    store.open(&NewLease { id, worker: "w".into(), ttl, queues: vec![name("default")] }).await.unwrap();
+    id
+}
+
+async fn claim(store: &SqliteStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJob> {
+    let request = ClaimRequest {
+        lease,
+        queues: vec![QueueShare { queue: name("default"), limit }],
+        kinds: vec![name("greet")],
+        limit,
+        bytes: usize::MAX,
+    };
+    match store.claim(&request).await.unwrap() {
+        ClaimAnswer::Jobs { jobs, .. } => jobs,
+        ClaimAnswer::LeaseLost => panic!("the lease was lost"),
+    }
+}
+
+fn completed(jobs: &[ClaimedJob]) -> Vec<Settlement> {
+    let transition = |job: &ClaimedJob| judge(&job.facts, Outcome::Completed { output: None }, 0.5);
+    jobs.iter().map(|job| Settlement { id: job.id, fence: job.fence, transition: transition(job) }).collect()
+}
