@@ -18,9 +18,6 @@ use crate::{filesystem, migrate, patience};
 /// The oldest SQLite that keeps what it has committed: before it, two connections that checkpoint at the same
 /// time could lose the newest commits.
 const SQLITE_MIN: i32 = 3_051_003;
-/// Pages in the log before a commit copies them into the file: about 16 MiB. The default of 1,000 makes a
-/// busy writer copy the same pages over and over.
-const CHECKPOINT_PAGES: u32 = 4_000;
 /// What the log is cut to when it starts over, in bytes.
 pub(crate) const LOG_KEPT: u64 = 64 << 20;
 /// Cached statements per connection: more than there are.
@@ -167,7 +164,8 @@ fn use_log(connection: &Connection, synchronous: Synchronous) -> Result<(), Faul
         Synchronous::Normal => "normal",
     };
     connection.pragma_update(None, "synchronous", level)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // The writer does it itself, when its callers have been answered.
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     // The answer is the limit that was set.
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_KEPT as i64, |_| Ok(()))?;
     Ok(())

@@ -22,7 +22,9 @@ use settle::Right;
 impl Jobs for SqliteStore {
     async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
         let jobs = jobs.to_vec();
-        self.write(jobs.len(), move |session| enqueue::enqueue(session, &jobs)).await
+        // A long payload is as much work as many rows.
+        let rows = jobs.len() + jobs.iter().map(|job| job.payload.len()).sum::<usize>() / 1_024;
+        self.write(rows, move |session| enqueue::enqueue(session, &jobs)).await
     }
 
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {

@@ -31,6 +31,16 @@ struct Wait {
     began: Option<Instant>,
     asked: Option<Instant>,
     turns: Option<Arc<File>>,
+    /// Less than [`PATIENCE`] for what can as well be done later.
+    limit: Option<Duration>,
+}
+
+/// Does something that waits for locks no longer than this.
+pub(crate) fn at_most<T>(limit: Duration, act: impl FnOnce() -> T) -> T {
+    WAIT.with_borrow_mut(|wait| wait.limit = Some(limit));
+    let done = act();
+    WAIT.with_borrow_mut(|wait| (wait.limit, wait.began) = (None, None));
+    done
 }
 
 /// The busy handler of every connection. `count` is how often it has been called for the same lock.
@@ -50,14 +60,14 @@ impl Wait {
             (self.began, self.asked) = (Some(now), Some(now));
         }
         let waited = self.began.map_or(Duration::ZERO, |began| now - began);
-        if self.asked.is_none_or(|asked| now - asked > ASK_AFTER) {
+        if self.limit.is_none() && self.asked.is_none_or(|asked| now - asked > ASK_AFTER) {
             self.asked = Some(now);
             if let Some(file) = &self.turns {
                 // A request that cannot be written only costs fairness.
                 let _ = write_at(file, &fastrand::u64(1..).to_le_bytes(), REQUEST_AT);
             }
         }
-        waited < PATIENCE
+        waited < self.limit.unwrap_or(PATIENCE)
     }
 }
 

@@ -4,6 +4,7 @@
 //! after the commit. There is no timer: a lone operation is committed at once, and what arrives while the disk
 //! is busy shares the next commit. An operation runs to its end whether or not its caller still waits.
 
+mod checkpoint;
 mod group;
 mod operation;
 
@@ -135,11 +136,11 @@ fn run(tools: Tools, mut receiver: mpsc::UnboundedReceiver<Entry>, tally: Arc<Ta
     let mut waiting = Waiting::default();
     let mut before = Pace::default();
     while waiting.gather(&mut receiver, before) {
-        let group = waiting.next_group();
+        let (group, rows) = waiting.next_group();
         let (size, began) = (group.len(), Instant::now());
         committer.run(group);
         before = Pace { size, took: began.elapsed() };
-        committer.give_turn();
+        committer.tidy(rows);
     }
 }
 
@@ -195,7 +196,8 @@ impl Waiting {
         self.urgent.len() + self.normal.len()
     }
 
-    fn next_group(&mut self) -> Vec<Box<dyn Operation>> {
+    /// The next operations, and about how many rows they write.
+    fn next_group(&mut self) -> (Vec<Box<dyn Operation>>, usize) {
         let mut group = Vec::new();
         let mut rows = 0;
         while group.len() < GROUP_MAX && rows < GROUP_ROWS {
@@ -203,6 +205,6 @@ impl Waiting {
             rows += entry.rows;
             group.push(entry.operation);
         }
-        group
+        (group, rows)
     }
 }

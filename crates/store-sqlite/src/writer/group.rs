@@ -9,6 +9,7 @@ use windlass_core::StoreError;
 use windlass_core::bell::Bell;
 use windlass_core::clock::Clock;
 
+use super::checkpoint::Checkpoint;
 use super::operation::Operation;
 use super::{Tally, Tools};
 use crate::error::{Fault, failed, is_unknown_commit, unknown};
@@ -24,6 +25,7 @@ pub(crate) struct Committer {
     /// None, as the turns, for a store that no other process can see.
     ringer: Option<Ringer>,
     turns: Option<Turns>,
+    checkpoint: Checkpoint,
     tally: Arc<Tally>,
 }
 
@@ -42,7 +44,7 @@ impl Committer {
     pub(crate) fn new(tools: Tools, tally: Arc<Tally>) -> Self {
         let Tools { connection, clock, bell, ringer } = tools;
         let turns = ringer.as_ref().map(|ringer| Turns::of_this_thread(ringer.file()));
-        Self { connection, clock, bell, ringer, turns, tally }
+        Self { connection, clock, bell, ringer, turns, checkpoint: Checkpoint::default(), tally }
     }
 
     /// Runs and answers all operations, and wakes whom they concern.
@@ -67,9 +69,11 @@ impl Committer {
         }
     }
 
-    /// Leaves the file's lock to another process, if one has asked.
-    pub(crate) fn give_turn(&mut self) {
+    /// What is left to do when everyone has been answered: keeps the log short, and leaves the file's lock
+    /// to another process if one has asked. `rows` says about how many rows were written.
+    pub(crate) fn tidy(&mut self, rows: usize) {
         if let Some(turns) = &mut self.turns {
+            self.checkpoint.after_commit(&self.connection, rows);
             turns.give();
         }
     }
