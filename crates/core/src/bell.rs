@@ -64,7 +64,7 @@ impl Listener {
     /// returns once the bell is gone.
     pub async fn rung(&mut self) {
         if self.rings.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

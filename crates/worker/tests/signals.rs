@@ -1,5 +1,6 @@
 //! Signals, in a process of their own: the first drains, the second does not wait.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::process::Command;
 use std::sync::Arc;

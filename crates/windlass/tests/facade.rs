@@ -1,0 +1,106 @@
+//! The facade: URLs that open, URLs that say what would be right, and one job through each store.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::{Client, Ctx, Job, JobError, JobState, Worker, testing};
+
+#[derive(Debug, Serialize, Deserialize, PartialEq)]
+struct Double {
+    number: u32,
+}
+
+impl Job for Double {
+    const KIND: &'static str = "double";
+    type Output = u32;
+}
+
+async fn double(job: Double, ctx: Ctx, client: Client) -> Result<u32, JobError> {
+    assert!(client.job(ctx.id()).await?.is_some());
+    Ok(job.number * 2)
+}
+
+async fn round_trip(url: &str) {
+    let client = Client::open(url).await.expect(url);
+    let handle = client.enqueue(Double { number: 21 }).await.expect("accepted");
+    let worker = Worker::new(&client).handle(double).start().expect("set up well");
+    let output = tokio::time::timeout(Duration::from_secs(30), handle.output()).await;
+    assert_eq!(output.expect("in time").expect("completed"), 42);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn memory_runs_a_job() {
+    round_trip("memory:").await;
+}
+
+#[tokio::test]
+#[cfg(feature = "sqlite")]
+async fn sqlite_runs_a_job_from_every_form_of_url() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().display();
+    for url in [format!("sqlite://{path}/a.db"), format!("sqlite:{path}/b.db"), "sqlite::memory:".into()] {
+        round_trip(&url).await;
+    }
+}
+
+#[tokio::test]
+#[cfg(feature = "sqlite")]
+async fn jobs_outlive_their_client() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let url = format!("sqlite://{}/jobs.db", folder.path().display());
+    let id = {
+        let client = Client::open(&url).await.expect("opens");
+        client.enqueue(Double { number: 1 }).await.expect("accepted").id()
+    };
+    let client = Client::open(&url).await.expect("opens again");
+    assert_eq!(client.handle::<Double>(id).state().await.expect("answers"), Some(JobState::Ready));
+}
+
+#[tokio::test]
+async fn unknown_urls_say_what_is_supported() {
+    for (url, wanted) in [
+        ("mysql://user:secret@host/jobs", "no store is called \"mysql\": memory:"),
+        ("postgres://localhost/jobs", "this version has no store for postgres: memory:"),
+        ("redis://localhost", "this version has no store for redis: memory:"),
+        ("jobs.db", "\"jobs.db\" is no store URL: memory:"),
+        ("", "\"\" is no store URL: memory:"),
+    ] {
+        let error = Client::open(url).await.expect_err(url).to_string();
+        assert!(error.starts_with(wanted), "{url}: {error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
+
+#[tokio::test]
+#[cfg(not(feature = "sqlite"))]
+async fn a_feature_that_is_off_is_named() {
+    let error = Client::open("sqlite://jobs.db").await.expect_err("no such store here").to_string();
+    assert!(error.contains("feature `sqlite`"), "{error}");
+}
+
+#[tokio::test]
+async fn tests_can_ask_what_was_enqueued() {
+    let (client, clock) = testing::client();
+    for number in 0..1_500 {
+        client.enqueue(Double { number }).delay(Duration::from_secs(60)).await.expect("accepted");
+    }
+    let jobs = testing::enqueued::<Double>(&client).await;
+    assert_eq!(
+        (jobs.len(), &jobs[0], &jobs[1_499]),
+        (1_500, &Double { number: 0 }, &Double { number: 1_499 })
+    );
+    testing::assert_enqueued::<Double>(&client, |job| job.number == 77).await;
+    clock.advance(Duration::from_secs(60));
+    let drained = Worker::new(&client).handle(double).drain().await.expect("drains");
+    assert_eq!(drained.completed, 1_500);
+    assert!(testing::enqueued::<Double>(&client).await.is_empty());
+}
+
+#[tokio::test]
+#[should_panic(expected = "none of 1 enqueued jobs of kind `double` is the wanted one")]
+async fn asserting_what_was_not_enqueued_fails() {
+    let (client, _clock) = testing::client();
+    client.enqueue(Double { number: 1 }).await.expect("accepted");
+    testing::assert_enqueued::<Double>(&client, |job| job.number == 2).await;
+}
