@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{CellAlignment, Table, presets};
 
 use crate::subject::Subject;
 
@@ -86,6 +86,7 @@ impl Report {
             return;
         }
         let mut table = Table::new();
+        table.load_style(presets::NOTHING);
         table.set_header(["store", "work", "windlass", "beside", "", "ratio"]);
         for row in &self.rows {
             let ratio = row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));

@@ -13,13 +13,12 @@ use crate::subject::{Place, Subject};
 const INSERT: &str = "INSERT INTO windlass_jobs (id, queue, kind, state, priority, due_at, enqueued_at, fence, \
      attempt, stalls, ambiguous, cancel, backoff, payload) \
      VALUES (?1, 'default', 'bench.nothing', 2, 0, ?2, ?2, 0, 0, 0, 0, 0, 0, ?3)";
-const SELECT: &str = "SELECT seq, id, fence, payload FROM windlass_jobs \
+const CLAIM: &str = "UPDATE OR FAIL windlass_jobs SET state = 3, fence = fence + 1, attempt = attempt + 1, \
+     nonce = ?2, claimed_at = ?3, lease = 1, worker = 'raw' WHERE seq IN (SELECT seq FROM windlass_jobs \
      WHERE state = 2 AND queue = 'default' AND kind = 'bench.nothing' \
-     ORDER BY priority DESC, due_at, seq LIMIT ?1";
-const CLAIM: &str = "UPDATE windlass_jobs SET state = 3, fence = fence + 1, attempt = attempt + 1, nonce = ?2, \
-     claimed_at = ?3, lease = 1, worker = 'raw' WHERE seq = ?1";
-const SETTLE: &str = "UPDATE windlass_jobs SET state = 4, finished_at = ?4 \
-     WHERE id = ?1 AND state = 3 AND fence = ?2 AND nonce = ?3";
+     ORDER BY priority DESC, due_at, seq LIMIT ?1) RETURNING seq, id, fence, payload";
+const SETTLE: &str = "UPDATE OR FAIL windlass_jobs SET state = 4, finished_at = ?3 \
+     WHERE seq IN (SELECT value FROM json_each(?1)) AND state = 3 AND nonce = ?2";
 const NONCE: i64 = 0x5eed;
 
 pub(super) async fn enqueue(subject: Subject, jobs: u32) -> Result<f64> {
@@ -110,38 +109,31 @@ fn run_batch(connection: &mut Connection) -> Result<u32> {
     Ok(u32::try_from(claimed.len())?)
 }
 
-fn claim(connection: &mut Connection, limit: u32) -> Result<Vec<(Vec<u8>, i64)>> {
+/// Claims in one statement and answers the rows' numbers.
+fn claim(connection: &mut Connection, limit: u32) -> Result<Vec<i64>> {
     let transaction = connection.transaction()?;
     let mut claimed = Vec::new();
     {
-        let mut select = transaction.prepare_cached(SELECT)?;
         let mut update = transaction.prepare_cached(CLAIM)?;
-        let mut seqs = Vec::new();
-        let mut rows = select.query([limit])?;
+        let mut rows = update.query(params![limit, NONCE, 1_i64])?;
         while let Some(row) = rows.next()? {
-            std::hint::black_box(row.get::<_, Vec<u8>>(3)?);
-            seqs.push(row.get::<_, i64>(0)?);
-            claimed.push((row.get::<_, Vec<u8>>(1)?, row.get::<_, i64>(2)? + 1));
+            std::hint::black_box((row.get::<_, Vec<u8>>(1)?, row.get::<_, i64>(2)?, row.get::<_, Vec<u8>>(3)?));
+            claimed.push(row.get(0)?);
         }
-        for seq in seqs {
-            update.execute(params![seq, NONCE, 1_i64])?;
-        }
+        drop(rows);
         count(&transaction, "ready", "running", claimed.len())?;
     }
     transaction.commit()?;
     Ok(claimed)
 }
 
-fn settle(connection: &mut Connection, claimed: &[(Vec<u8>, i64)]) -> Result<()> {
+/// Settles in one statement, each row only if it still runs under this claim.
+fn settle(connection: &mut Connection, claimed: &[i64]) -> Result<()> {
     let transaction = connection.transaction()?;
-    {
-        let mut update = transaction.prepare_cached(SETTLE)?;
-        for (id, fence) in claimed {
-            let changed = update.execute(params![id, fence, NONCE, 2_i64])?;
-            anyhow::ensure!(changed == 1, "a raw settle found no row");
-        }
-        count(&transaction, "running", "completed", claimed.len())?;
-    }
+    let seqs = serde_json::to_string(claimed)?;
+    let changed = transaction.prepare_cached(SETTLE)?.execute(params![seqs, NONCE, 2_i64])?;
+    anyhow::ensure!(changed == claimed.len(), "a raw settle found {changed} of {} rows", claimed.len());
+    count(&transaction, "running", "completed", claimed.len())?;
     transaction.commit()?;
     Ok(())
 }

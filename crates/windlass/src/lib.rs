@@ -45,6 +45,8 @@
 //! | always there | `memory:`: for tests, and for work that may be lost |
 
 mod client;
+#[cfg(doctest)]
+mod guides;
 mod open;
 pub mod testing;
 

@@ -1,0 +1,16 @@
+//! Every program in the README and in the guides, compiled and run as a documentation test.
+
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+#[doc = include_str!("../../../docs/guides/jobs.md")]
+struct Jobs;
+
+#[doc = include_str!("../../../docs/guides/retries.md")]
+struct Retries;
+
+#[doc = include_str!("../../../docs/guides/workers.md")]
+struct Workers;
+
+#[doc = include_str!("../../../docs/guides/testing.md")]
+struct Testing;
