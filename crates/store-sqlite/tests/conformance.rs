@@ -1,4 +1,5 @@
 //! The contract of stores, in a file and in memory.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -3,5 +3,6 @@ INSERT INTO windlass_jobs (
     fence, attempt, stalls, ambiguous, cancel, backoff,
     expires_at, retry, timeout, stalls_max, tags, payload
 )
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, 0, 0, 0, 0, ?8, ?9, ?10, ?11, ?12, ?13)
+VALUES
+    (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING

@@ -1,4 +1,4 @@
-//! Changes that a person asks for: cancel, retry and delete. Removal is shared with whoever takes rows away.
+//! Changes that a person asks for: cancel, retry and delete. Pruning removes in the same way.
 
 use rusqlite::{CachedStatement, params};
 use windlass_core::bell::Topic;
@@ -73,14 +73,14 @@ pub(crate) fn remove(session: &Session<'_>, queue: &Name, state: State, seqs: &[
 }
 
 /// Takes jobs away with all that belongs to them. Counters are the caller's to move.
-pub(super) struct Removal<'c> {
+struct Removal<'c> {
     job: CachedStatement<'c>,
     payload: CachedStatement<'c>,
     attempts: CachedStatement<'c>,
 }
 
 impl<'c> Removal<'c> {
-    pub(super) fn new(session: &Session<'c>) -> Result<Self, Fault> {
+    fn new(session: &Session<'c>) -> Result<Self, Fault> {
         Ok(Self {
             job: session.prepare(DELETE)?,
             payload: session.prepare(DELETE_PAYLOAD)?,
@@ -88,7 +88,7 @@ impl<'c> Removal<'c> {
         })
     }
 
-    pub(super) fn remove(&mut self, seq: i64) -> Result<(), Fault> {
+    fn remove(&mut self, seq: i64) -> Result<(), Fault> {
         self.job.execute([seq])?;
         self.payload.execute([seq])?;
         self.attempts.execute([seq])?;

@@ -1,94 +1,184 @@
 //! Enqueue: all of a call's jobs or none.
 //!
-//! A fresh id is the rule, so each job is inserted without asking first. When one is refused, the rows that
-//! the call has inserted are deleted again; nobody saw them, and the neighbours in the transaction go on.
+//! A fresh id is the rule, so jobs are inserted without asking first, many per statement. When one is refused,
+//! the rows that the call has inserted are deleted again; nobody saw them, and the neighbours in the
+//! transaction go on.
 
-use rusqlite::params;
+use std::collections::HashSet;
+
+use rusqlite::{CachedStatement, OptionalExtension, ToSql, params};
 use windlass_core::job::NewJob;
 use windlass_core::options::STALLS_MAX_DEFAULT;
 use windlass_core::size::TooLarge;
 use windlass_core::store::Enqueued;
 use windlass_core::{State, StoreError};
 
-use super::amend::Removal;
 use crate::error::Fault;
 use crate::row;
 use crate::session::Session;
 
+const NEWEST: &str = include_str!("../../queries/jobs/newest.sql");
 const INSERT: &str = include_str!("../../queries/jobs/insert.sql");
+const INSERT_16: &str = include_str!("../../queries/jobs/insert_16.sql");
 const INSERT_PAYLOAD: &str = include_str!("../../queries/jobs/insert_payload.sql");
+const BY_ID: &str = include_str!("../../queries/jobs/by_id.sql");
 const EXISTING: &str = include_str!("../../queries/jobs/existing.sql");
+const DELETE_SINCE: &str = include_str!("../../queries/jobs/delete_since.sql");
+const DELETE_PAYLOADS_SINCE: &str = include_str!("../../queries/jobs/delete_payloads_since.sql");
 
 /// Payloads above this length, in bytes, do not stand in the job's own row; see docs/decisions.
 const INLINE_MAX: usize = 1_024;
+/// Rows of the statement that inserts many. Opening it costs more than a row.
+const MANY: usize = 16;
+/// Parameters of one row.
+const FIELDS: usize = 13;
 
 pub(super) fn enqueue(session: &Session<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Fault> {
-    let mut inserted = Vec::with_capacity(jobs.len());
-    let mut answers = Vec::with_capacity(jobs.len());
-    let accepted = accept_all(session, jobs, &mut inserted, &mut answers);
-    if let Err(fault) = accepted {
-        if matches!(fault, Fault::Refused(_)) {
-            let mut removal = Removal::new(session)?;
-            inserted.iter().try_for_each(|&seq| removal.remove(seq))?;
+    let mut entry = Entry { session, answers: Vec::with_capacity(jobs.len()) };
+    match jobs {
+        // A lone job that is refused has inserted nothing.
+        [job] => entry.accept(job)?,
+        jobs => {
+            let before = newest(session)?;
+            if let Err(fault) = entry.accept_all(jobs) {
+                if matches!(fault, Fault::Refused(_)) {
+                    // Nothing but this call has inserted since.
+                    session.prepare(DELETE_SINCE)?.execute([before])?;
+                    session.prepare(DELETE_PAYLOADS_SINCE)?.execute([before])?;
+                }
+                return Err(fault);
+            }
         }
-        return Err(fault);
     }
-    for (job, answer) in jobs.iter().zip(&answers) {
+    for (job, answer) in jobs.iter().zip(&entry.answers) {
         if *answer == Enqueued::New {
             session.entered(&job.queue, job.entry(session.now).0, 1);
         }
     }
-    Ok(answers)
+    Ok(entry.answers)
 }
 
-fn accept_all(
-    session: &Session<'_>,
-    jobs: &[NewJob],
-    inserted: &mut Vec<i64>,
-    answers: &mut Vec<Enqueued>,
-) -> Result<(), Fault> {
-    let mut insert = session.prepare(INSERT)?;
-    for job in jobs {
-        let cap = session.config(&job.queue)?.caps.payload;
+/// The newest job's place in the order of acceptance.
+fn newest(session: &Session<'_>) -> Result<i64, Fault> {
+    Ok(session.prepare(NEWEST)?.query_row([], |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+/// A call on its way in.
+struct Entry<'a, 'c> {
+    session: &'a Session<'c>,
+    answers: Vec<Enqueued>,
+}
+
+impl Entry<'_, '_> {
+    fn accept_all(&mut self, jobs: &[NewJob]) -> Result<(), Fault> {
+        let mut many = jobs.chunks_exact(MANY);
+        for chunk in &mut many {
+            if self.has_too_large(chunk)? {
+                // One by one, so that the first job that something is wrong with names the refusal.
+                chunk.iter().try_for_each(|job| self.accept(job))?;
+            } else {
+                self.accept_many(chunk)?;
+            }
+        }
+        many.remainder().iter().try_for_each(|job| self.accept(job))
+    }
+
+    fn has_too_large(&self, jobs: &[NewJob]) -> Result<bool, Fault> {
+        for job in jobs {
+            if job.payload.len() > self.session.config(&job.queue)?.caps.payload {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn accept_many(&mut self, jobs: &[NewJob]) -> Result<(), Fault> {
+        let before = newest(self.session)?;
+        let mut insert = self.session.prepare(INSERT_16)?;
+        for (index, job) in jobs.iter().enumerate() {
+            self.bind(&mut insert, index * FIELDS, job)?;
+        }
+        if insert.raw_execute()? == jobs.len() {
+            let first = self.session.connection.last_insert_rowid() - (jobs.len() as i64 - 1);
+            for (seq, job) in (first..).zip(jobs) {
+                self.put_long_payload(seq, job)?;
+                self.answers.push(Enqueued::New);
+            }
+            return Ok(());
+        }
+        // Some were there, or stand twice in the call: the first of those was inserted.
+        let mut new = HashSet::new();
+        for job in jobs {
+            let seq: i64 = self.session.prepare(BY_ID)?.query_row([job.id.as_bytes()], |row| row.get(0))?;
+            if seq > before && new.insert(job.id) {
+                self.put_long_payload(seq, job)?;
+                self.answers.push(Enqueued::New);
+            } else {
+                self.repeat(job)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, job: &NewJob) -> Result<(), Fault> {
+        let cap = self.session.config(&job.queue)?.caps.payload;
         if let Err(error) = TooLarge::check("payload", job.payload.len(), cap) {
             // A repeat is answered even if the cap has shrunk since.
-            let Some(state) = existing(session, job)? else {
-                return Err(StoreError::TooLarge { id: job.id, error }.into());
-            };
-            answers.push(Enqueued::Existing(state));
-            continue;
+            let too_large = StoreError::TooLarge { id: job.id, error };
+            let state = existing(self.session, job)?.ok_or(Fault::Refused(too_large))?;
+            self.answers.push(Enqueued::Existing(state));
+            return Ok(());
         }
-        let (state, due_at) = job.entry(session.now);
-        let is_long = job.payload.len() > INLINE_MAX;
-        let rows = insert.execute(params![
-            job.id.as_bytes(),
-            job.queue.as_str(),
-            job.kind.as_str(),
-            state.code(),
-            job.priority,
-            due_at.as_micros(),
-            session.now.as_micros(),
-            job.expires.map(|expiry| session.now.plus(expiry).as_micros()),
-            row::stored_policy(&job.retry)?,
-            job.timeout.map(row::micros),
-            (job.stalls_max != STALLS_MAX_DEFAULT).then_some(job.stalls_max),
-            row::stored_tags(&job.tags)?,
-            (!is_long).then_some(&job.payload[..]),
-        ])?;
-        if rows == 0 {
-            let state = existing(session, job)?
-                .ok_or_else(|| Fault::Corrupt(format!("job {} is in an index only", job.id)))?;
-            answers.push(Enqueued::Existing(state));
-            continue;
+        let mut insert = self.session.prepare(INSERT)?;
+        self.bind(&mut insert, 0, job)?;
+        if insert.raw_execute()? == 0 {
+            return self.repeat(job);
         }
-        let seq = session.connection.last_insert_rowid();
-        if is_long {
-            session.prepare(INSERT_PAYLOAD)?.execute(params![seq, &job.payload[..]])?;
-        }
-        inserted.push(seq);
-        answers.push(Enqueued::New);
+        self.put_long_payload(self.session.connection.last_insert_rowid(), job)?;
+        self.answers.push(Enqueued::New);
+        Ok(())
     }
-    Ok(())
+
+    /// Answers a job whose id is there.
+    fn repeat(&mut self, job: &NewJob) -> Result<(), Fault> {
+        let missing = || Fault::Corrupt(format!("job {} is in an index only", job.id));
+        let state = existing(self.session, job)?.ok_or_else(missing)?;
+        self.answers.push(Enqueued::Existing(state));
+        Ok(())
+    }
+
+    fn put_long_payload(&self, seq: i64, job: &NewJob) -> Result<(), Fault> {
+        if job.payload.len() > INLINE_MAX {
+            self.session.prepare(INSERT_PAYLOAD)?.execute(params![seq, &job.payload[..]])?;
+        }
+        Ok(())
+    }
+
+    /// Binds the fields of one row after so many others.
+    fn bind(&self, insert: &mut CachedStatement<'_>, others: usize, job: &NewJob) -> Result<(), Fault> {
+        let now = self.session.now;
+        let (state, due_at) = job.entry(now);
+        let mut next = others;
+        let mut field = |value: &dyn ToSql| {
+            next += 1;
+            insert.raw_bind_parameter(next, value)
+        };
+        field(job.id.as_bytes())?;
+        field(&job.queue.as_str())?;
+        field(&job.kind.as_str())?;
+        field(&state.code())?;
+        field(&job.priority)?;
+        field(&due_at.as_micros())?;
+        field(&now.as_micros())?;
+        field(&job.expires.map(|expiry| now.plus(expiry).as_micros()))?;
+        field(&row::stored_policy(&job.retry)?)?;
+        field(&job.timeout.map(row::micros))?;
+        field(&(job.stalls_max != STALLS_MAX_DEFAULT).then_some(job.stalls_max))?;
+        field(&row::stored_tags(&job.tags)?)?;
+        field(&(job.payload.len() <= INLINE_MAX).then_some(&job.payload[..]))?;
+        debug_assert_eq!(next, others + FIELDS, "the fields of a row are all bound");
+        Ok(())
+    }
 }
 
 /// The state of the job under the same id, if it is the same job; refused if it is another.

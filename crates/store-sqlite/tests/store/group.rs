@@ -1,9 +1,9 @@
 //! Group commit: what waits is committed together, and each caller gets its own answer.
 
 use futures_util::future::join_all;
-use windlass_core::StoreError;
 use windlass_core::bell::Topic;
-use windlass_core::store::{Enqueued, Jobs, Wakeup};
+use windlass_core::store::{Enqueued, Jobs, Queues, Wakeup};
+use windlass_core::{State, StoreError};
 
 use super::{job, open};
 
@@ -54,6 +54,40 @@ async fn a_refused_call_leaves_nothing_behind_and_its_neighbours_alone() {
     assert_eq!(store.get(&[fresh.id, long.id]).await.unwrap(), [None, None]);
     // The ids are free again, and so is the place of the long payload.
     assert_eq!(store.enqueue(&[fresh, long]).await.unwrap(), [Enqueued::New; 2]);
+}
+
+#[tokio::test]
+async fn repeats_are_found_among_many() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory.path().join("jobs.db")).await;
+    let mut jobs: Vec<_> = (0..40).map(|number| job(number.to_string().repeat(1 + number * 50))).collect();
+    store.enqueue(&[jobs[3].clone(), jobs[20].clone()]).await.unwrap();
+    // One that was there, one twice in the same statement, one twice in two, and long payloads among them.
+    jobs.insert(9, jobs[8].clone());
+    jobs.insert(35, jobs[30].clone());
+    jobs.push(jobs[15].clone());
+    let answers = store.enqueue(&jobs).await.unwrap();
+    let repeats: Vec<_> = (0..jobs.len()).filter(|&at| answers[at] != Enqueued::New).collect();
+    assert_eq!(repeats, [3, 9, 21, 35, 42]);
+    let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+    let records = store.get(&ids).await.unwrap();
+    for (job, record) in jobs.iter().zip(records) {
+        assert_eq!(record.unwrap().payload, job.payload);
+    }
+    let counts = store.queues(None, 1).await.unwrap()[0].counts;
+    assert_eq!(counts.of(State::Ready), 40);
+
+    // A different job under a taken id, late in a long call: none of the call stays.
+    let mut others: Vec<_> = (0..40).map(|number| job("x".repeat(number * 100))).collect();
+    others.push(job("different").with_id(jobs[0].id));
+    assert!(matches!(store.enqueue(&others).await, Err(StoreError::IdTaken { .. })));
+    others[17] = others[17].clone().with_id(jobs[1].id);
+    others.pop();
+    assert!(matches!(store.enqueue(&others).await, Err(StoreError::IdTaken { .. })));
+    assert_eq!(store.queues(None, 1).await.unwrap()[0].counts.total(), 40);
+    others.remove(17);
+    let answers = store.enqueue(&others).await.unwrap();
+    assert!(answers.iter().all(|answer| *answer == Enqueued::New), "nothing of the refused calls was left");
 }
 
 #[tokio::test]

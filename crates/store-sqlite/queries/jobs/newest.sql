@@ -1,0 +1,1 @@
+SELECT seq FROM windlass_jobs ORDER BY seq DESC LIMIT 1
