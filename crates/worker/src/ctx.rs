@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use windlass_core::size::TooLarge;
 use windlass_core::store::{Progress, Settled};
-use windlass_core::{Bytes, ClaimedJob, Fence, JobId, Name, StoreError};
+use windlass_core::{Bytes, ClaimedJob, Fence, JobId, LeaseId, Name, StoreError};
 
 use self::control::{Control, Stop};
 use crate::blocking::ThreadPart;
@@ -28,6 +28,8 @@ pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) control: Control,
     pub(crate) timeout: Option<Duration>,
+    /// The lease that the attempt hangs on.
+    pub(crate) lease: LeaseId,
     /// When the claim landed; the handler may start later.
     pub(crate) landed: Instant,
     started: OnceLock<Instant>,
@@ -40,7 +42,7 @@ impl Ctx {
         job: ClaimedJob,
         client: Client,
         timeout_default: Option<Duration>,
-        landed: Instant,
+        lease: LeaseId,
     ) -> Self {
         let timeout = job.timeout.or(timeout_default);
         let attempt = Inner {
@@ -48,7 +50,8 @@ impl Ctx {
             client,
             control: Control::default(),
             timeout,
-            landed,
+            lease,
+            landed: Instant::now(),
             started: OnceLock::new(),
             thread: ThreadPart::default(),
         };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use windlass_core::bell::{Listener, Topic};
 use windlass_core::store::{ClaimAnswer, StoreResult};
-use windlass_core::{Outcome, StoreError};
+use windlass_core::{Outcome, StoreError, StoreErrorKind};
 
 use crate::ctx::Ctx;
 use crate::engine::Engine;
@@ -33,8 +33,6 @@ pub(crate) struct Timing {
 
 #[derive(Debug)]
 struct Times {
-    /// The next scheduled job is due.
-    due: Option<Instant>,
     /// Time to poll.
     poll: Instant,
     /// Polls in a row that found nothing.
@@ -45,18 +43,17 @@ struct Times {
 
 impl Timing {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { state: Mutex::new(Times { due: None, poll: now, empty: 0, pause: None }) }
+        Self { state: Mutex::new(Times { poll: now, empty: 0, pause: None }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Times> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A claim that was sent at `sent` was answered.
-    fn answered(&self, sent: Instant, found: usize, next_due: Option<Duration>, interval: Duration) {
+    /// A claim was answered.
+    fn answered(&self, found: usize, interval: Duration) {
         let mut times = self.lock();
         times.pause = None;
-        times.due = next_due.and_then(|wait| sent.checked_add(wait));
         times.empty = if found > 0 { 0 } else { times.empty.saturating_add(1) };
         // Shorter than the interval by up to a fifth, so that workers do not poll in step.
         let steps = POLL_STEPS.saturating_sub(times.empty);
@@ -74,10 +71,8 @@ impl Timing {
         match times.pause {
             Some(pause) if now < pause => Look::NotBefore(pause),
             Some(_over) => Look::Time,
-            None => {
-                let next = times.due.map_or(times.poll, |due| due.min(times.poll));
-                if next <= now { Look::Time } else { Look::At(next) }
-            }
+            None if times.poll <= now => Look::Time,
+            None => Look::At(times.poll),
         }
     }
 }
@@ -133,14 +128,16 @@ impl Engine {
         let stale = now.checked_sub(WAIT_MAX).map(|before| self.floor().take_stale(before));
         self.give_back(stale.unwrap_or_default()).await;
         let look = self.timing.look(now);
-        let (starts, plan, oldest, is_claiming) = {
+        let (starts, plan, next, is_claiming) = {
             let mut floor = self.floor();
             if matches!(look, Look::Time) {
                 floor.hint();
             }
+            let due = floor.heed_due(now);
             let starts = floor.fill();
             let plan = if matches!(look, Look::NotBefore(_)) { None } else { floor.plan(now) };
-            (starts, plan, floor.oldest(), floor.is_claiming())
+            let stale = floor.oldest().map(|oldest| oldest + WAIT_MAX);
+            (starts, plan, due.into_iter().chain(stale).min(), floor.is_claiming())
         };
         starts.into_iter().for_each(|start| self.launch(start));
         if plan.is_some() || !is_claiming {
@@ -156,7 +153,7 @@ impl Engine {
             // away. Each of these wakes the fetcher when it is over.
             Look::Time => now + self.config.poll_interval,
         };
-        oldest.map_or(wake, |oldest| wake.min(oldest + WAIT_MAX))
+        next.map_or(wake, |next| wake.min(next))
     }
 
     /// One claim, from the question to the jobs on the floor.
@@ -177,14 +174,14 @@ impl Engine {
         match answer {
             Ok(ClaimAnswer::Jobs { jobs, next_due }) => {
                 self.board.success(Part::Fetcher);
-                let landed = Instant::now();
                 let timeout = self.config.timeout;
-                let ctx = |job| Ctx::new(job, self.client.clone(), timeout, landed);
+                let ctx = |job| Ctx::new(job, self.client.clone(), timeout, plan.lease);
                 let jobs: Vec<Ctx> = jobs.into_iter().map(ctx).collect();
-                self.timing.answered(sent, jobs.len(), next_due, self.config.poll_interval);
+                self.timing.answered(jobs.len(), self.config.poll_interval);
+                let due = next_due.and_then(|wait| sent.checked_add(wait));
                 let (starts, rest) = {
                     let mut floor = self.floor();
-                    floor.learn(plan, &jobs);
+                    floor.learn(plan, &jobs, due);
                     floor.land(plan.lease, jobs)
                 };
                 starts.into_iter().for_each(|start| self.launch(start));
@@ -197,6 +194,10 @@ impl Engine {
             Err(error) => {
                 let failures = self.board.failure(Part::Fetcher, &error.to_string());
                 self.timing.failed(failures);
+                if error.kind() != StoreErrorKind::Unavailable {
+                    // It may have handed out jobs that we do not know of.
+                    self.lease.retire(plan.lease);
+                }
             }
         }
     }

@@ -42,6 +42,8 @@ struct Line {
     waiting: VecDeque<Ctx>,
     /// The last claim found all there was; only a hint or the clock makes asking worth while again.
     is_dry: bool,
+    /// When its next scheduled job is due, as far as the last claim knew.
+    due: Option<Instant>,
     rate: Rate,
     finished: u64,
     /// How many should wait, given how fast they go.
@@ -90,6 +92,7 @@ impl Floor {
             queue,
             waiting: VecDeque::new(),
             is_dry: false,
+            due: None,
             rate: Rate::new(now),
             finished: 0,
             target: 0,
@@ -177,8 +180,31 @@ impl Floor {
         self.hint();
     }
 
-    /// The lease is lost: what waits is forgotten, what runs is stopped, for all of it is no longer ours.
-    pub(crate) fn lease_lost(&mut self) {
+    /// Nothing more is claimed under the lease; what hangs on it stays.
+    pub(crate) fn lease_retired(&mut self) {
+        self.lease = None;
+    }
+
+    /// A lease is lost: what waits is forgotten, what runs is stopped, for all of it is no longer ours.
+    pub(crate) fn lease_lost(&mut self, lease: LeaseId) {
+        self.lease.take_if(|held| *held == lease);
+        for line in &mut self.lines {
+            line.waiting.retain(|ctx| ctx.inner().lease != lease);
+        }
+        self.waiting_bytes =
+            self.lines.iter().flat_map(|line| &line.waiting).map(|ctx| ctx.payload().len()).sum();
+        let running = self.running().filter(|ctx| ctx.inner().lease == lease);
+        running.for_each(|ctx| ctx.inner().control.stop(Stop::Lost));
+    }
+
+    /// Whether anything that waits or runs hangs on a lease.
+    pub(crate) fn holds(&self, lease: LeaseId) -> bool {
+        let waiting = self.lines.iter().flat_map(|line| &line.waiting);
+        waiting.chain(self.running()).any(|ctx| ctx.inner().lease == lease)
+    }
+
+    /// Lets go of everything, as if the process had ended.
+    pub(crate) fn let_go(&mut self) {
         self.lease = None;
         self.take_waiting();
         self.stop_all(Stop::Lost);
@@ -192,6 +218,16 @@ impl Floor {
     /// There may be something in every queue again.
     pub(crate) fn hint(&mut self) {
         self.lines.iter_mut().for_each(|line| line.is_dry = false);
+    }
+
+    /// Asking lines whose next job is due by now is worth while again. Answers when the next one is.
+    pub(crate) fn heed_due(&mut self, now: Instant) -> Option<Instant> {
+        for line in &mut self.lines {
+            if line.due.take_if(|due| *due <= now).is_some() {
+                line.is_dry = false;
+            }
+        }
+        self.lines.iter().filter_map(|line| line.due).min()
     }
 
     /// Nothing is claimed or started from now on.

@@ -4,6 +4,12 @@
 //! A renewal that fails means nothing until the local deadline: the instant at which the last successful one
 //! was *sent*, plus the lease, minus a margin. Then, or when the store says so, the lease is lost: attempts are
 //! stopped, what they come to is dropped, a new lease is opened, and the worker goes on.
+//!
+//! When a claim may have taken effect without our hearing of it, its lease is *retired*: new jobs are claimed
+//! under a new one, the old one is kept until everything that we know to hang on it is recorded, and then
+//! closed, so that what we do not know of can be taken back.
+
+mod renew;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +18,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::{Notify, oneshot, watch};
-use tokio::time::{Instant, sleep_until};
-use windlass_core::bell::Topic;
-use windlass_core::store::{NewLease, Renewal, StoreResult};
-use windlass_core::{Fence, JobId, LeaseId, Outcome, StoreError};
+use tokio::time::{Instant, timeout};
+use windlass_core::store::{NewLease, StoreResult};
+use windlass_core::{LeaseId, StoreError};
 
-use crate::ctx::control::Stop;
 use crate::engine::Engine;
 use crate::supervise::{Part, backoff, panic_text};
 
@@ -26,11 +30,14 @@ use crate::supervise::{Part, backoff, panic_text};
 pub(crate) struct Lease {
     held: Mutex<Option<Held>>,
     lost: AtomicU64,
-    doubt: Notify,
+    doubted: Notify,
+    retired: Notify,
+    /// Retired leases that are still kept.
+    retiring: watch::Sender<usize>,
     end: watch::Sender<End>,
 }
 
-/// The lease that is held, and when it is to be taken for lost.
+/// A lease, and when it is to be taken for lost.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     id: LeaseId,
@@ -49,11 +56,15 @@ pub(crate) enum End {
     Leave,
 }
 
-/// Renewals that cancel requests ask for are no closer than this.
-const RING_GAP: Duration = Duration::from_millis(5);
-/// A cancel request whose job was not found here is asked for again.
-const MISSED_AGAIN: Duration = Duration::from_millis(100);
+/// Why the current lease is no longer renewed as such.
+enum Over {
+    Ended(End),
+    Retired,
+}
+
 const CLOSE_MAX: Duration = Duration::from_secs(5);
+/// How often it is looked whether a retired lease can be closed.
+const RETIRED_LOOK: Duration = Duration::from_millis(50);
 
 impl Lease {
     /// How many leases have been lost.
@@ -63,14 +74,30 @@ impl Lease {
 
     /// The store did not know this lease: look at once.
     pub(crate) fn doubt(&self, lease: LeaseId) {
-        if self.held().is_some_and(|held| held.id == lease) {
-            self.doubt.notify_one();
+        if self.is_current(lease) {
+            self.doubted.notify_one();
         }
     }
 
-    /// Ends the thread.
+    /// Jobs that nobody knows of may hang on this lease: claim under another one.
+    pub(crate) fn retire(&self, lease: LeaseId) {
+        if self.is_current(lease) {
+            self.retired.notify_one();
+        }
+    }
+
+    /// Ends the thread. The first word counts.
     pub(crate) fn end(&self, end: End) {
-        self.end.send_replace(end);
+        self.end.send_if_modified(|now| {
+            let is_first = *now == End::No;
+            *now = if is_first { end } else { *now };
+            is_first
+        });
+    }
+
+    /// Whether jobs are claimed under this lease.
+    fn is_current(&self, lease: LeaseId) -> bool {
+        self.held().is_some_and(|held| held.id == lease)
     }
 
     fn held(&self) -> MutexGuard<'_, Option<Held>> {
@@ -116,11 +143,23 @@ impl Engine {
                 Some(held) => held,
                 None => match self.open_lease().await {
                     Some(held) => held,
-                    None => return,
+                    None => return self.until_retired().await,
                 },
             };
-            match self.renew_until_lost(held).await {
-                Some(end) => return self.close_lease(held.id, end).await,
+            let over = async {
+                tokio::select! {
+                    end = self.lease.ending() => Over::Ended(end),
+                    () = self.lease.retired.notified() => Over::Retired,
+                }
+            };
+            match self.renew_until(held, over).await {
+                Some(Over::Ended(end)) => {
+                    *self.lease.held() = None;
+                    self.board.expect_within(Part::Lease, None);
+                    self.close_lease(held.id, end).await;
+                    return self.until_retired().await;
+                }
+                Some(Over::Retired) => self.retire_lease(held.id),
                 None => self.lose_lease(held.id),
             }
         }
@@ -160,94 +199,53 @@ impl Engine {
         }
     }
 
-    /// Renews until the worker ends, or, when nothing comes back, the lease is lost.
-    async fn renew_until_lost(self: &Arc<Self>, mut held: Held) -> Option<End> {
-        let ttl = self.config.lease;
-        let mut cancels = self.store().bell().listen(Topic::Cancel);
-        let mut next = Instant::now() + ttl / 3;
-        loop {
-            self.board.expect_within(Part::Lease, Some(ttl / 3));
-            let last = Instant::now();
-            tokio::select! {
-                biased;
-                () = sleep_until(held.deadline) => return None,
-                end = self.lease.ending() => return Some(end),
-                () = sleep_until(next) => {}
-                () = self.lease.doubt.notified() => {}
-                () = cancels.rung() => sleep_until(last + RING_GAP).await,
-            }
-            let sent = Instant::now();
-            let (store, id, limit) = (Arc::clone(self.store()), held.id, self.config.held_max());
-            let renewed = tokio::select! {
-                biased;
-                renewed = owned(async move { store.renew(id, ttl, limit).await }) => renewed,
-                () = sleep_until(held.deadline) => return None,
-            };
-            match renewed {
-                Ok(Renewal::Renewed { cancel }) => {
-                    held.deadline = self.local_deadline(sent);
-                    *self.lease.held() = Some(held);
-                    self.board.success(Part::Lease);
-                    let is_missed = !self.cancel(&cancel);
-                    next = sent + if is_missed { MISSED_AGAIN.min(ttl / 3) } else { ttl / 3 };
-                }
-                Ok(Renewal::Lost) => return None,
-                Err(error) => {
-                    let failures = self.board.failure(Part::Lease, &error.to_string());
-                    next = Instant::now() + backoff(failures).min(ttl / 10);
-                }
-            }
-        }
-    }
-
-    /// Until when a lease that was last renewed by a call sent then is surely ours.
-    fn local_deadline(&self, sent: Instant) -> Instant {
-        sent + self.config.lease - self.config.lease / 10
-    }
-
-    /// Tells attempts that somebody asked for them to stop, and whether all of them were found.
-    fn cancel(self: &Arc<Self>, requests: &[(JobId, Fence)]) -> bool {
-        let mut found_all = true;
-        for (id, fence) in requests {
-            let mut floor = self.floor();
-            let is_it = |ctx: &&crate::Ctx| ctx.id() == *id && ctx.fence() == *fence;
-            if let Some(ctx) = floor.running().find(is_it) {
-                ctx.inner().control.stop(Stop::Requested);
-            } else if let Some(ctx) = floor.take(*id) {
-                let engine = Arc::clone(self);
-                // Not here: a full lane must not keep the lease from being renewed.
-                self.runtime.spawn(async move { engine.settler.settle(&ctx, Outcome::Cancelled).await });
-            } else {
-                found_all = false;
-            }
-        }
-        found_all
-    }
-
-    /// Lets go of everything that hung on a lost lease.
-    fn lose_lease(self: &Arc<Self>, id: LeaseId) {
-        tracing::error!(lease = %id, "lost the lease: stopping its attempts and opening a new one");
-        *self.lease.held() = None;
-        self.lease.lost.fetch_add(1, Ordering::Relaxed);
-        self.board.failure(Part::Lease, "the lease was lost");
-        self.floor().lease_lost();
-        // If the store still takes it for alive, others need not wait until it has run out.
+    /// Keeps a lease beside the next one, until all that is known to hang on it is recorded.
+    fn retire_lease(self: &Arc<Self>, id: LeaseId) {
+        let Some(held) = self.lease.held().take() else { return };
+        tracing::warn!(lease = %id, "the answer to a claim was lost: opening another lease");
+        self.floor().lease_retired();
+        self.lease.retiring.send_modify(|count| *count += 1);
         let engine = Arc::clone(self);
         tokio::spawn(async move {
-            let closed = engine.store().close(id).await;
-            closed.unwrap_or_else(|error| tracing::debug!(%error, "could not close the lost lease"));
+            let kept = AssertUnwindSafe(engine.keep_retired(held)).catch_unwind().await;
+            // A panic means that nobody renews it any more.
+            kept.unwrap_or_else(|_panic| engine.lose_lease(held.id));
+            engine.lease.retiring.send_modify(|count| *count -= 1);
             engine.lost.notify_one();
         });
     }
 
+    async fn keep_retired(self: &Arc<Self>, held: Held) {
+        let recorded = async {
+            while self.floor().holds(held.id) {
+                tokio::time::sleep(RETIRED_LOOK).await;
+            }
+            self.settler.flushed().await;
+        };
+        let over = async {
+            tokio::select! {
+                () = recorded => End::Close,
+                end = self.lease.ending() => end,
+            }
+        };
+        match self.renew_until(held, over).await {
+            Some(end) => self.close_lease(held.id, end).await,
+            None => self.lose_lease(held.id),
+        }
+    }
+
+    /// Waits for retired leases to be closed at the end.
+    async fn until_retired(&self) {
+        let mut retiring = self.lease.retiring.subscribe();
+        let _ = timeout(CLOSE_MAX, retiring.wait_for(|count| *count == 0)).await;
+    }
+
     async fn close_lease(&self, id: LeaseId, end: End) {
-        self.board.expect_within(Part::Lease, None);
-        *self.lease.held() = None;
         if end == End::Leave {
             return;
         }
         let store = Arc::clone(self.store());
-        match tokio::time::timeout(CLOSE_MAX, owned(async move { store.close(id).await })).await {
+        match timeout(CLOSE_MAX, owned(async move { store.close(id).await })).await {
             Ok(Ok(())) => tracing::info!(lease = %id, "closed the lease"),
             Ok(Err(error)) => {
                 tracing::warn!(lease = %id, %error, "could not close the lease; it runs out by itself");

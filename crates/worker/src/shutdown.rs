@@ -104,6 +104,7 @@ pub(crate) fn attend(
     let (ending, ended) = watch::channel(false);
     let attended = Arc::clone(&engine);
     engine.runtime.spawn(async move {
+        let at_the_end = EndOfLease(Arc::clone(&attended));
         let mut stage = attended.stage();
         {
             let running = stage.wait_for(|stage| *stage != Stage::Running);
@@ -121,8 +122,19 @@ pub(crate) fn attend(
         attended.lease.end(if is_killed { End::Leave } else { End::Close });
         let _ = lease.await;
         let _ = ending.send(true);
+        drop(at_the_end);
     });
     Running { engine, ended }
+}
+
+/// A runtime that ends takes the attendant with it, and every attempt. The lease must not go on living in its
+/// own thread then: nobody could ever take the jobs back.
+struct EndOfLease(Arc<Engine>);
+
+impl Drop for EndOfLease {
+    fn drop(&mut self) {
+        self.0.lease.end(End::Close);
+    }
 }
 
 impl Engine {
@@ -163,7 +175,7 @@ impl Engine {
     fn is_killed(&self) -> bool {
         let is_killed = *self.stage().borrow() == Stage::Killed;
         if is_killed {
-            self.floor().lease_lost();
+            self.floor().let_go();
         }
         is_killed
     }

@@ -1,7 +1,7 @@
 //! The client's lanes: single calls share a store call, and a store that is away for a moment is asked again.
 //!
 //! Repeating is safe, because callers make the ids and reports are fenced. A refusal of one job in a batch
-//! never refuses its neighbours: they are then asked for one by one.
+//! never refuses its neighbours.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use windlass_core::batch::{Lane, lane};
 use windlass_core::store::{Enqueued, Progress, Settled, StoreResult};
-use windlass_core::{NewJob, Store, StoreError};
+use windlass_core::{JobId, NewJob, Store, StoreError};
 
 /// What one caller gets.
 pub(super) type Answer<T> = Result<T, StoreError>;
@@ -28,21 +28,23 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(25);
 
 /// A lane for enqueues.
 pub(super) fn enqueues(store: Arc<dyn Store>) -> Lane<NewJob, Answer<Enqueued>> {
-    spawn(move |jobs: Arc<[NewJob]>| {
+    let call = move |jobs: Arc<[NewJob]>| {
         let store = Arc::clone(&store);
         async move { store.enqueue(&jobs).await }
-    })
+    };
+    spawn(|job| job.id, call)
 }
 
 /// A lane for progress reports.
 pub(super) fn reports(store: Arc<dyn Store>) -> Lane<Progress, Answer<Settled>> {
-    spawn(move |reports: Arc<[Progress]>| {
+    let call = move |reports: Arc<[Progress]>| {
         let store = Arc::clone(&store);
         async move { store.progress(&reports).await }
-    })
+    };
+    spawn(|report| report.id, call)
 }
 
-fn spawn<T, R, F, Fut>(call: F) -> Lane<T, Answer<R>>
+fn spawn<T, R, F, Fut>(id: fn(&T) -> JobId, call: F) -> Lane<T, Answer<R>>
 where
     T: Clone + Send + Sync + 'static,
     R: Send + 'static,
@@ -53,31 +55,48 @@ where
     let call = Arc::new(call);
     tokio::spawn(driver.run(move |items: Vec<T>| {
         let call = Arc::clone(&call);
-        async move { flush(items.into(), &*call).await }
+        async move { flush(items.into(), id, &*call).await }
     }));
     lane
 }
 
-/// One answer per item, whatever happens.
-async fn flush<T, R, F, Fut>(items: Arc<[T]>, call: &F) -> Vec<Answer<R>>
+/// One answer per item, whatever happens. An item that is refused by name is taken out and the others go
+/// again, so each round answers at least one.
+async fn flush<T, R, F, Fut>(mut items: Arc<[T]>, id: fn(&T) -> JobId, call: &F) -> Vec<Answer<R>>
 where
     T: Clone,
     F: Fn(Arc<[T]>) -> Fut,
     Fut: Future<Output = StoreResult<Vec<R>>>,
 {
-    let error = match insistent(|| call(Arc::clone(&items))).await {
-        Ok(answers) => return answers.into_iter().map(Ok).collect(),
-        Err(error) => error,
+    let mut refused: Vec<(usize, StoreError)> = Vec::new();
+    let mut answers = loop {
+        let error = match insistent(|| call(Arc::clone(&items))).await {
+            Ok(answers) => break answers.into_iter().map(Ok).collect::<Vec<_>>(),
+            Err(error) => error,
+        };
+        let named = blamed(&error).and_then(|job| items.iter().position(|item| id(item) == job));
+        match named {
+            Some(position) if items.len() > 1 => {
+                refused.push((position, error));
+                let others = items.iter().enumerate().filter(|(index, _)| *index != position);
+                items = others.map(|(_, item)| item.clone()).collect();
+            }
+            _ => break copies(error, items.len()),
+        }
     };
-    if error.is_transient() || items.len() == 1 {
-        return copies(error, items.len());
-    }
-    let mut answers = Vec::with_capacity(items.len());
-    for item in items.iter() {
-        let alone = insistent(|| call(Arc::from([item.clone()]))).await;
-        answers.push(alone.and_then(|mut answers| answers.pop().ok_or_else(no_answer)));
+    // Positions count in what was left at the time, so they go back in the opposite order.
+    for (position, error) in refused.into_iter().rev() {
+        answers.insert(position.min(answers.len()), Err(error));
     }
     answers
+}
+
+/// The job that a refusal is about.
+fn blamed(error: &StoreError) -> Option<JobId> {
+    match error {
+        StoreError::TooLarge { id, .. } | StoreError::IdTaken { id } => Some(*id),
+        _ => None,
+    }
 }
 
 /// Calls until the store answers, a few times. A panic in the store is an answer too.
@@ -99,10 +118,6 @@ where
             answer => return answer,
         }
     }
-}
-
-fn no_answer() -> StoreError {
-    internal("the store gave fewer answers than it was asked for")
 }
 
 fn internal(what: &str) -> StoreError {

@@ -91,8 +91,11 @@ impl Floor {
         self.is_claiming = false;
     }
 
-    /// What an answer says about the queues that were asked.
-    pub(crate) fn learn(&mut self, plan: &Plan, jobs: &[Ctx]) {
+    /// What an answer says about the queues that were asked, and when the next job of one of them is due.
+    pub(crate) fn learn(&mut self, plan: &Plan, jobs: &[Ctx], due: Option<Instant>) {
+        for &(index, _) in &plan.shares {
+            self.lines[index].due = due;
+        }
         let bytes: usize = jobs.iter().map(|ctx| ctx.payload().len()).sum();
         // A job that no longer fitted ends a claim as well, so only a small answer means that there was no
         // more.

@@ -1,10 +1,8 @@
 //! Draining: what is ready runs here and now, one job after the other. For tests.
 
-use std::time::Instant;
-
 use windlass_core::outcome::Ending;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settled, Settlement};
-use windlass_core::{ClaimedJob, LeaseId, State, StoreError, judge};
+use windlass_core::{LeaseId, State, StoreError, judge};
 
 use super::Config;
 use crate::client::Client;
@@ -77,7 +75,8 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
             return Ok(drained);
         }
         for job in jobs {
-            one(client, config, executor, job, &mut drained).await?;
+            let ctx = Ctx::new(job, client.clone(), config.timeout, lease);
+            one(client, executor, ctx, &mut drained).await?;
         }
         if drained.total() >= ATTEMPTS_MAX {
             return Err(Error::Restless { attempts: drained.total() });
@@ -85,14 +84,7 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
     }
 }
 
-async fn one(
-    client: &Client,
-    config: &Config,
-    executor: &Executor,
-    job: ClaimedJob,
-    drained: &mut Drained,
-) -> Result<()> {
-    let ctx = Ctx::new(job, client.clone(), config.timeout, Instant::now());
+async fn one(client: &Client, executor: &Executor, ctx: Ctx, drained: &mut Drained) -> Result<()> {
     let outcome = executor.execute(&ctx).await.ok_or_else(lost)?;
     let transition = judge(&ctx.inner().job.facts, outcome, fastrand::f64());
     let ending = transition.ending;

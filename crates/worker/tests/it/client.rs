@@ -45,15 +45,25 @@ async fn one_bad_job_does_not_refuse_its_neighbours() {
     // On one thread these go out together, in one store call.
     let calls: Vec<_> = (0..50)
         .map(|index| {
-            let enqueue = client.enqueue(probe(Act::Fail));
-            tokio::spawn(if index == 20 { enqueue.id(taken) } else { enqueue }.into_future())
+            let enqueue = match index {
+                7 | 31 => client.enqueue(probe(Act::Fail)).id(taken),
+                20 => client.enqueue(probe(Act::Error("x".repeat(2 << 20)))),
+                _ => client.enqueue(probe(Act::Fail)),
+            };
+            tokio::spawn(enqueue.into_future())
         })
         .collect();
-    let mut refused = 0;
-    for call in calls {
-        refused += usize::from(call.await.unwrap().is_err());
+    for (index, call) in calls.into_iter().enumerate() {
+        let answer = call.await.unwrap();
+        match index {
+            7 | 31 => assert!(matches!(answer, Err(Error::Store(StoreError::IdTaken { .. })))),
+            20 => assert!(matches!(answer, Err(Error::Store(StoreError::TooLarge { .. })))),
+            _ => {
+                let record = client.job(answer.unwrap().id()).await.unwrap();
+                assert_eq!(record.unwrap().state, State::Ready);
+            }
+        }
     }
-    assert_eq!(refused, 1);
 }
 
 #[tokio::test]

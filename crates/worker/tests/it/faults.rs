@@ -61,17 +61,34 @@ async fn a_lost_answer_to_a_settlement_is_asked_for_again_and_fenced() {
 async fn jobs_of_a_claim_whose_answer_was_lost_are_not_lost() {
     let store = Faulty::new();
     let (client, stage) = scene_on(Arc::clone(&store) as _);
-    let lease = Duration::from_millis(300);
-    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    let running = worker(&client, &stage).start().unwrap();
+    let long = client.enqueue(probe(Act::Wait)).await.unwrap();
+    let short = client.enqueue(probe(Act::Wait)).await.unwrap();
+    stage.until_started(2).await;
+    let lease = running.health().lease.id;
     store.fail(Call::Claim, Fault::Unknown, 1);
-    let running = worker(&client, &stage).lease_unchecked(lease).start().unwrap();
-    eventually("the answer is lost", async || store.failed(Call::Claim) == 1).await;
-    // The job hangs on the lease. It comes back with it.
-    running.stop().await;
-    let second = worker(&client, &stage).start().unwrap();
+    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    eventually("there is another lease", async || {
+        running.health().lease.id.is_some_and(|id| Some(id) != lease)
+    })
+    .await;
+    // The job hangs on the old lease, with two that run. These are not disturbed.
+    let next = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    assert_eq!(end_of(&next).await.counters.stalls, 0);
+    assert_eq!(handle.state().await.unwrap(), Some(State::Running));
+    stage.release(1);
+    stage.until_ended(2).await;
+    assert_eq!(client.store().leases(10).await.unwrap().len(), 2, "one still runs under the old one");
+    stage.release(1);
+    for handle in [long, short] {
+        let record = end_of(&handle).await;
+        assert_eq!((record.state, record.fence), (State::Completed, 1));
+    }
     let record = end_of(&handle).await;
-    assert_eq!((record.state, record.counters.stalls, stage.started()), (State::Completed, 1, 1));
-    second.stop().await;
+    assert_eq!((record.state, record.counters.stalls, record.fence), (State::Completed, 1, 2));
+    eventually("the old lease is gone", async || client.store().leases(10).await.unwrap().len() == 1).await;
+    assert_eq!((running.health().lease.lost, running.health().fenced), (0, 0));
+    running.stop().await;
 }
 
 #[tokio::test]

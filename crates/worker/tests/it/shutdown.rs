@@ -1,11 +1,14 @@
 //! The end of a worker: nothing lost, nothing finished run twice.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::State;
 use windlass_core::outcome::Ending;
+use windlass_core::store::SharedStore;
+use windlass_store_memory::MemoryStore;
 
-use crate::support::{Act, PATIENCE, end_of, probe, scene, worker};
+use crate::support::{Act, PATIENCE, Probe, end_of, probe, scene, scene_on, worker};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_under_load_loses_and_repeats_nothing() {
@@ -101,4 +104,29 @@ async fn a_killed_worker_leaves_its_jobs_to_others() {
     assert_eq!((record.state, record.counters.stalls, record.counters.attempt), (State::Completed, 1, 2));
     assert_eq!(record.attempts[0].ending, Some(Ending::Stalled));
     second.stop().await;
+}
+
+#[test]
+fn a_runtime_that_ends_lets_go_of_the_lease() {
+    let store: SharedStore = Arc::new(MemoryStore::new());
+    let build =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = build();
+    let (running, id) = runtime.block_on(async {
+        let (client, stage) = scene_on(Arc::clone(&store));
+        let running = worker(&client, &stage).lease(3 * PATIENCE).start().unwrap();
+        let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
+        stage.until_started(1).await;
+        (running, handle.id())
+    });
+    drop(runtime);
+    build().block_on(async {
+        let (client, stage) = scene_on(store);
+        stage.release(1);
+        let second = worker(&client, &stage).start().unwrap();
+        let record = end_of(&client.handle::<Probe>(id)).await;
+        assert_eq!((record.state, record.counters.stalls), (State::Completed, 1));
+        second.stop().await;
+    });
+    drop(running);
 }

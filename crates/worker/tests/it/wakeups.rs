@@ -69,3 +69,28 @@ async fn without_wakeups_a_known_due_time_is_kept_exactly() {
     assert_eq!(end_of(&handle).await.state, State::Completed);
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_due_time_is_kept_although_other_queues_are_asked_meanwhile() {
+    let (client, stage) = scene();
+    let delayed = client.enqueue(probe(Act::Succeed)).queue("quiet").delay(Duration::from_millis(300));
+    let delayed = delayed.await.unwrap();
+    let busy = client.enqueue_all((0..50).map(|_| probe(Act::Wait))).queue("busy").await.unwrap();
+    // Without wake-ups or polls only the busy queue is asked again, each time that one of its jobs ends.
+    let running = worker(&client, &stage)
+        .lease(NEVER)
+        .wakeups(Wakeups::Off)
+        .poll_interval(16 * NEVER)
+        .queue("busy", 2)
+        .queue("quiet", 2)
+        .start()
+        .unwrap();
+    for ended in 1..20 {
+        stage.release(1);
+        stage.until_ended(ended).await;
+    }
+    assert_eq!(end_of(&delayed).await.state, State::Completed);
+    stage.release(busy.len());
+    end_of(busy.last().unwrap()).await;
+    running.stop().await;
+}

@@ -1,0 +1,116 @@
+//! Renewals, what they tell, and what is done when they come too late.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+use windlass_core::bell::Topic;
+use windlass_core::store::Renewal;
+use windlass_core::{Fence, JobId, LeaseId, Outcome};
+
+use super::{Held, owned};
+use crate::ctx::Ctx;
+use crate::ctx::control::Stop;
+use crate::engine::Engine;
+use crate::supervise::{Part, backoff};
+
+/// Renewals that cancel requests ask for are no closer than this.
+const RING_GAP: Duration = Duration::from_millis(5);
+/// A cancel request whose job was not found here is asked for again.
+const MISSED_AGAIN: Duration = Duration::from_millis(100);
+
+impl Engine {
+    /// Renews until `over` says why not to; nothing comes back when the lease is lost before.
+    pub(super) async fn renew_until<T>(
+        self: &Arc<Self>,
+        mut held: Held,
+        over: impl Future<Output = T>,
+    ) -> Option<T> {
+        let ttl = self.config.lease;
+        let mut cancels = self.store().bell().listen(Topic::Cancel);
+        // A third of the lease after the last renewal, also when this begins anew after a panic.
+        let mut next = Instant::now().max(held.deadline - ttl.mul_f64(0.6));
+        tokio::pin!(over);
+        loop {
+            self.board.expect_within(Part::Lease, Some(ttl / 3));
+            let last = Instant::now();
+            tokio::select! {
+                biased;
+                () = sleep_until(held.deadline) => return None,
+                over = &mut over => return Some(over),
+                () = sleep_until(next) => {}
+                () = self.lease.doubted.notified(), if self.lease.is_current(held.id) => {}
+                () = cancels.rung() => sleep_until(last + RING_GAP).await,
+            }
+            let sent = Instant::now();
+            let (store, id, limit) = (Arc::clone(self.store()), held.id, self.config.held_max());
+            let renewed = tokio::select! {
+                biased;
+                renewed = owned(async move { store.renew(id, ttl, limit).await }) => renewed,
+                () = sleep_until(held.deadline) => return None,
+            };
+            match renewed {
+                Ok(Renewal::Renewed { cancel }) => {
+                    held.deadline = self.local_deadline(sent);
+                    self.note_renewal(held);
+                    let is_missed = !self.cancel(&cancel);
+                    next = sent + if is_missed { MISSED_AGAIN.min(ttl / 3) } else { ttl / 3 };
+                }
+                Ok(Renewal::Lost) => return None,
+                Err(error) => {
+                    let failures = self.board.failure(Part::Lease, &error.to_string());
+                    next = Instant::now() + backoff(failures).min(ttl / 10);
+                }
+            }
+        }
+    }
+
+    /// Until when a lease that was last renewed by a call sent then is surely ours.
+    pub(super) fn local_deadline(&self, sent: Instant) -> Instant {
+        sent + self.config.lease - self.config.lease / 10
+    }
+
+    fn note_renewal(&self, renewed: Held) {
+        self.board.success(Part::Lease);
+        let mut held = self.lease.held();
+        if held.is_some_and(|held| held.id == renewed.id) {
+            *held = Some(renewed);
+        }
+    }
+
+    /// Tells attempts that somebody asked for them to stop, and whether all of them were found.
+    fn cancel(self: &Arc<Self>, requests: &[(JobId, Fence)]) -> bool {
+        let mut found_all = true;
+        for (id, fence) in requests {
+            let mut floor = self.floor();
+            let is_it = |ctx: &&Ctx| ctx.id() == *id && ctx.fence() == *fence;
+            if let Some(ctx) = floor.running().find(is_it) {
+                ctx.inner().control.stop(Stop::Requested);
+            } else if let Some(ctx) = floor.take(*id) {
+                let engine = Arc::clone(self);
+                // Not here: a full lane must not keep the lease from being renewed.
+                self.runtime.spawn(async move { engine.settler.settle(&ctx, Outcome::Cancelled).await });
+            } else {
+                found_all = false;
+            }
+        }
+        found_all
+    }
+
+    /// Lets go of everything that hung on a lost lease.
+    pub(super) fn lose_lease(self: &Arc<Self>, id: LeaseId) {
+        tracing::error!(lease = %id, "lost the lease: stopping its attempts and opening a new one");
+        self.lease.held().take_if(|held| held.id == id);
+        self.lease.lost.fetch_add(1, Ordering::Relaxed);
+        self.board.failure(Part::Lease, "the lease was lost");
+        self.floor().lease_lost(id);
+        // If the store still takes it for alive, others need not wait until it has run out.
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            let closed = engine.store().close(id).await;
+            closed.unwrap_or_else(|error| tracing::debug!(%error, "could not close the lost lease"));
+            engine.lost.notify_one();
+        });
+    }
+}
