@@ -27,7 +27,7 @@ const DELETE_SINCE: &str = include_str!("../../queries/jobs/delete_since.sql");
 const DELETE_PAYLOADS_SINCE: &str = include_str!("../../queries/jobs/delete_payloads_since.sql");
 
 /// Payloads above this length, in bytes, do not stand in the job's own row; see docs/decisions.
-const INLINE_MAX: usize = 1_024;
+const INLINE_MAX: usize = 512;
 /// Rows of the statement that inserts many. Opening it costs more than a row.
 const MANY: usize = 16;
 /// Parameters of one row.
