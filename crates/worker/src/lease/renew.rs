@@ -29,8 +29,8 @@ impl Engine {
     ) -> Option<T> {
         let ttl = self.config.lease;
         let mut cancels = self.store().bell().listen(Topic::Cancel);
-        // A third of the lease after the last renewal, also when this begins anew after a panic.
-        let mut next = Instant::now().max(held.deadline - ttl.mul_f64(0.6));
+        // At once, for a request to cancel that came before anybody listened.
+        let mut next = Instant::now();
         tokio::pin!(over);
         loop {
             self.board.expect_within(Part::Lease, Some(ttl / 3));

@@ -21,7 +21,7 @@ async fn a_running_job_is_told_at_once_and_ends_as_cancelled() {
         let asked = Instant::now();
         assert_eq!(handle.cancel().await.unwrap(), Amended::Done(State::Running));
         let record = end_of(&handle).await;
-        assert!(asked.elapsed() < PATIENCE);
+        assert!(asked.elapsed() < PATIENCE / 3, "{:?}", asked.elapsed());
         assert_eq!((record.state, record.reason), (State::Cancelled, Some(Reason::Requested)));
         assert_eq!(record.attempts[0].ending, Some(Ending::Cancelled));
         assert_eq!((stage.present(), running.health().running), (0, 0));

@@ -86,7 +86,7 @@ async fn huge(job: Huge) -> Result<(), JobError> {
 async fn claims_that_end_by_bytes_do_not_wait_for_the_next_poll() {
     let (client, _) = scene();
     let mut handles = Vec::new();
-    for _ in 0..60 {
+    for _ in 0..20 {
         handles.push(client.enqueue(Huge { filling: "z".repeat(1_000_000) }).await.unwrap());
     }
     let running = Worker::new(&client).handle(huge).poll_interval(3 * PATIENCE).wakeups(Wakeups::Off);
