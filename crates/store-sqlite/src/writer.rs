@@ -202,9 +202,50 @@ impl Waiting {
         let mut rows = 0;
         while group.len() < GROUP_MAX && rows < GROUP_ROWS {
             let Some(entry) = self.urgent.pop_front().or_else(|| self.normal.pop_front()) else { break };
-            rows += entry.rows;
+            rows = rows.saturating_add(entry.rows);
             group.push(entry.operation);
         }
         (group, rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does nothing; its number of rows tells it from others.
+    struct Nothing;
+
+    impl Operation for Nothing {
+        fn run(&mut self, _session: &Session<'_>) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        fn answer(self: Box<Self>) {}
+
+        fn fail(self: Box<Self>, _error: StoreError) {}
+    }
+
+    fn entry(lane: Lane, rows: usize) -> Entry {
+        Entry { lane, rows, operation: Box::new(Nothing) }
+    }
+
+    #[test]
+    fn urgent_operations_go_first_and_large_ones_close_their_group() {
+        let mut waiting = Waiting::default();
+        waiting.push(entry(Lane::Normal, GROUP_ROWS));
+        waiting.push(entry(Lane::Normal, 3));
+        waiting.push(entry(Lane::Urgent, 1));
+        let groups: Vec<_> =
+            (0..3).map(|_| waiting.next_group()).map(|(group, rows)| (group.len(), rows)).collect();
+        assert_eq!(groups, [(2, GROUP_ROWS + 1), (1, 3), (0, 0)]);
+    }
+
+    #[test]
+    fn a_group_is_bounded() {
+        let mut waiting = Waiting::default();
+        (0..=GROUP_MAX).for_each(|_| waiting.push(entry(Lane::Normal, 1)));
+        assert_eq!(waiting.next_group().0.len(), GROUP_MAX);
+        assert_eq!(waiting.len(), 1);
     }
 }

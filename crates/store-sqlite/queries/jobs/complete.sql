@@ -1,3 +1,3 @@
-UPDATE OR FAIL windlass_jobs
+UPDATE windlass_jobs
 SET state = 4, finished_at = ?2, cancel = 0
 WHERE seq IN (SELECT value FROM json_each(?1))

@@ -33,7 +33,7 @@ pub(crate) struct Checkpoint {
 impl Checkpoint {
     /// Called after a commit of about so many rows, when its callers have been answered.
     pub(crate) fn after_commit(&mut self, connection: &Connection, rows: usize) {
-        self.rows += rows;
+        self.rows = self.rows.saturating_add(rows);
         self.commits += 1;
         if self.rows >= ROWS || self.commits >= COMMITS {
             (self.rows, self.commits) = (0, 0);

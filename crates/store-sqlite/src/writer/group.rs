@@ -132,3 +132,88 @@ fn answer_failure(mut group: Vec<Box<dyn Operation>>, failure: Failure) {
     let error = Arc::new(error);
     group.into_iter().for_each(|operation| operation.fail(meaning(&error)));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::{Semaphore, oneshot};
+    use windlass_core::StoreErrorKind;
+    use windlass_core::clock::ManualClock;
+    use windlass_core::store::StoreResult;
+
+    use super::*;
+    use crate::migrate;
+    use crate::writer::operation::Pending;
+
+    type Answer = oneshot::Receiver<StoreResult<usize>>;
+
+    /// A committer on a store in memory that is full after so many more pages.
+    fn committer(pages: i64) -> Committer {
+        let connection = Connection::open_in_memory().unwrap();
+        migrate::run(&connection).unwrap();
+        connection.execute_batch("CREATE TABLE notes (note BLOB)").unwrap();
+        let used: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        connection.pragma_update_and_check(None, "max_page_count", used + pages, |_| Ok(())).unwrap();
+        let clock = Arc::new(ManualClock::default());
+        Committer::new(Tools { connection, clock, bell: Bell::new(), ringer: None }, Arc::default())
+    }
+
+    fn operation(
+        run: impl FnMut(&Session<'_>) -> Result<usize, Fault> + Send + 'static,
+    ) -> (Box<dyn Operation>, Answer) {
+        let (caller, answer) = oneshot::channel();
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        (Box::new(Pending::new(run, caller, place)), answer)
+    }
+
+    fn note(bytes: usize) -> (Box<dyn Operation>, Answer) {
+        operation(move |session| {
+            Ok(session.prepare("INSERT INTO notes VALUES (zeroblob(?1))")?.execute([bytes as i64])?)
+        })
+    }
+
+    fn kind(mut answer: Answer) -> Option<StoreErrorKind> {
+        answer.try_recv().expect("everyone is answered").err().map(|error| error.kind())
+    }
+
+    fn notes(committer: &Committer) -> i64 {
+        committer.connection.query_row("SELECT count(*) FROM notes", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn the_one_that_fills_the_disk_is_told_and_its_neighbours_are_not() {
+        let mut committer = committer(20);
+        let (operations, answers): (Vec<_>, Vec<_>) = [note(10), note(1 << 20), note(10)].into_iter().unzip();
+        committer.run(operations);
+        let kinds: Vec<_> = answers.into_iter().map(kind).collect();
+        assert_eq!(kinds, [None, Some(StoreErrorKind::Unavailable), None]);
+        assert_eq!(notes(&committer), 2);
+    }
+
+    #[test]
+    fn a_panic_or_nonsense_concerns_one_caller_only() {
+        let mut committer = committer(20);
+        let broken = operation(|_| panic!("an operation that panics"));
+        let corrupt = operation(|session| {
+            session.connection.execute("INSERT INTO notes VALUES (x'00')", [])?;
+            Err(Fault::Corrupt("nonsense".to_owned()))
+        });
+        let (operations, answers): (Vec<_>, Vec<_>) = [note(1), broken, corrupt, note(1)].into_iter().unzip();
+        committer.run(operations);
+        let kinds: Vec<_> = answers.into_iter().map(kind).collect();
+        assert_eq!(kinds, [None, Some(StoreErrorKind::Fatal), Some(StoreErrorKind::Fatal), None]);
+        assert_eq!(notes(&committer), 2, "what the failed ones wrote is gone");
+    }
+
+    #[test]
+    fn a_refusal_does_not_end_the_transaction() {
+        let mut committer = committer(20);
+        let refused = operation(|_| Err(Fault::Refused(StoreError::Address("no".to_owned()))));
+        let (operations, answers): (Vec<_>, Vec<_>) = [note(1), refused, note(1)].into_iter().unzip();
+        committer.run(operations);
+        let kinds: Vec<_> = answers.into_iter().map(kind).collect();
+        assert_eq!(kinds, [None, Some(StoreErrorKind::Fatal), None]);
+        assert_eq!(committer.tally.commits.load(Ordering::Relaxed), 1);
+    }
+}
