@@ -34,7 +34,7 @@ impl Maintenance for SqliteStore {
 
     async fn prune(&self, limit: u32) -> StoreResult<u32> {
         let store = self.clone();
-        // In an own task, so that a caller that goes away does not leave it half-way.
+        // Spawned, so that a caller that goes away does not leave it half-way.
         let whole = tokio::spawn(async move {
             let mut pruned = 0;
             loop {
