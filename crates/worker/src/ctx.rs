@@ -28,13 +28,19 @@ pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) control: Control,
     pub(crate) timeout: Option<Duration>,
-    /// The lease that the attempt hangs on.
-    pub(crate) lease: LeaseId,
-    /// When the claim landed; the handler may start later.
-    pub(crate) landed: Instant,
+    pub(crate) landing: Landing,
     started: OnceLock<Instant>,
     /// The part of the attempt that runs on a thread of its own, if any.
     pub(crate) thread: ThreadPart,
+}
+
+/// The claim that an attempt came with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Landing {
+    /// The lease that the attempt hangs on.
+    pub(crate) lease: LeaseId,
+    /// When it landed; the handler may start later.
+    pub(crate) at: Instant,
 }
 
 impl Ctx {
@@ -42,7 +48,7 @@ impl Ctx {
         job: ClaimedJob,
         client: Client,
         timeout_default: Option<Duration>,
-        lease: LeaseId,
+        landing: Landing,
     ) -> Self {
         let timeout = job.timeout.or(timeout_default);
         let attempt = Inner {
@@ -50,8 +56,7 @@ impl Ctx {
             client,
             control: Control::default(),
             timeout,
-            lease,
-            landed: Instant::now(),
+            landing,
             started: OnceLock::new(),
             thread: ThreadPart::default(),
         };

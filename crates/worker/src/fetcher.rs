@@ -13,7 +13,7 @@ use windlass_core::bell::{Listener, Topic};
 use windlass_core::store::{ClaimAnswer, StoreResult};
 use windlass_core::{Outcome, StoreError, StoreErrorKind};
 
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Landing};
 use crate::engine::Engine;
 use crate::floor::Plan;
 use crate::shutdown::Stage;
@@ -174,8 +174,9 @@ impl Engine {
         match answer {
             Ok(ClaimAnswer::Jobs { jobs, next_due }) => {
                 self.board.success(Part::Fetcher);
-                let timeout = self.config.timeout;
-                let ctx = |job| Ctx::new(job, self.client.clone(), timeout, plan.lease);
+                let (timeout, landing) =
+                    (self.config.timeout, Landing { lease: plan.lease, at: Instant::now() });
+                let ctx = |job| Ctx::new(job, self.client.clone(), timeout, landing);
                 let jobs: Vec<Ctx> = jobs.into_iter().map(ctx).collect();
                 self.timing.answered(jobs.len(), self.config.poll_interval);
                 let due = next_due.and_then(|wait| sent.checked_add(wait));

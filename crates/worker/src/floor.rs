@@ -189,18 +189,18 @@ impl Floor {
     pub(crate) fn lease_lost(&mut self, lease: LeaseId) {
         self.lease.take_if(|held| *held == lease);
         for line in &mut self.lines {
-            line.waiting.retain(|ctx| ctx.inner().lease != lease);
+            line.waiting.retain(|ctx| ctx.inner().landing.lease != lease);
         }
         self.waiting_bytes =
             self.lines.iter().flat_map(|line| &line.waiting).map(|ctx| ctx.payload().len()).sum();
-        let running = self.running().filter(|ctx| ctx.inner().lease == lease);
+        let running = self.running().filter(|ctx| ctx.inner().landing.lease == lease);
         running.for_each(|ctx| ctx.inner().control.stop(Stop::Lost));
     }
 
     /// Whether anything that waits or runs hangs on a lease.
     pub(crate) fn holds(&self, lease: LeaseId) -> bool {
         let waiting = self.lines.iter().flat_map(|line| &line.waiting);
-        waiting.chain(self.running()).any(|ctx| ctx.inner().lease == lease)
+        waiting.chain(self.running()).any(|ctx| ctx.inner().landing.lease == lease)
     }
 
     /// Lets go of everything, as if the process had ended.
@@ -251,7 +251,7 @@ impl Floor {
     pub(crate) fn take_stale(&mut self, before: Instant) -> Vec<Ctx> {
         let mut stale = Vec::new();
         for line in &mut self.lines {
-            while line.waiting.front().is_some_and(|ctx| ctx.inner().landed <= before) {
+            while line.waiting.front().is_some_and(|ctx| ctx.inner().landing.at <= before) {
                 stale.extend(line.waiting.pop_front());
                 line.target = 0;
             }
@@ -262,7 +262,7 @@ impl Floor {
 
     /// When the job that waits longest was claimed.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.lines.iter().filter_map(|line| line.waiting.front()).map(|ctx| ctx.inner().landed).min()
+        self.lines.iter().filter_map(|line| line.waiting.front()).map(|ctx| ctx.inner().landing.at).min()
     }
 
     /// The attempt in a seat.

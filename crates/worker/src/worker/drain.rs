@@ -1,12 +1,14 @@
 //! Draining: what is ready runs here and now, one job after the other. For tests.
 
+use std::time::Instant;
+
 use windlass_core::outcome::Ending;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settled, Settlement};
 use windlass_core::{LeaseId, State, StoreError, judge};
 
 use super::Config;
 use crate::client::Client;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Landing};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
 
@@ -75,7 +77,7 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
             return Ok(drained);
         }
         for job in jobs {
-            let ctx = Ctx::new(job, client.clone(), config.timeout, lease);
+            let ctx = Ctx::new(job, client.clone(), config.timeout, Landing { lease, at: Instant::now() });
             one(client, executor, ctx, &mut drained).await?;
         }
         if drained.total() >= ATTEMPTS_MAX {
