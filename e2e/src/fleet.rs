@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use windlass::Client;
+use windlass::queue::QueueConfig;
 
 /// A store file, a witness folder and the workers on them. Everything goes when it is dropped.
 #[derive(Debug)]
@@ -100,6 +101,22 @@ impl Fleet {
         WorkerProcess { child }
     }
 
+    /// Stops a worker in its tracks, but not in the middle of a write: a process that is stopped there keeps
+    /// the file's write lock, and nobody could go on before it does.
+    pub async fn pause(&self, worker: &WorkerProcess, client: &Client) {
+        const QUICK: Duration = Duration::from_secs(1);
+        crate::eventually("the worker is stopped between two writes", async || {
+            worker.signal(Signal::STOP);
+            let write = client.define_queue("e2e.writable", QueueConfig::default());
+            if tokio::time::timeout(QUICK, write).await.is_ok() {
+                return Some(());
+            }
+            worker.resume();
+            None
+        })
+        .await;
+    }
+
     /// What a worker with this label has logged, for the text of a failure.
     pub fn log(&self, label: &str) -> String {
         std::fs::read_to_string(self.folder.path().join(format!("{label}.log"))).unwrap_or_default()
@@ -129,12 +146,7 @@ impl WorkerProcess {
         self.child.wait().expect("it can be reaped");
     }
 
-    /// Stops it in its tracks.
-    pub fn pause(&self) {
-        self.signal(Signal::STOP);
-    }
-
-    /// Lets it go on.
+    /// Lets it go on after [`Fleet::pause`].
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }

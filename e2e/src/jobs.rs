@@ -59,6 +59,28 @@ pub async fn hold(job: Hold, ctx: Ctx, State(witness): State<Witness>) -> Result
     Ok(witness.label().to_owned())
 }
 
+/// As [`Hold`], in a handler that holds its thread and cannot be dropped.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HoldThread {
+    /// As in [`Hold`].
+    pub gate: PathBuf,
+}
+
+impl Job for HoldThread {
+    const KIND: &'static str = "e2e.hold-thread";
+    type Output = String;
+}
+
+/// Handles [`HoldThread`].
+pub fn hold_thread(job: HoldThread, ctx: Ctx, State(witness): State<Witness>) -> Result<String, JobError> {
+    witness.start(&ctx);
+    while !job.gate.join(witness.label()).exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    witness.done(&ctx);
+    Ok(witness.label().to_owned())
+}
+
 /// Holds a runtime thread without ever yielding.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Spin {

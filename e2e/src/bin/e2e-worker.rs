@@ -49,6 +49,7 @@ async fn serve(arguments: Arguments) -> Result<()> {
             .drain_deadline(arguments.drain)
             .handle(jobs::touch)
             .handle(jobs::hold)
+            .handle_blocking(jobs::hold_thread)
             .handle(jobs::spin)
             .handle(jobs::abort);
         running.push(tokio::spawn(worker.run()));
