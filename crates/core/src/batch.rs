@@ -2,10 +2,12 @@
 //! the next one.
 //!
 //! There is no timer. A lone item is flushed at once and pays one round trip; under load thousands share
-//! one. Enqueues and settlements go through lanes. The [`Driver`] is run in a task of its own, so a caller
+//! one. Callers that were answered together usually come back together, so after a shared flush the driver
+//! steps aside for a moment instead of running off with the first of them. Enqueues and settlements go through lanes. The [`Driver`] is run in a task of its own, so a caller
 //! that goes away never interrupts a flush.
 
 use std::future::Future;
+use std::task::Poll;
 
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -73,6 +75,7 @@ impl<T, R> Driver<T, R> {
         while self.receiver.recv_many(&mut entries, self.batch_max).await > 0 {
             let (items, answers): (Vec<_>, Vec<_>) =
                 entries.drain(..).map(|entry| (entry.item, entry.answer)).unzip();
+            let shared = items.len();
             let results = flush(items).await;
             debug_assert_eq!(results.len(), answers.len(), "one result per item");
             for (result, answer) in results.into_iter().zip(answers) {
@@ -81,8 +84,37 @@ impl<T, R> Driver<T, R> {
                     let _ = answer.send(result);
                 }
             }
+            self.gather(shared).await;
         }
     }
+
+    /// Steps aside until about as many items wait as the flush before had, a few times at most. A flush of
+    /// one was shared with nobody, so nobody is waited for.
+    async fn gather(&self, shared: usize) {
+        for _ in 0..STEPS_ASIDE {
+            if shared < 2 || self.receiver.len() >= shared {
+                return;
+            }
+            step_aside().await;
+        }
+    }
+}
+
+/// How often the driver lets others go first.
+const STEPS_ASIDE: u32 = 8;
+
+/// Lets everything else that is ready run first, on any runtime.
+async fn step_aside() {
+    let mut has_stepped = false;
+    std::future::poll_fn(|context| {
+        if has_stepped {
+            return Poll::Ready(());
+        }
+        has_stepped = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 #[cfg(test)]
@@ -121,6 +153,24 @@ mod tests {
             let (item, answer) = call.await.unwrap();
             assert_eq!(answer, item * 2);
         }
+    }
+
+    #[tokio::test]
+    async fn callers_that_come_back_together_are_flushed_together() {
+        let (lane, driver) = lane(100, 100);
+        for caller in 0..10u32 {
+            let lane = lane.clone();
+            tokio::spawn(async move {
+                for _ in 0..5 {
+                    lane.submit(caller).await.unwrap();
+                }
+            });
+        }
+        drop(lane);
+        tokio::task::yield_now().await;
+        let sizes = Arc::default();
+        driver.run(doubling(&sizes)).await;
+        assert_eq!(*sizes.lock().unwrap(), [10; 5]);
     }
 
     #[tokio::test]
