@@ -117,7 +117,11 @@ fn claim(connection: &mut Connection, limit: u32) -> Result<Vec<i64>> {
         let mut update = transaction.prepare_cached(CLAIM)?;
         let mut rows = update.query(params![limit, NONCE, 1_i64])?;
         while let Some(row) = rows.next()? {
-            std::hint::black_box((row.get::<_, Vec<u8>>(1)?, row.get::<_, i64>(2)?, row.get::<_, Vec<u8>>(3)?));
+            std::hint::black_box((
+                row.get::<_, Vec<u8>>(1)?,
+                row.get::<_, i64>(2)?,
+                row.get::<_, Vec<u8>>(3)?,
+            ));
             claimed.push(row.get(0)?);
         }
         drop(rows);
