@@ -221,9 +221,10 @@ impl Backoff {
     }
 }
 
-/// A factor that came from outside: not a number and anything below `least` count as `least`.
+/// A factor that came from outside: not a number and anything below `least` count as `least`. What is
+/// infinite becomes finite, for JSON has no word for it and a policy must read back.
 fn sane(factor: f64, least: f64) -> f64 {
-    if factor >= least { factor } else { least }
+    if factor >= least { factor.min(f64::MAX) } else { least }
 }
 
 fn scaled(base: Duration, by: f64) -> Duration {
@@ -282,6 +283,18 @@ mod tests {
         let policy = Policy::polynomial(3, SECOND, 4.0).jitter(Jitter::Equal).ambiguous(0);
         let text = serde_json::to_string(&policy).unwrap();
         assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), policy);
+    }
+
+    #[test]
+    fn the_wildest_policies_read_back() {
+        for number in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MAX, f64::MIN_POSITIVE] {
+            for policy in
+                [Policy::exponential(9, SECOND).factor(number), Policy::polynomial(9, Duration::MAX, number)]
+            {
+                let text = serde_json::to_string(&policy).unwrap();
+                assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), policy, "{text}");
+            }
+        }
     }
 
     proptest! {

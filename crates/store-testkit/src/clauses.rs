@@ -29,6 +29,7 @@ macro_rules! for_each_clause {
                 a_job_without_a_time_is_ready
                 a_job_for_an_instant_is_scheduled
                 endless_durations_are_kept
+                wild_policies_are_kept
                 a_batch_keeps_its_order
                 a_batch_may_be_large_or_empty
                 a_repeat_changes_nothing

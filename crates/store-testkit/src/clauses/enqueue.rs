@@ -73,6 +73,25 @@ pub async fn endless_durations_are_kept(h: &impl Harness) {
     assert!(record.timeout > Some(seconds(1 << 32)));
 }
 
+/// Retry policies from the edge of what can be said read back, and do not stand in the way of a claim.
+pub async fn wild_policies_are_kept(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let endless = std::time::Duration::MAX;
+    let policies = [
+        Policy::exponential(u32::MAX, endless).factor(f64::INFINITY).cap(endless).ambiguous(u32::MAX),
+        Policy::polynomial(1, endless, f64::INFINITY).cap(endless),
+        Policy::exponential(1, seconds(1)).factor(f64::NAN),
+        Policy::polynomial(1, seconds(1), f64::NEG_INFINITY),
+    ];
+    for policy in &policies {
+        let id = scene.add(Options::new().retry(policy.clone()).max_stalls(u32::MAX)).await;
+        let record = scene.get(id).await;
+        assert_eq!((&record.retry, record.stalls_max), (policy, u32::MAX));
+    }
+    let claimed = scene.claim(scene.lease().await, 9).await;
+    assert_eq!(claimed.iter().map(|job| job.facts.retry.clone()).collect::<Vec<_>>(), policies);
+}
+
 /// A batch is accepted in the order in which it was given.
 pub async fn a_batch_keeps_its_order(h: &impl Harness) {
     let scene = Scene::new(h).await;
