@@ -88,16 +88,33 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> Timestamp;
 }
 
-/// The clock of the operating system, held so that it never runs backwards within the process.
+/// The clock of the operating system. It stands still while that is set back a little, so that instants do
+/// not go back over a small correction, and follows when it is set back further.
+///
+/// Several processes may share a store, each with a clock of this kind. One that stood still for long would be
+/// ahead of those that were started later, and would call their leases lost.
 #[derive(Debug, Default)]
 pub struct SystemClock {
     latest: AtomicI64,
 }
 
+/// How far ahead of the operating system a clock may stand: much less than a lease lives.
+const STAND_MAX_MICROS: i64 = 1_000_000;
+
+impl SystemClock {
+    fn at(&self, read: i64) -> Timestamp {
+        let next = |latest: i64| {
+            if latest.saturating_sub(read) > STAND_MAX_MICROS { read } else { latest.max(read) }
+        };
+        let before =
+            self.latest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |latest| Some(next(latest)));
+        Timestamp(before.map_or(read, next))
+    }
+}
+
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let read = Timestamp::from(SystemTime::now()).as_micros();
-        Timestamp(self.latest.fetch_max(read, Ordering::Relaxed).max(read))
+        self.at(Timestamp::from(SystemTime::now()).as_micros())
     }
 }
 
@@ -161,6 +178,16 @@ mod tests {
     fn stored_durations_round_up_and_saturate() {
         assert_eq!(whole_micros(Duration::from_nanos(1_001)), Duration::from_micros(2));
         assert_eq!(whole_micros(Duration::MAX), Duration::from_micros(i64::MAX.unsigned_abs()));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_stands_for_a_moment_only() {
+        let clock = SystemClock::default();
+        let noon = 1_893_456_000_000_000;
+        let reads =
+            [noon, noon - 1, noon - STAND_MAX_MICROS, noon + 1, noon - 3_600_000_000, noon - 3_599_999_999];
+        let seen = reads.map(|read| clock.at(read).as_micros() - noon);
+        assert_eq!(seen, [0, 0, 0, 1, -3_600_000_000, -3_599_999_999]);
     }
 
     #[test]
