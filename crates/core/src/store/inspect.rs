@@ -14,10 +14,11 @@ use crate::state::State;
 pub trait Inspect {
     /// A page of jobs, the newest accepted first, without their attempts (see [`Jobs::get`] for those).
     ///
-    /// Jobs of every state are found, finished ones included. One call looks at no more than [`SCAN_MAX`] jobs, so a page may hold fewer than `limit` jobs, or
-    /// none, and still name a next page. Paging is by position, not by count: jobs that come or go between
-    /// two pages make no other job appear twice or be left out. More than [`PAGE_MAX`] is never answered; a
-    /// `limit` of 0 answers an empty last page. A cursor that no store of this kind made is refused.
+    /// Jobs of every state are found, finished ones included. One call looks at no more than [`SCAN_MAX`]
+    /// jobs, so a page may hold fewer than `limit` jobs, or none, and still name a next page. Paging is by
+    /// position, not by count: jobs that come or go between two pages make no other job appear twice or be
+    /// left out. More than [`PAGE_MAX`] is never answered; a `limit` of 0 answers an empty last page. A cursor
+    /// that no store of this kind made is refused.
     ///
     /// [`Jobs::get`]: super::Jobs::get
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> StoreResult<JobPage>;
