@@ -80,7 +80,7 @@ pub(crate) struct Inner {
     clock: Arc<dyn Clock>,
     bell: Bell,
     file: Option<StoreFile>,
-    own_slot: u64,
+    ringer_owner: u64,
     watch: OnceLock<Option<Watch>>,
     about: About,
 }
@@ -115,7 +115,7 @@ impl SqliteStore {
         let Opened { writer: connection, readers, file, durability } = opened;
         let bell = Bell::new();
         let ringer = file.as_ref().map(|file| Ringer::new(Arc::clone(&file.bell)));
-        let own_slot = ringer.as_ref().map_or(0, Ringer::slot);
+        let ringer_owner = ringer.as_ref().map_or(0, Ringer::owner);
         let place = file.as_ref().map_or_else(|| "memory".to_owned(), |file| file.path.display().to_string());
         let no_thread = |error: std::io::Error| StoreError::Unavailable {
             what: "cannot start a thread".to_owned(),
@@ -129,7 +129,7 @@ impl SqliteStore {
         let writer = Writer::start(tools).map_err(no_thread)?;
         let about = About { scheme: "sqlite", place, durability };
         let watch = OnceLock::new();
-        Ok(Self { inner: Arc::new(Inner { readers, writer, clock, bell, file, own_slot, watch, about }) })
+        Ok(Self { inner: Arc::new(Inner { readers, writer, clock, bell, file, ringer_owner, watch, about }) })
     }
 
     /// What the store has done since it was opened.
@@ -189,7 +189,7 @@ impl Inner {
     pub(crate) fn listen(&self) -> &Bell {
         self.watch.get_or_init(|| {
             let file = self.file.as_ref()?;
-            Some(Watch::start(&file.bell_path, Arc::clone(&file.bell), self.own_slot, &self.bell))
+            Some(Watch::start(&file.bell_path, Arc::clone(&file.bell), self.ringer_owner, &self.bell))
         });
         &self.bell
     }

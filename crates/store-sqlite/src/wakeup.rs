@@ -2,7 +2,7 @@
 //!
 //! Beside the database lies a small file. Each open store has a slot in it with one counter per topic, and
 //! counts up after a commit that is of interest; every store that is listened to watches the file and rings
-//! its own bell when another's slot has changed. A lost change only delays a worker until it polls.
+//! its own bell when another has changed a slot. A lost change only delays a worker until it polls.
 
 mod watch;
 
@@ -58,24 +58,31 @@ impl Rings {
     }
 }
 
-/// The counters of one slot.
-type Slot = [u64; COUNTERS];
+/// What one slot holds: the counters, and who wrote them last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slot {
+    counters: [u64; COUNTERS],
+    owner: u64,
+}
 
 /// Tells other processes. Belongs to the writer thread.
 pub(crate) struct Ringer {
     file: Arc<File>,
     slot: u64,
-    counters: Slot,
+    content: Slot,
 }
 
 impl Ringer {
-    /// Takes a slot by chance. Two stores in one slot may miss a ring of each other now and then.
+    /// Takes a slot by chance, and a name that tells its own rings from those of another in the same slot. Two
+    /// such miss a ring only if both ring before either looks.
     pub(crate) fn new(file: Arc<File>) -> Self {
-        Self { file, slot: fastrand::u64(..SLOTS), counters: [(); COUNTERS].map(|()| fastrand::u64(..)) }
+        let counters = [(); COUNTERS].map(|()| fastrand::u64(..));
+        Self { file, slot: fastrand::u64(..SLOTS), content: Slot { counters, owner: fastrand::u64(1..) } }
     }
 
-    pub(crate) fn slot(&self) -> u64 {
-        self.slot
+    /// The name that its rings carry.
+    pub(crate) fn owner(&self) -> u64 {
+        self.content.owner
     }
 
     pub(crate) fn file(&self) -> Arc<File> {
@@ -86,10 +93,12 @@ impl Ringer {
         if rings == Rings::default() {
             return;
         }
-        for (counter, rung) in self.counters.iter_mut().zip(rings.0) {
+        let Slot { counters, owner } = &mut self.content;
+        for (counter, rung) in counters.iter_mut().zip(rings.0) {
             *counter = counter.wrapping_add(u64::from(rung));
         }
-        let bytes: Vec<u8> = self.counters.iter().flat_map(|counter| counter.to_le_bytes()).collect();
+        let bytes: Vec<u8> =
+            counters.iter().chain([&*owner]).flat_map(|number| number.to_le_bytes()).collect();
         if let Err(error) = write_at(&self.file, &bytes, self.slot * SLOT_BYTES) {
             // Polling is the truth; other processes only hear of it later.
             tracing::debug!(%error, "cannot ring for other processes");
@@ -106,20 +115,21 @@ impl Board {
         let mut bytes = [0; (SLOTS * SLOT_BYTES) as usize];
         read_at(file, &mut bytes, 0)?;
         let slot = |bytes: &[u8]| {
-            std::array::from_fn(|topic| {
-                let mut counter = [0; 8];
-                counter.copy_from_slice(&bytes[topic * 8..topic * 8 + 8]);
-                u64::from_le_bytes(counter)
-            })
+            let number = |index: usize| {
+                let mut number = [0; 8];
+                number.copy_from_slice(&bytes[index * 8..index * 8 + 8]);
+                u64::from_le_bytes(number)
+            };
+            Slot { counters: std::array::from_fn(number), owner: number(COUNTERS) }
         };
         Ok(Self(bytes.chunks_exact(SLOT_BYTES as usize).map(slot).collect()))
     }
 
-    /// What others have rung about since `before`.
+    /// What others than `own` have rung about since `before`.
     fn news(&self, before: &Self, own: u64) -> Rings {
-        let others = self.0.iter().zip(&before.0).enumerate().filter(|(slot, _)| *slot as u64 != own);
-        others.fold(Rings::default(), |rings, (_, (now, before))| {
-            rings.and(Rings(std::array::from_fn(|topic| now[topic] != before[topic])))
+        let others = self.0.iter().zip(&before.0).filter(|(now, _)| now.owner != own);
+        others.fold(Rings::default(), |rings, (now, before)| {
+            rings.and(Rings(std::array::from_fn(|topic| now.counters[topic] != before.counters[topic])))
         })
     }
 }
@@ -158,9 +168,23 @@ mod tests {
         other.ring(Rings::about(Topic::Work));
         let before = Board::read(&file).unwrap();
         own.ring(Rings::about(Topic::Work));
-        assert_eq!(Board::read(&file).unwrap().news(&before, 4), Rings::default());
+        assert_eq!(Board::read(&file).unwrap().news(&before, own.owner()), Rings::default());
         other.ring(Rings::about(Topic::Finish));
-        assert_eq!(Board::read(&file).unwrap().news(&before, 4), Rings::about(Topic::Finish));
+        assert_eq!(Board::read(&file).unwrap().news(&before, own.owner()), Rings::about(Topic::Finish));
+    }
+
+    #[test]
+    fn two_in_one_slot_hear_each_other() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let mut ringers = [(); 2].map(|()| Ringer { slot: 3, ..Ringer::new(Arc::clone(&file)) });
+        for turn in 0..6 {
+            let before = Board::read(&file).unwrap();
+            ringers[turn % 2].ring(Rings::about(Topic::Work));
+            let now = Board::read(&file).unwrap();
+            assert_eq!(now.news(&before, ringers[turn % 2].owner()), Rings::default());
+            let heard = now.news(&before, ringers[(turn + 1) % 2].owner());
+            assert_eq!(heard.and(Rings::about(Topic::Work)), heard, "turn {turn}");
+        }
     }
 
     #[test]

@@ -26,8 +26,8 @@ enum How {
 }
 
 impl Watch {
-    pub(crate) fn start(path: &Path, file: Arc<File>, own_slot: u64, bell: &Bell) -> Self {
-        let ear = Arc::new(Ear::new(file, own_slot, bell.clone()));
+    pub(crate) fn start(path: &Path, file: Arc<File>, own: u64, bell: &Bell) -> Self {
+        let ear = Arc::new(Ear::new(file, own, bell.clone()));
         let how = told(path, &ear).unwrap_or_else(|error| {
             tracing::warn!(%error, path = %path.display(), "cannot watch for other processes, looking every 250 ms");
             polling(ear)
@@ -36,8 +36,8 @@ impl Watch {
     }
 
     #[cfg(test)]
-    fn start_polling(file: Arc<File>, own_slot: u64, bell: &Bell) -> Self {
-        Self { _how: polling(Arc::new(Ear::new(file, own_slot, bell.clone()))) }
+    fn start_polling(file: Arc<File>, own: u64, bell: &Bell) -> Self {
+        Self { _how: polling(Arc::new(Ear::new(file, own, bell.clone()))) }
     }
 }
 
@@ -79,22 +79,23 @@ impl Drop for How {
 /// Hears what has changed in the file since the last look.
 struct Ear {
     file: Arc<File>,
-    own_slot: u64,
+    /// The name that the store's own rings carry.
+    own: u64,
     bell: Bell,
     seen: Mutex<Option<Board>>,
 }
 
 impl Ear {
-    fn new(file: Arc<File>, own_slot: u64, bell: Bell) -> Self {
+    fn new(file: Arc<File>, own: u64, bell: Bell) -> Self {
         let seen = Mutex::new(Board::read(&file).ok());
-        Self { file, own_slot, bell, seen }
+        Self { file, own, bell, seen }
     }
 
     fn look(&self) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Board::read(&self.file).ok();
         match (&now, &*seen) {
-            (Some(now), Some(before)) => now.news(before, self.own_slot).ring(&self.bell),
+            (Some(now), Some(before)) => now.news(before, self.own).ring(&self.bell),
             // Something changed and nobody can say what.
             _ => self.bell.ring_all(),
         }
@@ -114,7 +115,7 @@ mod tests {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let bell = Bell::new();
         let mut listener = bell.listen(Topic::Finish);
-        let _watch = Watch::start_polling(Arc::clone(&file), 127, &bell);
+        let _watch = Watch::start_polling(Arc::clone(&file), 0, &bell);
         let mut other = Ringer { slot: 3, ..Ringer::new(file) };
         other.ring(Rings::about(Topic::Finish));
         tokio::time::timeout(Duration::from_secs(10), listener.rung()).await.expect("the bell rings");
