@@ -1,6 +1,7 @@
 //! Threads that only look. Each read is one short transaction on a connection of its own, finished before its
 //! answer is sent, so that no reader keeps the log from starting over.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -42,8 +43,11 @@ impl Readers {
     {
         let (answer, answered) = oneshot::channel();
         let look: Look = Box::new(move |connection| {
+            // A panic must not take the thread, and with it all further reads. Its transaction is rolled back.
+            let looked = catch_unwind(AssertUnwindSafe(|| in_one_state(connection, look)))
+                .unwrap_or_else(|_| Err(Fault::Defect("a read panicked".to_owned())));
             // The caller may have gone away.
-            let _ = answer.send(in_one_state(connection, look));
+            let _ = answer.send(looked);
         });
         let sender = self.sender.as_ref().expect("only dropping the readers takes the sender");
         sender.send(look).await.map_err(|_| closed())?;
@@ -81,4 +85,25 @@ fn in_one_state<T>(
     let looked = look(connection);
     transaction.finish()?;
     looked
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::StoreErrorKind;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_concerns_one_caller_only() {
+        let readers = Readers::start(vec![Connection::open_in_memory().unwrap()]).unwrap();
+        for _ in 0..3 {
+            let panicked = readers.call::<(), _>(|_| panic!("a read that panics")).await;
+            assert_eq!(panicked.unwrap_err().kind(), StoreErrorKind::Fatal);
+        }
+        let one: i64 = readers
+            .call(|connection| Ok(connection.query_row("SELECT 1", [], |row| row.get(0))?))
+            .await
+            .unwrap();
+        assert_eq!(one, 1);
+    }
 }
