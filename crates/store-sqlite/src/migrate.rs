@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use windlass_core::StoreError;
 
 use crate::error::Fault;
@@ -64,10 +64,10 @@ pub(crate) fn run(connection: &Connection) -> Result<(), Fault> {
         return Ok(());
     }
     for step in MIGRATIONS {
-        connection.execute_batch("BEGIN IMMEDIATE")?;
-        let applied = apply(connection, step);
-        connection.execute_batch(if applied.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-        applied?;
+        // Rolled back when it is dropped: a rollback that fails must not hide why there was one.
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        apply(&transaction, step)?;
+        transaction.commit()?;
     }
     Ok(())
 }
@@ -130,6 +130,17 @@ mod tests {
         run(&connection).unwrap();
         run(&connection).unwrap();
         assert_eq!(version(&connection).unwrap(), known());
+    }
+
+    #[test]
+    fn a_full_disk_is_called_that_and_leaves_nothing_half_done() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.pragma_update_and_check(None, "max_page_count", 4, |_| Ok(())).unwrap();
+        let error = StoreError::from(run(&connection).unwrap_err());
+        assert_eq!(error.to_string(), "store unavailable: the disk is full");
+        assert_eq!(version(&connection).unwrap(), 0);
+        connection.pragma_update_and_check(None, "max_page_count", 1_000, |_| Ok(())).unwrap();
+        run(&connection).unwrap();
     }
 
     #[test]
