@@ -78,9 +78,10 @@ pub(crate) fn unknown(error: &Arc<SqliteError>) -> StoreError {
 }
 
 /// Whether a failed `COMMIT` may have taken effect: its frames may stand in the log although the disk did not
-/// confirm them. Every other failure comes before the commit mark is written.
+/// confirm them, or although there was no memory left to note where they stand. Every other failure comes
+/// before the commit mark is written.
 pub(crate) fn is_unknown_commit(error: &SqliteError) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
+    matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory))
 }
 
 pub(crate) fn is_busy(error: &SqliteError) -> bool {
@@ -126,9 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn only_an_input_output_error_leaves_a_commit_unknown() {
+    fn only_what_comes_after_the_commit_mark_leaves_a_commit_unknown() {
         let commit = |code| is_unknown_commit(&SqliteError::SqliteFailure(ffi::Error::new(code), None));
-        assert!(commit(ffi::SQLITE_IOERR_FSYNC) && commit(ffi::SQLITE_IOERR_WRITE));
+        assert!(
+            commit(ffi::SQLITE_IOERR_FSYNC) && commit(ffi::SQLITE_IOERR_WRITE) && commit(ffi::SQLITE_NOMEM)
+        );
         assert!(!commit(ffi::SQLITE_FULL) && !commit(ffi::SQLITE_BUSY));
     }
 }
