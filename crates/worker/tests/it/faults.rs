@@ -45,6 +45,18 @@ async fn a_store_that_is_away_at_the_start_is_waited_for() {
 }
 
 #[tokio::test]
+async fn stopping_waits_until_everything_is_recorded() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = worker(&client, &stage).start().unwrap();
+    store.fail(Call::Settle, Fault::Unavailable, 3);
+    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    stage.until_ended(1).await;
+    running.stop().await;
+    assert_eq!((handle.state().await.unwrap(), store.failed(Call::Settle)), (Some(State::Completed), 3));
+}
+
+#[tokio::test]
 async fn a_lost_answer_to_a_settlement_is_asked_for_again_and_fenced() {
     let store = Faulty::new();
     let (client, stage) = scene_on(Arc::clone(&store) as _);
