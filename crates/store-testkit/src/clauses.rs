@@ -58,6 +58,7 @@ macro_rules! for_each_clause {
                 hands_out_each_job_once
                 gives_every_claim_its_own_fence
                 refuses_a_lost_lease
+                a_dropped_call_leaves_its_jobs_to_the_lease
                 a_returned_job_keeps_its_place
                 counts_attempts_to_the_end_of_their_range
             }
@@ -87,6 +88,7 @@ macro_rules! for_each_clause {
                 an_output_above_the_cap_is_refused
                 items_of_a_batch_are_apart
                 an_unreaped_attempt_may_still_settle
+                a_dropped_call_is_whole_or_nothing
             }
             fence {
                 a_forged_fence_writes_nothing

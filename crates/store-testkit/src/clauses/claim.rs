@@ -2,13 +2,16 @@
 
 use std::collections::HashSet;
 
+use futures_util::FutureExt;
 use windlass_core::job::{Counters, NewJob};
 use windlass_core::size::Caps;
 use windlass_core::store::{ClaimAnswer, ClaimRequest};
 use windlass_core::{LeaseId, Options, Outcome, State};
 
 use crate::Harness;
-use crate::scene::{KIND, QUEUE, Scene, TTL, failed, ids, job, name, request, seconds, settlement, share};
+use crate::scene::{
+    KIND, QUEUE, Scene, TTL, failed, ids, job, name, request, seconds, settlement, share, stalled,
+};
 
 /// A claimed job carries all that a worker needs, runs, and has used an attempt and a fence.
 pub async fn hands_out_a_job_with_all_it_needs(h: &impl Harness) {
@@ -212,6 +215,30 @@ pub async fn refuses_a_lost_lease(h: &impl Harness) {
     }
     assert_eq!(scene.state(ready).await, State::Ready);
     assert_eq!(scene.count(QUEUE, State::Scheduled).await, 1, "a lost lease moves nothing");
+}
+
+/// What a call took whose future was dropped hangs on its lease, and is found and taken back with it: no job is
+/// lost with the caller.
+pub async fn a_dropped_call_leaves_its_jobs_to_the_lease(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let all: HashSet<_> = scene.add_many(10).await.into_iter().collect();
+    for round in 0..5 {
+        let lease = scene.lease().await;
+        // Polled once and then dropped, wherever it was. Once the lease is closed, nothing is claimed under it.
+        let _ = scene.store.claim(&request(lease, 4)).now_or_never();
+        scene.store.close(lease).await.expect("a lease closes");
+        let lost = scene.store.lost(99).await.expect("lost jobs can be read");
+        let running = scene.count(QUEUE, State::Running).await;
+        assert_eq!(running, lost.len() as u64, "round {round}: a job runs under no lease");
+        assert!(running == 0 || running == 4, "round {round}: {running} of 4 were claimed");
+        let back: Vec<_> = lost.iter().map(stalled).collect();
+        scene.store.reap(&back).await.expect("reaping is answered");
+    }
+    let rest = scene.claim(scene.lease().await, 99).await;
+    let dead = scene.count(QUEUE, State::Dead).await;
+    assert_eq!(rest.len() as u64 + dead, all.len() as u64);
+    assert!(rest.iter().all(|job| all.contains(&job.id)));
+    scene.assert_counts().await;
 }
 
 /// A job that was returned keeps its place; one that failed goes behind those that were due earlier.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use windlass_core::clock::whole_micros;
 use windlass_core::job::{ATTEMPTS_KEPT, Counters};
 use windlass_core::outcome::{Cause, Ending, Failure, Reason};
@@ -277,4 +278,23 @@ pub async fn an_unreaped_attempt_may_still_settle(h: &impl Harness) {
     h.advance(TTL + seconds(1)).await;
     assert_eq!(scene.settle(&job, completed()).await, State::Completed);
     assert_eq!(scene.store.lost(9).await.expect("lost jobs can be read"), []);
+}
+
+/// A call whose future is dropped is written as a whole or not at all, and whoever asks again hears which.
+pub async fn a_dropped_call_is_whole_or_nothing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let lease = scene.lease().await;
+    for round in 0..10 {
+        scene.add_many(5).await;
+        let jobs = scene.claim(lease, 5).await;
+        let batch: Vec<_> = jobs.iter().map(|job| settlement(job, completed())).collect();
+        // Polled once and then dropped, wherever it was.
+        let _ = scene.store.settle(&batch).now_or_never();
+        let answers = scene.store.settle(&batch).await.expect("settling is answered");
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "round {round}: {answers:?}");
+        for job in &jobs {
+            assert_eq!(scene.state(job.id).await, State::Completed);
+        }
+    }
+    scene.assert_counts().await;
 }
