@@ -1,7 +1,5 @@
 //! Where does work go that blocks its thread: compression, image scaling, a synchronous driver?
 
-#![expect(clippy::needless_pass_by_value, reason = "handlers get what they ask for by value")]
-
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};

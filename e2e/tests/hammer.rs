@@ -1,5 +1,7 @@
 //! Many workers in many processes on one file, first in peace, then with kills.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::collections::HashMap;
 use std::time::Duration;
 

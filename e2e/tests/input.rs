@@ -1,5 +1,7 @@
 //! Bad and extreme input, through the front door, on every store: each gets its documented answer.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,7 @@
 //! Workers that are stopped, told to end, or held up, and jobs that take their worker down.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::path::PathBuf;
 use std::time::Duration;
 

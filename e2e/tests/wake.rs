@@ -3,6 +3,8 @@
 //! The poll interval is set so long that only the mechanism under test can start the job before the test
 //! gives up.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::time::{Duration, SystemTime};
 
 use windlass::Client;

@@ -53,7 +53,6 @@ impl Client {
     }
 
     /// Enqueues a job: a builder that is awaited. Await it inside the runtime that the client was made in.
-    #[expect(clippy::needless_pass_by_value, reason = "a job is handed over")]
     pub fn enqueue<J: Job>(&self, job: J) -> Enqueue<J> {
         Enqueue::new(self.clone(), job::encode(&job))
     }

@@ -1,6 +1,5 @@
 //! The engine end to end, on the memory store.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
-#![allow(clippy::needless_pass_by_value, reason = "handlers get what they ask for by value")]
 
 mod cancel;
 mod client;
