@@ -18,6 +18,8 @@ use crate::Harness;
 pub(crate) const QUEUE: &str = "default";
 /// The kind of a scene's jobs.
 pub(crate) const KIND: &str = "work";
+/// The queues that a scene's leases are opened for; no clause claims from others.
+const SERVED: [&str; 7] = [QUEUE, "a", "b", "c", "full", "nowhere", "other"];
 /// How long a scene's leases live.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
@@ -124,13 +126,18 @@ impl Scene {
 
     /// Opens a lease that lives for [`TTL`].
     pub(crate) async fn lease(&self) -> LeaseId {
-        let lease =
-            NewLease { id: LeaseId::new(), worker: "worker".into(), ttl: TTL, queues: vec![name(QUEUE)] };
+        let queues = SERVED.map(name).to_vec();
+        let lease = NewLease { id: LeaseId::new(), worker: "worker".into(), ttl: TTL, queues };
         self.store.open(&lease).await.expect("a lease opens");
         lease.id
     }
 
     pub(crate) async fn ask(&self, request: &ClaimRequest) -> (Vec<ClaimedJob>, Option<Duration>) {
+        let is_served = |share: &QueueShare| SERVED.contains(&share.queue.as_str());
+        assert!(
+            request.queues.iter().all(is_served),
+            "a clause claims from a queue that its lease does not name"
+        );
         match self.store.claim(request).await.expect("a claim is answered") {
             ClaimAnswer::Jobs { jobs, next_due } => (jobs, next_due),
             ClaimAnswer::LeaseLost => panic!("the lease lives, but the claim says that it is lost"),

@@ -83,7 +83,7 @@ pub enum Enqueued {
 pub struct ClaimRequest {
     /// The lease to put them under.
     pub lease: LeaseId,
-    /// The queues, served in this order. A queue appears once.
+    /// The queues, served in this order. A queue appears once, and is one that the lease was opened for.
     pub queues: Vec<QueueShare>,
     /// The kinds this worker knows. Others are never claimed.
     pub kinds: Vec<Name>,

@@ -50,7 +50,8 @@ pub struct NewLease {
     pub worker: String,
     /// How long it lives without being renewed.
     pub ttl: Duration,
-    /// The queues its worker serves.
+    /// The queues its worker serves. Claims under the lease name no others: a store that spreads queues over
+    /// several servers keeps the lease beside each of them.
     pub queues: Vec<Name>,
 }
 

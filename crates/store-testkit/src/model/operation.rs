@@ -18,6 +18,8 @@ use crate::scene::{name, seconds};
 pub(super) const JOBS: usize = 40;
 /// Leases that a run can use.
 pub(super) const LEASES: usize = 4;
+/// Queues that a run can use.
+pub(super) const QUEUES: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
@@ -123,7 +125,7 @@ fn pick<T: Copy, const N: usize>(rng: &mut Rng, values: [T; N]) -> T {
 }
 
 fn queue(rng: &mut Rng) -> Name {
-    name(pick(rng, ["a", "b", "c"]))
+    name(pick(rng, QUEUES))
 }
 
 fn kind(rng: &mut Rng) -> Name {
@@ -165,7 +167,7 @@ fn policy(rng: &mut Rng) -> Policy {
 }
 
 fn claim(rng: &mut Rng) -> Operation {
-    let mut queues = vec!["a", "b", "c"];
+    let mut queues = QUEUES.to_vec();
     rng.shuffle(&mut queues);
     queues.truncate(rng.usize(..4).max(1));
     let share = |rng: &mut Rng, queue| QueueShare { queue: name(queue), limit: pick(rng, [0, 1, 3, 9, 9]) };

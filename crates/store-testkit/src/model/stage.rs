@@ -11,10 +11,10 @@ use windlass_core::store::{
 use windlass_core::{Fence, JobId, LeaseId, Outcome, judge};
 use windlass_store_memory::MemoryStore;
 
-use super::operation::{Operation, Settling, job_id};
+use super::operation::{Operation, QUEUES, Settling, job_id};
 use super::view::{View, comparable_claim, comparable_facts, comparable_lost, comparable_renewal, listed};
 use crate::Harness;
-use crate::scene::{QUEUE, name, seconds, stalled};
+use crate::scene::{name, seconds, stalled};
 
 /// More than any run has, so that nothing depends on the order that the contract leaves open.
 const ALL: u32 = 1_000;
@@ -164,7 +164,7 @@ fn fence(job: &ClaimedJob, is_forged: bool) -> Fence {
 }
 
 fn lease(id: LeaseId, ttl: std::time::Duration) -> NewLease {
-    NewLease { id, worker: "model".into(), ttl, queues: vec![name(QUEUE)] }
+    NewLease { id, worker: "model".into(), ttl, queues: QUEUES.map(name).to_vec() }
 }
 
 fn text<T: Debug>(answer: StoreResult<T>) -> String {
