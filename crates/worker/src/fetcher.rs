@@ -130,7 +130,8 @@ impl Engine {
         let look = self.timing.look(now);
         let (starts, plan, next, is_claiming) = {
             let mut floor = self.floor();
-            if matches!(look, Look::Time) {
+            // A claim that is on its way is the poll.
+            if matches!(look, Look::Time) && !floor.is_claiming() {
                 floor.hint();
             }
             let due = floor.heed_due(now);

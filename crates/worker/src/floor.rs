@@ -33,7 +33,10 @@ pub(crate) struct Floor {
     /// The lease that everything on the floor hangs on.
     lease: Option<LeaseId>,
     doors: Doors,
-    is_claiming: bool,
+    /// The lease under which a claim is on its way.
+    claiming: Option<LeaseId>,
+    /// How often there was a hint.
+    hints: u64,
 }
 
 /// Claimed jobs of one queue that wait for a slot.
@@ -107,7 +110,8 @@ impl Floor {
             prefetch_max: config.prefetch_max,
             lease: None,
             doors: Doors::Open,
-            is_claiming: false,
+            claiming: None,
+            hints: 0,
         }
     }
 
@@ -148,7 +152,7 @@ impl Floor {
         }
         match self.doors {
             Doors::Closed => Freed::Closed,
-            Doors::Open if !self.is_claiming && self.lines.iter().any(Line::is_hungry) => Freed::Hungry,
+            Doors::Open if self.claiming.is_none() && self.lines.iter().any(Line::is_hungry) => Freed::Hungry,
             Doors::Open => Freed::Fed,
         }
     }
@@ -215,8 +219,10 @@ impl Floor {
         self.lease
     }
 
-    /// There may be something in every queue again.
+    /// There may be something in every queue again. A claim that is on its way may have looked before that, so
+    /// its answer cannot say otherwise.
     pub(crate) fn hint(&mut self) {
+        self.hints = self.hints.wrapping_add(1);
         self.lines.iter_mut().for_each(|line| line.is_dry = false);
     }
 
@@ -237,7 +243,7 @@ impl Floor {
 
     /// Whether a claim is on its way.
     pub(crate) fn is_claiming(&self) -> bool {
-        self.is_claiming
+        self.claiming.is_some()
     }
 
     /// Takes out everything that waits.

@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     shares: Vec<(usize, usize)>,
     limit: usize,
     bytes: usize,
+    /// The hints that it heeds.
+    hints: u64,
 }
 
 impl Plan {
@@ -53,7 +55,7 @@ impl Floor {
     /// What to ask for now, if anything. Until [`Floor::claim_ended`] there is no second plan.
     pub(crate) fn plan(&mut self, now: Instant) -> Option<Plan> {
         let lease = self.lease?;
-        if self.is_claiming || self.doors == Doors::Closed {
+        if self.claiming.is_some() || self.doors == Doors::Closed {
             return None;
         }
         let mut room = self.prefetch_max.saturating_sub(self.waiting());
@@ -81,14 +83,14 @@ impl Floor {
         // so that whatever a noisy one takes, it does not use up their part of the limits.
         self.turn = (self.turn + 1) % self.lines.len();
         shares.sort_by_key(|&(index, _)| Reverse(self.slots.reserved_free(index).min(1)));
-        self.is_claiming = true;
+        self.claiming = Some(lease);
         let bytes = BYTES_MAX.saturating_sub(self.waiting_bytes).max(BYTES_LEAST);
-        Some(Plan { lease, shares, limit: self.slots.free_total() + ahead_total, bytes })
+        Some(Plan { lease, shares, limit: self.slots.free_total() + ahead_total, bytes, hints: self.hints })
     }
 
     /// The claim has ended; the next may follow.
     pub(crate) fn claim_ended(&mut self) {
-        self.is_claiming = false;
+        self.claiming = None;
     }
 
     /// What an answer says about the queues that were asked, and when the next job of one of them is due.
@@ -98,8 +100,8 @@ impl Floor {
         }
         let bytes: usize = jobs.iter().map(|ctx| ctx.payload().len()).sum();
         // A job that no longer fitted ends a claim as well, so only a small answer means that there was no
-        // more.
-        if jobs.len() >= plan.limit || bytes > plan.bytes / 8 {
+        // more; and none means it for what came after the claim had looked.
+        if jobs.len() >= plan.limit || bytes > plan.bytes / 8 || self.hints != plan.hints {
             return;
         }
         for &(index, share) in &plan.shares {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::Semaphore;
 use windlass_core::bell::Bell;
 use windlass_core::job::LostJob;
 use windlass_core::queue::{QueueConfig, QueueRecord};
@@ -32,19 +33,33 @@ pub(crate) enum Fault {
     Unavailable,
     /// It happens, but the answer is lost.
     Unknown,
+    /// Nothing happens, for a reason that does not pass.
+    Internal,
+    /// It happens; the answer comes once [`Faulty::release`] says so.
+    Late,
     Panic,
 }
 
-#[derive(Default)]
 pub(crate) struct Faulty {
     inner: MemoryStore,
+    late: Semaphore,
     faults: Mutex<HashMap<Call, (Fault, u32)>>,
     failed: Mutex<HashMap<Call, u32>>,
 }
 
 impl Faulty {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::default()
+        Arc::new(Self {
+            inner: MemoryStore::new(),
+            late: Semaphore::new(0),
+            faults: Mutex::default(),
+            failed: Mutex::default(),
+        })
+    }
+
+    /// Lets one late answer go.
+    pub(crate) fn release(&self) {
+        self.late.add_permits(1);
     }
 
     /// The next `times` calls fail.
@@ -78,6 +93,12 @@ impl Faulty {
             Some(Fault::Unknown) => {
                 inner.await?;
                 Err(StoreError::Unknown { what: "answer lost".into(), source: None })
+            }
+            Some(Fault::Internal) => Err(StoreError::Internal { what: "a defect".into(), source: None }),
+            Some(Fault::Late) => {
+                let answer = inner.await;
+                self.late.acquire().await.unwrap().forget();
+                answer
             }
             Some(Fault::Panic) => panic!("{call:?} panics on demand"),
         }

@@ -1,19 +1,23 @@
 //! When an idle worker starts a job: at once by the bell, on time by the clock, by polling if need be.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::State;
 use windlass_worker::Wakeups;
 
-use crate::support::{Act, PATIENCE, Stage, end_of, eventually, probe, scene, worker};
+use crate::faulty::{Call, Fault, Faulty};
+use crate::support::{Act, PATIENCE, Stage, end_of, eventually, probe, scene, scene_on, worker};
 
 /// A bound that only waiting for a poll would break, even on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
-const NEVER: Duration = Duration::from_secs(3 * 30);
+/// Longer than any test has patience, also as an interval of polls, of which the first come up to 16 times as
+/// often.
+const NEVER: Duration = Duration::from_secs(3 * 30 * 16);
 
 /// How long a job takes from its enqueue to its start on an idle worker.
 async fn start_after(wakeups: Wakeups, poll: Duration, delay: Duration) -> Duration {
-    assert!(NEVER > PATIENCE);
+    assert!(NEVER > 20 * PATIENCE);
     let (client, stage) = scene();
     let running = worker(&client, &stage).lease(NEVER).wakeups(wakeups).poll_interval(poll).start().unwrap();
     idle(&client, &stage, &running).await;
@@ -65,7 +69,7 @@ async fn without_wakeups_a_known_due_time_is_kept_exactly() {
     let handle = client.enqueue(probe(Act::Succeed)).delay(Duration::from_millis(300)).await.unwrap();
     // The first claim hears when the job is due; no poll comes before the end of the test.
     let running =
-        worker(&client, &stage).lease(NEVER).wakeups(Wakeups::Off).poll_interval(16 * NEVER).start().unwrap();
+        worker(&client, &stage).lease(NEVER).wakeups(Wakeups::Off).poll_interval(NEVER).start().unwrap();
     assert_eq!(end_of(&handle).await.state, State::Completed);
     running.stop().await;
 }
@@ -80,7 +84,7 @@ async fn a_due_time_is_kept_although_other_queues_are_asked_meanwhile() {
     let running = worker(&client, &stage)
         .lease(NEVER)
         .wakeups(Wakeups::Off)
-        .poll_interval(16 * NEVER)
+        .poll_interval(NEVER)
         .queue("busy", 2)
         .queue("quiet", 2)
         .start()
@@ -92,5 +96,22 @@ async fn a_due_time_is_kept_although_other_queues_are_asked_meanwhile() {
     assert_eq!(end_of(&delayed).await.state, State::Completed);
     stage.release(busy.len());
     end_of(busy.last().unwrap()).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_ring_during_a_claim_is_heeded_when_the_claim_has_ended() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = worker(&client, &stage).lease(NEVER).poll_interval(NEVER).start().unwrap();
+    idle(&client, &stage, &running).await;
+    // A claim has looked, and its answer is on the way; what is enqueued now is not in it.
+    store.fail(Call::Claim, Fault::Late, 1);
+    client.enqueue(probe(Act::Succeed)).await.unwrap();
+    eventually("the claim has looked", async || store.failed(Call::Claim) == 1).await;
+    let missed = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    tokio::task::yield_now().await;
+    store.release();
+    assert_eq!(end_of(&missed).await.state, State::Completed);
     running.stop().await;
 }
