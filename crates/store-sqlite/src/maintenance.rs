@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
 use windlass_core::bell::Topic;
 use windlass_core::outcome::Reason;
-use windlass_core::queue::Keep;
+use windlass_core::queue::{Keep, Retention};
 use windlass_core::store::{Maintenance, Promotion, StoreResult};
 use windlass_core::{Name, State};
 
@@ -19,7 +19,7 @@ const PROMOTE: &str = include_str!("../queries/maintenance/promote.sql");
 const NEXT_DUE: &str = include_str!("../queries/maintenance/next_due.sql");
 const EXPIRED: &str = include_str!("../queries/maintenance/expired.sql");
 const EXPIRE: &str = include_str!("../queries/maintenance/expire.sql");
-const WAITING_QUEUES: &str = include_str!("../queries/maintenance/waiting_queues.sql");
+const DUE_QUEUES: &str = include_str!("../queries/maintenance/due_queues.sql");
 const FINISHED_QUEUES: &str = include_str!("../queries/maintenance/finished_queues.sql");
 const OLDEST: &str = include_str!("../queries/maintenance/oldest.sql");
 
@@ -53,7 +53,7 @@ impl Maintenance for SqliteStore {
 fn promote(session: &Session<'_>, limit: u32) -> Result<Promotion, Fault> {
     session.write_counters()?;
     let mut moved = Promotion::default();
-    for queue in names(session, WAITING_QUEUES)? {
+    for queue in due_queues(session, limit)? {
         let more = promote_queue(session, &queue, limit - moved.expired, limit - moved.promoted)?;
         moved.expired += more.expired;
         moved.promoted += more.promoted;
@@ -108,8 +108,7 @@ pub(crate) fn next_due(session: &Session<'_>, queue: &Name) -> Result<Option<Dur
 fn prune(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
     session.write_counters()?;
     let mut pruned = 0;
-    for (queue, counts) in finished_queues(session)? {
-        let retention = session.config(&queue)?.retention;
+    for Finished { queue, retention, counts } in finished_queues(session)? {
         for (state, count) in State::TERMINAL.into_iter().zip(counts) {
             let Some(keep) = retention.of(state) else { continue };
             let old = not_kept(session, &queue, state, keep, count, limit - pruned)?;
@@ -117,6 +116,9 @@ fn prune(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
                 jobs::remove(session, &queue, state, &old)?;
                 pruned += old.len() as u32;
             }
+        }
+        if pruned == limit {
+            break;
         }
     }
     Ok(pruned)
@@ -134,7 +136,7 @@ fn not_kept(
     let surplus = keep.count.map_or(0, |kept| count.saturating_sub(kept));
     let oldest_kept = keep.age.map(|age| session.now.minus(age));
     let mut old = Vec::new();
-    if limit == 0 || (surplus == 0 && oldest_kept.is_none()) {
+    if limit == 0 || count == 0 || (surplus == 0 && oldest_kept.is_none()) {
         return Ok(old);
     }
     let mut statement = session.prepare(OLDEST)?;
@@ -150,9 +152,11 @@ fn not_kept(
     Ok(old)
 }
 
-fn names(session: &Session<'_>, sql: &str) -> Result<Vec<Name>, Fault> {
-    let mut statement = session.prepare(sql)?;
-    let mut rows = statement.query([])?;
+/// Queues in which something is due or has expired: enough of them to move so many of each. All queues are
+/// looked at, but only these are written to.
+fn due_queues(session: &Session<'_>, limit: u32) -> Result<Vec<Name>, Fault> {
+    let mut statement = session.prepare(DUE_QUEUES)?;
+    let mut rows = statement.query(params![session.now.as_micros(), 2 * i64::from(limit)])?;
     let mut names = Vec::new();
     while let Some(found) = rows.next()? {
         names.push(row::name(found, 0)?);
@@ -160,14 +164,67 @@ fn names(session: &Session<'_>, sql: &str) -> Result<Vec<Name>, Fault> {
     Ok(names)
 }
 
-/// Queues with finished jobs, and how many of them are completed, dead and cancelled.
-fn finished_queues(session: &Session<'_>) -> Result<Vec<(Name, [u64; 3])>, Fault> {
+/// A queue with finished jobs.
+struct Finished {
+    queue: Name,
+    retention: Retention,
+    /// How many are completed, dead and cancelled.
+    counts: [u64; 3],
+}
+
+fn finished_queues(session: &Session<'_>) -> Result<Vec<Finished>, Fault> {
     let mut statement = session.prepare(FINISHED_QUEUES)?;
     let mut rows = statement.query([])?;
     let mut queues = Vec::new();
     while let Some(found) = rows.next()? {
         let count = |column: usize| Ok::<_, rusqlite::Error>(found.get::<_, i64>(column)?.unsigned_abs());
-        queues.push((row::name(found, 0)?, [count(1)?, count(2)?, count(3)?]));
+        let config: Option<String> = found.get(1)?;
+        queues.push(Finished {
+            queue: row::name(found, 0)?,
+            retention: row::config(config.as_deref())?.retention,
+            counts: [count(2)?, count(3)?, count(4)?],
+        });
     }
     Ok(queues)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+    use windlass_core::clock::Timestamp;
+
+    use super::*;
+    use crate::migrate;
+
+    #[test]
+    fn only_queues_with_something_to_move_are_looked_into() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrate::run(&connection).unwrap();
+        let insert = "
+            INSERT INTO windlass_jobs (
+                id, queue, kind, state, priority, due_at, enqueued_at, fence, attempt, stalls, ambiguous, cancel,
+                backoff, expires_at, payload
+            )
+            VALUES (randomblob(16), ?1, 'k', ?2, 0, ?3, 0, 0, ?4, 0, 0, 0, 0, ?5, x'')";
+        let session = Session::new(&connection, Timestamp::from_micros(100));
+        for (queue, state, due_at, attempt, expires_at) in [
+            ("due", State::Scheduled, 100, 0, None),
+            ("expired", State::Ready, 0, 0, Some(100)),
+            ("later", State::Scheduled, 101, 0, Some(101)),
+            ("ready", State::Ready, 0, 0, None),
+            ("started", State::Ready, 0, 1, Some(1)),
+            ("unstarted", State::Scheduled, 500, 0, Some(1)),
+        ] {
+            connection.execute(insert, params![queue, state.code(), due_at, attempt, expires_at]).unwrap();
+            session.entered(&Name::new(queue).unwrap(), state, 1);
+        }
+        session.write_counters().unwrap();
+        let found =
+            |limit| due_queues(&session, limit).unwrap().iter().map(Name::to_string).collect::<Vec<_>>();
+        assert_eq!(found(9), ["due", "expired", "unstarted"]);
+        assert_eq!(found(1), ["due", "expired"]);
+        assert_eq!(found(0), [""; 0]);
+        assert_eq!(promote(&session, 9).unwrap(), Promotion { promoted: 1, expired: 2 });
+        assert_eq!(found(9), [""; 0]);
+    }
 }

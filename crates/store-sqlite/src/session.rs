@@ -54,9 +54,11 @@ impl<'c> Session<'c> {
 
     /// Jobs became ready because their time has come. Idle workers know the time and come by themselves.
     pub(crate) fn promoted(&self, queue: &Name, jobs: usize) {
-        let mut deltas = self.deltas.borrow_mut();
-        deltas.add(queue, State::Scheduled, -(jobs as i64));
-        deltas.add(queue, State::Ready, jobs as i64);
+        if jobs > 0 {
+            let mut deltas = self.deltas.borrow_mut();
+            deltas.add(queue, State::Scheduled, -(jobs as i64));
+            deltas.add(queue, State::Ready, jobs as i64);
+        }
     }
 
     /// Jobs are gone for good.

@@ -12,8 +12,8 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("inspect/scan_running.sql", "sorts running jobs, of which there are as many as workers have slots"),
     ("jobs/newest.sql", "looks at one row, the last"),
     ("leases/list.sql", "walks leases from the newest, up to its limit"),
+    ("maintenance/due_queues.sql", "looks at every queue; runs once per promotion"),
     ("maintenance/finished_queues.sql", "looks at every queue; runs once per prune"),
-    ("maintenance/waiting_queues.sql", "looks at every queue; runs once per promotion"),
 ];
 
 fn statements() -> Vec<(String, String)> {

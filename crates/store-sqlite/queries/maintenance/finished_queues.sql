@@ -1,1 +1,4 @@
-SELECT name, completed, dead, cancelled FROM windlass_queues WHERE completed + dead + cancelled > 0 ORDER BY name
+SELECT name, config, completed, dead, cancelled
+FROM windlass_queues
+WHERE completed + dead + cancelled > 0
+ORDER BY name

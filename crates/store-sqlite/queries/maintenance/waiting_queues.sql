@@ -1,1 +1,0 @@
-SELECT name FROM windlass_queues WHERE blocked + scheduled + ready > 0 ORDER BY name
