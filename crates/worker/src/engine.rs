@@ -30,7 +30,7 @@ pub(crate) struct Engine {
     pub(crate) runtime: Handle,
     pub(crate) settler: Settler,
     pub(crate) board: Arc<Board>,
-    pub(crate) lease: Lease,
+    pub(crate) lease: Arc<Lease>,
     pub(crate) timing: Timing,
     /// Rings for the fetcher: asking for jobs may be worth while.
     pub(crate) hungry: Notify,
@@ -48,15 +48,16 @@ impl Engine {
     /// Starts all loops.
     pub(crate) fn start(client: Client, config: Config, executor: Executor) -> Result<Running> {
         let runtime = Handle::try_current().map_err(|_none| ConfigError::NoRuntime)?;
-        let (now, board) = (Instant::now(), Arc::<Board>::default());
-        let (settler, recorder) = Settler::new(Arc::clone(client.store()), Arc::clone(&board));
+        let (now, board, lease) = (Instant::now(), Arc::<Board>::default(), Arc::<Lease>::default());
+        let (settler, recorder) =
+            Settler::new(Arc::clone(client.store()), Arc::clone(&board), Arc::clone(&lease));
         let engine = Arc::new(Self {
             floor: Mutex::new(Floor::new(&config, now)),
             client,
             runtime: runtime.clone(),
             settler,
             board,
-            lease: Lease::default(),
+            lease,
             timing: Timing::new(now),
             hungry: Notify::new(),
             quiet: Notify::new(),

@@ -70,6 +70,8 @@ enum Doors {
     Open,
     /// Nothing is claimed or started any more.
     Closed,
+    /// Nor is anything handed back.
+    Gone,
 }
 
 /// An attempt to start, in the seat that was taken for it.
@@ -115,15 +117,14 @@ impl Floor {
         }
     }
 
-    /// Takes in what a claim under `lease` brought and starts what can start. Jobs of a lease that is no
-    /// longer held are dropped, for they are no longer ours; after closing time they come back to be
-    /// returned.
+    /// Takes in what a claim under `lease` brought and starts what can start. What comes back is to be handed
+    /// back: all of it after closing time, and under a lease that is no longer current. If that one is lost,
+    /// the fence decides.
     pub(crate) fn land(&mut self, lease: LeaseId, jobs: Vec<Ctx>) -> (Vec<Start>, Vec<Ctx>) {
-        if self.lease != Some(lease) {
-            return (Vec::new(), Vec::new());
-        }
-        if self.doors == Doors::Closed {
-            return (Vec::new(), jobs);
+        match self.doors {
+            Doors::Gone => return (Vec::new(), Vec::new()),
+            Doors::Open if self.lease == Some(lease) => {}
+            Doors::Open | Doors::Closed => return (Vec::new(), jobs),
         }
         let mut strangers = Vec::new();
         for ctx in jobs {
@@ -151,7 +152,7 @@ impl Floor {
             self.lines[sitting.line].finished += 1;
         }
         match self.doors {
-            Doors::Closed => Freed::Closed,
+            Doors::Closed | Doors::Gone => Freed::Closed,
             Doors::Open if self.claiming.is_none() && self.lines.iter().any(Line::is_hungry) => Freed::Hungry,
             Doors::Open => Freed::Fed,
         }
@@ -159,7 +160,7 @@ impl Floor {
 
     /// The next job that waits and may start, each line in its turn.
     pub(crate) fn next(&mut self) -> Option<Start> {
-        if self.doors == Doors::Closed {
+        if self.doors != Doors::Open {
             return None;
         }
         let count = self.lines.len();
@@ -201,15 +202,17 @@ impl Floor {
         running.for_each(|ctx| ctx.inner().control.stop(Stop::Lost));
     }
 
-    /// Whether anything that waits or runs hangs on a lease.
+    /// Whether anything that waits or runs hangs on a lease, or a claim is on its way that may bring more.
     pub(crate) fn holds(&self, lease: LeaseId) -> bool {
         let waiting = self.lines.iter().flat_map(|line| &line.waiting);
-        waiting.chain(self.running()).any(|ctx| ctx.inner().landing.lease == lease)
+        let mut held = waiting.chain(self.running());
+        self.claiming == Some(lease) || held.any(|ctx| ctx.inner().landing.lease == lease)
     }
 
     /// Lets go of everything, as if the process had ended.
     pub(crate) fn let_go(&mut self) {
         self.lease = None;
+        self.doors = Doors::Gone;
         self.take_waiting();
         self.stop_all(Stop::Lost);
     }
@@ -238,7 +241,9 @@ impl Floor {
 
     /// Nothing is claimed or started from now on.
     pub(crate) fn close(&mut self) {
-        self.doors = Doors::Closed;
+        if self.doors == Doors::Open {
+            self.doors = Doors::Closed;
+        }
     }
 
     /// Whether a claim is on its way.

@@ -5,9 +5,9 @@
 //! was *sent*, plus the lease, minus a margin. Then, or when the store says so, the lease is lost: attempts are
 //! stopped, what they come to is dropped, a new lease is opened, and the worker goes on.
 //!
-//! When a claim may have taken effect without our hearing of it, its lease is *retired*: new jobs are claimed
-//! under a new one, the old one is kept until everything that we know to hang on it is recorded, and then
-//! closed, so that what we do not know of can be taken back.
+//! When a claim may have taken effect without our hearing of it, or an outcome cannot be recorded, the lease is
+//! *retired*: new jobs are claimed under a new one, the old one is kept until everything that we know to hang
+//! on it is recorded, and then closed, so that the rest can be taken back.
 
 mod renew;
 
@@ -79,7 +79,7 @@ impl Lease {
         }
     }
 
-    /// Jobs that nobody knows of may hang on this lease: claim under another one.
+    /// Jobs that nobody runs may hang on this lease: claim under another one.
     pub(crate) fn retire(&self, lease: LeaseId) {
         if self.is_current(lease) {
             self.retired.notify_one();
@@ -202,7 +202,7 @@ impl Engine {
     /// Keeps a lease beside the next one, until all that is known to hang on it is recorded.
     fn retire_lease(self: &Arc<Self>, id: LeaseId) {
         let Some(held) = self.lease.held().take() else { return };
-        tracing::warn!(lease = %id, "the answer to a claim was lost: opening another lease");
+        tracing::warn!(lease = %id, "jobs that nobody runs may hang on the lease: opening another one");
         self.floor().lease_retired();
         self.lease.retiring.send_modify(|count| *count += 1);
         let engine = Arc::clone(self);

@@ -3,7 +3,8 @@
 //!
 //! Nothing that was handed in is lost while the process lives: a store that is away is asked again, for ever,
 //! and a panic in it is only another failure. Meanwhile the lane fills up, attempts keep their slots, and
-//! nothing new is claimed.
+//! nothing new is claimed. An outcome that the store refuses for good is given up together with its lease:
+//! renewed for ever, it would keep the job from everybody.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use windlass_core::store::{Settled, Settlement};
 use windlass_core::{Outcome, Store, StoreError, judge};
 
 use crate::ctx::Ctx;
+use crate::lease::Lease;
 use crate::supervise::{Board, Part, backoff, panic_text};
 
 /// Where outcomes are handed in.
@@ -42,16 +44,17 @@ const BATCH_MAX: usize = 1_000;
 const WAITING_MAX: usize = 4_000;
 /// How often an outcome that the store refuses for no passing reason is tried, before it is left to the
 /// reaper.
-const REFUSALS_MAX: u32 = 8;
+const REFUSALS_MAX: u32 = 5;
 /// A flush that takes longer than a third of this shows in the health.
 const FLUSH_EXPECTED: Duration = Duration::from_secs(5);
 
 impl Settler {
     /// A settler, and what records for it. The recorder ends when the settler is gone.
-    pub(crate) fn new(store: Arc<dyn Store>, board: Arc<Board>) -> (Self, Recorder) {
+    pub(crate) fn new(store: Arc<dyn Store>, board: Arc<Board>, lease: Arc<Lease>) -> (Self, Recorder) {
         let (lane, driver) = lane(WAITING_MAX, BATCH_MAX);
         let (unsettled, fenced) = (Arc::<AtomicUsize>::default(), Arc::<AtomicU64>::default());
-        let flush = Flush { store, board, unsettled: Arc::clone(&unsettled), fenced: Arc::clone(&fenced) };
+        let flush =
+            Flush { store, board, lease, unsettled: Arc::clone(&unsettled), fenced: Arc::clone(&fenced) };
         (Self { lane, unsettled, fenced }, Recorder { driver, flush })
     }
 
@@ -111,6 +114,7 @@ impl Recorder {
 struct Flush {
     store: Arc<dyn Store>,
     board: Arc<Board>,
+    lease: Arc<Lease>,
     unsettled: Arc<AtomicUsize>,
     fenced: Arc<AtomicU64>,
 }
@@ -128,18 +132,36 @@ impl Flush {
         if settlements.is_empty() {
             return;
         }
-        let count = settlements.len();
         self.board.expect_within(Part::Settler, Some(FLUSH_EXPECTED));
-        let refused = match self.insist(&settlements).await {
-            Some(answers) => self.conclude(&ctxs, answers),
-            None => self.one_by_one(&settlements, &ctxs).await,
-        };
-        if !refused.is_empty() {
-            // Of a batch of failures with short texts none is refused again.
-            self.insist(&refused).await;
+        let recorded = AssertUnwindSafe(self.record(&settlements, &ctxs)).catch_unwind().await;
+        if let Err(panic) = recorded {
+            let text = panic_text(&*panic);
+            self.board.restart(Part::Settler, &text);
+            self.board.failure(Part::Settler, &text);
+            // Which of them were recorded is not known.
+            ctxs.iter().for_each(|ctx| self.lease.retire(ctx.inner().landing.lease));
         }
         self.board.expect_within(Part::Settler, None);
-        self.unsettled.fetch_sub(count, Ordering::Relaxed);
+        self.unsettled.fetch_sub(ctxs.len(), Ordering::Relaxed);
+    }
+
+    /// Records outcomes, and failures for those whose output is refused.
+    async fn record(&self, settlements: &[Settlement], ctxs: &[Ctx]) {
+        let mut refused = self.once(settlements, ctxs).await;
+        if !refused.is_empty() {
+            let (settlements, ctxs): (Vec<_>, Vec<_>) = refused.drain(..).unzip();
+            // Failures with short texts: none is refused again.
+            self.once(&settlements, &ctxs).await;
+        }
+    }
+
+    async fn once(&self, settlements: &[Settlement], ctxs: &[Ctx]) -> Vec<(Settlement, Ctx)> {
+        if settlements.len() > 1
+            && let Some(answers) = self.insist(settlements).await
+        {
+            return self.conclude(ctxs, answers);
+        }
+        self.one_by_one(settlements, ctxs).await
     }
 
     /// Asks until the store answers. Nothing comes back when it refuses for a reason that does not pass.
@@ -175,22 +197,25 @@ impl Flush {
     }
 
     /// One of a batch cannot be recorded: it must not keep the others from it.
-    async fn one_by_one(&self, settlements: &[Settlement], ctxs: &[Ctx]) -> Vec<Settlement> {
+    async fn one_by_one(&self, settlements: &[Settlement], ctxs: &[Ctx]) -> Vec<(Settlement, Ctx)> {
         let mut refused = Vec::new();
         for (settlement, ctx) in settlements.iter().zip(ctxs) {
             match self.insist(std::slice::from_ref(settlement)).await {
                 Some(answers) => refused.extend(self.conclude(std::slice::from_ref(ctx), answers)),
-                None => tracing::error!(
-                    job.id = %ctx.id(), job.kind = %ctx.kind(),
-                    "the outcome cannot be recorded; the job is left to the reaper"
-                ),
+                None => {
+                    tracing::error!(
+                        job.id = %ctx.id(), job.kind = %ctx.kind(),
+                        "the outcome cannot be recorded; the job is left to the reaper"
+                    );
+                    self.lease.retire(ctx.inner().landing.lease);
+                }
             }
         }
         refused
     }
 
     /// What the answers ask for: outputs that were refused are recorded as failures.
-    fn conclude(&self, ctxs: &[Ctx], answers: Vec<Settled>) -> Vec<Settlement> {
+    fn conclude(&self, ctxs: &[Ctx], answers: Vec<Settled>) -> Vec<(Settlement, Ctx)> {
         let mut refused = Vec::new();
         for (ctx, answer) in ctxs.iter().zip(answers) {
             match answer {
@@ -202,7 +227,9 @@ impl Flush {
                         "an outcome came too late: the job had gone to another attempt"
                     );
                 }
-                Settled::Refused(error) => refused.push(settlement(ctx, unfit(ctx, error))),
+                Settled::Refused(error) => {
+                    refused.push((settlement(ctx, unfit(ctx, error)), ctx.clone()));
+                }
             }
         }
         refused

@@ -55,7 +55,7 @@ impl Floor {
     /// What to ask for now, if anything. Until [`Floor::claim_ended`] there is no second plan.
     pub(crate) fn plan(&mut self, now: Instant) -> Option<Plan> {
         let lease = self.lease?;
-        if self.claiming.is_some() || self.doors == Doors::Closed {
+        if self.claiming.is_some() || self.doors != Doors::Open {
             return None;
         }
         let mut room = self.prefetch_max.saturating_sub(self.waiting());

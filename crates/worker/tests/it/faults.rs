@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing_subscriber::layer::SubscriberExt;
 use windlass_core::State;
 use windlass_worker::Part;
 
 use crate::faulty::{Call, Fault, Faulty};
-use crate::support::{Act, end_of, eventually, probe, scene_on, worker};
+use crate::support::{Act, PATIENCE, end_of, eventually, probe, scene_on, worker};
 
 #[tokio::test]
 async fn a_store_that_is_away_turns_the_health_red_and_back() {
@@ -100,6 +101,63 @@ async fn jobs_of_a_claim_whose_answer_was_lost_are_not_lost() {
     assert_eq!((record.state, record.counters.stalls, record.fence), (State::Completed, 1, 2));
     eventually("the old lease is gone", async || client.store().leases(10).await.unwrap().len() == 1).await;
     assert_eq!((running.health().lease.lost, running.health().fenced), (0, 0));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_whose_outcome_cannot_be_recorded_is_not_kept_from_others() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    // The lease is so long that only letting go of it can bring the job back in time.
+    let running = worker(&client, &stage).lease(3 * PATIENCE).start().unwrap();
+    let refused = client.enqueue(probe(Act::Wait)).await.unwrap();
+    stage.until_started(1).await;
+    let lease = running.health().lease.id;
+    // Meanwhile a claim is on its way, under the same lease.
+    store.fail(Call::Claim, Fault::Late, 1);
+    let late = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    eventually("the claim is on its way", async || store.failed(Call::Claim) == 1).await;
+    store.fail(Call::Settle, Fault::Internal, 5);
+    stage.release(2);
+    eventually("there is another lease", async || {
+        running.health().lease.id.is_some_and(|id| Some(id) != lease)
+    })
+    .await;
+    store.release();
+    let record = end_of(&refused).await;
+    assert_eq!((record.state, record.counters.stalls, record.fence), (State::Completed, 1, 2));
+    // What came under the old lease was handed back, which costs nothing.
+    let record = end_of(&late).await;
+    assert_eq!((record.state, record.counters.stalls, record.counters.attempt), (State::Completed, 0, 1));
+    eventually("the old lease is gone", async || client.store().leases(10).await.unwrap().len() == 1).await;
+    assert_eq!((running.health().lease.lost, running.health().fenced), (0, 0));
+    eventually("green", async || running.health().is_ok()).await;
+    running.stop().await;
+}
+
+/// A subscriber of the program's that panics when an outcome is said to be late.
+struct Touchy;
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Touchy {
+    fn on_event(&self, event: &tracing::Event<'_>, _context: tracing_subscriber::layer::Context<'_, S>) {
+        assert!(event.metadata().fields().field("fence").is_none(), "the subscriber panics");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_while_recording_does_not_end_the_recorder() {
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Touchy));
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    store.fail(Call::Settle, Fault::Unknown, 1);
+    let running = worker(&client, &stage).start().unwrap();
+    for _ in 0..2 {
+        let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+        assert_eq!(end_of(&handle).await.state, State::Completed);
+    }
+    eventually("green", async || running.health().is_ok()).await;
+    let health = running.health();
+    assert_eq!((health.of(Part::Settler).restarts, health.unsettled), (1, 0));
     running.stop().await;
 }
 
