@@ -49,7 +49,8 @@ impl Config {
 
     /// The most jobs that can hang on this worker's lease.
     pub(crate) fn held_max(&self) -> u32 {
-        u32::try_from(self.concurrency * 2 + self.prefetch_max * 2).unwrap_or(u32::MAX)
+        let jobs = self.concurrency.saturating_add(self.prefetch_max).saturating_mul(2);
+        u32::try_from(jobs).unwrap_or(u32::MAX)
     }
 }
 
@@ -99,9 +100,24 @@ impl Default for Draft {
     }
 }
 
+/// What every longer duration means. Sums of it with any instant of this process do not overflow.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 impl Draft {
     /// The settings if they make sense together.
-    pub(super) fn check(self, registry: &Registry) -> Result<Config, ConfigError> {
+    pub(super) fn check(mut self, registry: &Registry) -> Result<Config, ConfigError> {
+        for duration in [
+            &mut self.lease,
+            &mut self.poll_interval,
+            &mut self.drain_deadline,
+            &mut self.cancel_grace,
+            &mut self.prune_interval,
+        ]
+        .into_iter()
+        .chain(&mut self.reap_interval)
+        {
+            *duration = FOR_EVER.min(*duration);
+        }
         at_least("concurrency", self.concurrency, 1)?;
         if let Some(threads) = self.blocking_threads {
             at_least("blocking_threads", threads, 1)?;

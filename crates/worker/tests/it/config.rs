@@ -13,7 +13,7 @@ use windlass_worker::{
     Attempt, Client, ConfigError, Ctx, Error, FromCtx, FromRef, Job, JobError, State, Worker,
 };
 
-use crate::support::{Act, Probe, Stage, probe, run, scene};
+use crate::support::{Act, Probe, Stage, eventually, probe, run, scene, worker};
 
 fn refusal(worker: Worker<Stage>) -> ConfigError {
     match worker.start() {
@@ -137,4 +137,34 @@ async fn extractors_and_layers_surround_a_handler() {
     let homeless = client.enqueue(probe(Act::Succeed)).await.unwrap();
     assert_eq!(worker().drain().await.unwrap().dead, 1);
     assert!(homeless.output().await.unwrap_err().to_string().ends_with("the job has no tenant"));
+}
+
+#[tokio::test]
+async fn the_longest_durations_mean_for_ever() {
+    let (client, stage) = scene();
+    let longest = Duration::MAX;
+    let running = worker(&client, &stage)
+        .lease(longest)
+        .poll_interval(longest)
+        .reap_interval(longest)
+        .prune_interval(longest)
+        .drain_deadline(longest)
+        .cancel_grace(longest)
+        .timeout(longest)
+        .slow_poll(longest)
+        .prefetch(usize::MAX)
+        .start()
+        .unwrap();
+    let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
+    stage.until_started(1).await;
+    eventually("green", async || running.health().is_ok()).await;
+    let restarts: u32 = running.health().loops.iter().map(|part| part.restarts).sum();
+    assert_eq!(restarts, 0, "{:?}", running.health());
+    // It is waited for, however long it takes.
+    let stopping = tokio::spawn(running.stop());
+    tokio::task::yield_now().await;
+    stage.release(1);
+    stopping.await.unwrap();
+    let state = handle.state().await.unwrap();
+    assert_eq!(state, Some(windlass_core::State::Completed));
 }
