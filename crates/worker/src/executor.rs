@@ -45,6 +45,10 @@ impl Executor {
     /// did may be recorded.
     pub(crate) async fn execute(&self, ctx: &Ctx) -> Option<Outcome> {
         ctx.begin();
+        // On busy threads an attempt may wait for its first turn longer than its lease lives.
+        if ctx.inner().control.reason() != Stop::No {
+            return weigh(ctx, End::Dropped);
+        }
         let mut handler = Watched::new(ctx, &self.attempt, self.slow_poll);
         let end = self.until_stopped(ctx, &mut handler).await;
         handler.dispose();

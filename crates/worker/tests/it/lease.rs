@@ -142,6 +142,54 @@ async fn burn(job: Burn, ctx: Ctx, Shared(stage): Shared<Stage>) -> Result<(), J
 }
 
 #[tokio::test]
+async fn an_attempt_whose_lease_is_lost_before_its_first_turn_does_not_start() {
+    let (client, stage) = scene();
+    let running = Worker::with_state(&client, stage.clone())
+        .handle(hog)
+        .lease_unchecked(Duration::from_millis(200))
+        .reap_interval(Duration::from_millis(20))
+        .start()
+        .unwrap();
+    // One claim brings both, and the first to have its turn holds the only thread until the lease of both is
+    // lost and another one is open.
+    let handles = client.enqueue_all((0..2).map(|_| Hog)).await.unwrap();
+    for handle in &handles {
+        let record = end_of(handle).await;
+        assert_eq!((record.state, record.fence), (State::Completed, 2), "{record:?}");
+    }
+    let mut starts: Vec<_> = stage.starts().into_values().collect();
+    starts.sort_unstable();
+    assert_eq!(starts, [1, 2], "only the first started under the lost lease");
+    running.stop().await;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Hog;
+
+impl Job for Hog {
+    const KIND: &'static str = "hog";
+    type Output = ();
+}
+
+/// Has its lease closed while it holds the thread, and goes on holding it until the worker has noticed.
+async fn hog(_job: Hog, ctx: Ctx, Shared(stage): Shared<Stage>) -> Result<(), JobError> {
+    let _present = stage.enter(&ctx);
+    if ctx.fence().number == 1 {
+        let store = Arc::clone(ctx.client().store());
+        let lose = async move {
+            let lease = store.leases(1).await.unwrap().remove(0).id;
+            store.close(lease).await.unwrap();
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        std::thread::spawn(move || runtime.block_on(lose)).join().unwrap();
+        while !ctx.is_cancelled() {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn handlers_that_hold_every_thread_for_several_leases_are_not_reaped() {
     let store: SharedStore = Arc::new(MemoryStore::new());
     let (client, stage) = scene_on(Arc::clone(&store));
