@@ -134,6 +134,7 @@ struct EndOfLease(Arc<Engine>);
 impl Drop for EndOfLease {
     fn drop(&mut self) {
         self.0.lease.end(End::Close);
+        self.0.floor().lease_retired();
     }
 }
 

@@ -120,6 +120,7 @@ fn a_runtime_that_ends_lets_go_of_the_lease() {
         (running, handle.id())
     });
     drop(runtime);
+    assert!(!running.health().is_ok(), "{:?}", running.health());
     build().block_on(async {
         let (client, stage) = scene_on(store);
         stage.release(1);
