@@ -148,7 +148,8 @@ impl Ctx {
         let encoded =
             serde_json::to_vec(report).map_err(|error| Error::Encode { kind: "progress", error })?;
         let id = self.id();
-        let report = Progress { id, fence: self.fence(), progress: encoded.into() };
+        let report =
+            Progress { queue: self.queue().clone(), id, fence: self.fence(), progress: encoded.into() };
         match self.attempt.client.report(report).await? {
             Settled::Applied(_) => Ok(()),
             Settled::Fenced => Err(Error::Fenced),

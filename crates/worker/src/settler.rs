@@ -86,7 +86,7 @@ impl Settler {
 
 fn settlement(ctx: &Ctx, outcome: Outcome) -> Settlement {
     let transition = judge(&ctx.inner().job.facts, outcome, fastrand::f64());
-    Settlement { id: ctx.id(), fence: ctx.fence(), transition }
+    Settlement { queue: ctx.queue().clone(), id: ctx.id(), fence: ctx.fence(), transition }
 }
 
 /// Records what is handed in.

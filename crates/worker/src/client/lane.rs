@@ -15,6 +15,8 @@ use windlass_core::batch::{Lane, lane};
 use windlass_core::store::{Enqueued, Progress, Settled, StoreResult};
 use windlass_core::{JobId, NewJob, Store, StoreError};
 
+use crate::supervise::panic_text;
+
 /// What one caller gets.
 pub(super) type Answer<T> = Result<T, StoreError>;
 
@@ -55,7 +57,14 @@ where
     let call = Arc::new(call);
     tokio::spawn(driver.run(move |items: Vec<T>| {
         let call = Arc::clone(&call);
-        async move { flush(items.into(), id, &*call).await }
+        async move {
+            let count = items.len();
+            let flushed = AssertUnwindSafe(flush(items.into(), id, &*call)).catch_unwind().await;
+            // A panic around the call concerns those who wait for it, and nobody who comes later.
+            flushed.unwrap_or_else(|panic| {
+                copies(StoreError::Unknown { what: panic_text(&*panic), source: None }, count)
+            })
+        }
     }));
     lane
 }

@@ -54,6 +54,7 @@ impl Reaper {
         let settlements: Vec<Settlement> = lost
             .iter()
             .map(|job| Settlement {
+                queue: job.queue.clone(),
                 id: job.id,
                 fence: job.fence,
                 transition: judge(&job.facts, Outcome::Stalled, fastrand::f64()),

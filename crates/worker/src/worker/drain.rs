@@ -90,7 +90,7 @@ async fn one(client: &Client, executor: &Executor, ctx: Ctx, drained: &mut Drain
     let outcome = executor.execute(&ctx).await.ok_or_else(lost)?;
     let transition = judge(&ctx.inner().job.facts, outcome, fastrand::f64());
     let ending = transition.ending;
-    let settlement = Settlement { id: ctx.id(), fence: ctx.fence(), transition };
+    let settlement = Settlement { queue: ctx.queue().clone(), id: ctx.id(), fence: ctx.fence(), transition };
     match client.store().settle(&[settlement]).await?.first() {
         Some(Settled::Applied(state)) => drained.count(*state, ending),
         Some(Settled::Refused(error)) => {

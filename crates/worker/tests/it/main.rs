@@ -7,7 +7,6 @@ mod config;
 mod drain;
 mod faults;
 mod faulty;
-mod lag;
 mod lease;
 mod outcomes;
 mod prefetch;
