@@ -11,7 +11,7 @@ use crate::state::State;
 
 /// The definition of a queue. A queue that nobody defined has the default one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct QueueConfig {
     /// How long finished jobs stay.
     pub retention: Retention,
@@ -42,7 +42,7 @@ pub struct QueueInvalid {
 
 /// How long finished jobs of a queue stay, by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct Retention {
     /// For completed jobs; a day by default.
     pub completed: Keep,
@@ -54,7 +54,7 @@ pub struct Retention {
 
 /// How long and how many. Whichever says "too old" or "too many" first wins; nothing set keeps for ever.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct Keep {
     /// Older than this goes.
     pub age: Option<Duration>,

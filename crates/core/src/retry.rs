@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(policy.delay(u32::MAX, Duration::ZERO, 0.5), Duration::from_secs(60));
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Policy {
     /// Attempts in all, the first included. At least 1.
     #[serde(rename = "attempts")]

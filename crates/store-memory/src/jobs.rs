@@ -99,10 +99,10 @@ impl Table {
     /// Writes the outcome of an attempt if its fence still holds. That its lease may have run out meanwhile
     /// does not matter as long as nobody has taken the job back.
     pub(crate) fn settle(&mut self, settlement: &Settlement, now: Timestamp) -> Settled {
-        let Settlement { id, fence, transition } = settlement;
+        let Settlement { queue, id, fence, transition } = settlement;
         let unfenced =
             self.get(*id).filter(|job| self.has(Bug::SettleUnfenced) && job.state == State::Running);
-        let Some(job) = self.fenced(*id, *fence).or(unfenced) else {
+        let Some(job) = self.fenced(queue, *id, *fence).or(unfenced) else {
             return Settled::Fenced;
         };
         let (seq, caps) = (job.seq, self.config(&job.spec.queue).caps);
@@ -124,7 +124,7 @@ impl Table {
 
     fn progress(&mut self, report: &Progress) -> Settled {
         let unfenced = self.get(report.id).filter(|_| self.has(Bug::ProgressUnfenced));
-        let Some(job) = self.fenced(report.id, report.fence).or(unfenced) else {
+        let Some(job) = self.fenced(&report.queue, report.id, report.fence).or(unfenced) else {
             return Settled::Fenced;
         };
         let (seq, cap) = (job.seq, self.config(&job.spec.queue).caps.output);

@@ -85,7 +85,7 @@ impl Table {
     /// Between the look at lost jobs and this write the worker may have renewed, settled or been reaped by
     /// another, so both the fence and the expiry are tested here.
     fn reap(&mut self, lost: &Settlement, now: Timestamp) -> Settled {
-        let lease = self.fenced(lost.id, lost.fence).and_then(Job::lease);
+        let lease = self.fenced(&lost.queue, lost.id, lost.fence).and_then(Job::lease);
         let is_alive = lease.is_some_and(|id| self.leases.alive(id, now).is_some());
         if is_alive && !self.has(Bug::ReapUnchecked) {
             return Settled::Fenced;

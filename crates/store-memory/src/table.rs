@@ -36,11 +36,10 @@ impl Table {
     }
 
     /// The running job that this fence gives the right to write about.
-    pub(crate) fn fenced(&self, id: JobId, fence: Fence) -> Option<&Job> {
+    pub(crate) fn fenced(&self, queue: &Name, id: JobId, fence: Fence) -> Option<&Job> {
         let is_nonce_right = |job: &Job| job.fence.nonce == fence.nonce || self.has(Bug::IgnoreNonce);
-        self.get(id).filter(|job| {
-            job.state == State::Running && job.fence.number == fence.number && is_nonce_right(job)
-        })
+        let is_running = |job: &&Job| job.state == State::Running && job.spec.queue == *queue;
+        self.get(id).filter(is_running).filter(|job| job.fence.number == fence.number && is_nonce_right(job))
     }
 
     pub(crate) fn insert(&mut self, spec: NewJob, now: Timestamp) {

@@ -92,6 +92,7 @@ macro_rules! for_each_clause {
             }
             fence {
                 a_forged_fence_writes_nothing
+                another_queue_writes_nothing
                 an_ended_attempt_writes_nothing
                 an_attempt_before_a_retry_writes_nothing
                 an_attempt_that_was_reaped_writes_nothing

@@ -74,12 +74,22 @@ pub(crate) fn completed() -> Outcome {
 
 /// The settlement of an attempt by the judge, with even dice.
 pub(crate) fn settlement(job: &ClaimedJob, outcome: Outcome) -> Settlement {
-    Settlement { id: job.id, fence: job.fence, transition: judge(&job.facts, outcome, 0.5) }
+    Settlement {
+        queue: job.queue.clone(),
+        id: job.id,
+        fence: job.fence,
+        transition: judge(&job.facts, outcome, 0.5),
+    }
 }
 
 /// The settlement of a lost attempt by the judge.
 pub(crate) fn stalled(job: &LostJob) -> Settlement {
-    Settlement { id: job.id, fence: job.fence, transition: judge(&job.facts, Outcome::Stalled, 0.5) }
+    Settlement {
+        queue: job.queue.clone(),
+        id: job.id,
+        fence: job.fence,
+        transition: judge(&job.facts, Outcome::Stalled, 0.5),
+    }
 }
 
 /// Fences that look like this one and are not.

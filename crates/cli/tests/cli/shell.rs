@@ -83,7 +83,9 @@ impl Shell {
             let job = claim(&store, kind).await;
             if let Some(outcome) = outcome {
                 let transition = judge(&job.facts, outcome, 0.5);
-                store.settle(&[Settlement { id: job.id, fence: job.fence, transition }]).await.unwrap();
+                let settlement =
+                    Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition };
+                store.settle(&[settlement]).await.unwrap();
             }
             job
         })

@@ -46,7 +46,8 @@ pub trait Jobs {
     ///
     /// An attempt that did not complete is added to the job's records; a completed one is recorded by the
     /// job itself. Error texts are cut to the queue's cap by [`bounded_text`](crate::size::bounded_text); an
-    /// output above its cap refuses that item.
+    /// output above its cap refuses that item. A call that is repeated after an unknown outcome is answered
+    /// with [`Settled::Fenced`] where the first one took effect.
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
 
     /// Stores what running attempts report of themselves, each only if its fence still holds and it is not
@@ -120,6 +121,9 @@ pub enum ClaimAnswer {
 /// The outcome of one attempt on its way into the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settlement {
+    /// The queue that the job was claimed from: a store that spreads queues finds the job by it. Another
+    /// queue than the job's is answered as a stale fence is.
+    pub queue: Name,
     /// The job.
     pub id: JobId,
     /// The right to write.
@@ -131,6 +135,8 @@ pub struct Settlement {
 /// What a running attempt reports of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
+    /// The queue that the job was claimed from, as in [`Settlement`].
+    pub queue: Name,
     /// The job.
     pub id: JobId,
     /// The right to write.

@@ -40,14 +40,14 @@ pub(crate) fn settle(
     let mut running = session.prepare(RUNNING)?;
     let mut completed = Completed::default();
     let mut answers = Vec::with_capacity(settlements.len());
-    for Settlement { id, fence, transition } in settlements {
+    for Settlement { queue, id, fence, transition } in settlements {
         if completed.ids.contains(id) {
             // It stands twice in the call, and its first outcome is not written yet.
             answers.push(Settled::Fenced);
             continue;
         }
         answers.push(match Attempt::find(session, &mut running, *id, *fence)? {
-            Some(attempt) if attempt.may_be_settled(session, right)? => {
+            Some(attempt) if attempt.queue == *queue && attempt.may_be_settled(session, right)? => {
                 attempt.settle(session, transition, &mut completed)?
             }
             _ => Settled::Fenced,
@@ -61,8 +61,9 @@ pub(super) fn progress(session: &Session<'_>, reports: &[Progress]) -> Result<Ve
     let mut running = session.prepare(RUNNING)?;
     let mut write = session.prepare(PROGRESS)?;
     let mut answers = Vec::with_capacity(reports.len());
-    for Progress { id, fence, progress } in reports {
-        let Some(attempt) = Attempt::find(session, &mut running, *id, *fence)? else {
+    for Progress { queue, id, fence, progress } in reports {
+        let found = Attempt::find(session, &mut running, *id, *fence)?;
+        let Some(attempt) = found.filter(|attempt| attempt.queue == *queue) else {
             answers.push(Settled::Fenced);
             continue;
         };

@@ -50,5 +50,12 @@ async fn claim(store: &SqliteStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJo
 
 fn completed(jobs: &[ClaimedJob]) -> Vec<Settlement> {
     let transition = |job: &ClaimedJob| judge(&job.facts, Outcome::Completed { output: None }, 0.5);
-    jobs.iter().map(|job| Settlement { id: job.id, fence: job.fence, transition: transition(job) }).collect()
+    jobs.iter()
+        .map(|job| Settlement {
+            queue: job.queue.clone(),
+            id: job.id,
+            fence: job.fence,
+            transition: transition(job),
+        })
+        .collect()
 }

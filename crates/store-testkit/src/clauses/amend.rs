@@ -13,7 +13,12 @@ use crate::scene::{QUEUE, Scene, assert_after, completed, failed, failed_for_goo
 pub async fn a_retried_job_begins_anew(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let job = scene.running(Options::new().retry(Policy::never())).await;
-    let report = Progress { id: job.id, fence: job.fence, progress: Bytes::from_static(b"half") };
+    let report = Progress {
+        queue: job.queue.clone(),
+        id: job.id,
+        fence: job.fence,
+        progress: Bytes::from_static(b"half"),
+    };
     scene.store.progress(&[report]).await.expect("progress is answered");
     assert_eq!(scene.settle(&job, failed()).await, State::Dead);
     let dead = scene.get(job.id).await;

@@ -2,17 +2,23 @@
 
 use windlass_core::job::Facts;
 use windlass_core::store::{Progress, Settled, Settlement};
-use windlass_core::{Bytes, Fence, JobId, Options, Outcome, State, judge};
+use windlass_core::{Bytes, Fence, JobId, Name, Options, Outcome, State, judge};
 
 use crate::Harness;
 use crate::scene::{
-    Scene, TTL, completed, failed, failed_for_good, forgeries, one, seconds, settlement, stalled,
+    QUEUE, Scene, TTL, completed, failed, failed_for_good, forgeries, name, one, seconds, settlement, stalled,
 };
 
 /// Tries every write with a fence that must not hold, and asserts that nothing changed.
 async fn assert_fenced(scene: &Scene, id: JobId, facts: &Facts, fence: Fence) {
+    let queue = scene.find(id).await.map_or_else(|| name(QUEUE), |job| job.queue);
+    assert_refused(scene, &queue, id, facts, fence).await;
+}
+
+async fn assert_refused(scene: &Scene, queue: &Name, id: JobId, facts: &Facts, fence: Fence) {
+    let queue = || queue.clone();
     let before = scene.find(id).await;
-    let report = Progress { id, fence, progress: Bytes::from_static(b"stale") };
+    let report = Progress { queue: queue(), id, fence, progress: Bytes::from_static(b"stale") };
     let answer = one(scene.store.progress(&[report]).await.expect("progress is answered"));
     assert_eq!(answer, Settled::Fenced, "progress under {fence}");
     let outcomes = [
@@ -24,10 +30,12 @@ async fn assert_fenced(scene: &Scene, id: JobId, facts: &Facts, fence: Fence) {
         Outcome::Returned,
     ];
     for outcome in outcomes {
-        let settlement = Settlement { id, fence, transition: judge(facts, outcome.clone(), 0.5) };
+        let settlement =
+            Settlement { queue: queue(), id, fence, transition: judge(facts, outcome.clone(), 0.5) };
         assert_eq!(scene.settle_raw(settlement).await, Settled::Fenced, "{outcome:?} under {fence}");
     }
-    let settlement = Settlement { id, fence, transition: judge(facts, Outcome::Stalled, 0.5) };
+    let settlement =
+        Settlement { queue: queue(), id, fence, transition: judge(facts, Outcome::Stalled, 0.5) };
     let answer = one(scene.store.reap(&[settlement]).await.expect("reaping is answered"));
     assert_eq!(answer, Settled::Fenced, "reaping under {fence}");
     assert_eq!(scene.find(id).await, before, "a refused write changes nothing");
@@ -44,6 +52,17 @@ pub async fn a_forged_fence_writes_nothing(h: &impl Harness) {
     for forged in forgeries(job.fence) {
         assert_fenced(&scene, job.id, &job.facts, forged).await;
     }
+    assert_eq!(scene.settle(&job, completed()).await, State::Completed);
+}
+
+/// The right fence with the wrong queue writes nothing: a store may look for the job by its queue.
+pub async fn another_queue_writes_nothing(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let job = scene.running(Options::new()).await;
+    let other = Name::new("elsewhere").expect("a good name");
+    assert_refused(&scene, &other, job.id, &job.facts, job.fence).await;
+    h.advance(TTL).await;
+    assert_refused(&scene, &other, job.id, &job.facts, job.fence).await;
     assert_eq!(scene.settle(&job, completed()).await, State::Completed);
 }
 

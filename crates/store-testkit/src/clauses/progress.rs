@@ -10,7 +10,7 @@ use crate::Harness;
 use crate::scene::{QUEUE, Scene, completed, name, one};
 
 fn report(job: &ClaimedJob, bytes: &'static [u8]) -> Progress {
-    Progress { id: job.id, fence: job.fence, progress: Bytes::from_static(bytes) }
+    Progress { queue: job.queue.clone(), id: job.id, fence: job.fence, progress: Bytes::from_static(bytes) }
 }
 
 /// The newest report is kept, also when the attempt has ended.

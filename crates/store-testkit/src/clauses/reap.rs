@@ -7,7 +7,7 @@ use windlass_core::store::{Renewal, Settled, Settlement};
 use windlass_core::{LeaseId, Options, Outcome, State, judge};
 
 use crate::Harness;
-use crate::scene::{QUEUE, Scene, TTL, completed, failed, name, one, seconds, stalled};
+use crate::scene::{QUEUE, Scene, TTL, completed, failed, name, one, seconds, settlement, stalled};
 
 async fn lost(scene: &Scene) -> Vec<LostJob> {
     scene.store.lost(1_000).await.expect("lost jobs can be read")
@@ -19,7 +19,7 @@ async fn reap(scene: &Scene, settlement: Settlement) -> Settled {
 
 /// What a reaper would write that is sure that the job is lost.
 fn hasty(job: &ClaimedJob) -> Settlement {
-    Settlement { id: job.id, fence: job.fence, transition: judge(&job.facts, Outcome::Stalled, 0.5) }
+    settlement(job, Outcome::Stalled)
 }
 
 /// Lost are the running jobs of leases that have run out, with all that the judge needs, up to a limit.

@@ -96,6 +96,7 @@ impl Side {
             }
             Operation::Progress { attempt, is_forged, bytes } => {
                 let report = self.attempt(*attempt).map(|job| Progress {
+                    queue: job.queue.clone(),
                     id: job.id,
                     fence: fence(job, *is_forged),
                     progress: bytes.clone(),
@@ -155,7 +156,12 @@ impl Side {
         let job = self.attempt(settling.attempt)?;
         let facts = comparable_facts(job.facts.clone());
         let transition = judge(&facts, settling.outcome.clone(), settling.dice);
-        Some(Settlement { id: job.id, fence: fence(job, settling.is_forged), transition })
+        Some(Settlement {
+            queue: job.queue.clone(),
+            id: job.id,
+            fence: fence(job, settling.is_forged),
+            transition,
+        })
     }
 }
 
