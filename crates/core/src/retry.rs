@@ -87,6 +87,9 @@ const CAP_DEFAULT: Duration = Duration::from_secs(6 * 60 * 60);
 
 impl Default for Policy {
     /// 25 attempts, from 2 seconds doubling up to 6 hours, full jitter: about a day and a half on average.
+    ///
+    /// Stores keep a job with this policy as one without, so changing it changes jobs that are stored: that
+    /// takes a migration which writes the old one out.
     fn default() -> Self {
         Self::exponential(ATTEMPTS_DEFAULT, Duration::from_secs(2))
     }
