@@ -51,12 +51,18 @@ pub async fn hold(job: Hold, ctx: Ctx, State(witness): State<Witness>) -> Result
     while !job.gate.join(witness.label()).exists() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    match ctx.progress(&"nearly").await {
-        Ok(()) => witness.line("progressed", &ctx),
-        Err(_) => witness.line("progress-refused", &ctx),
-    }
+    progress(&ctx, &witness).await;
     witness.done(&ctx);
     Ok(witness.label().to_owned())
+}
+
+/// Reports progress and writes down whether the store took it.
+async fn progress(ctx: &Ctx, witness: &Witness) {
+    match ctx.progress(&witness.label()).await {
+        Ok(()) => witness.line("progressed", ctx),
+        Err(windlass::Error::Fenced) => witness.line("progress-fenced", ctx),
+        Err(error) => panic!("neither taken nor fenced: {error}"),
+    }
 }
 
 /// As [`Hold`], in a handler that holds its thread and cannot be dropped.
@@ -77,6 +83,7 @@ pub fn hold_thread(job: HoldThread, ctx: Ctx, State(witness): State<Witness>) ->
     while !job.gate.join(witness.label()).exists() {
         std::thread::sleep(Duration::from_millis(10));
     }
+    tokio::runtime::Handle::current().block_on(progress(&ctx, &witness));
     witness.done(&ctx);
     Ok(witness.label().to_owned())
 }
