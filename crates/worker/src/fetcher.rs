@@ -191,6 +191,7 @@ impl Engine {
             }
             Ok(ClaimAnswer::LeaseLost) => {
                 self.lease.doubt(plan.lease);
+                self.board.failure(Part::Fetcher, "the store does not know the lease");
                 self.timing.failed(0);
             }
             Err(error) => {

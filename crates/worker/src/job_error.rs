@@ -182,8 +182,12 @@ impl fmt::Debug for JobError {
     }
 }
 
-/// Gives the error of a result a class on its way through `?`.
+/// Gives the error of a result a class on its way through `?`. Takes every error that can be boxed: those of
+/// the standard library's trait, `anyhow`'s, boxed ones and plain texts.
 pub trait ResultExt<T> {
+    /// Transient: trying again may help. What `?` alone means for errors of the standard library's trait.
+    fn retry(self) -> Result<T, JobError>;
+
     /// Permanent: trying again would not help.
     fn fail(self) -> Result<T, JobError>;
 
@@ -191,13 +195,17 @@ pub trait ResultExt<T> {
     fn ambiguous(self) -> Result<T, JobError>;
 }
 
-impl<T, E: StdError> ResultExt<T> for Result<T, E> {
+impl<T, E: Into<Box<dyn StdError + Send + Sync>>> ResultExt<T> for Result<T, E> {
+    fn retry(self) -> Result<T, JobError> {
+        self.map_err(|error| JobError::new(chain(&*error.into())))
+    }
+
     fn fail(self) -> Result<T, JobError> {
-        self.map_err(|error| JobError::fail(chain(&error)))
+        self.map_err(|error| JobError::fail(chain(&*error.into())))
     }
 
     fn ambiguous(self) -> Result<T, JobError> {
-        self.map_err(|error| JobError::ambiguous(chain(&error)))
+        self.map_err(|error| JobError::ambiguous(chain(&*error.into())))
     }
 }
 
@@ -238,6 +246,14 @@ mod tests {
         assert_eq!(failed.verdict(), Verdict::Fail);
         let unsure = "x".parse::<u8>().ambiguous().unwrap_err();
         assert_eq!(unsure.verdict(), Verdict::Ambiguous);
+    }
+
+    #[test]
+    fn boxed_errors_and_texts_can_be_given_a_class_too() {
+        let boxed: Result<(), Box<dyn StdError + Send + Sync>> = Err("no route".into());
+        let failed = boxed.retry().unwrap_err();
+        assert_eq!((failed.verdict(), failed.message()), (Verdict::Retry, "no route".to_owned()));
+        assert_eq!(Err::<(), _>("nothing there").fail().unwrap_err().verdict(), Verdict::Fail);
     }
 
     #[test]

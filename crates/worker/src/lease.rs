@@ -62,7 +62,7 @@ enum Over {
     Retired,
 }
 
-const CLOSE_MAX: Duration = Duration::from_secs(5);
+const CLOSE_MAX: Duration = Duration::from_secs(3);
 /// How often it is looked whether a retired lease can be closed.
 const RETIRED_LOOK: Duration = Duration::from_millis(50);
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use windlass_core::Outcome;
 
 use crate::ctx::control::Stop;
@@ -90,10 +90,12 @@ impl fmt::Debug for Running {
 
 /// How long an attempt that was dropped may hold its thread before its job is handed back without it.
 const STUCK_MAX: Duration = Duration::from_secs(1);
-/// How long recording the last outcomes may take once nothing runs any more.
-const FLUSH_MAX: Duration = Duration::from_secs(10);
-/// How long a loop may take to end.
-const LOOP_MAX: Duration = Duration::from_secs(5);
+/// How long the store may take to record the last outcomes once nothing runs any more.
+const STORE_MAX: Duration = Duration::from_secs(5);
+/// How long the loops may take to end, all of them together.
+const LOOP_MAX: Duration = Duration::from_secs(2);
+/// How long the lease may take to be closed.
+const LEASE_MAX: Duration = Duration::from_secs(4);
 
 /// Attends to a worker until its end.
 pub(crate) fn attend(
@@ -114,17 +116,24 @@ pub(crate) fn attend(
             }
         }
         let is_killed = attended.wind_down().await;
-        for mut handle in loops {
-            if is_killed || timeout(LOOP_MAX, &mut handle).await.is_err() {
-                handle.abort();
-            }
-        }
+        end_loops(loops, if is_killed { Duration::ZERO } else { LOOP_MAX }).await;
         attended.lease.end(if is_killed { End::Leave } else { End::Close });
-        let _ = lease.await;
+        // A store call that hangs keeps the lease's thread; its lease runs out by itself.
+        let _ = timeout(LEASE_MAX, lease).await;
         let _ = ending.send(true);
         drop(at_the_end);
     });
     Running { engine, ended }
+}
+
+/// Waits for all loops together, and drops those that are late.
+async fn end_loops(loops: Vec<JoinHandle<()>>, within: Duration) {
+    let late = Instant::now() + within;
+    for mut handle in loops {
+        if timeout_at(late, &mut handle).await.is_err() {
+            handle.abort();
+        }
+    }
 }
 
 /// A runtime that ends takes the attendant with it, and every attempt. The lease must not go on living in its
@@ -148,7 +157,7 @@ impl Engine {
             return true;
         }
         let waiting = self.floor().take_waiting();
-        let _ = timeout(FLUSH_MAX, self.give_back(waiting)).await;
+        let _ = timeout(STORE_MAX, self.give_back(waiting)).await;
         self.until(drained, Stage::Now, is_empty).await;
         self.floor().stop_all(Stop::Shutdown);
         self.until(Instant::now() + self.config.cancel_grace, Stage::Now, is_empty).await;
@@ -161,8 +170,9 @@ impl Engine {
         if self.is_killed() {
             return true;
         }
-        let _ = timeout(FLUSH_MAX, self.give_back_stuck()).await;
-        if timeout(FLUSH_MAX, self.settler.flushed()).await.is_err() {
+        let recorded = Instant::now() + STORE_MAX;
+        let _ = timeout_at(recorded, self.give_back_stuck()).await;
+        if timeout_at(recorded, self.settler.flushed()).await.is_err() {
             let unsettled = self.settler.unsettled();
             tracing::error!(
                 unsettled,

@@ -146,15 +146,19 @@ impl Board {
 
     /// A loop failed, and will try again. Answers how often in a row.
     pub(crate) fn failure(&self, part: Part, error: &str) -> u32 {
-        let mut note = self.note(part);
-        note.failures = note.failures.saturating_add(1);
-        note.last_error = Some(windlass_core::size::bounded_text(error, TEXT_MAX));
-        if note.failures == 1 {
+        let failures = {
+            let mut note = self.note(part);
+            note.failures = note.failures.saturating_add(1);
+            note.last_error = Some(windlass_core::size::bounded_text(error, TEXT_MAX));
+            note.failures
+        };
+        // Without the lock: whoever listens to the log may look at the health.
+        if failures == 1 {
             tracing::warn!(part = part.as_str(), error, "failed, will try again");
         } else {
-            tracing::debug!(part = part.as_str(), error, failures = note.failures, "failed again");
+            tracing::debug!(part = part.as_str(), error, failures, "failed again");
         }
-        note.failures
+        failures
     }
 
     /// A loop panicked and is started again; to be noted as a failure as well.

@@ -161,12 +161,12 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.set(|draft| draft.wakeups = wakeups)
     }
 
-    /// How long running attempts may go on once the worker is told to stop; 25 s by default.
+    /// How long running attempts may go on once the worker is told to stop; 20 s by default.
     pub fn drain_deadline(self, deadline: Duration) -> Self {
         self.set(|draft| draft.drain_deadline = deadline)
     }
 
-    /// How long an attempt that was told to stop may take before it is dropped; 5 s by default.
+    /// How long an attempt that was told to stop may take before it is dropped; 3 s by default.
     pub fn cancel_grace(self, grace: Duration) -> Self {
         self.set(|draft| draft.cancel_grace = grace)
     }

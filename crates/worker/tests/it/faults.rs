@@ -56,6 +56,24 @@ async fn stopping_waits_until_everything_is_recorded() {
     assert_eq!((handle.state().await.unwrap(), store.failed(Call::Settle)), (Some(State::Completed), 3));
 }
 
+/// The clock is the test's, so that nobody has to wait for the limits.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_does_not_keep_the_worker_from_ending() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = worker(&client, &stage).start().unwrap();
+    store.fail(Call::Settle, Fault::Late, u32::MAX);
+    client.enqueue(probe(Act::Succeed)).await.unwrap();
+    stage.until_ended(1).await;
+    for call in [Call::Claim, Call::Renew, Call::Lost] {
+        store.fail(call, Fault::Late, u32::MAX);
+    }
+    let began = tokio::time::Instant::now();
+    running.stop().await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(40), "the default limits add up to less, not to {took:?}");
+}
+
 #[tokio::test]
 async fn a_lost_answer_to_a_settlement_is_asked_for_again_and_fenced() {
     let store = Faulty::new();
