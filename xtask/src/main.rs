@@ -3,6 +3,7 @@
 
 mod check;
 mod needs;
+mod rivals;
 mod shell;
 mod sqlx;
 mod test;
@@ -35,6 +36,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Measure other job queues in SQLite files beside Windlass, in turns, and print one table
+    Rivals {
+        /// One short round instead of three
+        #[arg(long)]
+        quick: bool,
+    },
     /// Kill, stop and overload real worker processes, longer and harder than the tests do
     Chaos {
         /// How many jobs to push through
@@ -65,6 +72,7 @@ fn run(command: Command) -> Result<()> {
                 .args(arguments)
                 .run()
         }
+        Command::Rivals { quick } => rivals::run(quick),
         Command::Chaos { jobs, kills } => {
             shell::cargo("torment workers", ["test", "--release", "-p", "windlass-e2e", "--test", "hammer"])
                 .env("WINDLASS_HAMMER_JOBS", jobs)
