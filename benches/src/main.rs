@@ -11,7 +11,7 @@ mod report;
 mod subject;
 mod weight;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
 
 use crate::report::Report;
@@ -32,6 +32,12 @@ struct Arguments {
     /// Print JSON lines instead of a table
     #[arg(long)]
     json: bool,
+    /// Weigh the waiting jobs of one store and print that; how the benchmark calls itself
+    #[arg(long, hide = true)]
+    weigh: Option<String>,
+    /// How many jobs to weigh
+    #[arg(long, hide = true, default_value_t = 100_000)]
+    jobs: u32,
 }
 
 /// How much to measure.
@@ -46,6 +52,10 @@ struct Scale {
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    if let Some(name) = &arguments.weigh {
+        let subject = Subject::ALL.into_iter().find(|subject| subject.name() == name);
+        return weight::weigh(subject.context("no such store")?, arguments.jobs).await;
+    }
     let scale = if arguments.quick {
         Scale { jobs: 50_000, rounds: 1, latency_samples: 200, history: 100_000 }
     } else {
@@ -101,5 +111,5 @@ async fn measure(subject: Subject, scale: Scale, report: &mut Report) -> Result<
     let ours = ours::latency(subject, scale.latency_samples).await?;
     report.latency(subject, "idle start, p50", report::percentile(&ours, 50), report::percentile(&raw, 50));
     report.latency(subject, "idle start, p99", report::percentile(&ours, 99), report::percentile(&raw, 99));
-    weight::measure(subject, scale, report).await
+    weight::measure(subject, scale.jobs, report)
 }

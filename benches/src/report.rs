@@ -45,9 +45,12 @@ impl Report {
 
     /// A latency beside the raw one; a ratio above 1 means ours is slower.
     pub(crate) fn latency(&mut self, subject: Subject, work: &str, ours: Duration, raw: Duration) {
-        let millis = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
+        let shown = |time: Duration| match time.as_secs_f64() {
+            seconds if seconds < 1e-4 => format!("{:.1} µs", seconds * 1e6),
+            seconds => format!("{:.2} ms", seconds * 1e3),
+        };
         let ratio = ours.as_secs_f64() / raw.as_secs_f64();
-        self.push(subject, work, millis(ours), "raw insert + claim", millis(raw), Some(ratio));
+        self.push(subject, work, shown(ours), "raw insert + claim", shown(raw), Some(ratio));
     }
 
     /// A figure with nothing beside it.

@@ -11,8 +11,10 @@ use crate::ours::BULK;
 use crate::subject::{Place, Subject};
 
 const INSERT: &str = "INSERT INTO windlass_jobs (id, queue, kind, state, priority, due_at, enqueued_at, fence, \
-     attempt, stalls, ambiguous, cancel, backoff, payload) \
-     VALUES (?1, 'default', 'bench.nothing', 2, 0, ?2, ?2, 0, 0, 0, 0, 0, 0, ?3)";
+     attempt, stalls, ambiguous, cancel, backoff, payload) VALUES ";
+const ROW: &str = "(?, 'default', 'bench.nothing', 2, 0, 1, 1, 0, 0, 0, 0, 0, 0, ?)";
+/// Rows that one raw insert statement carries.
+const ROWS: u32 = 16;
 const CLAIM: &str = "UPDATE OR FAIL windlass_jobs SET state = 3, fence = fence + 1, attempt = attempt + 1, \
      nonce = ?2, claimed_at = ?3, lease = 1, worker = 'raw' WHERE seq IN (SELECT seq FROM windlass_jobs \
      WHERE state = 2 AND queue = 'default' AND kind = 'bench.nothing' \
@@ -89,10 +91,8 @@ fn insert_all(connection: &mut Connection, jobs: u32) -> Result<()> {
         let end = jobs.min(start + BULK);
         let transaction = connection.transaction()?;
         {
-            let mut insert = transaction.prepare_cached(INSERT)?;
-            for number in start..end {
-                let payload = format!("{{\"i\":{number}}}").into_bytes();
-                insert.execute(params![&JobId::new().as_bytes()[..], i64::from(number), payload])?;
+            for first in (start..end).step_by(ROWS as usize) {
+                insert_rows(&transaction, first..end.min(first + ROWS))?;
             }
             transaction
                 .prepare_cached("UPDATE windlass_queues SET ready = ready + ?1 WHERE name = 'default'")?
@@ -100,6 +100,17 @@ fn insert_all(connection: &mut Connection, jobs: u32) -> Result<()> {
         }
         transaction.commit()?;
     }
+    Ok(())
+}
+
+fn insert_rows(transaction: &rusqlite::Transaction<'_>, numbers: std::ops::Range<u32>) -> Result<()> {
+    let mut insert =
+        transaction.prepare_cached(&format!("{INSERT}{}", vec![ROW; numbers.len()].join(",")))?;
+    for (place, number) in (1..).step_by(2).zip(numbers) {
+        insert.raw_bind_parameter(place, &JobId::new().as_bytes()[..])?;
+        insert.raw_bind_parameter(place + 1, format!("{{\"i\":{number}}}").into_bytes())?;
+    }
+    insert.raw_execute()?;
     Ok(())
 }
 
