@@ -94,8 +94,7 @@ pub(crate) async fn run<R: Rival>(lock: &str) -> Result<()> {
     tell("run jobs that wait", rate(arguments.jobs, began.elapsed()));
     queue.close().await?;
 
-    // A quarter, because single enqueues take longest.
-    let share = (arguments.jobs / 4 / PRODUCERS).max(1);
+    let share = (arguments.jobs / PRODUCERS).max(1);
     let queue = arguments.open::<R>("single").await?;
     let took = enqueue_single(&queue, share).await?;
     queue.close().await?;
