@@ -53,6 +53,9 @@ impl<J: Job> Handle<J> {
     }
 
     /// Whether this call stored the job; otherwise it was there before.
+    ///
+    /// When the store's first answer was lost and it had to be asked again, a job that this very call stored
+    /// counts as known.
     pub fn is_new(&self) -> bool {
         self.origin == Origin::New
     }
