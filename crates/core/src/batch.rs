@@ -161,16 +161,26 @@ mod tests {
         for caller in 0..10u32 {
             let lane = lane.clone();
             tokio::spawn(async move {
-                for _ in 0..5 {
+                for _ in 0..2 {
                     lane.submit(caller).await.unwrap();
                 }
             });
         }
-        drop(lane);
         tokio::task::yield_now().await;
-        let sizes = Arc::default();
-        driver.run(doubling(&sizes)).await;
-        assert_eq!(*sizes.lock().unwrap(), [10; 5]);
+        let (sizes, mut early) = (Arc::default(), Some(lane));
+        let mut double = doubling(&sizes);
+        let flush = move |items| {
+            let (early, doubled) = (early.take(), double(items));
+            async move {
+                if let Some(lane) = early {
+                    // One is quicker than the others: it waits already when the flush is over.
+                    lane.post(99).await.unwrap();
+                }
+                doubled.await
+            }
+        };
+        driver.run(flush).await;
+        assert_eq!(*sizes.lock().unwrap(), [10, 11], "the quick one waits for the others");
     }
 
     #[tokio::test]

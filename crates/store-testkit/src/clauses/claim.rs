@@ -10,7 +10,8 @@ use windlass_core::{LeaseId, Options, Outcome, State};
 
 use crate::Harness;
 use crate::scene::{
-    KIND, QUEUE, Scene, TTL, failed, ids, job, name, request, seconds, settlement, share, stalled,
+    KIND, QUEUE, Scene, TTL, claim_at_once, failed, ids, job, name, request, seconds, settlement, share,
+    stalled,
 };
 
 /// A claimed job carries all that a worker needs, runs, and has used an attempt and a fence.
@@ -163,24 +164,7 @@ pub async fn serves_queues_in_order(h: &impl Harness) {
 pub async fn hands_out_each_job_once(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let all: HashSet<_> = scene.add_many(200).await.into_iter().collect();
-    let mut claims = Vec::new();
-    for _ in 0..8 {
-        let (store, lease) = (scene.store.clone(), scene.lease().await);
-        claims.push(tokio::spawn(async move {
-            let mut mine = Vec::new();
-            loop {
-                match store.claim(&request(lease, 7)).await.expect("a claim is answered") {
-                    ClaimAnswer::Jobs { jobs, .. } if jobs.is_empty() => return mine,
-                    ClaimAnswer::Jobs { jobs, .. } => mine.extend(ids(&jobs)),
-                    ClaimAnswer::LeaseLost => panic!("the lease lives"),
-                }
-            }
-        }));
-    }
-    let mut handed_out = Vec::new();
-    for claim in claims {
-        handed_out.extend(claim.await.expect("no claim panics"));
-    }
+    let handed_out = claim_at_once(&[&scene; 8], 7).await;
     assert_eq!(handed_out.len(), 200, "every job once");
     assert_eq!(handed_out.into_iter().collect::<HashSet<_>>(), all);
     scene.assert_counts().await;

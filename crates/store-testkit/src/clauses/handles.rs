@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use windlass_core::bell::Topic;
 use windlass_core::queue::QueueConfig;
 use windlass_core::size::Caps;
-use windlass_core::store::{Amended, ClaimAnswer, Enqueued, Renewal, Settled, SharedStore};
+use windlass_core::store::{Amended, Enqueued, Renewal, Settled, SharedStore};
 use windlass_core::{Options, State};
 
 use super::wakeup::assert_rung;
 use crate::Harness;
 use crate::report::say_skipped;
-use crate::scene::{QUEUE, Scene, TTL, completed, ids, job, name, one, request, settlement, stalled};
+use crate::scene::{QUEUE, Scene, TTL, claim_at_once, completed, job, name, one, settlement, stalled};
 
 /// A scene and another one on the same content, where the store has such a thing.
 async fn both(h: &impl Harness) -> Option<(Scene, Scene)> {
@@ -41,24 +41,7 @@ pub async fn see_the_same_jobs(h: &impl Harness) {
 pub async fn share_out_the_jobs(h: &impl Harness) {
     let Some((here, there)) = both(h).await else { return };
     here.add_many(200).await;
-    let mut claims = Vec::new();
-    for scene in [&here, &there, &here, &there] {
-        let (store, lease) = (scene.store.clone(), scene.lease().await);
-        claims.push(tokio::spawn(async move {
-            let mut mine = Vec::new();
-            loop {
-                match store.claim(&request(lease, 3)).await.expect("a claim is answered") {
-                    ClaimAnswer::Jobs { jobs, .. } if jobs.is_empty() => return mine,
-                    ClaimAnswer::Jobs { jobs, .. } => mine.extend(ids(&jobs)),
-                    ClaimAnswer::LeaseLost => panic!("the lease lives"),
-                }
-            }
-        }));
-    }
-    let mut handed_out = Vec::new();
-    for claim in claims {
-        handed_out.extend(claim.await.expect("no claim panics"));
-    }
+    let handed_out = claim_at_once(&[&here, &there, &here, &there], 3).await;
     assert_eq!(handed_out.len(), 200);
     assert_eq!(handed_out.into_iter().collect::<HashSet<_>>().len(), 200);
 }
