@@ -79,6 +79,7 @@ struct Entry {
 
 impl Writer {
     pub(crate) fn start(tools: Tools) -> std::io::Result<Self> {
+        // Bounded by the places of the two lanes: an operation holds one until it is answered.
         let (sender, receiver) = mpsc::unbounded_channel();
         let tally = Arc::new(Tally::default());
         let counted = Arc::clone(&tally);
