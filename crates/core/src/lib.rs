@@ -10,7 +10,7 @@
 //! | [`job`], [`state`], [`outcome`] | what a job is and how an attempt can end |
 //! | [`retry`], [`mod@judge`] | what happens next |
 //! | [`queue`] | what a queue keeps and permits |
-//! | [`batch`], [`bell`], [`clock`] | primitives shared by engine and stores |
+//! | [`batch`], [`bell`], [`clock`], [`sql`] | primitives shared by engine and stores |
 //! | [`store`], [`error`] | the contract between them |
 
 pub mod batch;
@@ -26,6 +26,7 @@ pub mod outcome;
 pub mod queue;
 pub mod retry;
 pub mod size;
+pub mod sql;
 pub mod state;
 pub mod store;
 

@@ -50,6 +50,7 @@ mod leases;
 mod maintenance;
 mod queues;
 mod wakeup;
+mod within;
 
 use std::fmt;
 use std::sync::Arc;
@@ -62,6 +63,7 @@ pub use leases::{LeaseRecord, Leases, NewLease, Reaped, Renewal};
 pub use maintenance::{Maintenance, Promotion};
 pub use queues::Queues;
 pub use wakeup::Wakeup;
+pub use within::Within;
 
 use crate::error::StoreError;
 
@@ -69,6 +71,11 @@ use crate::error::StoreError;
 pub trait Store: Jobs + Leases + Queues + Inspect + Maintenance + Wakeup + Send + Sync + 'static {
     /// What kind of store this is, where, and what "accepted" means in it.
     fn about(&self) -> About;
+
+    /// The part that writes inside a transaction of its user, for stores that live in an SQL database.
+    fn within(&self) -> Option<&dyn Within> {
+        None
+    }
 }
 
 /// A store that is shared by everyone who needs it.
