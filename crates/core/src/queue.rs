@@ -40,7 +40,8 @@ pub struct QueueInvalid {
     bytes: usize,
 }
 
-/// How long finished jobs of a queue stay, by state.
+/// How long finished jobs of a queue stay, by state. [`Keep::NONE`] for a state makes its ends leave nothing:
+/// the write that would store them removes the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Retention {
@@ -53,6 +54,10 @@ pub struct Retention {
 }
 
 /// How long and how many. Whichever says "too old" or "too many" first wins; nothing set keeps for ever.
+///
+/// What is too old or too many goes with the next prune. A count of 0 keeps none: a job that comes to such an
+/// end under a worker, or is reaped to it, is removed at once with its attempts, instead of being stored. Ends
+/// that come otherwise (a waiting job is cancelled or expires, retention is lowered later) are left to prune.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Keep {
@@ -66,6 +71,9 @@ impl Keep {
     /// Keeps everything.
     pub const FOREVER: Self = Self { age: None, count: None };
 
+    /// Keeps nothing, not even until the next prune.
+    pub const NONE: Self = Self::count(0);
+
     /// Keeps by age.
     pub const fn age(age: Duration) -> Self {
         Self { age: Some(age), count: None }
@@ -74,6 +82,11 @@ impl Keep {
     /// Keeps the newest.
     pub const fn count(count: u64) -> Self {
         Self { age: None, count: Some(count) }
+    }
+
+    /// Whether it keeps no job at all, whatever its age.
+    pub const fn is_none(&self) -> bool {
+        matches!(self.count, Some(0))
     }
 }
 
@@ -97,6 +110,12 @@ impl Retention {
             State::Cancelled => Some(self.cancelled),
             _ => None,
         }
+    }
+
+    /// Whether a job that comes to this state stays at all. When it does not, `settle` and `reap` remove it in
+    /// the write that would have stored its end.
+    pub fn keeps(&self, state: State) -> bool {
+        self.of(state).is_none_or(|keep| !keep.is_none())
     }
 }
 
@@ -150,6 +169,22 @@ mod tests {
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<QueueConfig>(&text).unwrap(), config);
         assert_eq!(serde_json::from_str::<QueueConfig>("{}").unwrap(), QueueConfig::default());
+    }
+
+    #[test]
+    fn only_a_count_of_nothing_keeps_none() {
+        let zero = Duration::ZERO;
+        let retention = Retention {
+            completed: Keep::NONE,
+            dead: Keep { age: Some(zero), count: Some(0) },
+            cancelled: Keep { age: Some(zero), count: Some(1) },
+        };
+        for state in State::ALL {
+            let is_kept = !matches!(state, State::Completed | State::Dead);
+            assert_eq!(retention.keeps(state), is_kept, "{state}");
+        }
+        assert!(State::ALL.into_iter().all(|state| Retention::default().keeps(state)));
+        assert!(!Keep::FOREVER.is_none() && !Keep::age(zero).is_none());
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub use inspect::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX};
 pub use jobs::{
     Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, QueueShare, Settled, Settlement,
 };
-pub use leases::{LeaseRecord, Leases, NewLease, Reaped, Renewal};
+pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};
 pub use maintenance::{Maintenance, Promotion};
 pub use queues::Queues;
 pub use wakeup::Wakeup;

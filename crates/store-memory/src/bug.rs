@@ -51,12 +51,14 @@ pub enum Bug {
     DriftCounts,
     /// Error texts are stored whole.
     UncutErrors,
+    /// An end that its queue keeps none of is stored all the same.
+    StoreUnkept,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -79,5 +81,6 @@ impl Bug {
         Self::PageByCount,
         Self::DriftCounts,
         Self::UncutErrors,
+        Self::StoreUnkept,
     ];
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::outcome::Reason;
+use windlass_core::queue::QueueConfig;
 use windlass_core::size::TooLarge;
 use windlass_core::store::{
     Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
@@ -105,7 +106,7 @@ impl Table {
         let Some(job) = self.fenced(queue, *id, *fence).or(unfenced) else {
             return Settled::Fenced;
         };
-        let (seq, caps) = (job.seq, self.config(&job.spec.queue).caps);
+        let (seq, QueueConfig { caps, retention }) = (job.seq, self.config(&job.spec.queue));
         let output = transition.output.as_ref().map_or(0, Bytes::len);
         if let Err(error) = TooLarge::check("output", output, caps.output) {
             return Settled::Refused(error);
@@ -116,10 +117,14 @@ impl Table {
         }
         let error_cap = if self.has(Bug::UncutErrors) { usize::MAX } else { caps.error };
         let forgets_cancel = self.has(Bug::ForgetCancel);
-        Settled::Applied(self.change(seq, |job| {
+        let state = self.change(seq, |job| {
             job.cancel_requested &= !forgets_cancel;
             job.apply(transition, error_cap, now);
-        }))
+        });
+        if !retention.keeps(state) && !self.has(Bug::StoreUnkept) {
+            self.remove(seq);
+        }
+        Settled::Applied(state)
     }
 
     fn progress(&mut self, report: &Progress) -> Settled {

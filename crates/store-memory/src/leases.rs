@@ -7,9 +7,7 @@ use async_trait::async_trait;
 use windlass_core::LeaseId;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
-use windlass_core::store::{
-    LeaseRecord, Leases, NewLease, Reaped, Renewal, Settled, Settlement, StoreResult,
-};
+use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
@@ -50,12 +48,12 @@ impl Leases for MemoryStore {
         Ok(self.write(|table, now| settlements.iter().map(|lost| table.reap(lost, now)).collect()))
     }
 
-    async fn sweep(&self, limit: u32) -> StoreResult<Reaped> {
+    async fn sweep(&self, limit: u32) -> StoreResult<Swept> {
         Ok(self.write(|table, now| {
             let idle = table.leases.lost(now).filter(|(_, lease)| lease.running.is_empty());
             let idle: Vec<_> = idle.map(|(id, _)| id).take(limit as usize).collect();
             idle.iter().for_each(|&id| table.leases.forget(id));
-            Reaped { leases: idle.len() as u32 }
+            Swept { leases: idle.len() as u32 }
         }))
     }
 

@@ -8,9 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::LeaseId;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
-use windlass_core::store::{
-    LeaseRecord, Leases, NewLease, Reaped, Renewal, Settled, Settlement, StoreResult,
-};
+use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
 
 use crate::error::Fault;
 use crate::jobs::settle::{self, Right};
@@ -53,10 +51,10 @@ impl Leases for SqliteStore {
         self.write(rows, move |session| settle::settle(session, &settlements, Right::LostLease)).await
     }
 
-    async fn sweep(&self, limit: u32) -> StoreResult<Reaped> {
+    async fn sweep(&self, limit: u32) -> StoreResult<Swept> {
         self.write(limit as usize, move |session| {
             let gone = session.prepare(SWEEP)?.execute(params![session.now.as_micros(), limit])?;
-            Ok(Reaped { leases: gone as u32 })
+            Ok(Swept { leases: gone as u32 })
         })
         .await
     }

@@ -113,7 +113,8 @@ fn prune(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
             let Some(keep) = retention.of(state) else { continue };
             let old = not_kept(session, &queue, state, keep, count, limit - pruned)?;
             if !old.is_empty() {
-                jobs::remove(session, &queue, state, &old)?;
+                jobs::remove(session, &old)?;
+                session.left(&queue, state, old.len());
                 pruned += old.len() as u32;
             }
         }

@@ -66,6 +66,12 @@ impl<'c> Session<'c> {
         self.deltas.borrow_mut().add(queue, state, -(jobs as i64));
     }
 
+    /// Jobs are gone for good, and whoever waits for their end should hear of that.
+    pub(crate) fn removed(&self, queue: &Name, state: State, jobs: usize) {
+        self.left(queue, state, jobs);
+        self.ring_about(Topic::Finish);
+    }
+
     /// Jobs went from one state to another.
     pub(crate) fn moved(&self, queue: &Name, from: State, to: State, jobs: usize) {
         self.left(queue, from, jobs);

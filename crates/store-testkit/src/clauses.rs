@@ -8,6 +8,7 @@ pub mod claim;
 pub mod enqueue;
 pub mod fence;
 pub mod handles;
+pub mod keep;
 pub mod leases;
 pub mod list;
 pub mod progress;
@@ -156,6 +157,18 @@ macro_rules! for_each_clause {
                 open_jobs_stay
                 up_to_a_limit
                 by_default
+            }
+            keep {
+                a_completed_job_leaves_nothing
+                a_dead_or_cancelled_job_leaves_nothing
+                a_reaped_job_leaves_nothing
+                a_removed_job_leaves_its_lease
+                a_repeat_is_fenced_and_the_id_is_free
+                a_refused_output_removes_nothing
+                each_state_and_queue_for_itself
+                other_ends_wait_for_prune
+                a_removal_rings
+                a_large_batch_leaves_nothing
             }
             list {
                 shows_jobs_as_they_are

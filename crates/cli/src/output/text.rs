@@ -78,6 +78,7 @@ pub(crate) fn retention(retention: &Retention) -> String {
 
 fn keep(keep: Keep) -> String {
     match (keep.age, keep.count) {
+        _ if keep.is_none() => "none".to_owned(),
         (None, None) => "forever".to_owned(),
         (Some(age), None) => duration(age),
         (None, Some(count)) => format!("newest {count}"),

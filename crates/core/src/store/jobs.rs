@@ -44,6 +44,11 @@ pub trait Jobs {
     /// instant moves only for [`NextDue::After`](crate::judge::NextDue::After). A terminal state is stamped
     /// with the time; progress stays.
     ///
+    /// A queue may keep none: when its retention, as of this write, keeps none of the terminal state that the
+    /// job comes to ([`Retention::keeps`](crate::queue::Retention::keeps)), the job is removed with its
+    /// attempts in the same write instead of being stored. The answer is the same, and the bell rings as for
+    /// any end; a repeat is fenced, and the id is free again.
+    ///
     /// An attempt that did not complete is added to the job's records; a completed one is recorded by the
     /// job itself. Error texts are cut to the queue's cap by [`bounded_text`](crate::size::bounded_text); an
     /// output above its cap refuses that item. A call that is repeated after an unknown outcome is answered

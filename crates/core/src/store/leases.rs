@@ -31,11 +31,11 @@ pub trait Leases {
 
     /// Takes lost jobs back: writes each transition as [`Jobs::settle`](super::Jobs::settle) does, if its
     /// fence still holds and its lease has still run out, tested again in the write. A job whose lease lives
-    /// answers `Fenced`.
+    /// answers `Fenced`. An end that the queue keeps none of removes the job, as there.
     async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
 
     /// Forgets leases that have run out and that no job hangs on, at most `limit`.
-    async fn sweep(&self, limit: u32) -> StoreResult<Reaped>;
+    async fn sweep(&self, limit: u32) -> StoreResult<Swept>;
 
     /// The leases, newest first, at most `limit`.
     async fn leases(&self, limit: u32) -> StoreResult<Vec<LeaseRecord>>;
@@ -69,7 +69,7 @@ pub enum Renewal {
 
 /// What a sweep forgot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reaped {
+pub struct Swept {
     /// Leases that are gone now.
     pub leases: u32,
 }

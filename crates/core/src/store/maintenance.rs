@@ -14,7 +14,8 @@ pub trait Maintenance {
 
     /// Removes finished jobs that their queue's retention no longer keeps, at most `limit`, and answers how
     /// many. When it answers `limit` there may be more. Too old is what ended more than the age ago; too
-    /// many are those that ended first, and of those that ended together the ones accepted first.
+    /// many are those that ended first, and of those that ended together the ones accepted first. Ends that
+    /// `settle` and `reap` did not store, because their queue keeps none, are not there to prune.
     async fn prune(&self, limit: u32) -> StoreResult<u32>;
 }
 

@@ -1,1 +1,1 @@
-DELETE FROM windlass_jobs WHERE seq = ?1
+DELETE FROM windlass_jobs WHERE seq IN (SELECT value FROM json_each(?1))

@@ -1,6 +1,6 @@
 //! Changes that a person asks for: cancel, retry and delete. Pruning removes in the same way.
 
-use rusqlite::{CachedStatement, params};
+use rusqlite::params;
 use windlass_core::bell::Topic;
 use windlass_core::outcome::Reason;
 use windlass_core::store::Amended;
@@ -16,7 +16,7 @@ const CANCEL_RUNNING: &str = include_str!("../../queries/jobs/cancel_running.sql
 const RESTART: &str = include_str!("../../queries/jobs/restart.sql");
 const HASTEN: &str = include_str!("../../queries/jobs/hasten.sql");
 const DELETE: &str = include_str!("../../queries/jobs/delete.sql");
-const DELETE_PAYLOAD: &str = include_str!("../../queries/jobs/delete_payload.sql");
+const DELETE_PAYLOADS: &str = include_str!("../../queries/jobs/delete_payloads.sql");
 const DELETE_ATTEMPTS: &str = include_str!("../../queries/jobs/delete_attempts.sql");
 
 pub(super) fn cancel(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended>, Fault> {
@@ -51,49 +51,23 @@ pub(super) fn retry(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended>
 }
 
 pub(super) fn delete(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended>, Fault> {
-    let mut removal = Removal::new(session)?;
     each(session, ids, |job| {
         if job.state == State::Running {
             return Ok(Amended::Refused(job.state));
         }
-        removal.remove(job.seq)?;
-        session.left(&job.queue, job.state, 1);
-        // Whoever waits for its end should hear that it is gone.
-        session.ring_about(Topic::Finish);
+        remove(session, &[job.seq])?;
+        session.removed(&job.queue, job.state, 1);
         Ok(Amended::Done(job.state))
     })
 }
 
-/// Removes finished jobs of one queue.
-pub(crate) fn remove(session: &Session<'_>, queue: &Name, state: State, seqs: &[i64]) -> Result<(), Fault> {
-    let mut removal = Removal::new(session)?;
-    seqs.iter().try_for_each(|&seq| removal.remove(seq))?;
-    session.left(queue, state, seqs.len());
+/// Takes jobs away with all that belongs to them. Counters and rings are the caller's.
+pub(crate) fn remove(session: &Session<'_>, seqs: &[i64]) -> Result<(), Fault> {
+    let seqs = row::list(seqs);
+    for sql in [DELETE, DELETE_PAYLOADS, DELETE_ATTEMPTS] {
+        session.prepare(sql)?.execute([&seqs])?;
+    }
     Ok(())
-}
-
-/// Takes jobs away with all that belongs to them. Counters are the caller's to move.
-struct Removal<'c> {
-    job: CachedStatement<'c>,
-    payload: CachedStatement<'c>,
-    attempts: CachedStatement<'c>,
-}
-
-impl<'c> Removal<'c> {
-    fn new(session: &Session<'c>) -> Result<Self, Fault> {
-        Ok(Self {
-            job: session.prepare(DELETE)?,
-            payload: session.prepare(DELETE_PAYLOAD)?,
-            attempts: session.prepare(DELETE_ATTEMPTS)?,
-        })
-    }
-
-    fn remove(&mut self, seq: i64) -> Result<(), Fault> {
-        self.job.execute([seq])?;
-        self.payload.execute([seq])?;
-        self.attempts.execute([seq])?;
-        Ok(())
-    }
 }
 
 struct Found {

@@ -11,6 +11,7 @@ use windlass_core::size::{TooLarge, bounded_text};
 use windlass_core::store::{Progress, Settled, Settlement};
 use windlass_core::{Bytes, Fence, JobId, Name, State};
 
+use super::amend::remove;
 use crate::error::Fault;
 use crate::session::Session;
 use crate::{leases, row};
@@ -38,22 +39,22 @@ pub(crate) fn settle(
     right: Right,
 ) -> Result<Vec<Settled>, Fault> {
     let mut running = session.prepare(RUNNING)?;
-    let mut completed = Completed::default();
+    let mut ends = Ends::default();
     let mut answers = Vec::with_capacity(settlements.len());
     for Settlement { queue, id, fence, transition } in settlements {
-        if completed.ids.contains(id) {
+        if ends.ids.contains(id) {
             // It stands twice in the call, and its first outcome is not written yet.
             answers.push(Settled::Fenced);
             continue;
         }
         answers.push(match Attempt::find(session, &mut running, *id, *fence)? {
             Some(attempt) if attempt.queue == *queue && attempt.may_be_settled(session, right)? => {
-                attempt.settle(session, transition, &mut completed)?
+                attempt.settle(session, transition, &mut ends)?
             }
             _ => Settled::Fenced,
         });
     }
-    completed.write(session)?;
+    ends.write(session)?;
     Ok(answers)
 }
 
@@ -122,11 +123,11 @@ impl Attempt {
         &self,
         session: &Session<'_>,
         transition: &Transition,
-        completed: &mut Completed,
+        ends: &mut Ends,
     ) -> Result<Settled, Fault> {
-        let caps = session.config(&self.queue)?.caps;
+        let config = session.config(&self.queue)?;
         let size = transition.output.as_ref().map_or(0, Bytes::len);
-        if let Err(error) = TooLarge::check("output", size, caps.output) {
+        if let Err(error) = TooLarge::check("output", size, config.caps.output) {
             return Ok(Settled::Refused(error));
         }
         let next = match self.cancel_requested {
@@ -136,13 +137,19 @@ impl Attempt {
         if !State::Running.may_become(next.state) {
             return Err(Fault::Defect(format!("a running job was told to become {}", next.state)));
         }
+        if !config.retention.keeps(next.state) {
+            ends.ids.insert(self.id);
+            ends.removed.push(self.seq);
+            session.removed(&self.queue, State::Running, 1);
+            return Ok(Settled::Applied(next.state));
+        }
         if next.ending != Ending::Completed {
-            self.record(session, &next, caps.error)?;
+            self.record(session, &next, config.caps.error)?;
         }
         let is_plain = next.output.is_none() && next.counters == self.counters;
         if next.state == State::Completed && is_plain {
-            completed.ids.insert(self.id);
-            completed.seqs.push(self.seq);
+            ends.ids.insert(self.id);
+            ends.completed.push(self.seq);
         } else {
             self.write(session, &next)?;
         }
@@ -185,19 +192,24 @@ impl Attempt {
     }
 }
 
-/// Jobs that completed without output, as nearly all do: they are written together, because opening a
-/// statement costs more than a row.
+/// Jobs that come to an end that leaves nothing to write but itself: completed without output, as nearly all
+/// do, or not kept by their queue. They are written together, because opening a statement costs more than a row.
 #[derive(Default)]
-struct Completed {
+struct Ends {
+    /// All of them.
     ids: HashSet<JobId>,
-    seqs: Vec<i64>,
+    completed: Vec<i64>,
+    removed: Vec<i64>,
 }
 
-impl Completed {
+impl Ends {
     fn write(&self, session: &Session<'_>) -> Result<(), Fault> {
-        if !self.seqs.is_empty() {
-            let fields = params![row::list(&self.seqs), session.now.as_micros()];
+        if !self.completed.is_empty() {
+            let fields = params![row::list(&self.completed), session.now.as_micros()];
             session.prepare(COMPLETE)?.execute(fields)?;
+        }
+        if !self.removed.is_empty() {
+            remove(session, &self.removed)?;
         }
         Ok(())
     }

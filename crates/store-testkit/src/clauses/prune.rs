@@ -72,13 +72,14 @@ pub async fn by_count_and_acceptance(h: &impl Harness) {
 pub async fn by_both(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let keep = Keep { age: Some(seconds(100)), count: Some(2) };
-    define(&scene, QUEUE, Retention { dead: keep, cancelled: Keep::count(0), ..FOREVER }).await;
+    define(&scene, QUEUE, Retention { dead: keep, cancelled: Keep::NONE, ..FOREVER }).await;
     let mut dead = Vec::new();
     for _ in 0..4 {
         dead.push(scene.finished(Options::new(), failed_for_good()).await);
         h.advance(seconds(1)).await;
     }
-    let cancelled = scene.finished(Options::new(), Outcome::Cancelled).await;
+    let cancelled = scene.add(Options::new()).await;
+    scene.cancel(cancelled).await;
     assert_eq!(prune(&scene, 9).await, 3);
     assert_eq!(left(&scene, &dead).await, [false, false, true, true]);
     assert_eq!(left(&scene, &[cancelled]).await, [false]);
@@ -110,14 +111,14 @@ pub async fn each_state_and_queue_for_itself(h: &impl Harness) {
 /// Jobs that have not come to their end are never pruned, however old.
 pub async fn open_jobs_stay(h: &impl Harness) {
     let scene = Scene::new(h).await;
-    let none = Keep { age: Some(seconds(0)), count: Some(0) };
-    define(&scene, QUEUE, Retention { completed: none, dead: none, cancelled: none }).await;
     let retried = scene.running(Options::new()).await;
     scene.settle(&retried, failed()).await;
     let running = scene.running(Options::new()).await.id;
     let ready = scene.add(Options::new()).await;
     let revived = scene.finished(Options::new().priority(1), failed_for_good()).await;
     scene.retry(revived).await;
+    let none = Keep { age: Some(seconds(0)), count: Some(0) };
+    define(&scene, QUEUE, Retention { completed: none, dead: none, cancelled: none }).await;
     h.advance(seconds(1_000_000)).await;
     assert_eq!(prune(&scene, 9).await, 0);
     assert_eq!(left(&scene, &[retried.id, running, ready, revived]).await, [true; 4]);

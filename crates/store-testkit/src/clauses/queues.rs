@@ -19,7 +19,7 @@ pub async fn a_definition_reads_back(h: &impl Harness) {
         retention: Retention {
             completed: Keep { age: Some(seconds(3)), count: Some(u64::MAX >> 1) },
             dead: Keep::FOREVER,
-            cancelled: Keep::count(0),
+            cancelled: Keep::NONE,
         },
         caps: Caps { payload: 1, output: CAP_MAX, error: 0 },
     };
@@ -110,7 +110,7 @@ pub async fn counts_follow_every_change(h: &impl Harness) {
     scene.cancel(jobs[4].id).await;
     scene.delete(jobs[0].id).await;
     scene.assert_counts().await;
-    let none = Keep::count(0);
+    let none = Keep::NONE;
     let config = QueueConfig {
         retention: Retention { completed: none, dead: none, cancelled: none },
         ..QueueConfig::default()

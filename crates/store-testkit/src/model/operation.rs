@@ -87,10 +87,13 @@ pub(super) fn job_id(index: usize) -> JobId {
     JobId::from_bytes(bytes)
 }
 
-/// The operations of a seed.
+/// The operations of a seed. One of the queues begins as one that keeps none.
 pub(super) fn script(seed: u64, steps: usize) -> Vec<Operation> {
     let mut rng = Rng::with_seed(seed);
-    (0..steps).map(|_| operation(&mut rng)).collect()
+    let retention = Retention { completed: Keep::NONE, dead: Keep::NONE, cancelled: Keep::NONE };
+    let none = QueueConfig { retention, ..QueueConfig::default() };
+    let first = Operation::Define { queue: name("c"), config: none };
+    std::iter::once(first).chain((0..steps).map(|_| operation(&mut rng))).collect()
 }
 
 fn operation(rng: &mut Rng) -> Operation {

@@ -71,6 +71,11 @@ impl<J: Job> Handle<J> {
     }
 
     /// Waits until the job has come to its end and answers its output.
+    ///
+    /// The store must still have the job: where the queue keeps none of its end ([`Keep::NONE`]), the job is
+    /// removed with it, and this answers [`OutputError::Missing`] however the job ended.
+    ///
+    /// [`Keep::NONE`]: windlass_core::queue::Keep::NONE
     pub async fn output(&self) -> Result<J::Output, OutputError> {
         let record = self.finished().await?;
         match record.state {
@@ -138,7 +143,8 @@ pub enum OutputError {
         /// Why.
         reason: Option<Reason>,
     },
-    /// The store does not have the job; its retention may have removed it.
+    /// The store does not have the job; its retention may have removed it, at its very end where the queue
+    /// keeps none.
     #[error("the store has no job {id}: it was deleted, or removed by its queue's retention")]
     Missing {
         /// The job.

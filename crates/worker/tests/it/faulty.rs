@@ -11,8 +11,8 @@ use windlass_core::job::LostJob;
 use windlass_core::queue::{QueueConfig, QueueRecord};
 use windlass_core::store::{
     About, Amended, ClaimAnswer, ClaimRequest, Cursor, Enqueued, Filter, Inspect, JobPage, Jobs, LeaseRecord,
-    Leases, Maintenance, NewLease, Progress, Promotion, Queues, Reaped, Renewal, Settled, Settlement, Store,
-    StoreResult, Wakeup,
+    Leases, Maintenance, NewLease, Progress, Promotion, Queues, Renewal, Settled, Settlement, Store,
+    StoreResult, Swept, Wakeup,
 };
 use windlass_core::{JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
 use windlass_store_memory::MemoryStore;
@@ -150,7 +150,7 @@ impl Leases for Faulty {
     async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
         self.inner.reap(settlements).await
     }
-    async fn sweep(&self, limit: u32) -> StoreResult<Reaped> {
+    async fn sweep(&self, limit: u32) -> StoreResult<Swept> {
         self.inner.sweep(limit).await
     }
     async fn leases(&self, limit: u32) -> StoreResult<Vec<LeaseRecord>> {

@@ -1,1 +1,0 @@
-DELETE FROM windlass_payloads WHERE seq = ?1
