@@ -4,6 +4,7 @@
 mod check;
 mod needs;
 mod rivals;
+mod servers;
 mod shell;
 mod sqlx;
 mod test;
@@ -26,7 +27,8 @@ struct Arguments {
 enum Command {
     /// Run every test: unit, conformance, command line, examples, whole system, documentation
     ///
-    /// Needs a Rust toolchain and a C compiler (for the bundled SQLite), and says so if one is missing.
+    /// Needs a Rust toolchain, a C compiler (for the bundled SQLite), PostgreSQL and PgBouncer, and says so if one
+    /// is missing. Starts one PostgreSQL server for all tests, unless DATABASE_URL names one.
     Test,
     /// Check form: formatting, lints, documentation, each feature alone, house rules, shared SQLite
     Check,

@@ -1,5 +1,7 @@
 //! What the tests need beyond a Rust toolchain, found or installed.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
@@ -7,21 +9,28 @@ use anyhow::{Result, bail};
 /// Makes sure that a C compiler is there: the bundled SQLite is compiled from source.
 pub(crate) fn c_compiler() -> Result<()> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-    if answers(&compiler, "--version") {
+    let is_there = || answers(&compiler, "--version");
+    if is_there() || install("C compiler", "gcc libc6-dev", is_there)? {
         return Ok(());
-    }
-    if answers("apt-get", "--version") && is_root() {
-        eprintln!("=== no C compiler: apt-get install gcc libc6-dev");
-        let installed = Command::new("sh")
-            .args(["-c", "apt-get update -q && apt-get install -q -y gcc libc6-dev"])
-            .status()?;
-        if installed.success() && answers(&compiler, "--version") {
-            return Ok(());
-        }
     }
     bail!(
         "no C compiler: install gcc or clang, or set CC to one (the bundled SQLite is compiled from source)"
     )
+}
+
+/// Makes sure that the servers of the tests can be started. Only their programs are wanted: tests start servers
+/// of their own in temporary folders, also when `DATABASE_URL` names one, because some kill theirs.
+pub(crate) fn servers() -> Result<()> {
+    if !has_postgresql() && !without_main_cluster(|| install("PostgreSQL", "postgresql", has_postgresql))? {
+        bail!(
+            "no PostgreSQL server: install PostgreSQL 14 or newer (Debian: apt-get install postgresql), and \
+             put its programs into PATH if they are not where pg_config --bindir says"
+        );
+    }
+    if !has_pgbouncer() && !install("PgBouncer", "pgbouncer", has_pgbouncer)? {
+        bail!("no PgBouncer: install it (Debian: apt-get install pgbouncer), or put it into PATH");
+    }
+    Ok(())
 }
 
 /// Whether `cargo nextest` is there. It is not needed; it only runs the same tests faster.
@@ -32,6 +41,51 @@ pub(crate) fn has_nextest() -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
+}
+
+fn has_postgresql() -> bool {
+    let configured = Command::new("pg_config").arg("--bindir").stderr(Stdio::null()).output();
+    let configured = configured.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut folders = versions
+        .map(|version| version.path().join("bin"))
+        .chain(configured.into_iter().filter(|folder| !folder.is_empty()).map(PathBuf::from));
+    answers("postgres", "--version") || folders.any(|folder| folder.join("postgres").is_file())
+}
+
+fn has_pgbouncer() -> bool {
+    answers("pgbouncer", "--version") || Path::new("/usr/sbin/pgbouncer").is_file()
+}
+
+/// Keeps Debian's package from making and starting a cluster of its own meanwhile: it would never be used.
+fn without_main_cluster<T>(install: impl FnOnce() -> Result<T>) -> Result<T> {
+    let folder = Path::new("/etc/postgresql-common/createcluster.d");
+    let setting = folder.join("windlass-tests.conf");
+    let is_set = can_install()
+        && fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&setting, "create_main_cluster = false\n"))
+            .is_ok();
+    let installed = install();
+    if is_set {
+        fs::remove_file(setting)?;
+    }
+    installed
+}
+
+/// Installs packages where that is possible without a question, and answers whether what was missing is there.
+fn install(what: &str, packages: &str, is_there: impl Fn() -> bool) -> Result<bool> {
+    if !can_install() {
+        return Ok(false);
+    }
+    eprintln!("=== no {what}: apt-get install {packages}");
+    let script = format!("apt-get update -q && apt-get install -q -y --no-install-recommends {packages}");
+    let installed =
+        Command::new("sh").args(["-c", &script]).env("DEBIAN_FRONTEND", "noninteractive").status()?;
+    Ok(installed.success() && is_there())
+}
+
+fn can_install() -> bool {
+    answers("apt-get", "--version") && is_root()
 }
 
 fn answers(program: &str, argument: &str) -> bool {

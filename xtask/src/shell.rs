@@ -39,6 +39,12 @@ impl Step {
         self
     }
 
+    /// Sets several environment variables.
+    pub(crate) fn envs(mut self, variables: &[(String, String)]) -> Self {
+        self.command.envs(variables.iter().cloned());
+        self
+    }
+
     /// Runs in another folder.
     pub(crate) fn within(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);

@@ -2,17 +2,21 @@
 
 use anyhow::Result;
 
+use crate::servers::Servers;
 use crate::{needs, shell};
 
 /// Finds what the tests need, then runs them.
 pub(crate) fn run() -> Result<()> {
     needs::c_compiler()?;
+    needs::servers()?;
     // One build for both, so that the binaries that tests start are those that were just built.
     shell::cargo("build", ["build", "--workspace", "--all-targets"]).run()?;
-    if needs::has_nextest() {
-        shell::cargo("test", ["nextest", "run", "--workspace"]).run()?;
+    let servers = Servers::start()?;
+    let tests = if needs::has_nextest() {
+        shell::cargo("test", ["nextest", "run", "--workspace"])
     } else {
-        shell::cargo("test", ["test", "--workspace", "--all-targets"]).run()?;
-    }
-    shell::cargo("test the documentation", ["test", "--workspace", "--doc"]).run()
+        shell::cargo("test", ["test", "--workspace", "--all-targets"])
+    };
+    tests.envs(servers.environment()).run()?;
+    shell::cargo("test the documentation", ["test", "--workspace", "--doc"]).envs(servers.environment()).run()
 }

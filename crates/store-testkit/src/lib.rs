@@ -33,12 +33,15 @@
 //!
 //! [`clauses`] has one module per part of the contract; [`run_all`] plays the same list at run time;
 //! [`model`] plays random operations on the store and on the reference and compares what can be seen.
+//! With the feature `servers`, the module `servers` starts the real servers that a store needs.
 
 pub mod clauses;
 mod harness;
 pub mod model;
 mod report;
 mod scene;
+#[cfg(feature = "servers")]
+pub mod servers;
 
 pub use async_trait::async_trait;
 pub use harness::{Exception, Harness};

@@ -1,0 +1,60 @@
+//! The servers that all tests of a run share. Tests run in processes of their own, so somebody above them has to
+//! start what they share.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Servers that run until this is dropped, or until this process is gone.
+pub(crate) struct Servers {
+    program: Option<Child>,
+    environment: Vec<(String, String)>,
+}
+
+impl Servers {
+    /// Starts them with the program that the build has put beside this one. A server that the user names is
+    /// used instead.
+    pub(crate) fn start() -> Result<Self> {
+        if std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty()) {
+            eprintln!("\n=== servers: the one of DATABASE_URL");
+            return Ok(Self { program: None, environment: Vec::new() });
+        }
+        let path = std::env::current_exe()?.with_file_name("test-servers");
+        let mut program = Command::new(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", path.display()))?;
+        let lines = BufReader::new(program.stdout.take().expect("its output is a pipe")).lines();
+        let mut environment = Vec::new();
+        for line in lines {
+            match line?.split_once('=') {
+                Some((name, value)) => environment.push((name.to_owned(), value.to_owned())),
+                // The line after the last.
+                None => {
+                    let shown: Vec<_> =
+                        environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                    eprintln!("\n=== servers: {}", shown.join(" "));
+                    return Ok(Self { program: Some(program), environment });
+                }
+            }
+        }
+        bail!("the servers of the tests do not start ({})", program.wait()?)
+    }
+
+    /// Where they are, for the tests.
+    pub(crate) fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        if let Some(program) = &mut self.program {
+            // The end of its input tells it to stop them.
+            drop(program.stdin.take());
+            let _ = program.wait();
+        }
+    }
+}
