@@ -39,6 +39,9 @@ pub enum StoreError {
     /// The URL or its place cannot be used as given.
     #[error("{0}")]
     Address(String),
+    /// A transaction that the store cannot write in.
+    #[error("{0}")]
+    Transaction(String),
     /// The schema in the store is newer than this program.
     #[error("the store has schema {found}, this program knows up to {known}: upgrade the program")]
     SchemaTooNew {
@@ -97,9 +100,11 @@ impl StoreError {
     /// What a caller can do about it.
     pub fn kind(&self) -> StoreErrorKind {
         match self {
-            Self::TooLarge { .. } | Self::IdTaken { .. } | Self::Queue(_) | Self::Cursor { .. } => {
-                StoreErrorKind::Refused
-            }
+            Self::TooLarge { .. }
+            | Self::IdTaken { .. }
+            | Self::Queue(_)
+            | Self::Cursor { .. }
+            | Self::Transaction(_) => StoreErrorKind::Refused,
             Self::Unavailable { .. } => StoreErrorKind::Unavailable,
             Self::Unknown { .. } => StoreErrorKind::Unknown,
             Self::Address(_) | Self::SchemaTooNew { .. } | Self::Corrupt(_) | Self::Internal { .. } => {
