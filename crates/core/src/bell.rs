@@ -6,6 +6,8 @@
 
 use tokio::sync::watch;
 
+use crate::state::State;
+
 /// What a ring is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -19,6 +21,76 @@ pub enum Topic {
 }
 
 const TOPICS: usize = 3;
+
+impl Topic {
+    /// All topics, each at the place that is its number.
+    pub const ALL: [Self; TOPICS] = [Self::Work, Self::Cancel, Self::Finish];
+}
+
+/// What a store owes a ring about: gathered while it writes, rung when the write can be seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rings([bool; TOPICS]);
+
+impl Rings {
+    /// Nobody is rung.
+    pub const NONE: Self = Self([false; TOPICS]);
+
+    /// About one topic.
+    pub const fn about(topic: Topic) -> Self {
+        let mut rings = Self::NONE;
+        rings.0[topic as usize] = true;
+        rings
+    }
+
+    /// What is owed when a job comes into a state: about work when it is ready or scheduled, about finishing
+    /// when it is terminal (also when its queue keeps none of that end), and otherwise nothing.
+    pub const fn entered(state: State) -> Self {
+        match state {
+            State::Ready | State::Scheduled => Self::about(Topic::Work),
+            State::Completed | State::Dead | State::Cancelled => Self::about(Topic::Finish),
+            State::Blocked | State::Running => Self::NONE,
+        }
+    }
+
+    /// These and those.
+    #[must_use]
+    pub fn and(self, more: Self) -> Self {
+        Self(std::array::from_fn(|topic| self.0[topic] || more.0[topic]))
+    }
+
+    /// These, but none about a topic.
+    #[must_use]
+    pub fn without(mut self, topic: Topic) -> Self {
+        self.0[topic as usize] = false;
+        self
+    }
+
+    /// Whether a ring about this topic is owed.
+    pub fn has(self, topic: Topic) -> bool {
+        self.0[topic as usize]
+    }
+
+    /// Whether no ring is owed.
+    pub fn is_empty(self) -> bool {
+        self == Self::NONE
+    }
+
+    /// The topics that a ring is owed about.
+    pub fn topics(self) -> impl Iterator<Item = Topic> {
+        Topic::ALL.into_iter().filter(move |&topic| self.has(topic))
+    }
+
+    /// Rings for each topic once.
+    pub fn ring(self, bell: &Bell) {
+        self.topics().for_each(|topic| bell.ring(topic));
+    }
+}
+
+impl FromIterator<Topic> for Rings {
+    fn from_iter<I: IntoIterator<Item = Topic>>(topics: I) -> Self {
+        topics.into_iter().fold(Self::NONE, |rings, topic| rings.and(Self::about(topic)))
+    }
+}
 
 /// Rings for every listener of this process. Cheap to clone.
 ///
@@ -96,6 +168,27 @@ mod tests {
     fn a_wait_can_move_between_threads() {
         fn assert_send(_: impl Send) {}
         assert_send(Bell::new().listen(Topic::Work).rung());
+    }
+
+    #[test]
+    fn only_states_of_interest_ring() {
+        for state in State::ALL {
+            let owed = Rings::entered(state);
+            assert_eq!(owed.has(Topic::Finish), state.is_terminal());
+            assert_eq!(owed.has(Topic::Work), matches!(state, State::Ready | State::Scheduled));
+            assert!(!owed.has(Topic::Cancel));
+        }
+    }
+
+    #[test]
+    fn what_is_owed_adds_up_and_is_rung() {
+        let (bell, owed) = (Bell::new(), Rings::about(Topic::Work).and(Rings::about(Topic::Finish)));
+        assert_eq!(owed.topics().collect::<Vec<_>>(), [Topic::Work, Topic::Finish]);
+        assert_eq!(owed.topics().collect::<Rings>(), owed);
+        assert!(!owed.is_empty() && owed.without(Topic::Work).without(Topic::Finish).is_empty());
+        let mut listeners = Topic::ALL.map(|topic| bell.listen(topic));
+        owed.ring(&bell);
+        assert_eq!(listeners.each_mut().map(|each| is_ready(each.rung())), [true, false, true]);
     }
 
     #[test]

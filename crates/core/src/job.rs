@@ -1,5 +1,7 @@
 //! A job in its three shapes: as it is handed in, as a worker gets it, and as anyone can look at it.
 
+mod attempt;
+
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -7,13 +9,15 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::clock::Timestamp;
+use crate::error::StoreError;
 use crate::id::{Fence, JobId};
 use crate::name::{Name, NameError};
 use crate::options::{Due, Options, STALLS_MAX_DEFAULT, TAGS_MAX};
-use crate::outcome::{Ending, Reason};
+use crate::outcome::Reason;
 use crate::retry::Policy;
-use crate::size::Caps;
+use crate::size::{Caps, TooLarge};
 use crate::state::State;
+pub use attempt::{ATTEMPTS_KEPT, AttemptRecord, LastClaim};
 
 /// A job on its way into a store. Everything in it has been checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +86,13 @@ impl NewJob {
     pub fn with_id(mut self, id: JobId) -> Self {
         self.id = id;
         self
+    }
+
+    /// Fails when the payload is above the queue's cap. The id is tested before: see
+    /// [`Taken::answer`](crate::store::Taken::answer).
+    pub fn check_payload(&self, cap: usize) -> Result<(), StoreError> {
+        let checked = TooLarge::check("payload", self.payload.len(), cap);
+        checked.map_err(|error| StoreError::TooLarge { id: self.id, error })
     }
 
     /// Where and when the job begins if it is accepted now: its due instant, and `scheduled` or `ready`.
@@ -241,28 +252,6 @@ impl JobRecord {
     }
 }
 
-/// How many attempts a job's record keeps; older ones are forgotten.
-pub const ATTEMPTS_KEPT: usize = 50;
-
-/// What is kept of one attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttemptRecord {
-    /// The claim it began with.
-    pub fence: u64,
-    /// Which attempt it counted as.
-    pub number: u32,
-    /// The label of the worker.
-    pub worker: String,
-    /// When it was claimed.
-    pub started_at: Timestamp,
-    /// When its outcome was recorded.
-    pub ended_at: Option<Timestamp>,
-    /// How it ended; nothing while it runs.
-    pub ending: Option<Ending>,
-    /// What went wrong, cut to the queue's cap.
-    pub error: Option<String>,
-}
-
 impl From<Timestamp> for Due {
     fn from(time: Timestamp) -> Self {
         Self::At(time)
@@ -291,6 +280,14 @@ mod tests {
     fn tags_are_sorted_and_single() {
         let job = NewJob::new("k", "", Options::new().tag("b").tag("a").tag("b")).unwrap();
         assert_eq!(job.tags.iter().map(Name::as_str).collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_payload_above_the_cap_names_its_job() {
+        let job = NewJob::new("k", "12345", Options::new()).unwrap();
+        assert!(job.check_payload(5).is_ok());
+        let refused = job.check_payload(4).unwrap_err();
+        assert!(matches!(refused, StoreError::TooLarge { id, .. } if id == job.id), "{refused}");
     }
 
     #[test]

@@ -3,73 +3,14 @@
 //!
 //! It sees durations only, never a clock: the store turns them into instants.
 
-use std::time::Duration;
+mod transition;
 
-use bytes::Bytes;
+use std::time::Duration;
 
 use crate::job::{Counters, Facts};
 use crate::outcome::{Cause, Ending, Failure, Outcome, Reason};
 use crate::state::State;
-
-/// What a store is told to write about a running job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Transition {
-    /// The next state.
-    pub state: State,
-    /// When the job may start again; meaningful for `ready` and `scheduled`.
-    pub due: NextDue,
-    /// The counters to write, in full.
-    pub counters: Counters,
-    /// Why, for `dead` and `cancelled`.
-    pub reason: Option<Reason>,
-    /// How the attempt is recorded.
-    pub ending: Ending,
-    /// The error text of the attempt; the store cuts it to the queue's cap.
-    pub error: Option<String>,
-    /// The output, for `completed`.
-    pub output: Option<Bytes>,
-}
-
-/// When a job that goes back may start again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NextDue {
-    /// As before: it keeps its place in the queue.
-    Keep,
-    /// This long after the outcome was recorded.
-    After(Duration),
-}
-
-impl Transition {
-    /// This transition, unless it would put a job back that somebody has asked to cancel. The store knows of
-    /// the request, the worker may not, so the store asks here when it applies the transition.
-    #[must_use]
-    pub fn heeding(mut self, cancel_requested: bool) -> Self {
-        if cancel_requested && !self.state.is_terminal() {
-            self.state = State::Cancelled;
-            self.reason = Some(Reason::Requested);
-            self.due = NextDue::Keep;
-        }
-        self
-    }
-
-    fn put_back(counters: Counters, due: NextDue, ending: Ending) -> Self {
-        let state = match due {
-            NextDue::After(delay) if !delay.is_zero() => State::Scheduled,
-            _ => State::Ready,
-        };
-        Self { state, due, counters, reason: None, ending, error: None, output: None }
-    }
-
-    fn end(counters: Counters, state: State, reason: Option<Reason>, ending: Ending) -> Self {
-        Self { state, due: NextDue::Keep, counters, reason, ending, error: None, output: None }
-    }
-
-    fn because(mut self, error: String) -> Self {
-        self.error = Some(error);
-        self
-    }
-}
+pub use transition::{NextDue, Transition};
 
 /// Decides what becomes of a running job. `dice` is a random number in `0.0..1.0`, used for jitter.
 pub fn judge(facts: &Facts, outcome: Outcome, dice: f64) -> Transition {

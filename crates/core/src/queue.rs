@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::clock::Timestamp;
 use crate::name::Name;
 use crate::size::{CAP_MAX, Caps};
 use crate::state::State;
@@ -87,6 +88,37 @@ impl Keep {
     /// Whether it keeps no job at all, whatever its age.
     pub const fn is_none(&self) -> bool {
         matches!(self.count, Some(0))
+    }
+
+    /// What is too much of `count` finished jobs of one queue and state.
+    pub fn excess(&self, count: u64, now: Timestamp) -> Excess {
+        Excess {
+            surplus: self.count.map_or(0, |kept| count.saturating_sub(kept)),
+            older_than: self.age.map(|age| now.minus(age)),
+        }
+    }
+}
+
+/// Which finished jobs of a queue and state retention no longer keeps. They are asked for in the order in
+/// which prune removes them: by the instant of their end, then by acceptance. The first that stays is
+/// followed by none that goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Excess {
+    /// So many of them, the first in order, whenever they ended.
+    pub surplus: u64,
+    /// Those that ended before this instant, however many.
+    pub older_than: Option<Timestamp>,
+}
+
+impl Excess {
+    /// Whether nothing can go, so that nobody has to look.
+    pub fn is_nothing(&self) -> bool {
+        self.surplus == 0 && self.older_than.is_none()
+    }
+
+    /// Whether the job at this place of the order, counted from 0, goes.
+    pub fn takes(&self, place: u64, finished_at: Timestamp) -> bool {
+        place < self.surplus || self.older_than.is_some_and(|oldest_kept| finished_at < oldest_kept)
     }
 }
 
@@ -185,6 +217,23 @@ mod tests {
         }
         assert!(State::ALL.into_iter().all(|state| Retention::default().keeps(state)));
         assert!(!Keep::FOREVER.is_none() && !Keep::age(zero).is_none());
+    }
+
+    #[test]
+    fn what_is_too_old_or_too_many_goes() {
+        let (now, age) = (Timestamp::from_micros(1_000), Duration::from_micros(100));
+        let places = |keep: Keep| {
+            let excess = keep.excess(4, now);
+            let finished = [800, 899, 900, 999].map(Timestamp::from_micros);
+            (0..).zip(finished).map(|(place, at)| excess.takes(place, at)).collect::<Vec<_>>()
+        };
+        assert_eq!(places(Keep::age(age)), [true, true, false, false], "as old as the age is kept");
+        assert_eq!(places(Keep::count(1)), [true, true, true, false]);
+        assert_eq!(places(Keep { age: Some(age), count: Some(3) }), [true, true, false, false]);
+        assert_eq!(places(Keep::NONE), [true; 4]);
+        assert_eq!(places(Keep::count(9)), [false; 4]);
+        assert!(Keep::FOREVER.excess(4, now).is_nothing() && Keep::count(4).excess(4, now).is_nothing());
+        assert!(!Keep::age(Duration::MAX).excess(4, now).is_nothing());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How large payloads, outputs and error texts may be.
+//! How large payloads, outputs, error texts and labels may be.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -71,6 +71,22 @@ pub fn bounded_text(text: &str, cap: usize) -> String {
     }
 }
 
+/// The most bytes that a label has.
+pub const LABEL_MAX: usize = 128;
+
+/// A label as stores keep it: cut to [`LABEL_MAX`] bytes on a character border, NUL replaced, which not every
+/// store can hold.
+pub fn label(text: &str) -> String {
+    let mut label = String::new();
+    for character in text.chars().map(|each| if each == '\0' { char::REPLACEMENT_CHARACTER } else { each }) {
+        if label.len() + character.len_utf8() > LABEL_MAX {
+            break;
+        }
+        label.push(character);
+    }
+    label
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +107,16 @@ mod tests {
             let cut = bounded_text(&"\0".repeat(4000), cap);
             assert!(cut.len() <= cap && !cut.contains('\0'));
         }
+    }
+
+    #[test]
+    fn labels_are_short_and_hold_no_nul() {
+        assert_eq!(label("höst-7 «a»"), "höst-7 «a»");
+        assert_eq!(label("a\0b"), "a\u{fffd}b");
+        assert_eq!(label(""), "");
+        assert_eq!(label(&"x".repeat(LABEL_MAX)).len(), LABEL_MAX);
+        assert_eq!(label(&format!("x{}", "ü".repeat(100))), format!("x{}", "ü".repeat(63)));
+        assert!(label(&"\0".repeat(10 << 20)).len() <= LABEL_MAX);
     }
 
     #[test]

@@ -57,7 +57,8 @@ use std::sync::Arc;
 
 pub use inspect::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX};
 pub use jobs::{
-    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, QueueShare, Settled, Settlement,
+    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, QueueShare, Room, Settled, Settlement,
+    Taken,
 };
 pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};
 pub use maintenance::{Maintenance, Promotion};

@@ -2,24 +2,22 @@
 //! jobs that come, go or change between two pages move no other.
 
 use async_trait::async_trait;
-use windlass_core::StoreError;
 use windlass_core::store::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
-use crate::job::{Job, Seq};
+use crate::job::Seq;
 use crate::table::Table;
+
+/// More than any job's place.
+const NEWEST: Seq = i64::MAX.unsigned_abs();
 
 #[async_trait]
 impl Inspect for MemoryStore {
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> StoreResult<JobPage> {
-        let before = after.map(position).transpose()?.unwrap_or(Seq::MAX);
+        let before = after.map(Cursor::number).transpose()?.map_or(NEWEST, i64::unsigned_abs);
         Ok(self.read(|table, _| table.page(filter, before, limit)))
     }
-}
-
-fn position(cursor: &Cursor) -> StoreResult<Seq> {
-    cursor.0.parse().map_err(|_| StoreError::Cursor { cursor: cursor.0.clone() })
 }
 
 impl Table {
@@ -29,27 +27,20 @@ impl Table {
         if limit == 0 {
             return page;
         }
-        let skipped = if self.has(Bug::PageByCount) { Seq::MAX - before } else { 0 };
-        let first = if skipped > 0 { Seq::MAX } else { before };
+        let skipped = if self.has(Bug::PageByCount) { NEWEST - before } else { 0 };
+        let first = if skipped > 0 { NEWEST } else { before };
         let newest_first = self.jobs.range(..first).rev().skip(skipped as usize);
         for (looked_at, (&seq, job)) in newest_first.enumerate() {
             if page.jobs.len() == limit || looked_at == SCAN_MAX as usize {
-                page.next = Some(Cursor(before.to_string()));
+                page.next = Some(Cursor::before(before.cast_signed()));
                 break;
             }
             before = if self.has(Bug::PageByCount) { before - 1 } else { seq };
-            if is_match(filter, job) {
+            let spec = &job.spec;
+            if filter.matches(spec.queue.as_str(), spec.kind.as_str(), job.state, &spec.tags) {
                 page.jobs.push(job.record());
             }
         }
         page
     }
-}
-
-fn is_match(filter: &Filter, job: &Job) -> bool {
-    let spec = &job.spec;
-    filter.queue.as_ref().is_none_or(|queue| *queue == spec.queue)
-        && filter.kind.as_ref().is_none_or(|kind| *kind == spec.kind)
-        && filter.state.is_none_or(|state| state == job.state)
-        && filter.tag.as_ref().is_none_or(|tag| spec.tags.contains(tag))
 }

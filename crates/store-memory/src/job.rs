@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{
-    ATTEMPTS_KEPT, AttemptRecord, ClaimedJob, Counters, Facts, JobRecord, LostJob, NewJob,
+    ATTEMPTS_KEPT, AttemptRecord, ClaimedJob, Counters, Facts, JobRecord, LastClaim, LostJob, NewJob,
 };
-use windlass_core::judge::{NextDue, Transition};
-use windlass_core::outcome::{Ending, Reason};
-use windlass_core::size::{Caps, bounded_text};
+use windlass_core::judge::Transition;
+use windlass_core::outcome::Reason;
+use windlass_core::size::Caps;
+use windlass_core::store::Taken;
 use windlass_core::{Bytes, Fence, LeaseId, State};
 
 /// Where a job stands in the order of acceptance.
@@ -68,10 +69,10 @@ impl Job {
         }
     }
 
-    /// Whether a job that is handed in under the same id is this one once more.
-    pub(crate) fn is_repeated_by(&self, job: &NewJob) -> bool {
-        let spec = &self.spec;
-        (&spec.queue, &spec.kind, &spec.payload) == (&job.queue, &job.kind, &job.payload)
+    /// What tells whether a job that is handed in under the same id is this one once more.
+    pub(crate) fn taken(&self) -> Taken<'_> {
+        let NewJob { queue, kind, payload, .. } = &self.spec;
+        Taken { state: self.state, queue: queue.as_str(), kind: kind.as_str(), payload }
     }
 
     /// When it expires, as long as it can: it waits, and no attempt of it counts.
@@ -94,9 +95,13 @@ impl Job {
     /// Writes what the judge decided, unless it would put back a job that somebody has asked to cancel.
     pub(crate) fn apply(&mut self, transition: Transition, error_cap: usize, now: Timestamp) {
         let next = transition.heeding(self.cancel_requested);
-        if next.ending != Ending::Completed {
-            let error = next.error.map(|text| bounded_text(&text, error_cap));
-            self.attempts.extend(self.newest_attempt(Some(now), Some(next.ending), error));
+        if let (true, Some(claim)) = (next.is_recorded(), self.last_claim()) {
+            self.attempts.push(AttemptRecord {
+                ended_at: Some(now),
+                ending: Some(next.ending),
+                error: next.bounded_error(error_cap),
+                ..claim.attempt(self.fence.number, self.counters.attempt)
+            });
             let surplus = self.attempts.len().saturating_sub(ATTEMPTS_KEPT);
             self.attempts.drain(..surplus);
         }
@@ -104,13 +109,11 @@ impl Job {
         self.reason = next.reason;
         self.counters = next.counters;
         self.cancel_requested = false;
-        if let (true, NextDue::After(delay)) = (next.state.is_waiting(), next.due) {
+        if let Some(delay) = next.delay() {
             self.due_at = now.plus(delay);
         }
-        if next.state == State::Completed {
-            self.output = next.output;
-        }
-        self.finished_at = next.state.is_terminal().then_some(now);
+        self.output = next.kept_output().cloned();
+        self.finished_at = next.finished_at(now);
     }
 
     /// Ends a waiting job.
@@ -135,34 +138,10 @@ impl Job {
         self.due_at = now;
     }
 
-    /// The attempt of the newest claim.
-    fn newest_attempt(
-        &self,
-        ended_at: Option<Timestamp>,
-        ending: Option<Ending>,
-        error: Option<String>,
-    ) -> Option<AttemptRecord> {
+    /// The newest claim, as records of attempts begin.
+    pub(crate) fn last_claim(&self) -> Option<LastClaim> {
         let claim = self.claim.as_ref()?;
-        Some(AttemptRecord {
-            fence: self.fence.number,
-            number: self.counters.attempt,
-            worker: claim.worker.to_string(),
-            started_at: claim.at,
-            ended_at,
-            ending,
-            error,
-        })
-    }
-
-    /// The newest attempts; one that runs or has completed is read from the job itself.
-    pub(crate) fn attempts(&self) -> Vec<AttemptRecord> {
-        let own = match self.state {
-            State::Running => self.newest_attempt(None, None, None),
-            State::Completed => self.newest_attempt(self.finished_at, Some(Ending::Completed), None),
-            _ => None,
-        };
-        let surplus = (self.attempts.len() + usize::from(own.is_some())).saturating_sub(ATTEMPTS_KEPT);
-        self.attempts[surplus..].iter().cloned().chain(own).collect()
+        Some(LastClaim { worker: claim.worker.to_string(), at: claim.at })
     }
 
     fn facts(&self) -> Facts {

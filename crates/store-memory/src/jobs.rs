@@ -3,6 +3,7 @@
 mod claim;
 
 use async_trait::async_trait;
+use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::outcome::Reason;
@@ -11,7 +12,7 @@ use windlass_core::size::TooLarge;
 use windlass_core::store::{
     Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
 };
-use windlass_core::{Bytes, JobId, State, StoreError};
+use windlass_core::{JobId, State};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
@@ -37,7 +38,7 @@ impl Jobs for MemoryStore {
     }
 
     async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>> {
-        let record = |job: &Job| JobRecord { attempts: job.attempts(), ..job.record() };
+        let record = |job: &Job| job.record().with_attempts(job.attempts.clone(), job.last_claim());
         Ok(self.read(|table, _| ids.iter().map(|&id| table.get(id).map(record)).collect()))
     }
 
@@ -71,21 +72,20 @@ impl Table {
             }
         }
         if self.has(Bug::LoseWakeup) {
-            self.rings.forget_work();
+            self.rings = self.rings.without(Topic::Work);
         }
         Ok(answers)
     }
 
     fn accept(&mut self, job: &NewJob, now: Timestamp) -> StoreResult<Enqueued> {
-        let same_id = self.get(job.id).map(|same| (same.seq, same.state, same.is_repeated_by(job)));
-        match same_id {
-            Some((seq, ..)) if self.has(Bug::AcceptDuplicate) => self.remove(seq),
-            Some((_, state, true)) => return Ok(Enqueued::Existing(state)),
-            Some((_, _, false)) => return Err(StoreError::IdTaken { id: job.id }),
-            None => {}
+        if let Some(same_id) = self.get(job.id) {
+            if !self.has(Bug::AcceptDuplicate) {
+                return same_id.taken().answer(job);
+            }
+            let seq = same_id.seq;
+            self.remove(seq);
         }
-        TooLarge::check("payload", job.payload.len(), self.config(&job.queue).caps.payload)
-            .map_err(|error| StoreError::TooLarge { id: job.id, error })?;
+        job.check_payload(self.config(&job.queue).caps.payload)?;
         self.insert(job.clone(), now);
         Ok(Enqueued::New)
     }
@@ -107,8 +107,7 @@ impl Table {
             return Settled::Fenced;
         };
         let (seq, QueueConfig { caps, retention }) = (job.seq, self.config(&job.spec.queue));
-        let output = transition.output.as_ref().map_or(0, Bytes::len);
-        if let Err(error) = TooLarge::check("output", output, caps.output) {
+        if let Err(error) = transition.check_output(caps.output) {
             return Settled::Refused(error);
         }
         let mut transition = transition.clone();
@@ -150,7 +149,7 @@ impl Table {
             return Amended::Done(self.change(seq, |job| job.end(State::Cancelled, Reason::Requested, now)));
         }
         if !self.has(Bug::LoseCancelRing) {
-            self.rings.asked_to_stop();
+            self.ring(Rings::about(Topic::Cancel));
         }
         Amended::Done(self.change(seq, |job| job.cancel_requested = true))
     }
@@ -178,7 +177,8 @@ impl Table {
         if state == State::Running {
             return Amended::Refused(state);
         }
-        self.rings.removed();
+        // Whoever waits for its end should hear that it is gone.
+        self.ring(Rings::about(Topic::Finish));
         self.remove(seq);
         Amended::Done(state)
     }

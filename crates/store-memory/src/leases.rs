@@ -19,7 +19,7 @@ use crate::table::Table;
 impl Leases for MemoryStore {
     async fn open(&self, lease: &NewLease) -> StoreResult<()> {
         self.write(|table, now| {
-            table.leases.open(lease.id, &lease.worker, &lease.queues, now, now.plus(lease.ttl));
+            table.leases.open(lease.id, &lease.label(), &lease.queues, now, now.plus(lease.ttl));
         });
         Ok(())
     }

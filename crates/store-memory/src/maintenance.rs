@@ -74,14 +74,9 @@ impl Table {
         let (Some(keep), Some(finished)) = (queue.config.retention.of(state), queue.finished(state)) else {
             return Vec::new();
         };
-        let count = keep.count.filter(|_| !self.has(Bug::PruneIgnoresCount));
-        let surplus = count.map_or(0, |count| (finished.len() as u64).saturating_sub(count));
-        let is_old = |at: Timestamp| keep.age.is_some_and(|age| at < now.minus(age));
-        let not_kept = finished.iter().enumerate();
-        not_kept
-            .take_while(|&(index, &(at, _))| (index as u64) < surplus || is_old(at))
-            .take(limit as usize)
-            .map(|(_, &(_, seq))| seq)
-            .collect()
+        let counted = if self.has(Bug::PruneIgnoresCount) { 0 } else { finished.len() as u64 };
+        let excess = keep.excess(counted, now);
+        let not_kept = (0..).zip(finished).take_while(|&(place, &(at, _))| excess.takes(place, at));
+        not_kept.take(limit as usize).map(|(_, &(_, seq))| seq).collect()
     }
 }

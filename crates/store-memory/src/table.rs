@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use windlass_core::bell::Rings;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
 use windlass_core::queue::QueueConfig;
@@ -15,7 +16,6 @@ use crate::bug::Bug;
 use crate::job::{Job, Seq};
 use crate::lease::LeaseBook;
 use crate::queue::Queue;
-use crate::wakeup::Rings;
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -49,7 +49,7 @@ impl Table {
             self.queues.insert(job.spec.queue.clone(), Queue::default());
         }
         self.queue_of(&job).add(&job);
-        self.rings.entered(job.state);
+        self.ring(Rings::entered(job.state));
         self.ids.insert(job.spec.id, job.seq);
         self.jobs.insert(job.seq, Box::new(job));
     }
@@ -65,9 +65,14 @@ impl Table {
         queue.add(job);
         self.leases.add(job);
         if job.state != before {
-            self.rings.entered(job.state);
+            self.rings = self.rings.and(Rings::entered(job.state));
         }
         job.state
+    }
+
+    /// Owes more rings when the running call is done.
+    pub(crate) fn ring(&mut self, more: Rings) {
+        self.rings = self.rings.and(more);
     }
 
     pub(crate) fn remove(&mut self, seq: Seq) {

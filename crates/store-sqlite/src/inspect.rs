@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 use windlass_core::store::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult};
-use windlass_core::{Bytes, State, StoreError};
+use windlass_core::{Bytes, State};
 
 use crate::SqliteStore;
 use crate::error::Fault;
@@ -21,18 +21,13 @@ const PAGE_BYTES: usize = 64 << 20;
 #[async_trait]
 impl Inspect for SqliteStore {
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> StoreResult<JobPage> {
-        let before = after.map(position).transpose()?.unwrap_or(i64::MAX);
+        let before = after.map(Cursor::number).transpose()?.unwrap_or(i64::MAX);
         let (filter, limit) = (filter.clone(), limit.min(PAGE_MAX) as usize);
         if limit == 0 {
             return Ok(JobPage::default());
         }
         self.read(move |connection, _| page(connection, &filter, before, limit)).await
     }
-}
-
-fn position(cursor: &Cursor) -> StoreResult<i64> {
-    let bad = || StoreError::Cursor { cursor: cursor.0.clone() };
-    cursor.0.parse().ok().filter(|seq| *seq >= 0).ok_or_else(bad)
 }
 
 fn page(connection: &Connection, filter: &Filter, mut before: i64, limit: usize) -> Result<JobPage, Fault> {
@@ -53,7 +48,7 @@ fn page(connection: &Connection, filter: &Filter, mut before: i64, limit: usize)
     let mut looked_at = 0;
     while let Some(row) = rows.next()? {
         if page.jobs.len() == limit || looked_at == SCAN_MAX || bytes >= PAGE_BYTES {
-            page.next = Some(Cursor(before.to_string()));
+            page.next = Some(Cursor::before(before));
             break;
         }
         looked_at += 1;
@@ -73,26 +68,7 @@ fn page(connection: &Connection, filter: &Filter, mut before: i64, limit: usize)
 }
 
 fn is_match(filter: &Filter, row: &Row<'_>) -> Result<bool, Fault> {
-    let is_text = |column: usize, wanted: &str| -> Result<bool, Fault> {
-        Ok(row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)? == wanted)
-    };
-    if let Some(state) = filter.state
-        && row::state(row, 1)? != state
-    {
-        return Ok(false);
-    }
-    if let Some(queue) = &filter.queue
-        && !is_text(2, queue.as_str())?
-    {
-        return Ok(false);
-    }
-    if let Some(kind) = &filter.kind
-        && !is_text(3, kind.as_str())?
-    {
-        return Ok(false);
-    }
-    match &filter.tag {
-        Some(tag) => Ok(row::tags(row, 4)?.contains(tag)),
-        None => Ok(true),
-    }
+    let text = |column: usize| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+    let tags = if filter.tag.is_some() { row::tags(row, 4)? } else { Vec::new() };
+    Ok(filter.matches(text(2)?, text(3)?, row::state(row, 1)?, &tags))
 }

@@ -87,7 +87,7 @@ pub(crate) fn is_lost(session: &Session<'_>, key: i64) -> Result<bool, Fault> {
 fn open(session: &Session<'_>, lease: &NewLease) -> Result<(), Fault> {
     session.prepare(OPEN)?.execute(params![
         lease.id.as_bytes(),
-        lease.worker,
+        lease.label(),
         row::json(&lease.queues)?,
         session.now.as_micros(),
         session.now.plus(lease.ttl).as_micros(),

@@ -134,18 +134,15 @@ fn not_kept(
     count: u64,
     limit: u32,
 ) -> Result<Vec<i64>, Fault> {
-    let surplus = keep.count.map_or(0, |kept| count.saturating_sub(kept));
-    let oldest_kept = keep.age.map(|age| session.now.minus(age));
+    let excess = keep.excess(count, session.now);
     let mut old = Vec::new();
-    if limit == 0 || count == 0 || (surplus == 0 && oldest_kept.is_none()) {
+    if limit == 0 || count == 0 || excess.is_nothing() {
         return Ok(old);
     }
     let mut statement = session.prepare(OLDEST)?;
     let mut rows = statement.query(params![queue.as_str(), state.code(), limit])?;
     while let Some(found) = rows.next()? {
-        let finished_at = row::time(found.get(1)?);
-        let is_old = oldest_kept.is_some_and(|oldest| finished_at < oldest);
-        if !is_old && old.len() as u64 >= surplus {
+        if !excess.takes(old.len() as u64, row::time(found.get(1)?)) {
             break;
         }
         old.push(found.get(0)?);

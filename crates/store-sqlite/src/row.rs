@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Row;
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{AttemptRecord, Counters, Facts, JobRecord};
+use windlass_core::job::{AttemptRecord, Counters, Facts, JobRecord, LastClaim};
 use windlass_core::options::STALLS_MAX_DEFAULT;
 use windlass_core::queue::QueueConfig;
 use windlass_core::retry::Policy;
@@ -17,8 +17,7 @@ use crate::error::Fault;
 pub(crate) struct JobRow {
     pub(crate) seq: i64,
     pub(crate) record: JobRecord,
-    pub(crate) claimed_at: Option<Timestamp>,
-    pub(crate) worker: Option<String>,
+    pub(crate) last_claim: Option<LastClaim>,
 }
 
 impl JobRow {
@@ -46,8 +45,9 @@ impl JobRow {
             payload: bytes(row, 25)?,
             attempts: Vec::new(),
         };
-        let claimed_at = row.get::<_, Option<i64>>(14)?.map(time);
-        Ok(Self { seq: row.get(0)?, record, claimed_at, worker: row.get(15)? })
+        let (claimed_at, worker) = (row.get::<_, Option<i64>>(14)?.map(time), row.get(15)?);
+        let last_claim = claimed_at.zip(worker).map(|(at, worker)| LastClaim { worker, at });
+        Ok(Self { seq: row.get(0)?, record, last_claim })
     }
 }
 

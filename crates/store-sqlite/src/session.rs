@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
-use windlass_core::bell::Topic;
+use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::queue::QueueConfig;
 use windlass_core::{Name, State};
@@ -13,7 +13,6 @@ use windlass_core::{Name, State};
 use crate::counters::Deltas;
 use crate::error::Fault;
 use crate::row;
-use crate::wakeup::Rings;
 
 const CONFIG: &str = include_str!("../queries/queues/config.sql");
 

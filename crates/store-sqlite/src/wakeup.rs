@@ -10,8 +10,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use windlass_core::State;
-use windlass_core::bell::{Bell, Topic};
+use windlass_core::bell::{Bell, Rings, Topic};
 use windlass_core::store::Wakeup;
 
 use crate::SqliteStore;
@@ -24,39 +23,9 @@ impl Wakeup for SqliteStore {
     }
 }
 
-const TOPICS: [Topic; 3] = [Topic::Work, Topic::Cancel, Topic::Finish];
 const SLOTS: u64 = 128;
 const SLOT_BYTES: u64 = 32;
-const COUNTERS: usize = TOPICS.len();
-
-/// What a commit has to ring about.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Rings([bool; COUNTERS]);
-
-impl Rings {
-    pub(crate) fn about(topic: Topic) -> Self {
-        let mut rings = Self::default();
-        rings.0[topic as usize] = true;
-        rings
-    }
-
-    /// A job came into this state.
-    pub(crate) fn entered(state: State) -> Self {
-        match state {
-            State::Ready | State::Scheduled => Self::about(Topic::Work),
-            state if state.is_terminal() => Self::about(Topic::Finish),
-            _ => Self::default(),
-        }
-    }
-
-    pub(crate) fn and(self, more: Self) -> Self {
-        Self(std::array::from_fn(|topic| self.0[topic] || more.0[topic]))
-    }
-
-    pub(crate) fn ring(self, bell: &Bell) {
-        TOPICS.into_iter().filter(|&topic| self.0[topic as usize]).for_each(|topic| bell.ring(topic));
-    }
-}
+const COUNTERS: usize = Topic::ALL.len();
 
 /// What one slot holds: the counters, and who wrote them last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,12 +59,13 @@ impl Ringer {
     }
 
     pub(crate) fn ring(&mut self, rings: Rings) {
-        if rings == Rings::default() {
+        if rings.is_empty() {
             return;
         }
         let Slot { counters, owner } = &mut self.content;
-        for (counter, rung) in counters.iter_mut().zip(rings.0) {
-            *counter = counter.wrapping_add(u64::from(rung));
+        for topic in rings.topics() {
+            let counter = &mut counters[topic as usize];
+            *counter = counter.wrapping_add(1);
         }
         let bytes: Vec<u8> =
             counters.iter().chain([&*owner]).flat_map(|number| number.to_le_bytes()).collect();
@@ -128,9 +98,12 @@ impl Board {
     /// What others than `own` have rung about since `before`.
     fn news(&self, before: &Self, own: u64) -> Rings {
         let others = self.0.iter().zip(&before.0).filter(|(now, _)| now.owner != own);
-        others.fold(Rings::default(), |rings, (now, before)| {
-            rings.and(Rings(std::array::from_fn(|topic| now.counters[topic] != before.counters[topic])))
-        })
+        let rung = others.flat_map(|(now, before)| {
+            let has_changed =
+                |&topic: &Topic| now.counters[topic as usize] != before.counters[topic as usize];
+            Topic::ALL.into_iter().filter(has_changed)
+        });
+        rung.collect()
     }
 }
 
@@ -168,7 +141,7 @@ mod tests {
         other.ring(Rings::about(Topic::Work));
         let before = Board::read(&file).unwrap();
         own.ring(Rings::about(Topic::Work));
-        assert_eq!(Board::read(&file).unwrap().news(&before, own.owner()), Rings::default());
+        assert_eq!(Board::read(&file).unwrap().news(&before, own.owner()), Rings::NONE);
         other.ring(Rings::about(Topic::Finish));
         assert_eq!(Board::read(&file).unwrap().news(&before, own.owner()), Rings::about(Topic::Finish));
     }
@@ -181,16 +154,9 @@ mod tests {
             let before = Board::read(&file).unwrap();
             ringers[turn % 2].ring(Rings::about(Topic::Work));
             let now = Board::read(&file).unwrap();
-            assert_eq!(now.news(&before, ringers[turn % 2].owner()), Rings::default());
+            assert_eq!(now.news(&before, ringers[turn % 2].owner()), Rings::NONE);
             let heard = now.news(&before, ringers[(turn + 1) % 2].owner());
             assert_eq!(heard.and(Rings::about(Topic::Work)), heard, "turn {turn}");
         }
-    }
-
-    #[test]
-    fn only_states_of_interest_ring() {
-        assert_eq!(Rings::entered(State::Scheduled), Rings::about(Topic::Work));
-        assert_eq!(Rings::entered(State::Dead), Rings::about(Topic::Finish));
-        assert_eq!(Rings::entered(State::Running), Rings::default());
     }
 }

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use bytes::Bytes;
+
 use super::*;
 use crate::retry::{Jitter, Policy};
 

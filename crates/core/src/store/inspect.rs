@@ -5,6 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::StoreResult;
+use crate::error::StoreError;
 use crate::job::JobRecord;
 use crate::name::Name;
 use crate::state::State;
@@ -42,9 +43,34 @@ pub struct Filter {
     pub tag: Option<Name>,
 }
 
+impl Filter {
+    /// Whether a job is among those to find. Where [`Filter::tag`] is not set its tags do not matter, and a
+    /// store need not read them.
+    pub fn matches(&self, queue: &str, kind: &str, state: State, tags: &[Name]) -> bool {
+        self.state.is_none_or(|wanted| wanted == state)
+            && self.queue.as_ref().is_none_or(|wanted| wanted.as_str() == queue)
+            && self.kind.as_ref().is_none_or(|wanted| wanted.as_str() == kind)
+            && self.tag.as_ref().is_none_or(|wanted| tags.contains(wanted))
+    }
+}
+
 /// Where the next page begins. Means something only to the store that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(pub String);
+
+impl Cursor {
+    /// The cursor of a store that numbers jobs in the order in which it accepted them: the next page begins
+    /// before this number.
+    pub fn before(number: i64) -> Self {
+        Self(number.to_string())
+    }
+
+    /// The number that [`Cursor::before`] was given; refused when it was not.
+    pub fn number(&self) -> StoreResult<i64> {
+        let number = self.0.parse().ok().filter(|number| *number >= 0);
+        number.ok_or_else(|| StoreError::Cursor { cursor: self.0.clone() })
+    }
+}
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,4 +85,37 @@ pub struct JobPage {
     pub jobs: Vec<JobRecord>,
     /// Where the next page begins; nothing at the end.
     pub next: Option<Cursor>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_that_is_set_must_hold() {
+        let name = |text: &str| Name::new(text).unwrap();
+        let tags = [name("s"), name("t")];
+        let all = Filter {
+            queue: Some(name("q")),
+            kind: Some(name("k")),
+            state: Some(State::Dead),
+            tag: Some(name("t")),
+        };
+        assert!(all.matches("q", "k", State::Dead, &tags));
+        assert!(Filter::default().matches("q", "k", State::Ready, &[]));
+        assert!(!all.matches("Q", "k", State::Dead, &tags));
+        assert!(!all.matches("q", "q", State::Dead, &tags));
+        assert!(!all.matches("q", "k", State::Ready, &tags));
+        assert!(!all.matches("q", "k", State::Dead, &tags[..1]));
+    }
+
+    #[test]
+    fn only_numbers_that_were_given_read_back() {
+        for number in [0, 7, i64::MAX] {
+            assert_eq!(Cursor::before(number).number().unwrap(), number);
+        }
+        for text in ["", "-1", "1.5", "9223372036854775808", "x"] {
+            assert!(Cursor(text.to_owned()).number().is_err(), "{text}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::StoreResult;
+use crate::error::StoreError;
 use crate::id::{Fence, JobId, LeaseId};
 use crate::job::{ClaimedJob, JobRecord, NewJob};
 use crate::judge::Transition;
@@ -84,6 +85,32 @@ pub enum Enqueued {
     Existing(State),
 }
 
+/// The job that a store has under the id of one that is handed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken<'a> {
+    /// Where it is in its life.
+    pub state: State,
+    /// Its queue.
+    pub queue: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its payload.
+    pub payload: &'a [u8],
+}
+
+impl Taken<'_> {
+    /// The answer for a job that is handed in under the same id: it is the same job once more if queue, kind
+    /// and payload are the same, whatever its other options; otherwise it is refused.
+    pub fn answer(&self, job: &NewJob) -> StoreResult<Enqueued> {
+        let has = (self.queue, self.kind, self.payload);
+        if has == (job.queue.as_str(), job.kind.as_str(), &job.payload[..]) {
+            Ok(Enqueued::Existing(self.state))
+        } else {
+            Err(StoreError::IdTaken { id: job.id })
+        }
+    }
+}
+
 /// What a worker asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimRequest {
@@ -106,6 +133,44 @@ pub struct QueueShare {
     pub queue: Name,
     /// How many at most.
     pub limit: u32,
+}
+
+/// What a claim may still take.
+#[derive(Debug, Clone)]
+pub struct Room {
+    jobs: u32,
+    bytes: usize,
+    taken: usize,
+    is_untouched: bool,
+}
+
+impl Room {
+    /// So many jobs, and so many bytes of payload.
+    pub fn new(jobs: u32, bytes: usize) -> Self {
+        Self { jobs, bytes, taken: 0, is_untouched: true }
+    }
+
+    /// How many jobs a queue may give.
+    pub fn of(&self, share: &QueueShare) -> u32 {
+        self.jobs.min(share.limit)
+    }
+
+    /// How many bytes of payload may still be taken.
+    pub fn bytes(&self) -> usize {
+        self.bytes.saturating_sub(self.taken)
+    }
+
+    /// Takes the job whose turn it is, if its payload still fits; the first one always does. One that does not
+    /// fit ends the claim: nothing after it is taken, or it would lose its turn to smaller ones.
+    #[must_use]
+    pub fn take(&mut self, payload: usize) -> bool {
+        let taken = self.taken.saturating_add(payload);
+        let fits = self.jobs > 0 && (self.is_untouched || taken <= self.bytes);
+        self.jobs = if fits { self.jobs - 1 } else { 0 };
+        self.is_untouched = false;
+        self.taken = taken;
+        fits
+    }
 }
 
 /// What a worker gets.
@@ -171,4 +236,48 @@ pub enum Amended {
     Refused(State),
     /// The store does not have it.
     Missing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn queue_kind_and_payload_make_the_same_job() {
+        let job = NewJob::new("k", "p", Options::new().queue("q").priority(9)).unwrap();
+        let same = Taken { state: State::Dead, queue: "q", kind: "k", payload: b"p" };
+        assert_eq!(same.answer(&job).unwrap(), Enqueued::Existing(State::Dead));
+        for other in
+            [Taken { queue: "r", ..same }, Taken { kind: "K", ..same }, Taken { payload: b"", ..same }]
+        {
+            assert!(matches!(other.answer(&job), Err(StoreError::IdTaken { id }) if id == job.id));
+        }
+    }
+
+    fn share(limit: u32) -> QueueShare {
+        QueueShare { queue: Name::new("q").unwrap(), limit }
+    }
+
+    #[test]
+    fn a_claim_takes_what_fits_and_ends_with_what_does_not() {
+        let mut room = Room::new(9, 10);
+        assert!(room.take(4) && room.take(6), "up to the very byte");
+        assert!(room.take(0), "an empty one always fits");
+        assert_eq!((room.of(&share(2)), room.of(&share(9))), (2, 6));
+        assert!(!room.take(1));
+        assert!(!room.take(0), "it would lose its turn");
+        assert_eq!(room.of(&share(9)), 0);
+    }
+
+    #[test]
+    fn the_first_is_taken_whatever_its_size() {
+        let mut room = Room::new(9, 10);
+        assert!(room.take(11) && !room.take(0), "above the limit not even an empty one fits");
+        let mut room = Room::new(2, 0);
+        assert!(room.take(0) && room.take(0) && !room.take(0), "two jobs were asked for");
+        assert!(!Room::new(0, 9).take(0));
+        let mut endless = Room::new(u32::MAX, usize::MAX);
+        assert!(endless.take(usize::MAX) && endless.take(1), "no limit is none");
+    }
 }

@@ -10,6 +10,7 @@ use crate::clock::Timestamp;
 use crate::id::{Fence, JobId, LeaseId};
 use crate::job::LostJob;
 use crate::name::Name;
+use crate::size::label;
 
 /// Leases of worker processes. All attempts of a worker hang on its one lease.
 #[async_trait]
@@ -46,13 +47,21 @@ pub trait Leases {
 pub struct NewLease {
     /// A fresh id: one incarnation of one process.
     pub id: LeaseId,
-    /// The worker's label for people; need not be unique.
+    /// The worker's label for people; need not be unique. A store keeps what [`NewLease::label`] makes of it.
     pub worker: String,
     /// How long it lives without being renewed.
     pub ttl: Duration,
     /// The queues its worker serves. Claims under the lease name no others: a store that spreads queues over
     /// several servers keeps the lease beside each of them.
     pub queues: Vec<Name>,
+}
+
+impl NewLease {
+    /// The worker's label as stores keep it: any text, within [`LABEL_MAX`](crate::size::LABEL_MAX) bytes and
+    /// without NUL.
+    pub fn label(&self) -> String {
+        label(&self.worker)
+    }
 }
 
 /// The answer to a renewal.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room};
 use windlass_core::{Fence, Name};
 
 use crate::bug::Bug;
@@ -16,16 +16,8 @@ struct Filling<'a> {
     request: &'a ClaimRequest,
     claim: Claim,
     nonce: u64,
+    room: Room,
     jobs: Vec<ClaimedJob>,
-    bytes: usize,
-    /// Whether a job did not fit. Nothing after it is handed out, or it would lose its turn.
-    is_full: bool,
-}
-
-impl Filling<'_> {
-    fn has_room(&self, payload: usize) -> bool {
-        self.jobs.is_empty() || self.bytes.saturating_add(payload) <= self.request.bytes
-    }
 }
 
 impl Table {
@@ -35,8 +27,10 @@ impl Table {
             return ClaimAnswer::LeaseLost;
         };
         let claim = Claim { lease: request.lease, worker: lease.worker.clone(), at: now };
-        let mut filling =
-            Filling { request, claim, nonce: Fence::nonce(), jobs: Vec::new(), bytes: 0, is_full: false };
+        let limit = if self.has(Bug::IgnoreClaimLimit) { u32::MAX } else { request.limit };
+        let bytes = if self.has(Bug::IgnoreClaimBytes) { usize::MAX } else { request.bytes };
+        let room = Room::new(limit, bytes);
+        let mut filling = Filling { request, claim, nonce: Fence::nonce(), room, jobs: Vec::new() };
         let mut next_due: Option<Duration> = None;
         for share in &request.queues {
             let expired = if self.has(Bug::ClaimExpired) { 0 } else { PROMOTE_MAX };
@@ -54,16 +48,13 @@ impl Table {
 
     /// Takes jobs of one queue, in their turn.
     fn fill(&mut self, filling: &mut Filling<'_>, share: &QueueShare, now: Timestamp) {
-        let room = filling.request.limit.saturating_sub(filling.jobs.len() as u32);
-        let wanted = if self.has(Bug::IgnoreClaimLimit) { u32::MAX } else { share.limit.min(room) };
+        let wanted = if self.has(Bug::IgnoreClaimLimit) { u32::MAX } else { filling.room.of(share) };
         let caps = self.config(&share.queue).caps;
         for _ in 0..wanted {
             let Some(seq) = self.first_ready(&share.queue, &filling.request.kinds) else {
                 break;
             };
-            let payload = self.jobs[&seq].spec.payload.len();
-            filling.is_full |= !filling.has_room(payload) && !self.has(Bug::IgnoreClaimBytes);
-            if filling.is_full {
+            if !filling.room.take(self.jobs[&seq].spec.payload.len()) {
                 break;
             }
             let counts_late = self.has(Bug::CountAttemptLate);
@@ -71,7 +62,6 @@ impl Table {
                 job.start(filling.claim.clone(), filling.nonce);
                 job.counters.attempt -= u32::from(counts_late);
             });
-            filling.bytes += payload;
             filling.jobs.push(self.jobs[&seq].claimed(caps, now));
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::params;
 use windlass_core::job::ClaimedJob;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room};
 use windlass_core::{Fence, State};
 
 use crate::error::Fault;
@@ -19,8 +19,8 @@ const CLAIM: &str = include_str!("../../queries/jobs/claim.sql");
 
 pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
     let Some(lease) = leases::living(session, request.lease)? else { return Ok(ClaimAnswer::LeaseLost) };
-    let mut filling =
-        Filling { request, lease, nonce: Fence::nonce(), jobs: Vec::new(), bytes: 0, is_full: false };
+    let room = Room::new(request.limit, request.bytes);
+    let mut filling = Filling { request, lease, nonce: Fence::nonce(), room, jobs: Vec::new() };
     let mut next_due: Option<Duration> = None;
     for share in &request.queues {
         let moved = maintenance::promote_queue(session, &share.queue, PROMOTE_MAX, PROMOTE_MAX)?;
@@ -40,23 +40,19 @@ struct Filling<'a> {
     request: &'a ClaimRequest,
     lease: Living,
     nonce: u64,
+    room: Room,
     jobs: Vec<ClaimedJob>,
-    bytes: usize,
-    /// Whether a job did not fit. Nothing after it is handed out, or it would lose its turn.
-    is_full: bool,
 }
 
 impl Filling<'_> {
     /// Takes jobs of one queue, in their turn.
     fn fill_from(&mut self, session: &Session<'_>, share: &QueueShare) -> Result<(), Fault> {
-        let room = (self.request.limit as usize).saturating_sub(self.jobs.len());
-        let wanted = room.min(share.limit as usize);
-        if wanted == 0 || self.is_full {
+        let wanted = self.room.of(share) as usize;
+        if wanted == 0 {
             return Ok(());
         }
         let caps = session.config(&share.queue)?.caps;
-        let bytes = self.request.bytes.saturating_sub(self.bytes);
-        let mut line = Line::new(&share.queue, &self.request.kinds, caps, wanted, bytes);
+        let mut line = Line::new(&share.queue, &self.request.kinds, caps, wanted, self.room.bytes());
         let mut taken = 0;
         let mut unwritten = Vec::with_capacity(wanted.min(1_024));
         while taken < wanted {
@@ -66,11 +62,9 @@ impl Filling<'_> {
                 line.look(session)?;
             }
             let Some(Candidate { seq, mut job }) = line.next() else { break };
-            self.is_full = !self.jobs.is_empty() && self.bytes + job.payload.len() > self.request.bytes;
-            if self.is_full {
+            if !self.room.take(job.payload.len()) {
                 break;
             }
-            self.bytes += job.payload.len();
             job.fence = Fence { number: job.fence.number + 1, nonce: self.nonce };
             job.facts.counters.attempt = job.facts.counters.attempt.saturating_add(1);
             job.claimed_at = session.now;

@@ -9,9 +9,7 @@ use std::collections::HashSet;
 use rusqlite::{CachedStatement, OptionalExtension, ToSql, params};
 use windlass_core::job::NewJob;
 use windlass_core::options::STALLS_MAX_DEFAULT;
-use windlass_core::size::TooLarge;
-use windlass_core::store::Enqueued;
-use windlass_core::{State, StoreError};
+use windlass_core::store::{Enqueued, Taken};
 
 use crate::error::Fault;
 use crate::row;
@@ -85,7 +83,7 @@ impl Entry<'_, '_> {
 
     fn has_too_large(&self, jobs: &[NewJob]) -> Result<bool, Fault> {
         for job in jobs {
-            if job.payload.len() > self.session.config(&job.queue)?.caps.payload {
+            if job.check_payload(self.session.config(&job.queue)?.caps.payload).is_err() {
                 return Ok(true);
             }
         }
@@ -122,11 +120,9 @@ impl Entry<'_, '_> {
 
     fn accept(&mut self, job: &NewJob) -> Result<(), Fault> {
         let cap = self.session.config(&job.queue)?.caps.payload;
-        if let Err(error) = TooLarge::check("payload", job.payload.len(), cap) {
+        if let Err(too_large) = job.check_payload(cap) {
             // A repeat is answered even if the cap has shrunk since.
-            let too_large = StoreError::TooLarge { id: job.id, error };
-            let state = existing(self.session, job)?.ok_or(Fault::Refused(too_large))?;
-            self.answers.push(Enqueued::Existing(state));
+            self.answers.push(existing(self.session, job)?.ok_or(too_large)?);
             return Ok(());
         }
         let mut insert = self.session.prepare(INSERT)?;
@@ -142,8 +138,7 @@ impl Entry<'_, '_> {
     /// Answers a job whose id is there.
     fn repeat(&mut self, job: &NewJob) -> Result<(), Fault> {
         let missing = || Fault::Corrupt(format!("job {} is in an index only", job.id));
-        let state = existing(self.session, job)?.ok_or_else(missing)?;
-        self.answers.push(Enqueued::Existing(state));
+        self.answers.push(existing(self.session, job)?.ok_or_else(missing)?);
         Ok(())
     }
 
@@ -181,15 +176,13 @@ impl Entry<'_, '_> {
     }
 }
 
-/// The state of the job under the same id, if it is the same job; refused if it is another.
-fn existing(session: &Session<'_>, job: &NewJob) -> Result<Option<State>, Fault> {
+/// The answer for a job whose id may be there; nothing if it is not.
+fn existing(session: &Session<'_>, job: &NewJob) -> Result<Option<Enqueued>, Fault> {
     let mut statement = session.prepare(EXISTING)?;
     let mut rows = statement.query([job.id.as_bytes()])?;
     let Some(found) = rows.next()? else { return Ok(None) };
     let text = |column: usize| found.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
     let payload = found.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-    if text(1)? != job.queue.as_str() || text(2)? != job.kind.as_str() || payload != &job.payload[..] {
-        return Err(StoreError::IdTaken { id: job.id }.into());
-    }
-    row::state(found, 0).map(Some)
+    let taken = Taken { state: row::state(found, 0)?, queue: text(1)?, kind: text(2)?, payload };
+    Ok(Some(taken.answer(job)?))
 }

@@ -1,9 +1,8 @@
 //! Looking jobs up by id, with their attempts.
 
 use rusqlite::Connection;
-use windlass_core::job::{ATTEMPTS_KEPT, AttemptRecord, JobRecord};
-use windlass_core::outcome::Ending;
-use windlass_core::{JobId, State};
+use windlass_core::JobId;
+use windlass_core::job::JobRecord;
 
 use crate::error::Fault;
 use crate::row::{self, JobRow};
@@ -30,26 +29,5 @@ fn with_attempts(connection: &Connection, job: JobRow) -> Result<JobRecord, Faul
     while let Some(found) = rows.next()? {
         attempts.push(row::attempt(found)?);
     }
-    attempts.extend(own_attempt(&job));
-    let surplus = attempts.len().saturating_sub(ATTEMPTS_KEPT);
-    attempts.drain(..surplus);
-    Ok(JobRecord { attempts, ..job.record })
-}
-
-/// An attempt that runs or has completed is recorded by the job itself.
-fn own_attempt(job: &JobRow) -> Option<AttemptRecord> {
-    let (ended_at, ending) = match job.record.state {
-        State::Running => (None, None),
-        State::Completed => (job.record.finished_at, Some(Ending::Completed)),
-        _ => return None,
-    };
-    Some(AttemptRecord {
-        fence: job.record.fence,
-        number: job.record.counters.attempt,
-        worker: job.worker.clone()?,
-        started_at: job.claimed_at?,
-        ended_at,
-        ending,
-        error: None,
-    })
+    Ok(job.record.with_attempts(attempts, job.last_claim))
 }

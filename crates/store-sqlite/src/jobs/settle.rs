@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use rusqlite::{CachedStatement, params};
+use windlass_core::clock::Timestamp;
 use windlass_core::job::{ATTEMPTS_KEPT, Counters};
-use windlass_core::judge::{NextDue, Transition};
-use windlass_core::outcome::{Ending, Reason};
-use windlass_core::size::{TooLarge, bounded_text};
+use windlass_core::judge::Transition;
+use windlass_core::outcome::Reason;
+use windlass_core::size::TooLarge;
 use windlass_core::store::{Progress, Settled, Settlement};
-use windlass_core::{Bytes, Fence, JobId, Name, State};
+use windlass_core::{Fence, JobId, Name, State};
 
 use super::amend::remove;
 use crate::error::Fault;
@@ -126,8 +127,7 @@ impl Attempt {
         ends: &mut Ends,
     ) -> Result<Settled, Fault> {
         let config = session.config(&self.queue)?;
-        let size = transition.output.as_ref().map_or(0, Bytes::len);
-        if let Err(error) = TooLarge::check("output", size, config.caps.output) {
+        if let Err(error) = transition.check_output(config.caps.output) {
             return Ok(Settled::Refused(error));
         }
         let next = match self.cancel_requested {
@@ -143,7 +143,7 @@ impl Attempt {
             session.removed(&self.queue, State::Running, 1);
             return Ok(Settled::Applied(next.state));
         }
-        if next.ending != Ending::Completed {
+        if next.is_recorded() {
             self.record(session, &next, config.caps.error)?;
         }
         let is_plain = next.output.is_none() && next.counters == self.counters;
@@ -158,22 +158,18 @@ impl Attempt {
     }
 
     fn write(&self, session: &Session<'_>, next: &Transition) -> Result<(), Fault> {
-        let due_at = match next.due {
-            NextDue::After(delay) if next.state.is_waiting() => Some(session.now.plus(delay).as_micros()),
-            _ => None,
-        };
         let counters = next.counters;
         session.prepare(SETTLE)?.execute(params![
             self.seq,
             next.state.code(),
-            due_at,
+            next.delay().map(|delay| session.now.plus(delay).as_micros()),
             counters.attempt,
             counters.stalls,
             counters.ambiguous,
             row::micros(counters.backoff),
             next.reason.map(Reason::as_str),
-            next.state.is_terminal().then_some(session.now.as_micros()),
-            next.output.as_deref().filter(|_| next.state == State::Completed),
+            next.finished_at(session.now).map(Timestamp::as_micros),
+            next.kept_output().map(|output| &output[..]),
         ])?;
         Ok(())
     }
@@ -181,7 +177,7 @@ impl Attempt {
     /// Keeps a record of the attempt, before its outcome is written. Every claim that did not complete leaves
     /// one, so fences have no gaps and the surplus is known by number.
     fn record(&self, session: &Session<'_>, next: &Transition, error_cap: usize) -> Result<(), Fault> {
-        let error = next.error.as_ref().map(|text| bounded_text(text, error_cap));
+        let error = next.bounded_error(error_cap);
         let fields = params![self.seq, session.now.as_micros(), next.ending.as_str(), error];
         session.prepare(INSERT_ATTEMPT)?.execute(fields)?;
         let surplus = row::to_stored(self.fence.number) - ATTEMPTS_KEPT as i64;

@@ -105,10 +105,10 @@ impl Ear {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::bell::Topic;
+    use windlass_core::bell::{Rings, Topic};
 
     use super::*;
-    use crate::wakeup::{Ringer, Rings};
+    use crate::wakeup::Ringer;
 
     #[tokio::test]
     async fn polling_hears_others_too() {

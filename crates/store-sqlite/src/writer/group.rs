@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::{Connection, Error as SqliteError};
 use windlass_core::StoreError;
-use windlass_core::bell::Bell;
+use windlass_core::bell::{Bell, Rings};
 use windlass_core::clock::Clock;
 
 use super::checkpoint::Checkpoint;
@@ -15,7 +15,7 @@ use super::{Tally, Tools};
 use crate::error::{Fault, failed, is_unknown_commit, unknown};
 use crate::patience::Turns;
 use crate::session::Session;
-use crate::wakeup::{Ringer, Rings};
+use crate::wakeup::Ringer;
 
 /// Runs groups on the connection that it owns.
 pub(crate) struct Committer {
