@@ -14,6 +14,7 @@ pub(crate) fn run() -> Result<()> {
     shell::cargo("formatting", ["fmt", "--all", "--check"]).run()?;
     shell::cargo("lints", ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
     shell::cargo("documentation", ["doc", "--workspace", "--no-deps"])
+        .args(["--features", "windlass-store-testkit/servers"])
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
     for feature in FEATURES {
