@@ -1,47 +1,64 @@
 //! The work itself, the same for everybody, and the lines in which it is told. Each program includes this file
 //! and says only how its library opens, enqueues and runs; so no two of them can be measured differently.
 
+#[path = "protocol/arguments.rs"]
+mod arguments;
+#[path = "protocol/server.rs"]
+mod server;
+
 use std::fmt::Debug;
 use std::future::Future;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use self::arguments::Arguments;
+#[allow(unused_imports, reason = "not every library can do both")]
+pub(crate) use self::arguments::{Finished, Place};
+use self::server::ServerCpu;
+
 pub(crate) const BULK: u32 = 1_000;
+#[allow(dead_code, reason = "not every library has such a number")]
 pub(crate) const CONCURRENCY: u16 = 256;
 const PRODUCERS: u32 = 64;
+/// So that one commits while the other's jobs travel.
+const BULK_PRODUCERS: u32 = 2;
+/// After this, what was sampled so far has to do: a worker that only polls would take minutes.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+const WARM_UP_SAMPLES: u32 = 10;
 
-/// A library with a job queue in a SQLite file.
+/// A library with a job queue in a SQLite file or in a PostgreSQL database.
 pub(crate) trait Rival: Clone + Send + Sync + Sized + 'static {
     /// The name of the crate, as the lock file has it.
     const CRATE: &str;
+    /// Whether there is a queue at all. Rows without one are inserted in bulk and run, no more.
+    const IS_QUEUE: bool = true;
     /// What runs jobs.
     type Worker;
 
-    /// Opens a file that does not exist yet, with this value of SQLite's `synchronous`.
-    fn open(path: &Path, synchronous: &str) -> impl Future<Output = Result<Self>>;
+    /// Opens a place where nothing is yet.
+    fn open(place: &Place) -> impl Future<Output = Result<Self>>;
     /// Enqueues one job; ends when it is committed.
     fn enqueue(&mut self, job: Nothing) -> impl Future<Output = Result<()>> + Send;
     /// Enqueues many at once; ends when they are committed.
-    fn enqueue_all(&mut self, jobs: Vec<Nothing>) -> impl Future<Output = Result<()>>;
+    fn enqueue_all(&mut self, jobs: Vec<Nothing>) -> impl Future<Output = Result<()>> + Send;
     /// Starts a worker whose handler does nothing but call [`Starts::note`].
     fn start(&self, starts: Starts) -> impl Future<Output = Result<Self::Worker>>;
     /// Stops the worker; ends when the completion of every job that ran is committed.
     fn stop(&self, worker: Self::Worker) -> impl Future<Output = Result<()>>;
-    /// Closes the file, so that nothing of it runs beside the next work. Not timed.
+    /// Closes everything, so that nothing of it runs beside the next work. Not timed.
     fn close(self) -> impl Future<Output = Result<()>>;
 }
 
 /// A job that does nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Nothing {
-    i: u32,
+    pub(crate) i: u32,
 }
 
 /// Tells when jobs start: every one, or the last of many.
@@ -72,45 +89,84 @@ impl Starts {
 pub(crate) async fn run<R: Rival>(lock: &str) -> Result<()> {
     let arguments = Arguments::parse()?;
     let version = version(lock, R::CRATE)?;
-    let tell = |work: &str, figures: serde_json::Value| {
+    let tell = |work: &str, figures: Value| {
         let mut line = json!({ "who": R::CRATE, "version": version, "work": work });
         line.as_object_mut()
             .expect("a line is an object")
             .extend(figures.as_object().expect("figures are an object").clone());
         println!("{line}");
     };
-    let rate = |jobs: u32, took: Duration| json!({ "jobs_per_s": f64::from(jobs) / took.as_secs_f64() });
 
-    let mut queue = arguments.open::<R>("bulk").await?;
+    let queue = R::open(&arguments.place(R::CRATE, "bulk")?).await?;
     let began = Instant::now();
-    fill(&mut queue, arguments.jobs).await?;
+    fill(&queue, 1, arguments.jobs).await?;
     tell("enqueue bulk of 1,000", rate(arguments.jobs, began.elapsed()));
-
-    let (starts, mut reports) = Starts::every(arguments.jobs);
-    let began = Instant::now();
-    let worker = queue.start(starts).await?;
-    reports.recv().await.context("the worker ended before the last job")?;
-    queue.stop(worker).await?;
-    tell("run jobs that wait", rate(arguments.jobs, began.elapsed()));
+    tell("run jobs that wait", run_all(&queue, 0, &arguments).await?);
     queue.close().await?;
 
-    let share = (arguments.jobs / PRODUCERS).max(1);
-    let queue = arguments.open::<R>("single").await?;
+    let queue = R::open(&arguments.place(R::CRATE, "whole")?).await?;
+    tell("end to end", run_all(&queue, arguments.jobs, &arguments).await?);
+    queue.close().await?;
+    if !R::IS_QUEUE {
+        return Ok(());
+    }
+
+    let queue = R::open(&arguments.place(R::CRATE, "single")?).await?;
+    let share = (arguments.singles / PRODUCERS).max(1);
     let took = enqueue_single(&queue, share).await?;
-    queue.close().await?;
     tell("enqueue single by 64 producers", rate(share * PRODUCERS, took));
+    queue.close().await?;
 
-    let mut latencies = idle_starts(arguments.open::<R>("idle").await?, arguments.samples).await?;
+    let mut latencies =
+        idle_starts(R::open(&arguments.place(R::CRATE, "idle")?).await?, arguments.samples).await?;
     latencies.sort_unstable();
     let percentile =
         |percent: usize| latencies[(latencies.len() - 1) * percent / 100].as_secs_f64() * 1_000.0;
-    tell("idle start", json!({ "p50_ms": percentile(50), "p99_ms": percentile(99) }));
+    tell(
+        "idle start",
+        json!({ "p50_ms": percentile(50), "p99_ms": percentile(99), "samples": latencies.len() }),
+    );
     Ok(())
 }
 
-async fn fill<R: Rival>(queue: &mut R, jobs: u32) -> Result<()> {
-    for start in (0..jobs).step_by(BULK as usize) {
-        queue.enqueue_all((start..jobs.min(start + BULK)).map(|i| Nothing { i }).collect()).await?;
+fn rate(jobs: u32, took: Duration) -> Value {
+    json!({ "jobs_per_s": f64::from(jobs) / took.as_secs_f64() })
+}
+
+/// Runs all jobs, of which the last `fresh` ones are enqueued meanwhile, until the last completion is committed.
+async fn run_all<R: Rival>(queue: &R, fresh: u32, arguments: &Arguments) -> Result<Value> {
+    let server = arguments.server_pid.map(ServerCpu::since_now).transpose()?;
+    let (starts, mut reports) = Starts::every(arguments.jobs);
+    let began = Instant::now();
+    let worker = queue.start(starts).await?;
+    fill(queue, BULK_PRODUCERS, fresh).await?;
+    reports.recv().await.context("the worker ended before the last job")?;
+    queue.stop(worker).await?;
+    let mut figures = rate(arguments.jobs, began.elapsed());
+    if let Some(server) = server {
+        figures["server_cpu_us_per_job"] =
+            json!(server.used()?.as_secs_f64() * 1e6 / f64::from(arguments.jobs));
+    }
+    Ok(figures)
+}
+
+/// Enqueues `jobs` in bulk, by so many producers at once.
+async fn fill<R: Rival>(queue: &R, producers: u32, jobs: u32) -> Result<()> {
+    let producers: Vec<_> = (0..producers)
+        .map(|producer| {
+            let mut queue = queue.clone();
+            let mine = jobs * producer / producers..jobs * (producer + 1) / producers;
+            tokio::spawn(async move {
+                for start in mine.clone().step_by(BULK as usize) {
+                    let end = mine.end.min(start + BULK);
+                    queue.enqueue_all((start..end).map(|i| Nothing { i }).collect()).await?;
+                }
+                anyhow::Ok(())
+            })
+        })
+        .collect();
+    for producer in producers {
+        producer.await??;
     }
     Ok(())
 }
@@ -139,54 +195,23 @@ async fn idle_starts<R: Rival>(mut queue: R, samples: u32) -> Result<Vec<Duratio
     let (starts, mut reports) = Starts::every(1);
     let worker = queue.start(starts).await?;
     let mut latencies = Vec::new();
-    for i in 0..samples {
+    let began = Instant::now();
+    for i in 0..WARM_UP_SAMPLES + samples {
         // Long enough for the worker to be idle again, and never in step with a timer.
         tokio::time::sleep(Duration::from_micros(5_000 + u64::from(i % 7) * 300)).await;
         let called = Instant::now();
         queue.enqueue(Nothing { i }).await?;
         let started = reports.recv().await.context("the worker ended before the job started")?;
-        latencies.push(started.duration_since(called));
+        if i >= WARM_UP_SAMPLES {
+            latencies.push(started.duration_since(called));
+        }
+        if began.elapsed() > IDLE_MAX && !latencies.is_empty() {
+            break;
+        }
     }
     queue.stop(worker).await?;
     queue.close().await?;
     Ok(latencies)
-}
-
-struct Arguments {
-    jobs: u32,
-    samples: u32,
-    dir: PathBuf,
-    synchronous: String,
-}
-
-impl Arguments {
-    fn parse() -> Result<Self> {
-        let mut parsed =
-            Self { jobs: 20_000, samples: 300, dir: PathBuf::from("."), synchronous: "normal".into() };
-        let mut words = std::env::args().skip(1);
-        while let Some(name) = words.next() {
-            let value = words.next().with_context(|| format!("{name} needs a value"))?;
-            match name.as_str() {
-                "--jobs" => parsed.jobs = value.parse().context("--jobs is a number")?,
-                "--samples" => parsed.samples = value.parse().context("--samples is a number")?,
-                "--dir" => parsed.dir = value.into(),
-                "--synchronous" => parsed.synchronous = value,
-                _ => bail!("{name} is unknown; known are --jobs, --samples, --dir and --synchronous"),
-            }
-        }
-        if parsed.jobs == 0 || parsed.samples == 0 {
-            bail!("--jobs and --samples must be at least 1");
-        }
-        Ok(parsed)
-    }
-
-    async fn open<R: Rival>(&self, name: &str) -> Result<R> {
-        let path = self.dir.join(format!("{}-{name}.db", R::CRATE));
-        if path.exists() {
-            bail!("{} exists already; give an empty --dir", path.display());
-        }
-        R::open(&path, &self.synchronous).await
-    }
 }
 
 fn version<'a>(lock: &'a str, name: &str) -> Result<&'a str> {

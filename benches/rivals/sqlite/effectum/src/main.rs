@@ -1,9 +1,8 @@
 //! The shared work on effectum.
 
-#[path = "../../protocol.rs"]
+#[path = "../../../protocol.rs"]
 mod protocol;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use anyhow::{Result, ensure};
 use effectum::{Job, JobRunner, Queue, RunningJob, Worker};
 use rusqlite::Connection;
 
-use crate::protocol::{CONCURRENCY, Nothing, Rival, Starts};
+use crate::protocol::{CONCURRENCY, Nothing, Place, Rival, Starts};
 
 const KIND: &str = "rivals.nothing";
 
@@ -22,12 +21,12 @@ impl Rival for Effectum {
     const CRATE: &str = "effectum";
     type Worker = Worker;
 
-    async fn open(path: &Path, synchronous: &str) -> Result<Self> {
-        ensure!(synchronous == "normal", "effectum always sets synchronous to normal");
+    async fn open(place: &Place) -> Result<Self> {
+        ensure!(place.synchronous == "normal", "effectum always sets synchronous to normal");
         // effectum asks for the write-ahead log under a name that SQLite does not know and so ignores. The
         // mode is kept in the file: set beforehand, it gives effectum what it meant and all the same journal.
-        Connection::open(path)?.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-        Ok(Self(Arc::new(Queue::new(path).await?)))
+        Connection::open(&place.at)?.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+        Ok(Self(Arc::new(Queue::new(&place.at).await?)))
     }
 
     async fn enqueue(&mut self, job: Nothing) -> Result<()> {

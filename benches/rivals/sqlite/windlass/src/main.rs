@@ -1,14 +1,12 @@
 //! The shared work on Windlass, through its front door.
 
-#[path = "../../protocol.rs"]
+#[path = "../../../protocol.rs"]
 mod protocol;
-
-use std::path::Path;
 
 use anyhow::Result;
 use windlass::{Client, Job, JobError, Running, State, Worker};
 
-use crate::protocol::{CONCURRENCY, Nothing, Rival, Starts};
+use crate::protocol::{CONCURRENCY, Nothing, Place, Rival, Starts};
 
 #[derive(Clone)]
 struct Windlass(Client);
@@ -22,8 +20,9 @@ impl Rival for Windlass {
     const CRATE: &str = "windlass";
     type Worker = Running;
 
-    async fn open(path: &Path, synchronous: &str) -> Result<Self> {
-        Ok(Self(Client::open(format!("sqlite://{}?synchronous={synchronous}", path.display())).await?))
+    async fn open(place: &Place) -> Result<Self> {
+        let url = format!("sqlite://{}?synchronous={}", place.at, place.synchronous);
+        Ok(Self(Client::open(url).await?))
     }
 
     async fn enqueue(&mut self, job: Nothing) -> Result<()> {

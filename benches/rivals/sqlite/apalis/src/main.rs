@@ -1,9 +1,8 @@
 //! The shared work on apalis with its SQLite store.
 
-#[path = "../../protocol.rs"]
+#[path = "../../../protocol.rs"]
 mod protocol;
 
-use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use apalis_sqlite::{Config, SqliteConnectOptions, SqliteStorage};
 use sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use tokio::task::JoinHandle;
 
-use crate::protocol::{CONCURRENCY, Nothing, Rival, Starts};
+use crate::protocol::{CONCURRENCY, Nothing, Place, Rival, Starts};
 
 /// Of 10, 100, 250 and 1,000 the size that drained fastest.
 const BATCH: usize = 100;
@@ -31,12 +30,12 @@ impl Rival for Apalis {
     const CRATE: &str = "apalis-sqlite";
     type Worker = JoinHandle<Result<(), WorkerError>>;
 
-    async fn open(path: &Path, synchronous: &str) -> Result<Self> {
+    async fn open(place: &Place) -> Result<Self> {
         let options = SqliteConnectOptions::new()
-            .filename(path)
+            .filename(&place.at)
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::from_str(synchronous)?)
+            .synchronous(SqliteSynchronous::from_str(&place.synchronous)?)
             .busy_timeout(Duration::from_secs(30));
         // Connects on first use, so the options hold for every connection of the pool.
         let (pool, inserts) = SqliteStorage::connect_with_callback("sqlite::memory:")?;

@@ -1,0 +1,99 @@
+//! What a program is told: how much to do, and where.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+/// What becomes of finished jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finished {
+    Kept,
+    Deleted,
+}
+
+/// Where a queue is opened, and how. A program takes of it what its library knows.
+#[derive(Debug, Clone)]
+#[allow(dead_code, reason = "a file has no connections, and a server no mode of a file")]
+pub(crate) struct Place {
+    /// The path of a SQLite file that does not exist yet, or the URL of an empty PostgreSQL database.
+    pub(crate) at: String,
+    /// SQLite's `synchronous`.
+    pub(crate) synchronous: String,
+    /// What becomes of finished jobs, for those that can do both.
+    pub(crate) finished: Finished,
+    /// How many connections run jobs, where that is not for the library to say.
+    pub(crate) connections: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) jobs: u32,
+    pub(crate) singles: u32,
+    pub(crate) samples: u32,
+    pub(crate) server_pid: Option<u32>,
+    dir: PathBuf,
+    server: Option<String>,
+    place: Place,
+}
+
+impl Arguments {
+    pub(crate) fn parse() -> Result<Self> {
+        let place = Place {
+            at: String::new(),
+            synchronous: "normal".into(),
+            finished: Finished::Kept,
+            connections: 4,
+        };
+        let (dir, server, server_pid) = (PathBuf::from("."), None, None);
+        let mut parsed = Self { jobs: 20_000, singles: 20_000, samples: 300, server_pid, dir, server, place };
+        let mut words = std::env::args().skip(1);
+        while let Some(name) = words.next() {
+            let value = words.next().with_context(|| format!("{name} needs a value"))?;
+            parsed.take(&name, &value)?;
+        }
+        if parsed.jobs == 0 || parsed.singles == 0 || parsed.samples == 0 || parsed.place.connections == 0 {
+            bail!("--jobs, --singles, --samples and --connections must be at least 1");
+        }
+        Ok(parsed)
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<()> {
+        let number = || value.parse().with_context(|| format!("{name} is a number"));
+        match name {
+            "--jobs" => self.jobs = number()?,
+            "--singles" => self.singles = number()?,
+            "--samples" => self.samples = number()?,
+            "--dir" => self.dir = value.into(),
+            "--synchronous" => self.place.synchronous = value.into(),
+            "--server" => self.server = Some(value.trim_end_matches('/').into()),
+            "--server-pid" => self.server_pid = Some(number()?),
+            "--connections" => self.place.connections = number()? as usize,
+            "--finished" => {
+                self.place.finished = match value {
+                    "kept" => Finished::Kept,
+                    "deleted" => Finished::Deleted,
+                    _ => bail!("--finished is kept or deleted"),
+                }
+            }
+            _ => bail!(
+                "{name} is unknown; known are --jobs, --singles, --samples, --dir, --synchronous, --server, \
+                 --server-pid, --connections and --finished"
+            ),
+        }
+        Ok(())
+    }
+
+    /// Where one work is done: a file of its own, or the database of its name on the server.
+    pub(crate) fn place(&self, program: &str, work: &str) -> Result<Place> {
+        let at = if let Some(server) = &self.server {
+            format!("{server}/{work}")
+        } else {
+            let path = self.dir.join(format!("{program}-{work}.db"));
+            if path.exists() {
+                bail!("{} exists already; give an empty --dir", path.display());
+            }
+            path.display().to_string()
+        };
+        Ok(Place { at, ..self.place.clone() })
+    }
+}

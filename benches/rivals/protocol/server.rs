@@ -1,0 +1,44 @@
+//! How much of the machine a PostgreSQL server uses, as the kernel counts it.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// The time of processors that a server has used since a moment.
+#[derive(Debug)]
+pub(crate) struct ServerCpu {
+    postmaster: u32,
+    before: Duration,
+}
+
+impl ServerCpu {
+    pub(crate) fn since_now(postmaster: u32) -> Result<Self> {
+        Ok(Self { postmaster, before: total(postmaster)? })
+    }
+
+    pub(crate) fn used(&self) -> Result<Duration> {
+        Ok(total(self.postmaster)?.saturating_sub(self.before))
+    }
+}
+
+/// The postmaster with the children that have ended, and those that live.
+fn total(postmaster: u32) -> Result<Duration> {
+    let own = fs::read_to_string(format!("/proc/{postmaster}/stat"))
+        .with_context(|| format!("no server runs as {postmaster}"))?;
+    let mut ticks = ticks(&own, 4);
+    let children = fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children"))?;
+    for child in children.split_whitespace() {
+        // One that ends just now is counted with the postmaster's next time.
+        ticks += fs::read_to_string(format!("/proc/{child}/stat")).map_or(0, |stat| self::ticks(&stat, 2));
+    }
+    // Linux tells these in hundredths of a second, whatever the kernel's own rhythm is.
+    Ok(Duration::from_millis(10 * ticks))
+}
+
+/// The sum of the first so many of user, system, children's user and children's system time.
+fn ticks(stat: &str, fields: usize) -> u64 {
+    // The name may contain anything, also spaces and brackets, and ends at the last bracket.
+    let rest = stat.rsplit(')').next().unwrap_or_default();
+    rest.split_whitespace().skip(11).take(fields).filter_map(|field| field.parse::<u64>().ok()).sum()
+}
