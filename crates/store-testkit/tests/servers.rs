@@ -81,6 +81,19 @@ fn a_kill_takes_the_sessions_along() {
 }
 
 #[test]
+fn the_shared_server_is_one() {
+    let urls: Vec<_> = std::thread::scope(|scope| {
+        let askers: Vec<_> = (0..4).map(|_| scope.spawn(|| PostgresServer::shared().url())).collect();
+        askers.into_iter().map(|asker| asker.join().unwrap()).collect()
+    });
+    assert!(urls.windows(2).all(|pair| pair[0] == pair[1]), "{urls:?}");
+    if let Some(given) = std::env::var("DATABASE_URL").ok().filter(|given| !given.is_empty()) {
+        assert_eq!(urls[0], given);
+    }
+    assert_eq!(PostgresServer::shared().psql("select 6 * 7"), "42");
+}
+
+#[test]
 fn stop_is_orderly() {
     let server = PostgresServer::start(&Settings::default());
     server.psql("create table kept as select 1 as id");

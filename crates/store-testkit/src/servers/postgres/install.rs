@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use super::super::StartError;
 use super::super::home::{Account, Home, run};
@@ -56,9 +57,10 @@ impl Install {
         let Some(templates) = Templates::open(home) else {
             return self.initialise(home, &cluster(home));
         };
-        let template = templates.folder.join(format!("{}-{}", self.version, templates.boot));
+        let template = templates.folder.join(format!("{}-{}", self.version, templates.period));
         if !template.exists() {
-            let _lock = templates.lock()?;
+            let lock = templates.lock_file()?;
+            lock.lock().map_err(StartError::step("lock the templates"))?;
             if !template.exists() {
                 templates.remove_old();
                 let unfinished = templates.folder.join("unfinished");
@@ -66,6 +68,8 @@ impl Install {
                 fs::rename(&unfinished, &template).map_err(StartError::step("keep a template"))?;
             }
         }
+        let lock = templates.lock_file()?;
+        lock.lock_shared().map_err(StartError::step("share the templates"))?;
         let mut copy = home.command("cp");
         copy.args(["-R", "-p"]).arg(template).arg(cluster(home));
         run(copy).map(drop)
@@ -120,10 +124,11 @@ fn feed(mut command: Command, text: &str) -> io::Result<()> {
     Err(io::Error::other(said.into_owned()))
 }
 
-/// Clusters that were just made, per version, for as long as the machine is up: they are not synced to the disk.
+/// Clusters that were just made, one per version. They are kept for a day, before which nobody clears temporary
+/// folders, and not longer than the machine is up, since they are not synced to the disk.
 struct Templates {
     folder: PathBuf,
-    boot: String,
+    period: String,
 }
 
 impl Templates {
@@ -140,26 +145,26 @@ impl Templates {
         }
         let found = fs::symlink_metadata(&folder).ok()?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let boot = boot.trim().to_owned();
-        (found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0).then_some(Self { folder, boot })
+        let days = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs() / (24 * 60 * 60);
+        let period = format!("{}-{days}", boot.trim());
+        (found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0)
+            .then_some(Self { folder, period })
     }
 
-    fn lock(&self) -> Result<File, StartError> {
-        let file = File::options()
+    fn lock_file(&self) -> Result<File, StartError> {
+        File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(self.folder.join("lock"))
-            .map_err(StartError::step("open the templates' lock"))?;
-        file.lock().map_err(StartError::step("lock the templates"))?;
-        Ok(file)
+            .map_err(StartError::step("open the templates' lock"))
     }
 
-    /// Removes what was made before the machine came up, and what was not finished.
+    /// Removes what was made earlier, and what was not finished.
     fn remove_old(&self) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| entry.path().is_dir()) {
-            if !entry.file_name().to_string_lossy().ends_with(&self.boot) || self.boot.is_empty() {
+            if !entry.file_name().to_string_lossy().ends_with(&self.period) {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
