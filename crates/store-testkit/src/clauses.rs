@@ -3,6 +3,7 @@
 //! and a test fails when a clause is missing in it.
 
 pub mod amend;
+pub mod at_once;
 pub mod cancel;
 pub mod claim;
 pub mod enqueue;
@@ -54,7 +55,10 @@ macro_rules! for_each_clause {
                 heeds_its_limits
                 may_ask_for_nothing
                 heeds_its_bytes
+                heeds_its_bytes_across_kinds
                 takes_only_its_kinds
+                serves_many_kinds_in_one_order
+                finds_its_kinds_behind_many_others
                 serves_queues_in_order
                 hands_out_each_job_once
                 gives_every_claim_its_own_fence
@@ -114,6 +118,7 @@ macro_rules! for_each_clause {
                 a_renewal_may_shorten_a_lease
                 a_lost_lease_stays_lost
                 a_repeated_open_changes_nothing
+                a_label_is_any_text
                 a_closed_lease_is_over
                 a_sweep_forgets_idle_lost_leases
                 extreme_lengths_are_fine
@@ -203,6 +208,23 @@ macro_rules! for_each_clause {
                 share_out_the_jobs
                 heed_the_same_fences
                 hear_each_other
+            }
+            at_once {
+                of_overlapping_batches_each_job_is_new_once
+                of_batches_that_take_the_same_ids_one_is_accepted
+                a_new_queue_counts_both
+                a_queue_may_come_and_go
+                claims_of_few_bytes_share_out_the_jobs
+                claims_do_not_hand_out_what_expires
+                a_cancel_and_a_claim_agree
+                a_delete_and_a_claim_agree
+                a_claim_and_a_close_agree
+                of_overlapping_settlements_one_counts
+                a_cancel_and_an_outcome_agree
+                of_two_reapers_one_counts
+                of_two_retries_one_counts
+                promotions_share_the_work
+                prunes_leave_what_is_kept
             }
         }
     };

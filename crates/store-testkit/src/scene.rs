@@ -60,15 +60,19 @@ pub(crate) fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
     jobs.iter().map(|job| job.id).collect()
 }
 
-/// Claims through all of the scenes at once, `limit` at a time, until nothing is left.
-pub(crate) async fn claim_at_once(scenes: &[&Scene], limit: u32) -> Vec<JobId> {
+/// Claims through all of the scenes at once, each again and again under a lease of its own, until nothing is
+/// left.
+pub(crate) async fn claim_at_once(
+    scenes: &[&Scene],
+    request: impl Fn(LeaseId) -> ClaimRequest,
+) -> Vec<JobId> {
     let mut claims = Vec::new();
     for scene in scenes {
-        let (store, lease) = (scene.store.clone(), scene.lease().await);
+        let (store, request) = (scene.store.clone(), request(scene.lease().await));
         claims.push(tokio::spawn(async move {
             let mut mine = Vec::new();
             loop {
-                match store.claim(&request(lease, limit)).await.expect("a claim is answered") {
+                match store.claim(&request).await.expect("a claim is answered") {
                     ClaimAnswer::Jobs { jobs, .. } if jobs.is_empty() => return mine,
                     ClaimAnswer::Jobs { jobs, .. } => mine.extend(ids(&jobs)),
                     ClaimAnswer::LeaseLost => panic!("the lease lives"),

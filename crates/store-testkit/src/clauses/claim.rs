@@ -129,6 +129,25 @@ pub async fn heeds_its_bytes(h: &impl Harness) {
     assert_eq!(ids(&scene.ask(&up_to(1)).await.0), [elsewhere]);
 }
 
+/// The limit of bytes counts in the one order across kinds, whatever was looked at first.
+pub async fn heeds_its_bytes_across_kinds(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let mut all = Vec::new();
+    for (index, bytes) in [60, 30, 20, 10, 90, 0, 5, 400, 1, 1].into_iter().enumerate() {
+        let kind = ["a", "b", "c"][index % 3];
+        let new = NewJob::new(kind, vec![b'x'; bytes], Options::new()).expect("a proper job");
+        all.push(scene.enqueue(new).await);
+    }
+    let lease = scene.lease().await;
+    let kinds = ["c", "b", "a"].map(name).to_vec();
+    let up_to = |bytes| ClaimRequest { kinds: kinds.clone(), bytes, ..request(lease, 9) };
+    assert_eq!(ids(&scene.ask(&up_to(110)).await.0), all[..3]);
+    assert_eq!(ids(&scene.ask(&up_to(99)).await.0), all[3..4]);
+    assert_eq!(ids(&scene.ask(&up_to(95)).await.0), all[4..7], "an empty one fits");
+    assert_eq!(ids(&scene.ask(&up_to(400)).await.0), all[7..8]);
+    assert_eq!(ids(&scene.ask(&up_to(2)).await.0), all[8..]);
+}
+
 /// Only the kinds that the worker names, in one order across them.
 pub async fn takes_only_its_kinds(h: &impl Harness) {
     let scene = Scene::new(h).await;
@@ -143,6 +162,52 @@ pub async fn takes_only_its_kinds(h: &impl Harness) {
     assert_eq!(ids(&scene.ask(&two).await.0), expected);
     let third = ClaimRequest { kinds: vec![name("c")], ..request(lease, 9) };
     assert_eq!(scene.ask(&third).await.0.len(), 2);
+}
+
+/// Twelve kinds, one of which most jobs are of: one order across all of them, claim after claim.
+pub async fn serves_many_kinds_in_one_order(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let kinds: Vec<_> = (0..12).map(|number| format!("kind-{number}")).collect();
+    let mut batch = Vec::new();
+    for index in 0..360_usize {
+        let kind = if index % 10 == 3 { &kinds[(index / 10) % 12] } else { &kinds[5] };
+        let priority = [0, 0, 2, 0, -1, 0, 0][index % 7];
+        let new = NewJob::new(kind, "{}", Options::new().priority(priority)).expect("a proper job");
+        batch.push(new);
+    }
+    scene.store.enqueue(&batch).await.expect("proper jobs are accepted");
+    batch.sort_by_key(|job| std::cmp::Reverse(job.priority));
+    let expected: Vec<_> = batch.iter().map(|job| job.id).collect();
+    let lease = scene.lease().await;
+    let names: Vec<_> = kinds.iter().map(|kind| name(kind)).collect();
+    let mut claimed = Vec::new();
+    for limit in [1, 2, 40, 7, 100, 500] {
+        let (jobs, _) = scene.ask(&ClaimRequest { kinds: names.clone(), ..request(lease, limit) }).await;
+        claimed.extend(ids(&jobs));
+        assert_eq!(claimed, expected[..claimed.len()], "after a claim of {limit}");
+    }
+    assert_eq!(claimed.len(), expected.len());
+    scene.assert_counts().await;
+}
+
+/// Jobs of kinds that nobody here knows stand in nobody's way, however many they are and whatever their
+/// priority.
+pub async fn finds_its_kinds_behind_many_others(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let unknown = |index: usize| {
+        let options = Options::new().priority(i16::from(index.is_multiple_of(2)));
+        NewJob::new(format!("unknown-{}", index % 3), "{}", options).expect("a proper job")
+    };
+    let head: Vec<_> = (0..2_500).map(unknown).collect();
+    scene.store.enqueue(&head).await.expect("proper jobs are accepted");
+    let expected = scene.add_many(5).await;
+    let lease = scene.lease().await;
+    let kinds = ["other", KIND, "another"].map(name).to_vec();
+    let known = ClaimRequest { kinds, ..request(lease, 3) };
+    assert_eq!(ids(&scene.ask(&known).await.0), expected[..3]);
+    assert_eq!(ids(&scene.ask(&known).await.0), expected[3..]);
+    assert_eq!(scene.ask(&known).await, (Vec::new(), None));
+    assert_eq!(scene.count(QUEUE, State::Ready).await, 2_500);
 }
 
 /// Queues are served in the order of the request, each up to its share, whatever the priorities.
@@ -164,7 +229,7 @@ pub async fn serves_queues_in_order(h: &impl Harness) {
 pub async fn hands_out_each_job_once(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let all: HashSet<_> = scene.add_many(200).await.into_iter().collect();
-    let handed_out = claim_at_once(&[&scene; 8], 7).await;
+    let handed_out = claim_at_once(&[&scene; 8], |lease| request(lease, 7)).await;
     assert_eq!(handed_out.len(), 200, "every job once");
     assert_eq!(handed_out.into_iter().collect::<HashSet<_>>(), all);
     scene.assert_counts().await;

@@ -11,7 +11,7 @@ use windlass_core::store::{Enqueued, Filter};
 use windlass_core::{Bytes, JobId, Options, State, StoreError, StoreErrorKind};
 
 use crate::Harness;
-use crate::scene::{QUEUE, Scene, completed, job, jobs, name, seconds};
+use crate::scene::{KIND, QUEUE, Scene, completed, job, jobs, name, seconds};
 
 /// Everything that was said about a job reads back, and nothing has happened to it yet.
 pub async fn a_new_job_reads_back(h: &impl Harness) {
@@ -102,12 +102,14 @@ pub async fn a_batch_keeps_its_order(h: &impl Harness) {
     assert_eq!(listed.iter().map(|job| job.id).collect::<Vec<_>>(), expected);
 }
 
-/// A batch of a thousand is one call, and an empty one is nothing.
+/// A batch of thousands is one call, and an empty one is nothing.
 pub async fn a_batch_may_be_large_or_empty(h: &impl Harness) {
     let scene = Scene::new(h).await;
     assert_eq!(scene.store.enqueue(&[]).await.expect("an empty batch is fine"), []);
-    scene.add_many(1_000).await;
-    assert_eq!(scene.count(QUEUE, State::Ready).await, 1_000);
+    let all = scene.add_many(3_000).await;
+    assert_eq!(scene.count(QUEUE, State::Ready).await, 3_000);
+    let claimed = scene.claim(scene.lease().await, 3_000).await;
+    assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), all);
 }
 
 /// The same job under the same id is answered with its state, whatever became of it, and changes nothing.
@@ -218,15 +220,33 @@ pub async fn a_repeat_above_a_lowered_cap_is_answered(h: &impl Harness) {
     assert_eq!(answers, [Enqueued::Existing(State::Ready)]);
 }
 
-/// Payloads are bytes: none is changed, and none may be there.
+/// Payloads are bytes: none is changed, whether read, listed or claimed, and there may be none.
 pub async fn payload_bytes_are_kept(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let every_byte: Vec<u8> = (0..=255).collect();
-    for payload in [Bytes::new(), Bytes::from(every_byte), Bytes::from_static(b"{\"a\": \"\\u0000\"}")] {
-        let id =
-            scene.enqueue(NewJob::new("work", payload.clone(), Options::new()).expect("a proper job")).await;
-        assert_eq!(scene.get(id).await.payload, payload);
+    let payloads = [
+        Bytes::new(),
+        Bytes::from_static(b"\0"),
+        Bytes::from_static(b"\xff\xfe not UTF-8 \xc3"),
+        Bytes::from_static(b"\\x00 \\000 '' \"\""),
+        Bytes::from_static(b"{\"a\": \"\\u0000\"}"),
+        Bytes::from(every_byte.repeat(20)),
+        Bytes::from(every_byte),
+    ];
+    let mut batch = Vec::new();
+    for payload in &payloads {
+        batch.push(NewJob::new(KIND, payload.clone(), Options::new()).expect("a proper job"));
     }
+    scene.store.enqueue(&batch).await.expect("proper jobs are accepted");
+    for new in &batch {
+        assert_eq!(scene.get(new.id).await.payload, new.payload);
+        let repeat = scene.store.enqueue(std::slice::from_ref(new)).await.expect("a repeat is answered");
+        assert_eq!(repeat, [Enqueued::Existing(State::Ready)]);
+    }
+    let listed = scene.list(&Filter::default()).await;
+    assert_eq!(listed.iter().rev().map(|job| job.payload.clone()).collect::<Vec<_>>(), payloads);
+    let claimed = scene.claim(scene.lease().await, 99).await;
+    assert_eq!(claimed.iter().map(|job| job.payload.clone()).collect::<Vec<_>>(), payloads);
 }
 
 /// Names may use the whole alphabet and their whole length, and differ by case.

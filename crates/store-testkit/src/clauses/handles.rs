@@ -11,7 +11,9 @@ use windlass_core::{Options, State};
 use super::wakeup::assert_rung;
 use crate::Harness;
 use crate::report::say_skipped;
-use crate::scene::{QUEUE, Scene, TTL, claim_at_once, completed, job, name, one, settlement, stalled};
+use crate::scene::{
+    QUEUE, Scene, TTL, claim_at_once, completed, job, name, one, request, settlement, stalled,
+};
 
 /// A scene and another one on the same content, where the store has such a thing.
 async fn both(h: &impl Harness) -> Option<(Scene, Scene)> {
@@ -41,7 +43,7 @@ pub async fn see_the_same_jobs(h: &impl Harness) {
 pub async fn share_out_the_jobs(h: &impl Harness) {
     let Some((here, there)) = both(h).await else { return };
     here.add_many(200).await;
-    let handed_out = claim_at_once(&[&here, &there, &here, &there], 3).await;
+    let handed_out = claim_at_once(&[&here, &there, &here, &there], |lease| request(lease, 3)).await;
     assert_eq!(handed_out.len(), 200);
     assert_eq!(handed_out.into_iter().collect::<HashSet<_>>().len(), 200);
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use windlass_core::size::LABEL_MAX;
 use windlass_core::store::{ClaimAnswer, LeaseRecord, NewLease, Renewal};
 use windlass_core::{LeaseId, Options, Outcome};
 
 use crate::Harness;
-use crate::scene::{QUEUE, Scene, TTL, assert_after, completed, name, request, seconds};
+use crate::scene::{QUEUE, Scene, TTL, assert_after, completed, name, one, request, seconds, stalled};
 
 fn alive() -> Renewal {
     Renewal::Renewed { cancel: Vec::new() }
@@ -111,6 +112,29 @@ pub async fn a_repeated_open_changes_nothing(h: &impl Harness) {
     h.advance(TTL).await;
     scene.store.open(&again).await.expect("a repeat is answered");
     assert_eq!(renew(&scene, first.id).await, Renewal::Lost);
+}
+
+/// A label is any text: short and clean in what is stored, wherever it is shown.
+pub async fn a_label_is_any_text(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let long = format!("{}\0{}", "ü".repeat(60), "x".repeat(5_000));
+    for worker in ["", "\0", "a\0b", "'; --\n\u{1b}[2J", "höst «☃» 💥", &long] {
+        let queues = vec![name(QUEUE)];
+        let lease = NewLease { id: LeaseId::new(), worker: worker.to_owned(), ttl: TTL, queues };
+        scene.store.open(&lease).await.expect("a lease opens");
+        let kept = lease.label();
+        assert!(kept.len() <= LABEL_MAX && !kept.contains('\0'));
+        assert_eq!(find(&scene, lease.id).await.expect("the lease is there").worker, kept);
+        let id = scene.add(Options::new()).await;
+        scene.claim_one(lease.id).await;
+        assert_eq!(scene.get(id).await.attempts[0].worker, kept);
+        h.advance(TTL).await;
+        let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
+        assert_eq!((lost.id, &lost.worker), (id, &kept));
+        scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered");
+        assert_eq!(scene.get(id).await.attempts[0].worker, kept);
+        scene.delete(id).await;
+    }
 }
 
 /// A closed lease is over: one without jobs is forgotten, one with jobs leaves them to be reaped at once.

@@ -17,7 +17,7 @@ fn report(job: &ClaimedJob, bytes: &'static [u8]) -> Progress {
 pub async fn the_newest_report_is_kept(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let job = scene.running(Options::new()).await;
-    for bytes in [b"1".as_slice(), b"\x00\xff", b""] {
+    for bytes in [b"1".as_slice(), b"\x00\xff", b"\0", b"\\x00", b""] {
         let answer = one(scene.store.progress(&[report(&job, bytes)]).await.expect("progress is answered"));
         assert_eq!(answer, Settled::Applied(State::Running));
         assert_eq!(scene.get(job.id).await.progress.as_deref(), Some(bytes));

@@ -34,10 +34,11 @@ pub async fn completed_keeps_its_output(h: &impl Harness) {
     assert_eq!((attempt.ending, attempt.error.as_deref()), (Some(Ending::Completed), None));
 }
 
-/// No output and an empty output are two things.
+/// Outputs are bytes like any others; none and an empty one are two things.
 pub async fn no_output_is_not_an_empty_one(h: &impl Harness) {
     let scene = Scene::new(h).await;
-    for output in [None, Some(Bytes::new())] {
+    let every_byte: Vec<u8> = (0..=255).collect();
+    for output in [None, Some(Bytes::new()), Some(Bytes::from_static(b"\0")), Some(Bytes::from(every_byte))] {
         let id = scene.finished(Options::new(), Outcome::Completed { output: output.clone() }).await;
         assert_eq!(scene.get(id).await.output, output);
     }
