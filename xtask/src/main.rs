@@ -38,8 +38,13 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Measure other job queues in SQLite files beside Windlass, in turns, and print one table
+    /// Measure other job queues beside Windlass, in turns, and print one table per store
+    ///
+    /// For PostgreSQL it starts a durable server of its own, and needs Node's npm for the rivals written in it.
     Rivals {
+        /// Only the job queues in this store
+        #[arg(long, value_enum)]
+        store: Option<rivals::Store>,
         /// One short round instead of three
         #[arg(long)]
         quick: bool,
@@ -74,7 +79,7 @@ fn run(command: Command) -> Result<()> {
                 .args(arguments)
                 .run()
         }
-        Command::Rivals { quick } => rivals::run(quick),
+        Command::Rivals { store, quick } => rivals::run(store, quick),
         Command::Chaos { jobs, kills } => {
             shell::cargo("torment workers", ["test", "--release", "-p", "windlass-e2e", "--test", "hammer"])
                 .env("WINDLASS_HAMMER_JOBS", jobs)

@@ -1,122 +1,127 @@
-//! `cargo xtask rivals`: the same work on Windlass and on other job queues in SQLite files, on this machine and
-//! in turns, so that whatever else the machine does meets all of them. The programs lie in `benches/rivals`.
+//! `cargo xtask rivals`: the same work on Windlass and on other job queues, on this machine and in turns, so that
+//! whatever else the machine does meets all of them. The programs lie in `benches/rivals`.
 
-use std::collections::BTreeMap;
+mod program;
+mod server;
+mod table;
+
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
 
 use crate::shell;
+use program::{Finished, Made, Program, Role};
+use server::Server;
+use table::Table;
 
-/// The columns: heading, folder of the program, value of `synchronous`. The first is the one that the others
-/// are compared with; the second shows our default, and nobody is compared with it.
-const COLUMNS: [(&str, &str, &str); 4] = [
-    ("windlass", "windlass", "normal"),
-    ("windlass full", "windlass", "full"),
-    ("effectum", "effectum", "normal"),
-    ("apalis", "apalis", "normal"),
-];
-const FIRST_RIVAL: usize = 2;
-
-/// The rows: heading, `work` of the line, name of the figure, and whether more of it is better.
-const ROWS: [(&str, &str, &str, bool); 5] = [
-    ("enqueue single by 64 producers", "enqueue single by 64 producers", "jobs_per_s", true),
-    ("enqueue bulk of 1,000", "enqueue bulk of 1,000", "jobs_per_s", true),
-    ("run jobs that wait", "run jobs that wait", "jobs_per_s", true),
-    ("idle start, p50", "idle start", "p50_ms", false),
-    ("idle start, p99", "idle start", "p99_ms", false),
-];
-
-/// The figures of all rounds, by column and row.
-type Figures = BTreeMap<(usize, usize), Vec<f64>>;
-
-/// Builds the programs, runs them in turns and prints the medians as one table.
-pub(crate) fn run(quick: bool) -> Result<()> {
-    for folder in ["windlass", "effectum", "apalis"] {
-        let manifest = format!("benches/rivals/{folder}/Cargo.toml");
-        shell::cargo("build", ["build", "--release", "--locked", "--manifest-path", &manifest])
-            .env("CARGO_TARGET_DIR", target().display())
-            .run()?;
-    }
-    let (rounds, jobs, samples) = if quick { (1, "2000", "100") } else { (3, "10000", "300") };
-    let mut figures = Figures::new();
-    let mut versions = BTreeMap::new();
-    for round in 1..=rounds {
-        for (column, (heading, folder, synchronous)) in COLUMNS.into_iter().enumerate() {
-            eprintln!("… round {round} of {rounds}: {heading}");
-            let arguments = ["--jobs", jobs, "--samples", samples, "--synchronous", synchronous];
-            for line in measure(folder, &arguments)? {
-                versions.insert(line["who"].to_string(), line["version"].to_string());
-                for (row, (_, work, figure, _)) in ROWS.into_iter().enumerate() {
-                    if let (true, Some(value)) = (line["work"] == work, line[figure].as_f64()) {
-                        figures.entry((column, row)).or_default().push(value);
-                    }
-                }
-            }
-        }
-    }
-    let versions: Vec<_> = versions.iter().map(|(who, version)| format!("{who} {version}")).collect();
-    println!("{}; {jobs} jobs, median of {rounds}\n", versions.join(", ").replace('"', ""));
-    print(&figures)
+/// A store that several job queues can keep their jobs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Store {
+    Sqlite,
+    Postgres,
 }
 
-/// Runs one program in a fresh folder beside the build, not in a temporary one that may be held in memory.
-fn measure(program: &str, arguments: &[&str]) -> Result<Vec<Value>> {
-    let folder = target().join("files");
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder)?;
-    let path = target().join(format!("release/rival-{program}"));
-    let output = Command::new(&path)
-        .args(arguments)
-        .arg("--dir")
-        .arg(&folder)
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot start {}", path.display()))?;
-    fs::remove_dir_all(&folder)?;
-    if !output.status.success() {
-        bail!("{program} failed ({})", output.status);
-    }
-    let lines = str::from_utf8(&output.stdout)?.lines();
-    lines
-        .map(|line| serde_json::from_str(line).context("a program printed something else than JSON"))
-        .collect()
+/// On SQLite, the first is the one that rivals are compared with; the second shows our default.
+const ON_SQLITE: [Program; 4] = [
+    Program::new("windlass", Made::Cargo("sqlite/windlass"), Role::Ours, Finished::Kept),
+    Program::new("windlass full", Made::Cargo("sqlite/windlass"), Role::Aside, Finished::Kept)
+        .with(&["--synchronous", "full"]),
+    Program::new("effectum", Made::Cargo("sqlite/effectum"), Role::Rival, Finished::Kept),
+    Program::new("apalis", Made::Cargo("sqlite/apalis"), Role::Rival, Finished::Kept),
+];
+
+const ON_POSTGRES: [Program; 12] = [
+    Program::new("windlass", Made::Cargo("postgres/windlass"), Role::Ours, Finished::Kept),
+    Program::new(
+        "windlass, finished deleted",
+        Made::Cargo("postgres/windlass"),
+        Role::Ours,
+        Finished::Deleted,
+    )
+    .with(&["--finished", "deleted"]),
+    Program::new("raw rows", Made::Cargo("postgres/raw"), Role::Raw, Finished::Kept),
+    Program::new("raw rows, deleted", Made::Cargo("postgres/raw"), Role::Raw, Finished::Deleted)
+        .with(&["--finished", "deleted"]),
+    Program::new("skip-locked", Made::Cargo("postgres/skip-locked"), Role::Rival, Finished::Kept),
+    Program::new("apalis-postgres", Made::Cargo("postgres/apalis"), Role::Rival, Finished::Kept),
+    Program::new("awa", Made::Cargo("postgres/awa"), Role::Rival, Finished::Kept),
+    Program::new(
+        "graphile_worker (Rust)",
+        Made::Cargo("postgres/graphile-worker"),
+        Role::Rival,
+        Finished::Deleted,
+    ),
+    Program::new("graphile-worker (Node)", Made::Node("graphile-worker"), Role::Rival, Finished::Deleted),
+    Program::new(
+        "graphile-worker, 2 processes",
+        Made::Node("graphile-worker"),
+        Role::Rival,
+        Finished::Deleted,
+    )
+    .with(&["--processes", "2"]),
+    Program::new("pg-boss (Node)", Made::Node("pg-boss"), Role::Rival, Finished::Kept),
+    Program::new("pg-boss, 2 processes", Made::Node("pg-boss"), Role::Rival, Finished::Kept)
+        .with(&["--processes", "2"]),
+];
+
+/// How much is done.
+struct Scale {
+    rounds: u32,
+    jobs: &'static str,
+    singles: &'static str,
+    samples: &'static str,
 }
 
-fn print(figures: &Figures) -> Result<()> {
-    print!("{:<32}", "work");
-    for (heading, _, _) in COLUMNS {
-        print!("{heading:>16}");
+/// Builds the programs of one store or of all, runs them in turns and prints the medians, a table per store.
+pub(crate) fn run(store: Option<Store>, is_quick: bool) -> Result<()> {
+    if store != Some(Store::Postgres) {
+        on_sqlite(is_quick)?;
     }
-    println!("{:>25}", "to the fastest rival");
-    for (row, (heading, work, _, more_is_better)) in ROWS.into_iter().enumerate() {
-        print!("{heading:<32}");
-        let mut medians = Vec::new();
-        for (column, (who, _, _)) in COLUMNS.into_iter().enumerate() {
-            let median = figures.get(&(column, row)).map(|values| median(values));
-            let median = median.with_context(|| format!("{who} said nothing on {work}"))?;
-            let text = if more_is_better { format!("{median:.0}/s") } else { format!("{median:.2} ms") };
-            print!("{text:>16}");
-            medians.push(median);
-        }
-        let rivals = medians[FIRST_RIVAL..].iter().copied();
-        let ratio = if more_is_better {
-            medians[0] / rivals.fold(f64::MIN, f64::max)
-        } else {
-            rivals.fold(f64::MAX, f64::min) / medians[0]
-        };
-        println!("{:>25}", format!("{ratio:.2} x as fast"));
+    if store != Some(Store::Sqlite) {
+        on_postgres(is_quick)?;
     }
     Ok(())
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+fn on_sqlite(is_quick: bool) -> Result<()> {
+    let scale = if is_quick {
+        Scale { rounds: 1, jobs: "2000", singles: "2000", samples: "100" }
+    } else {
+        Scale { rounds: 3, jobs: "10000", singles: "10000", samples: "300" }
+    };
+    let mut table = Table::new(&ON_SQLITE);
+    table.build();
+    let folder = target().join("files");
+    let place = folder.to_str().context("the build folder's path is not text")?;
+    table.measure(&scale, |_program| {
+        // Beside the build, not in a temporary folder that may be held in memory.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder)?;
+        Ok(vec!["--dir".into(), place.into()])
+    })?;
+    let _ = fs::remove_dir_all(&folder);
+    table.print("SQLite", &scale);
+    Ok(())
+}
+
+fn on_postgres(is_quick: bool) -> Result<()> {
+    let scale = if is_quick {
+        Scale { rounds: 1, jobs: "5000", singles: "1000", samples: "50" }
+    } else {
+        Scale { rounds: 3, jobs: "50000", singles: "10000", samples: "300" }
+    };
+    Program::build_folder("postgres/server")?;
+    let mut table = Table::new(&ON_POSTGRES);
+    table.build();
+    let mut server = Server::start()?;
+    table.measure(&scale, |_program| {
+        server.make_fresh()?;
+        Ok(vec!["--server".into(), server.url.clone(), "--server-pid".into(), server.pid.clone()])
+    })?;
+    table.print(&format!("PostgreSQL {}, durable commits", server.version), &scale);
+    Ok(())
 }
 
 fn target() -> PathBuf {

@@ -21,6 +21,17 @@ pub(crate) fn cargo<A: AsRef<OsStr>>(why: &str, arguments: impl IntoIterator<Ite
     Step { why: why.to_owned(), command }
 }
 
+/// Any other command at the root of the workspace.
+pub(crate) fn program<A: AsRef<OsStr>>(
+    why: &str,
+    name: &str,
+    arguments: impl IntoIterator<Item = A>,
+) -> Step {
+    let mut command = Command::new(name);
+    command.args(arguments).current_dir(root());
+    Step { why: why.to_owned(), command }
+}
+
 /// The root of the workspace.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")

@@ -46,7 +46,8 @@ impl Rival for Apalis {
 
     async fn start(&self, starts: Starts) -> Result<Self::Worker> {
         let worker = WorkerBuilder::new("rivals")
-            .backend(self.storage.clone())
+            // Without, an idle worker looks again only with its next heartbeat.
+            .backend(self.storage.clone().with_pubsub())
             .data(starts)
             .concurrency(BATCH)
             .parallelize(|run| tokio::spawn(run))

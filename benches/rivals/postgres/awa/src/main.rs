@@ -18,7 +18,7 @@ use crate::protocol::{CONCURRENCY, Nothing, Place, Rival, Starts};
 const QUEUE: &str = "rivals";
 /// The most that it takes at once, by so many loops, with a look for jobs every so often: together what drained
 /// fastest.
-const BATCH: i64 = 512;
+const BATCH: usize = 512;
 const CLAIMERS: u16 = 2;
 const POLL: Duration = Duration::from_millis(20);
 const CONNECTIONS: u32 = 30;

@@ -71,13 +71,7 @@ impl Rival for Graphile {
             .await?;
         let utils = worker.create_utils();
         utils.migrate().await?;
-        Ok(Self {
-            pool,
-            utils: Arc::new(utils),
-            worker: Arc::new(worker),
-            starts,
-            running: Arc::default(),
-        })
+        Ok(Self { pool, utils: Arc::new(utils), worker: Arc::new(worker), starts, running: Arc::default() })
     }
 
     async fn enqueue(&mut self, job: Nothing) -> Result<()> {
@@ -88,7 +82,11 @@ impl Rival for Graphile {
     async fn enqueue_all(&mut self, jobs: Vec<Nothing>) -> Result<()> {
         let specify = |job| {
             let payload = serde_json::to_value(job)?;
-            anyhow::Ok(RawJobSpec { identifier: Nothing::IDENTIFIER.into(), payload, spec: JobSpec::default() })
+            anyhow::Ok(RawJobSpec {
+                identifier: Nothing::IDENTIFIER.into(),
+                payload,
+                spec: JobSpec::default(),
+            })
         };
         let jobs: Vec<_> = jobs.into_iter().map(specify).collect::<Result<_>>()?;
         self.utils.add_raw_jobs(&jobs).await?;

@@ -35,8 +35,7 @@ const ENQUEUE_ALL: &str =
     "WITH enqueued AS (INSERT INTO jobs (payload) SELECT unnest($1::jsonb[])) SELECT pg_notify('jobs', '')";
 const CLAIM: &str = "SELECT id, payload FROM jobs WHERE state = 'ready' AND run_at <= now()
     ORDER BY run_at, id LIMIT 1 FOR UPDATE SKIP LOCKED";
-const DONE: &str =
-    "UPDATE jobs SET state = 'done', attempts = attempts + 1, done_at = now() WHERE id = $1";
+const DONE: &str = "UPDATE jobs SET state = 'done', attempts = attempts + 1, done_at = now() WHERE id = $1";
 
 #[derive(Clone)]
 struct SkipLocked {

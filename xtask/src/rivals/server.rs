@@ -1,0 +1,55 @@
+//! The one PostgreSQL server of a comparison. It is started by a program of its own, which is built beside the
+//! rivals, so that these commands need not be built with everything that it takes to start one.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::program::binary_name;
+use super::target;
+
+/// Runs until this is dropped, or until this process is gone.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// Without a database.
+    pub(crate) url: String,
+    /// The process id of its postmaster.
+    pub(crate) pid: String,
+    pub(crate) version: String,
+    program: Child,
+    orders: Option<ChildStdin>,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Result<Self> {
+        let path = target().join(format!("release/{}", binary_name("postgres/server")));
+        let mut program = Command::new(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", path.display()))?;
+        let orders = program.stdin.take();
+        let mut answers = BufReader::new(program.stdout.take().expect("its output is a pipe")).lines();
+        let mut next = || answers.next().context("the server does not start")?.context("the server's line");
+        let (url, pid, version) = (next()?, next()?, next()?);
+        Ok(Self { url, pid, version, program, orders, answers })
+    }
+
+    /// Makes all databases anew.
+    pub(crate) fn make_fresh(&mut self) -> Result<()> {
+        let orders = self.orders.as_mut().expect("its input is a pipe");
+        orders.write_all(b"fresh\n").and_then(|()| orders.flush()).context("the server is gone")?;
+        self.answers.next().context("the server is gone")??;
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The end of its input tells it to stop.
+        drop(self.orders.take());
+        let _ = self.program.wait();
+    }
+}

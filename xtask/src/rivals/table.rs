@@ -1,0 +1,209 @@
+//! Runs programs in turns, collects what they tell and prints it: a row per program, a column per figure, and
+//! below them how ours compare.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+
+use super::Scale;
+use super::program::{Finished, Made, Program, Role};
+
+/// A figure: heading in two lines, `work` of the line, name in it, and how it is shown.
+struct Column(&'static str, &'static str, &'static str, &'static str, Unit);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    PerSecond,
+    Milliseconds,
+    Microseconds,
+}
+
+const COLUMNS: [Column; 8] = [
+    Column(
+        "enqueue single",
+        "by 64 producers",
+        "enqueue single by 64 producers",
+        "jobs_per_s",
+        Unit::PerSecond,
+    ),
+    Column("enqueue bulk", "of 1,000", "enqueue bulk of 1,000", "jobs_per_s", Unit::PerSecond),
+    Column("run jobs", "that wait", "run jobs that wait", "jobs_per_s", Unit::PerSecond),
+    Column("end", "to end", "end to end", "jobs_per_s", Unit::PerSecond),
+    Column("idle start", "p50", "idle start", "p50_ms", Unit::Milliseconds),
+    Column("idle start", "p99", "idle start", "p99_ms", Unit::Milliseconds),
+    Column("server CPU", "per job run", "run jobs that wait", "server_cpu_us_per_job", Unit::Microseconds),
+    Column("server CPU", "end to end", "end to end", "server_cpu_us_per_job", Unit::Microseconds),
+];
+
+const HEADING_WIDTH: usize = 42;
+const COLUMN_WIDTH: usize = 17;
+
+/// The programs of one store and what they told.
+pub(crate) struct Table {
+    programs: &'static [Program],
+    /// The figures of all rounds, by program and column.
+    figures: BTreeMap<(usize, usize), Vec<f64>>,
+    /// Why a program told nothing, or not all.
+    failures: BTreeMap<usize, String>,
+    versions: BTreeSet<String>,
+}
+
+impl Table {
+    pub(crate) fn new(programs: &'static [Program]) -> Self {
+        let (figures, failures, versions) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { programs, figures, failures, versions }
+    }
+
+    /// Builds all programs. One that cannot be built is shown as failed, and keeps nobody else from running.
+    pub(crate) fn build(&mut self) {
+        let mut built: Vec<(Made, Option<String>)> = Vec::new();
+        for (row, program) in self.programs.iter().enumerate() {
+            let is_same = |made: &Made| match (made, program.made) {
+                // One installation has all scripts.
+                (Made::Node(_), Made::Node(_)) => true,
+                _ => *made == program.made,
+            };
+            let known = built.iter().find(|(made, _)| is_same(made)).map(|(_, failure)| failure.clone());
+            let failure = known.unwrap_or_else(|| {
+                let failure = program.build().err().map(|error| format!("not built: {error:#}"));
+                built.push((program.made, failure.clone()));
+                failure
+            });
+            self.failures.extend(failure.map(|failure| (row, failure)));
+        }
+    }
+
+    /// Runs all programs so many rounds, in turns. `prepare` makes a fresh place and says where it is.
+    pub(crate) fn measure(
+        &mut self,
+        scale: &Scale,
+        mut prepare: impl FnMut(&Program) -> Result<Vec<String>>,
+    ) -> Result<()> {
+        for round in 1..=scale.rounds {
+            for (row, program) in self.programs.iter().enumerate() {
+                if self.failures.contains_key(&row) {
+                    continue;
+                }
+                eprintln!("… round {round} of {}: {}", scale.rounds, program.heading);
+                let mut arguments = prepare(program)?;
+                for (name, value) in
+                    [("--jobs", scale.jobs), ("--singles", scale.singles), ("--samples", scale.samples)]
+                {
+                    arguments.extend([name.to_owned(), value.to_owned()]);
+                }
+                let (lines, outcome) = program.measure(&arguments);
+                for line in &lines {
+                    self.note(row, line);
+                }
+                if let Err(error) = outcome {
+                    eprintln!("… {} failed: {error:#}", program.heading);
+                    self.failures.insert(row, format!("in round {round}: {error:#}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, row: usize, line: &serde_json::Value) {
+        let text = |name: &str| line[name].as_str().unwrap_or("?").to_owned();
+        self.versions.insert(format!("{} {}", text("who"), text("version")));
+        for (column, Column(_, _, work, figure, _)) in COLUMNS.iter().enumerate() {
+            if let (true, Some(value)) = (line["work"] == *work, line[*figure].as_f64()) {
+                self.figures.entry((row, column)).or_default().push(value);
+            }
+        }
+    }
+
+    pub(crate) fn print(&self, store: &str, scale: &Scale) {
+        let versions: Vec<_> = self.versions.iter().map(String::as_str).collect();
+        println!("\n{store}; {}", versions.join(", "));
+        println!(
+            "{} jobs, {} single enqueues, {} idle starts, medians of {}\n",
+            scale.jobs, scale.singles, scale.samples, scale.rounds
+        );
+        // A file has no server, so nobody tells its time.
+        let columns: Vec<_> = (0..COLUMNS.len())
+            .filter(|column| (0..self.programs.len()).any(|row| self.figures.contains_key(&(row, *column))))
+            .collect();
+        print_row("", columns.iter().map(|column| COLUMNS[*column].0.to_owned()));
+        print_row("", columns.iter().map(|column| COLUMNS[*column].1.to_owned()));
+        for (row, program) in self.programs.iter().enumerate() {
+            let finished = match program.finished {
+                Finished::Kept => "kept",
+                Finished::Deleted => "deleted",
+            };
+            let heading = format!("{:<32}{finished:>8}", program.heading);
+            print_row(&heading, columns.iter().map(|column| self.cell(row, *column)));
+        }
+        self.print_ratios(&columns);
+        for (row, failure) in &self.failures {
+            println!("\n{} failed {failure}", self.programs[*row].heading);
+        }
+    }
+
+    fn cell(&self, row: usize, column: usize) -> String {
+        match (self.median(row, column), COLUMNS[column].4) {
+            (Some(figure), Unit::PerSecond) => format!("{}/s", thousands(figure)),
+            (Some(figure), Unit::Milliseconds) => format!("{figure:.2} ms"),
+            (Some(figure), Unit::Microseconds) => format!("{figure:.1} µs"),
+            (None, _) if self.failures.contains_key(&row) => "failed".into(),
+            (None, _) => "-".into(),
+        }
+    }
+
+    /// How each of ours compares with those that do the same with finished jobs: above 1 it is faster, or takes
+    /// less.
+    fn print_ratios(&self, columns: &[usize]) {
+        for (row, ours) in self.programs.iter().enumerate().filter(|(_, program)| program.role == Role::Ours)
+        {
+            for (role, name) in [(Role::Rival, "fastest rival"), (Role::Raw, "raw limit")] {
+                let ratios: Vec<_> = columns.iter().map(|column| self.ratio(row, *column, role)).collect();
+                if ratios.iter().any(Option::is_some) {
+                    let like = if ours.finished == Finished::Kept { "keeping" } else { "deleting" };
+                    let shown =
+                        |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| format!("{ratio:.2} x"));
+                    println!();
+                    print_row(&format!("windlass to the {name}, {like}"), ratios.into_iter().map(shown));
+                }
+            }
+        }
+    }
+
+    fn ratio(&self, ours: usize, column: usize, role: Role) -> Option<f64> {
+        let more_is_better = COLUMNS[column].4 == Unit::PerSecond;
+        let is_like =
+            |program: &Program| program.role == role && program.finished == self.programs[ours].finished;
+        let others = (0..self.programs.len()).filter(|row| is_like(&self.programs[*row]));
+        let figures = others.filter_map(|row| self.median(row, column));
+        let own = self.median(ours, column)?;
+        if more_is_better {
+            figures.max_by(f64::total_cmp).map(|best| own / best)
+        } else {
+            figures.min_by(f64::total_cmp).map(|best| best / own)
+        }
+    }
+
+    fn median(&self, row: usize, column: usize) -> Option<f64> {
+        let mut sorted = self.figures.get(&(row, column))?.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied()
+    }
+}
+
+fn print_row(heading: &str, cells: impl Iterator<Item = String>) {
+    let cells: String = cells.map(|cell| format!("{cell:>COLUMN_WIDTH$}")).collect();
+    println!("{heading:<HEADING_WIDTH$}{cells}");
+}
+
+/// A whole number with thousands apart.
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
