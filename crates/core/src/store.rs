@@ -13,8 +13,9 @@
 //! * **The store's clock decides.** Callers send durations. Within one call the time is read once. An
 //!   instant (due, expiry, end of a lease) has come when it is not after that time. Durations are kept to
 //!   the microsecond at least, rounded up as by [`whole_micros`].
-//! * **Told, not deciding.** What becomes of an attempt comes as a [`Transition`]; the store only heeds a
-//!   cancel request that it alone may know of ([`Transition::heeding`]).
+//! * **Told, not deciding.** What becomes of an attempt comes as a [`Transition`]; the store only heeds what it
+//!   alone may know of: a request to cancel ([`Transition::heeding`]), and a queue that keeps none of the end
+//!   ([`Retention::keeps`]).
 //! * **Never half-way.** A call whose future is dropped either takes effect as a whole or not at all.
 //! * **Owned batches.** A claim whose caller went away belongs to its lease and is reaped with it, so the
 //!   engine runs claims in tasks of their own.
@@ -38,6 +39,29 @@
 //! stored; one that runs or has completed is read from the job itself. Together at most
 //! [`ATTEMPTS_KEPT`](crate::job::ATTEMPTS_KEPT), the newest.
 //!
+//! ## What stores share
+//!
+//! Rules that every store would otherwise write again are functions here. A store that must decide inside its
+//! server says the same there, and the test kit tells whether it does.
+//!
+//! | question | answer |
+//! |---|---|
+//! | is a job under a taken id the same one? | [`Taken::answer`] |
+//! | where does a new job begin? may its payload be? | [`NewJob::entry`], [`NewJob::check_payload`] |
+//! | what may a claim still take? | [`Room`] |
+//! | what is written about an attempt? | [`Transition`] and its methods |
+//! | does the end of a job stay? for how long? | [`Retention::keeps`], [`Keep::excess`] |
+//! | which attempts does a record show? | [`JobRecord::with_attempts`] |
+//! | which rings does a change owe? | [`Rings::entered`] |
+//! | is a job among those to find? where does a page begin? | [`Filter::matches`], [`Cursor::before`] |
+//! | what is kept of a worker's label? | [`NewLease::label`] |
+//!
+//! [`NewJob::entry`]: crate::NewJob::entry
+//! [`NewJob::check_payload`]: crate::NewJob::check_payload
+//! [`JobRecord::with_attempts`]: crate::JobRecord::with_attempts
+//! [`Keep::excess`]: crate::queue::Keep::excess
+//! [`Retention::keeps`]: crate::queue::Retention::keeps
+//! [`Rings::entered`]: crate::bell::Rings::entered
 //! [`whole_micros`]: crate::clock::whole_micros
 //! [`Fence`]: crate::Fence
 //! [`Transition`]: crate::Transition

@@ -112,6 +112,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_queue_that_keeps_none_says_so() {
+        let kept = Retention { completed: Keep::NONE, dead: Keep::FOREVER, cancelled: Keep::count(3) };
+        assert_eq!(retention(&kept), "completed none, dead forever, cancelled newest 3");
+    }
+
+    #[test]
     fn durations_keep_two_units() {
         for (micros, text) in [
             (0, "0s"),

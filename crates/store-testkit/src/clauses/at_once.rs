@@ -169,28 +169,44 @@ pub async fn claims_do_not_hand_out_what_expires(h: &impl Harness) {
     here.assert_counts().await;
 }
 
+/// Amends jobs from the last one on while they are claimed from the first one on; answers each job's answer,
+/// and whether it was handed out.
+async fn amended_while_claimed<F>(
+    here: &Scene,
+    there: &Scene,
+    amend: impl Fn(SharedStore, Vec<JobId>) -> F + Send + 'static,
+) -> Vec<(JobId, Amended, bool)>
+where
+    F: Future<Output = Vec<Amended>> + Send + 'static,
+{
+    let all = here.add_many(40).await;
+    let (store, backwards) = (there.store.clone(), reversed(all.clone()));
+    let amending = async move {
+        let mut answers = Vec::new();
+        for chunk in backwards.chunks(5) {
+            answers.extend(amend(store.clone(), chunk.to_vec()).await);
+        }
+        reversed(answers)
+    };
+    let store = here.store.clone();
+    let claiming = async move { claim_at_once(&[&Scene { store }], |lease| request(lease, 3)).await };
+    let (answers, handed_out) = both(amending, claiming).await;
+    let handed_out: HashSet<_> = handed_out.into_iter().collect();
+    all.into_iter().zip(answers).map(|(id, answer)| (id, answer, handed_out.contains(&id))).collect()
+}
+
 /// A job that waits is cancelled or handed out: the answer says which, and never both happen.
 pub async fn a_cancel_and_a_claim_agree(h: &impl Harness) {
     let (here, there) = pair(h).await;
     for round in 0..5 {
-        let all = here.add_many(40).await;
-        let (store, backwards) = (there.store.clone(), reversed(all.clone()));
-        let cancels = async move {
-            let mut answers = Vec::new();
-            for chunk in backwards.chunks(5) {
-                answers.extend(store.cancel(chunk).await.expect("cancelling is answered"));
-            }
-            reversed(answers)
+        let cancel = |store: SharedStore, ids: Vec<JobId>| async move {
+            store.cancel(&ids).await.expect("cancelling is answered")
         };
-        let (store, lease) = (here.store.clone(), here.lease().await);
-        let claims = async move { claim_at_once(&[&Scene { store }], |_| request(lease, 3)).await };
-        let (answers, handed_out) = both(cancels, claims).await;
-        let handed_out: HashSet<_> = handed_out.into_iter().collect();
-        for (id, answer) in all.iter().zip(answers) {
-            let expected = if handed_out.contains(id) { State::Running } else { State::Cancelled };
+        for (id, answer, is_running) in amended_while_claimed(&here, &there, cancel).await {
+            let expected = if is_running { State::Running } else { State::Cancelled };
             assert_eq!(answer, Amended::Done(expected), "round {round}");
-            let record = there.get(*id).await;
-            assert_eq!((record.state, record.cancel_requested), (expected, expected == State::Running));
+            let record = there.get(id).await;
+            assert_eq!((record.state, record.cancel_requested), (expected, is_running), "round {round}");
         }
         here.assert_counts().await;
     }
@@ -200,25 +216,14 @@ pub async fn a_cancel_and_a_claim_agree(h: &impl Harness) {
 pub async fn a_delete_and_a_claim_agree(h: &impl Harness) {
     let (here, there) = pair(h).await;
     for round in 0..5 {
-        let all = here.add_many(40).await;
-        let (store, backwards) = (there.store.clone(), reversed(all.clone()));
-        let deletes = async move {
-            let mut answers = Vec::new();
-            for chunk in backwards.chunks(5) {
-                answers.extend(store.delete(chunk).await.expect("deleting is answered"));
-            }
-            reversed(answers)
+        let delete = |store: SharedStore, ids: Vec<JobId>| async move {
+            store.delete(&ids).await.expect("deleting is answered")
         };
-        let (store, lease) = (here.store.clone(), here.lease().await);
-        let claims = async move { claim_at_once(&[&Scene { store }], |_| request(lease, 3)).await };
-        let (answers, handed_out) = both(deletes, claims).await;
-        let handed_out: HashSet<_> = handed_out.into_iter().collect();
-        for (id, answer) in all.iter().zip(answers) {
-            let is_running = handed_out.contains(id);
+        for (id, answer, is_running) in amended_while_claimed(&here, &there, delete).await {
             let expected =
                 if is_running { Amended::Refused(State::Running) } else { Amended::Done(State::Ready) };
             assert_eq!(answer, expected, "round {round}");
-            assert_eq!(there.find(*id).await.is_some(), is_running, "round {round}");
+            assert_eq!(there.find(id).await.is_some(), is_running, "round {round}");
         }
         here.assert_counts().await;
     }
