@@ -2,7 +2,7 @@
 //! process that started them, even if that one is killed.
 //!
 //! Most tests take [`PostgresServer::shared`]; those that kill, stop or fill a server start one for themselves.
-//! A further kind of server is a [`home::Home`] plus what it is told on its command line.
+//! A further kind of server is a `Home` plus what it is told on its command line.
 
 mod home;
 mod pgbouncer;
