@@ -71,13 +71,7 @@ fn open_file(path: &Path, options: &SqliteOptions, readers: usize) -> Result<Ope
         Ok(writer)
     });
     let writer = writer.map_err(failed)?;
-    let reader = || {
-        let reader = connect(&path)?;
-        set_up(&reader, -8_000)?;
-        reader.pragma_update(None, "query_only", true)?;
-        Ok(reader)
-    };
-    let readers = (0..readers).map(|_| reader()).collect::<Result<Vec<_>, Fault>>().map_err(failed)?;
+    let readers = (0..readers).map(|_| reader(&path)).collect::<Result<Vec<_>, Fault>>().map_err(failed)?;
     let bell_path = beside(&path, "-bell");
     let bell = private().read(true).open(&bell_path).map_err(|error| {
         address(format!("cannot make {}: {error}; the directory must be writable", bell_path.display()))
@@ -88,6 +82,14 @@ fn open_file(path: &Path, options: &SqliteOptions, readers: usize) -> Result<Ope
     };
     let file = StoreFile { path, bell_path, bell: Arc::new(bell) };
     Ok(Opened { writer, readers, file: Some(file), durability })
+}
+
+/// A connection that only looks.
+pub(crate) fn reader(path: &Path) -> Result<Connection, Fault> {
+    let reader = connect(path)?;
+    set_up(&reader, -8_000)?;
+    reader.pragma_update(None, "query_only", true)?;
+    Ok(reader)
 }
 
 /// Checks the place, makes the file and answers its full path.

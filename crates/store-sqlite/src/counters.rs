@@ -6,8 +6,8 @@ use windlass_core::{Name, State};
 
 use crate::error::Fault;
 
-const COUNT: &str = include_str!("../queries/queues/count.sql");
-const FORGET: &str = include_str!("../queries/queues/forget.sql");
+pub(crate) const COUNT: &str = include_str!("../queries/queues/count.sql");
+pub(crate) const FORGET: &str = include_str!("../queries/queues/forget.sql");
 
 /// What the operations of one transaction have moved.
 #[derive(Debug, Default)]
@@ -29,12 +29,16 @@ impl Deltas {
         self.queues[at].1[usize::from(state.code())] += jobs;
     }
 
+    /// Takes out the sums that are not all zero.
+    pub(crate) fn take(&mut self) -> Vec<(Name, [i64; State::ALL.len()])> {
+        let mut queues = std::mem::take(&mut self.queues);
+        queues.retain(|(_, deltas)| deltas.iter().any(|delta| *delta != 0));
+        queues
+    }
+
     /// Writes the sums and starts over.
     pub(crate) fn write(&mut self, connection: &Connection) -> Result<(), Fault> {
-        for (queue, deltas) in self.queues.drain(..) {
-            if deltas.iter().all(|delta| *delta == 0) {
-                continue;
-            }
+        for (queue, deltas) in self.take() {
             let [blocked, scheduled, ready, running, completed, dead, cancelled] = deltas;
             connection.prepare_cached(COUNT)?.execute(rusqlite::params![
                 queue.as_str(),

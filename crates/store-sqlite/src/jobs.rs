@@ -1,9 +1,9 @@
 //! The part every job goes through. Each call becomes one operation of the writer; [`enqueue`], [`claim`],
 //! [`settle`] and [`amend`] say what it does inside the transaction.
 
-mod amend;
+pub(crate) mod amend;
 mod claim;
-mod enqueue;
+pub(crate) mod enqueue;
 mod get;
 pub(crate) mod settle;
 

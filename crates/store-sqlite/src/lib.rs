@@ -40,6 +40,7 @@ mod reader;
 mod row;
 mod session;
 mod wakeup;
+mod within;
 mod writer;
 
 use std::fmt;
@@ -51,7 +52,7 @@ use rusqlite::Connection;
 use windlass_core::StoreError;
 use windlass_core::bell::Bell;
 use windlass_core::clock::{Clock, Timestamp};
-use windlass_core::store::{About, Store, StoreResult};
+use windlass_core::store::{About, Store, StoreResult, Within};
 
 pub use options::{Create, Guard, SqliteOptions, Synchronous};
 
@@ -60,6 +61,7 @@ use error::Fault;
 use reader::Readers;
 use session::Session;
 use wakeup::{Ringer, Watch};
+use within::{Awaited, Vigil};
 use writer::{Lane, Tools, Writer};
 
 /// Threads that read.
@@ -72,9 +74,10 @@ pub struct SqliteStore {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// What the handles share. Readers go first, so that the writer's connection is the last and leaves no log
+/// What the handles share. Those that only look go first, so that the writer's connection is the last and leaves no log
 /// behind.
 pub(crate) struct Inner {
+    vigil: OnceLock<Option<Vigil>>,
     readers: Option<Readers>,
     writer: Writer,
     clock: Arc<dyn Clock>,
@@ -128,8 +131,9 @@ impl SqliteStore {
         let tools = Tools { connection, clock: Arc::clone(&clock), bell: bell.clone(), ringer };
         let writer = Writer::start(tools).map_err(no_thread)?;
         let about = About { scheme: "sqlite", place, durability };
-        let watch = OnceLock::new();
-        Ok(Self { inner: Arc::new(Inner { readers, writer, clock, bell, file, ringer_owner, watch, about }) })
+        let (vigil, watch) = (OnceLock::new(), OnceLock::new());
+        let inner = Inner { vigil, readers, writer, clock, bell, file, ringer_owner, watch, about };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// What the store has done since it was opened.
@@ -193,11 +197,33 @@ impl Inner {
         });
         &self.bell
     }
+
+    /// Rings when this has been committed by the user, who does not tell.
+    pub(crate) fn keep_vigil(&self, awaited: Awaited) {
+        let vigil = self.vigil.get_or_init(|| {
+            let file = self.file.as_ref()?;
+            let ringer = Ringer::of(self.ringer_owner, Arc::clone(&file.bell));
+            match Vigil::start(&file.path, self.bell.clone(), ringer) {
+                Ok(vigil) => Some(vigil),
+                Err(error) => {
+                    tracing::warn!(?error, "cannot wait for commits of others, polling has to do");
+                    None
+                }
+            }
+        });
+        if let Some(vigil) = vigil {
+            vigil.keep(awaited);
+        }
+    }
 }
 
 impl Store for SqliteStore {
     fn about(&self) -> About {
         self.inner.about.clone()
+    }
+
+    fn within(&self) -> Option<&dyn Within> {
+        Some(self)
     }
 }
 

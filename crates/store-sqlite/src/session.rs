@@ -14,7 +14,7 @@ use crate::counters::Deltas;
 use crate::error::Fault;
 use crate::row;
 
-const CONFIG: &str = include_str!("../queries/queues/config.sql");
+pub(crate) const CONFIG: &str = include_str!("../queries/queues/config.sql");
 
 /// One transaction, shared by the operations that are committed together.
 pub(crate) struct Session<'c> {

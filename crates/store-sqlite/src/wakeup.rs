@@ -49,6 +49,13 @@ impl Ringer {
         Self { file, slot: fastrand::u64(..SLOTS), content: Slot { counters, owner: fastrand::u64(1..) } }
     }
 
+    /// Another ringer of the same store, whose rings the store does not take for those of others.
+    pub(crate) fn of(owner: u64, file: Arc<File>) -> Self {
+        let mut ringer = Self::new(file);
+        ringer.content.owner = owner;
+        ringer
+    }
+
     /// The name that its rings carry.
     pub(crate) fn owner(&self) -> u64 {
         self.content.owner

@@ -15,9 +15,9 @@ const CANCEL_WAITING: &str = include_str!("../../queries/jobs/cancel_waiting.sql
 const CANCEL_RUNNING: &str = include_str!("../../queries/jobs/cancel_running.sql");
 const RESTART: &str = include_str!("../../queries/jobs/restart.sql");
 const HASTEN: &str = include_str!("../../queries/jobs/hasten.sql");
-const DELETE: &str = include_str!("../../queries/jobs/delete.sql");
-const DELETE_PAYLOADS: &str = include_str!("../../queries/jobs/delete_payloads.sql");
-const DELETE_ATTEMPTS: &str = include_str!("../../queries/jobs/delete_attempts.sql");
+pub(crate) const DELETE: &str = include_str!("../../queries/jobs/delete.sql");
+pub(crate) const DELETE_PAYLOADS: &str = include_str!("../../queries/jobs/delete_payloads.sql");
+pub(crate) const DELETE_ATTEMPTS: &str = include_str!("../../queries/jobs/delete_attempts.sql");
 
 pub(super) fn cancel(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended>, Fault> {
     each(session, ids, |job| {

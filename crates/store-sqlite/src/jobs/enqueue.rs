@@ -18,16 +18,16 @@ use crate::session::Session;
 const NEWEST: &str = include_str!("../../queries/jobs/newest.sql");
 const INSERT: &str = include_str!("../../queries/jobs/insert.sql");
 const INSERT_16: &str = include_str!("../../queries/jobs/insert_16.sql");
-const INSERT_PAYLOAD: &str = include_str!("../../queries/jobs/insert_payload.sql");
+pub(crate) const INSERT_PAYLOAD: &str = include_str!("../../queries/jobs/insert_payload.sql");
 const BY_ID: &str = include_str!("../../queries/jobs/by_id.sql");
-const EXISTING: &str = include_str!("../../queries/jobs/existing.sql");
+pub(crate) const EXISTING: &str = include_str!("../../queries/jobs/existing.sql");
 const DELETE_SINCE: &str = include_str!("../../queries/jobs/delete_since.sql");
 const DELETE_PAYLOADS_SINCE: &str = include_str!("../../queries/jobs/delete_payloads_since.sql");
 
 /// Payloads above this length, in bytes, do not stand in the job's own row; see docs/decisions.
-const INLINE_MAX: usize = 512;
+pub(crate) const INLINE_MAX: usize = 512;
 /// Rows of the statement that inserts many. Opening it costs more than a row.
-const MANY: usize = 16;
+pub(crate) const MANY: usize = 16;
 /// Parameters of one row.
 const FIELDS: usize = 13;
 

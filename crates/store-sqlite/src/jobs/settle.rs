@@ -17,9 +17,9 @@ use crate::error::Fault;
 use crate::session::Session;
 use crate::{leases, row};
 
-const RUNNING: &str = include_str!("../../queries/jobs/running.sql");
+pub(crate) const RUNNING: &str = include_str!("../../queries/jobs/running.sql");
 const COMPLETE: &str = include_str!("../../queries/jobs/complete.sql");
-const SETTLE: &str = include_str!("../../queries/jobs/settle.sql");
+pub(crate) const SETTLE: &str = include_str!("../../queries/jobs/settle.sql");
 const INSERT_ATTEMPT: &str = include_str!("../../queries/jobs/insert_attempt.sql");
 const FORGET_ATTEMPTS: &str = include_str!("../../queries/jobs/forget_attempts.sql");
 const PROGRESS: &str = include_str!("../../queries/jobs/progress.sql");

@@ -1,0 +1,1 @@
+INSERT INTO temp.windlass_doom (missing) VALUES (-1)

@@ -1,0 +1,1 @@
+SELECT foreign_keys FROM pragma_foreign_keys

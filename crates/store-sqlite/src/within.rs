@@ -1,0 +1,211 @@
+//! Writing inside a transaction of the user's own: the same rows and counters as the writer makes, by
+//! statements that the user's connection runs.
+//!
+//! The user's transaction holds the file's write lock from the first of them to its end, and the writer waits
+//! for it as for any other process.
+
+mod complete;
+mod enqueue;
+mod vigil;
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use windlass_core::clock::Timestamp;
+use windlass_core::queue::QueueConfig;
+use windlass_core::sql::{Dialect, Line, Row, SqlError, Value};
+use windlass_core::store::{Enqueued, Settled, Settlement, StoreResult, Within};
+use windlass_core::{Name, NewJob, StoreError};
+
+use crate::counters::{COUNT, Deltas, FORGET};
+use crate::error::Fault;
+use crate::session::CONFIG;
+use crate::{SqliteStore, row};
+pub(crate) use vigil::{Awaited, Vigil};
+
+const PLACE: &str = include_str!("../queries/within/place.sql");
+const LOCK: &str = include_str!("../queries/within/lock.sql");
+
+#[async_trait]
+impl Within for SqliteStore {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    async fn enqueue(&self, line: &mut Line, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        let mut talk = self.talk(line).await?;
+        let answers = enqueue::enqueue(&mut talk, jobs).await?;
+        talk.write_counters().await?;
+        if let Some((job, _)) = jobs.iter().zip(&answers).find(|(_, answer)| **answer == Enqueued::New) {
+            self.inner.keep_vigil(Awaited::Enqueue { id: job.id });
+        }
+        Ok(answers)
+    }
+
+    async fn complete(&self, line: &mut Line, settlement: &Settlement) -> StoreResult<Settled> {
+        let mut talk = self.talk(line).await?;
+        let answer = complete::complete(&mut talk, settlement).await?;
+        talk.write_counters().await?;
+        if let Settled::Applied(_) = answer {
+            self.inner.keep_vigil(Awaited::End { id: settlement.id, fence: settlement.fence });
+        }
+        Ok(answer)
+    }
+}
+
+impl SqliteStore {
+    /// Begins to write over a line, once it is known to lead to this store's file. The time is read with
+    /// the write lock held, as the writer does it.
+    async fn talk<'l>(&self, line: &'l mut Line) -> Result<Talk<'l>, Failed> {
+        let mut talk =
+            Talk { line, now: Timestamp::from_micros(0), deltas: Deltas::default(), configs: Vec::new() };
+        let place = talk.run(PLACE, Vec::new()).await?;
+        let place = place.first().map(|row| row.text(0)).transpose()?.unwrap_or_default();
+        self.check_place(place)?;
+        talk.run(LOCK, Vec::new()).await?;
+        talk.now = self.inner.clock.now();
+        Ok(talk)
+    }
+
+    /// Fails unless the transaction's main file is the store's: two attached files are not committed as one.
+    fn check_place(&self, place: &str) -> StoreResult<()> {
+        let refused = |what: String| Err(StoreError::Transaction(what));
+        let Some(file) = &self.inner.file else {
+            return refused(
+                "a store in memory has no connection but its own: use a file to share transactions with it"
+                    .to_owned(),
+            );
+        };
+        // Nothing where the user's database is in memory.
+        if Path::new(place).canonicalize().is_ok_and(|place| place == file.path) {
+            return Ok(());
+        }
+        let (place, own) = (if place.is_empty() { "memory" } else { place }, file.path.display());
+        refused(format!(
+            "the transaction is on {place} and the store is {own}: begin it on a connection to the store's file"
+        ))
+    }
+}
+
+/// One conversation: what a [`Session`](crate::session::Session) is to the writer.
+struct Talk<'l> {
+    line: &'l mut Line,
+    now: Timestamp,
+    deltas: Deltas,
+    configs: Vec<(Name, QueueConfig)>,
+}
+
+impl Talk<'_> {
+    async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Failed> {
+        Ok(self.line.run(sql, values).await?)
+    }
+
+    /// The definition of a queue, or the default one.
+    async fn config(&mut self, queue: &Name) -> Result<QueueConfig, Failed> {
+        if let Some((_, config)) = self.configs.iter().find(|(name, _)| name == queue) {
+            return Ok(config.clone());
+        }
+        let rows = self.run(CONFIG, vec![queue.as_str().into()]).await?;
+        let stored = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
+        let config = row::config(stored)?;
+        self.configs.push((queue.clone(), config.clone()));
+        Ok(config)
+    }
+
+    async fn write_counters(&mut self) -> Result<(), Failed> {
+        for (queue, deltas) in self.deltas.take() {
+            let name = Value::from(queue.as_str());
+            let counts = deltas.iter().map(|delta| Value::from(*delta));
+            self.run(COUNT, [name.clone()].into_iter().chain(counts).collect()).await?;
+            if deltas.iter().sum::<i64>() < 0 {
+                self.run(FORGET, vec![name]).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An error on its way to the caller, whichever end of the line it comes from.
+struct Failed(StoreError);
+
+impl From<Failed> for StoreError {
+    fn from(failed: Failed) -> Self {
+        failed.0
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self(error)
+    }
+}
+
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Self {
+        Self(fault.into())
+    }
+}
+
+impl From<SqlError> for Failed {
+    fn from(error: SqlError) -> Self {
+        Self(meaning(error))
+    }
+}
+
+/// What an error of the user's connection means.
+fn meaning(error: SqlError) -> StoreError {
+    let away = |what: &str, error: SqlError| StoreError::Unavailable {
+        what: format!("{what} ({error})"),
+        source: Some(Box::new(error)),
+    };
+    let code = match &error {
+        SqlError::Shape(what) => return StoreError::Corrupt(what.clone()),
+        SqlError::Broken { text, .. } => {
+            return StoreError::Unknown { what: text.clone(), source: Some(Box::new(error)) };
+        }
+        other => other.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or_default(),
+    };
+    use rusqlite::ffi;
+    match code {
+        ffi::SQLITE_BUSY_SNAPSHOT => away(
+            "the transaction has read before it wrote, and another has written since: begin it with BEGIN IMMEDIATE",
+            error,
+        ),
+        _ => match code & 0xff {
+            ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => {
+                away("another connection has held the file's write lock for too long", error)
+            }
+            ffi::SQLITE_FULL => away("the disk is full", error),
+            ffi::SQLITE_READONLY => away("the transaction or its file is read-only", error),
+            ffi::SQLITE_IOERR => away("the file cannot be read or written", error),
+            ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => StoreError::Corrupt(error.to_string()),
+            _ => StoreError::Internal { what: format!("SQLite: {error}"), source: Some(Box::new(error)) },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::StoreErrorKind;
+
+    use super::*;
+
+    fn kind(code: &str) -> (StoreErrorKind, String) {
+        let error =
+            meaning(SqlError::Answered { code: code.to_owned(), text: "said".to_owned(), source: None });
+        (error.kind(), error.to_string())
+    }
+
+    #[test]
+    fn codes_are_sorted_into_what_a_caller_can_do() {
+        for passing in ["5", "6", "13", "8", "266", "261"] {
+            assert_eq!(kind(passing).0, StoreErrorKind::Unavailable, "{passing}");
+        }
+        assert!(kind("517").1.contains("BEGIN IMMEDIATE"));
+        for lasting in ["11", "26", "1", "1299"] {
+            assert_eq!(kind(lasting).0, StoreErrorKind::Fatal, "{lasting}");
+        }
+        let lost = meaning(SqlError::Broken { text: "gone".to_owned(), source: None });
+        assert_eq!(lost.kind(), StoreErrorKind::Unknown);
+    }
+}
