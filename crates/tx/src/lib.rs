@@ -56,7 +56,16 @@ pub async fn enqueue<T: Tx>(store: &dyn Store, tx: &mut T, jobs: &[NewJob]) -> S
 pub async fn complete<T: Tx>(store: &dyn Store, tx: &mut T, settlement: &Settlement) -> StoreResult<Settled> {
     let within = part::<T>(store)?;
     let (mut line, operator) = line();
-    tx.converse(operator, within.complete(&mut line, settlement)).await
+    let mut is_fenced = false;
+    let conversation = async {
+        let answer = within.complete(&mut line, settlement).await;
+        is_fenced = matches!(answer, Ok(Settled::Fenced));
+        answer
+    };
+    let answer = tx.converse(operator, conversation).await;
+    // On a connection without a transaction the end of the conversation is the commit, which a stale fence
+    // makes fail.
+    if is_fenced { Ok(Settled::Fenced) } else { answer }
 }
 
 /// The store's part for transactions, if it speaks what the transaction speaks.

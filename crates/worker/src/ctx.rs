@@ -1,6 +1,7 @@
 //! What a handler can know and do about its own attempt.
 
 pub(crate) mod control;
+pub(crate) mod within;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -12,6 +13,7 @@ use windlass_core::store::{Progress, Settled};
 use windlass_core::{Bytes, ClaimedJob, Fence, JobId, LeaseId, Name, StoreError};
 
 use self::control::{Control, Stop};
+use self::within::CompletionPart;
 use crate::blocking::ThreadPart;
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -32,6 +34,8 @@ pub(crate) struct Inner {
     started: OnceLock<Instant>,
     /// The part of the attempt that runs on a thread of its own, if any.
     pub(crate) thread: ThreadPart,
+    /// How far it is with completing its job within a transaction.
+    pub(crate) within: CompletionPart,
 }
 
 /// The claim that an attempt came with.
@@ -59,6 +63,7 @@ impl Ctx {
             landing,
             started: OnceLock::new(),
             thread: ThreadPart::default(),
+            within: CompletionPart::default(),
         };
         Self { attempt: Arc::new(attempt) }
     }

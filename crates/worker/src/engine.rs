@@ -11,6 +11,7 @@ use windlass_core::{Outcome, Store};
 
 use crate::client::Client;
 use crate::ctx::Ctx;
+use crate::ctx::within::Completion;
 use crate::error::{ConfigError, Result};
 use crate::executor::Executor;
 use crate::fetcher::{self, Timing};
@@ -162,6 +163,8 @@ async fn attempt(mut seat: Seat, ctx: Ctx) {
 fn report(ctx: &Ctx, outcome: &Outcome) {
     let (id, kind) = (ctx.id(), ctx.kind());
     match outcome {
+        // Whether it has completed is known when it is settled.
+        Outcome::Completed { .. } if ctx.inner().within.get() != Completion::Engine => {}
         Outcome::Completed { .. } => tracing::debug!(job.id = %id, job.kind = %kind, "completed"),
         Outcome::Retry { failure } | Outcome::RetryAfter { failure, .. } => {
             tracing::warn!(job.id = %id, job.kind = %kind, error = failure.text, "failed");

@@ -19,6 +19,7 @@ use windlass_core::store::{Settled, Settlement};
 use windlass_core::{Outcome, Store, StoreError, judge};
 
 use crate::ctx::Ctx;
+use crate::ctx::within::Completion;
 use crate::lease::Lease;
 use crate::supervise::{Board, Part, backoff, panic_text};
 
@@ -45,6 +46,8 @@ const WAITING_MAX: usize = 4_000;
 /// How often an outcome that the store refuses for no passing reason is tried, before it is left to the
 /// reaper.
 const REFUSALS_MAX: u32 = 5;
+/// What is recorded of an attempt whose handler forgot to commit.
+const UNCOMMITTED: &str = "the handler completed the job within a transaction that was not committed";
 /// A flush that takes longer than a third of this shows in the health.
 const FLUSH_EXPECTED: Duration = Duration::from_secs(5);
 
@@ -84,7 +87,19 @@ impl Settler {
     }
 }
 
-fn settlement(ctx: &Ctx, outcome: Outcome) -> Settlement {
+/// What the store is told about an attempt. One that completed its job within a transaction asks for a retry:
+/// it is fenced if the transaction was committed, and right if it was not.
+pub(crate) fn settlement(ctx: &Ctx, outcome: Outcome) -> Settlement {
+    let within = &ctx.inner().within;
+    let outcome = match outcome {
+        Outcome::Completed { .. } if within.get() != Completion::Engine => {
+            if within.get() == Completion::Begun {
+                within.set(Completion::Returned);
+            }
+            Outcome::Retry { failure: Failure::error(UNCOMMITTED) }
+        }
+        other => other,
+    };
     let transition = judge(&ctx.inner().job.facts, outcome, fastrand::f64());
     Settlement { queue: ctx.queue().clone(), id: ctx.id(), fence: ctx.fence(), transition }
 }
@@ -219,7 +234,14 @@ impl Flush {
         let mut refused = Vec::new();
         for (ctx, answer) in ctxs.iter().zip(answers) {
             match answer {
-                Settled::Applied(_) => {}
+                Settled::Applied(_) => {
+                    if ctx.inner().within.get() == Completion::Returned {
+                        tracing::warn!(job.id = %ctx.id(), job.kind = %ctx.kind(), "failed: {UNCOMMITTED}");
+                    }
+                }
+                Settled::Fenced if has_completed_within(ctx) => {
+                    tracing::debug!(job.id = %ctx.id(), job.kind = %ctx.kind(), "completed");
+                }
                 Settled::Fenced => {
                     self.fenced.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(
@@ -234,6 +256,11 @@ impl Flush {
         }
         refused
     }
+}
+
+/// Whether an attempt that was fenced has fenced itself, by the commit of the transaction that it completed in.
+pub(crate) fn has_completed_within(ctx: &Ctx) -> bool {
+    matches!(ctx.inner().within.get(), Completion::Begun | Completion::Returned)
 }
 
 fn unfit(ctx: &Ctx, error: TooLarge) -> Outcome {

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use windlass_core::retry::Policy;
 use windlass_core::store::Enqueued;
 use windlass_core::{Bytes, JobId, NewJob, Options};
+use windlass_tx::{BlockingTx, Tx};
 
 use super::handle::Handle;
 use super::{Client, lane};
@@ -53,6 +54,34 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
+    /// Enqueues inside a transaction of the caller's own, instead of awaiting the builder: the job is there
+    /// when the transaction has been committed, and not before; a rollback leaves nothing.
+    ///
+    /// ```ignore
+    /// client.enqueue(SendReceipt { order }).within(&mut tx).await?;
+    /// tx.commit().await?;
+    /// ```
+    ///
+    /// Given a connection without a transaction, the job is there at once.
+    ///
+    /// # Errors
+    /// [`Error::Store`] also when the transaction is not one of the database that the store is in; then
+    /// nothing was written. After other errors the transaction should be rolled back.
+    pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Handle<J>> {
+        let (client, job) = self.into_job()?;
+        let answers = windlass_tx::enqueue(&**client.store(), tx, std::slice::from_ref(&job)).await?;
+        let enqueued = answers.first().copied().unwrap_or(Enqueued::New);
+        Ok(Handle::new(client, job.id, enqueued))
+    }
+
+    /// As [`within`](Enqueue::within), for drivers that block.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn within_blocking<T: BlockingTx>(self, tx: &mut T) -> Result<Handle<J>> {
+        windlass_tx::wait(self.within(tx))
+    }
+
     fn into_job(self) -> Result<(Client, NewJob)> {
         let payload = self.payload.map_err(|error| Error::Encode { kind: J::KIND, error })?;
         let mut job = NewJob::new(J::KIND, payload, self.options.over(J::options()))?;
@@ -67,6 +96,27 @@ impl<J: Job> EnqueueAll<J> {
     pub(super) fn new(client: Client, jobs: impl IntoIterator<Item = J>) -> Self {
         let payloads = jobs.into_iter().map(|job| job::encode(&job)).collect();
         Self { client, payloads, options: Options::new(), job: PhantomData }
+    }
+
+    /// Enqueues inside a transaction of the caller's own, as [`Enqueue::within`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Vec<Handle<J>>> {
+        let (client, jobs) = self.into_jobs()?;
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answers = windlass_tx::enqueue(&**client.store(), tx, &jobs).await?;
+        Ok(handles(&client, &jobs, answers))
+    }
+
+    /// As [`within`](EnqueueAll::within), for drivers that block.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn within_blocking<T: BlockingTx>(self, tx: &mut T) -> Result<Vec<Handle<J>>> {
+        windlass_tx::wait(self.within(tx))
     }
 
     fn into_jobs(self) -> Result<(Client, Arc<[NewJob]>)> {
@@ -186,8 +236,12 @@ impl<J: Job> IntoFuture for EnqueueAll<J> {
                 .await
             });
             let answers: Vec<Enqueued> = call.await.map_err(|_ended| Error::Closed)??;
-            let handles = jobs.iter().zip(answers);
-            Ok(handles.map(|(job, enqueued)| Handle::new(client.clone(), job.id, enqueued)).collect())
+            Ok(handles(&client, &jobs, answers))
         })
     }
+}
+
+fn handles<J: Job>(client: &Client, jobs: &[NewJob], answers: Vec<Enqueued>) -> Vec<Handle<J>> {
+    let answered = jobs.iter().zip(answers);
+    answered.map(|(job, enqueued)| Handle::new(client.clone(), job.id, enqueued)).collect()
 }

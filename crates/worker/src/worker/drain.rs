@@ -3,14 +3,15 @@
 use std::time::Instant;
 
 use windlass_core::outcome::Ending;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settled, Settlement};
-use windlass_core::{LeaseId, State, StoreError, judge};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settled};
+use windlass_core::{LeaseId, State, StoreError};
 
 use super::Config;
 use crate::client::Client;
 use crate::ctx::{Ctx, Landing};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
+use crate::settler::{has_completed_within, settlement};
 
 /// What a drain came to: one count per attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -88,13 +89,15 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
 
 async fn one(client: &Client, executor: &Executor, ctx: Ctx, drained: &mut Drained) -> Result<()> {
     let outcome = executor.execute(&ctx).await.ok_or_else(lost)?;
-    let transition = judge(&ctx.inner().job.facts, outcome, fastrand::f64());
-    let ending = transition.ending;
-    let settlement = Settlement { queue: ctx.queue().clone(), id: ctx.id(), fence: ctx.fence(), transition };
+    let settlement = settlement(&ctx, outcome);
+    let ending = settlement.transition.ending;
     match client.store().settle(&[settlement]).await?.first() {
         Some(Settled::Applied(state)) => drained.count(*state, ending),
         Some(Settled::Refused(error)) => {
             return Err(StoreError::TooLarge { id: ctx.id(), error: *error }.into());
+        }
+        Some(Settled::Fenced) if has_completed_within(&ctx) => {
+            drained.count(State::Completed, Ending::Completed);
         }
         Some(Settled::Fenced) | None => return Err(Error::Fenced),
     }

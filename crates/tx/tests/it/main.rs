@@ -1,0 +1,8 @@
+//! Enqueueing and completing inside transactions of real drivers, on real stores.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod refused;
+mod rusqlite;
+mod sqlx_sqlite;
+mod support;
+mod worker;

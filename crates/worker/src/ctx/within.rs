@@ -1,0 +1,111 @@
+//! Completing a job inside a transaction of its handler's own.
+//!
+//! What the handler calls only writes; the transaction decides. The engine learns of the decision when it
+//! settles the attempt: it asks for a retry, and is fenced if the transaction was committed.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use serde::Serialize;
+use windlass_core::store::{Settled, Settlement};
+use windlass_core::{Bytes, Outcome, judge};
+use windlass_tx::{BlockingTx, Tx};
+
+use super::{Ctx, too_large};
+use crate::error::{Error, Result};
+use crate::job;
+
+/// How far an attempt is with completing its job within a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Completion {
+    /// The engine completes the job.
+    Engine = 0,
+    /// The fence was stale; the job is another attempt's.
+    Stale = 1,
+    /// A transaction was handed to the store: it completes the job or nobody does.
+    Begun = 2,
+    /// And the handler has returned as if it were committed.
+    Returned = 3,
+}
+
+/// The [`Completion`] of one attempt.
+#[derive(Debug, Default)]
+pub(crate) struct CompletionPart(AtomicU8);
+
+impl CompletionPart {
+    pub(crate) fn get(&self) -> Completion {
+        [Completion::Engine, Completion::Stale, Completion::Begun, Completion::Returned]
+            [usize::from(self.0.load(Ordering::Acquire))]
+    }
+
+    pub(crate) fn set(&self, progress: Completion) {
+        self.0.store(progress as u8, Ordering::Release);
+    }
+}
+
+impl Ctx {
+    /// Completes the job inside a transaction of the handler's own: with its commit the job is done and the
+    /// effects are there, without it neither. Commit soon after this, then return `Ok`.
+    ///
+    /// This is exactly once for effects in the same store. From the call on, only a committed transaction
+    /// completes the job: a handler that returns `Ok` without having committed is run again. A transaction that
+    /// failed to commit may be begun anew and this called again. Do not wait for other calls about the same
+    /// store in between: the transaction may hold what they wait for.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when the job is no longer this attempt's. The transaction cannot be committed then:
+    /// pass the error on. [`Error::Store`] when the transaction is not one of the store's database.
+    pub async fn complete_within<T: Tx>(&self, tx: &mut T) -> Result<()> {
+        self.complete(tx, None).await
+    }
+
+    /// As [`complete_within`](Ctx::complete_within), with the output of the job. What the handler returns
+    /// afterwards is not stored.
+    ///
+    /// # Errors
+    /// As there, and when the output does not encode or is above the queue's cap; then nothing was written.
+    pub async fn complete_within_with<T: Tx>(&self, tx: &mut T, output: &impl Serialize) -> Result<()> {
+        self.complete(tx, encoded(output)?).await
+    }
+
+    /// As [`complete_within`](Ctx::complete_within), for drivers that block.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn complete_within_blocking<T: BlockingTx>(&self, tx: &mut T) -> Result<()> {
+        windlass_tx::wait(self.complete(tx, None))
+    }
+
+    /// As [`complete_within_with`](Ctx::complete_within_with), for drivers that block.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn complete_within_blocking_with<T: BlockingTx>(
+        &self,
+        tx: &mut T,
+        output: &impl Serialize,
+    ) -> Result<()> {
+        windlass_tx::wait(self.complete(tx, encoded(output)?))
+    }
+
+    async fn complete<T: Tx>(&self, tx: &mut T, output: Option<Bytes>) -> Result<()> {
+        let transition = judge(&self.inner().job.facts, Outcome::Completed { output }, 0.0);
+        let settlement =
+            Settlement { queue: self.queue().clone(), id: self.id(), fence: self.fence(), transition };
+        let part = &self.inner().within;
+        // Before the first word: a call that is dropped half-way may have written, and be committed.
+        part.set(Completion::Begun);
+        match windlass_tx::complete(&**self.client().store(), tx, &settlement).await? {
+            Settled::Applied(_) => Ok(()),
+            Settled::Fenced => {
+                part.set(Completion::Stale);
+                Err(Error::Fenced)
+            }
+            Settled::Refused(error) => Err(too_large(self.id(), error)),
+        }
+    }
+}
+
+fn encoded(output: &impl Serialize) -> Result<Option<Bytes>> {
+    job::encode_output(output).map_err(|error| Error::Encode { kind: "output", error })
+}
