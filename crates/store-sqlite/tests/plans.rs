@@ -46,7 +46,8 @@ fn plan(connection: &Connection, sql: &str) -> Vec<String> {
 
 /// Whether a step walks a whole table of ours, or sorts.
 fn is_slow(step: &str) -> bool {
-    let is_ours = !["json_each", "pragma_", "VALUES CLAUSE", "CONSTANT ROW"].iter().any(|other| step.contains(other));
+    let is_ours =
+        !["json_each", "pragma_", "VALUES CLAUSE", "CONSTANT ROW"].iter().any(|other| step.contains(other));
     (step.starts_with("SCAN") && is_ours) || step.contains("TEMP B-TREE")
 }
 

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "postgres")]
 #[path = "sqlx/postgres.rs"]
+#[allow(clippy::duplicate_mod, reason = "the two versions of sqlx differ in their types only")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 #[path = "sqlx/sqlite.rs"]

@@ -1,6 +1,7 @@
 //! sqlx 0.8, with PostgreSQL only.
 
 #[path = "sqlx/postgres.rs"]
+#[allow(clippy::duplicate_mod, reason = "the two versions of sqlx differ in their types only")]
 mod postgres;
 
 use driver::Database;

@@ -5,11 +5,12 @@ use windlass_core::bell::Topic;
 use windlass_core::outcome::Failure;
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::size::Caps;
-use windlass_core::store::{Enqueued, Jobs, Settled};
+use windlass_core::store::{Enqueued, Jobs, Settled, Wakeup};
 use windlass_core::{Outcome, State, StoreErrorKind};
+use windlass_store_sqlite::SqliteStore;
 use windlass_tx::{complete, enqueue};
 
-use crate::support::{Scene, done, job, kind, settlement};
+use crate::support::{PATIENCE, Scene, done, job, kind, settlement};
 
 #[tokio::test]
 async fn a_commit_makes_jobs_and_counters_visible_and_rings() {
@@ -32,6 +33,19 @@ async fn a_commit_makes_jobs_and_counters_visible_and_rings() {
     }
     assert_eq!(scene.counts().await.unwrap().of(State::Ready), 40);
     assert_eq!(scene.ledger(), 7);
+}
+
+#[tokio::test]
+async fn other_processes_hear_of_a_commit_as_well() {
+    let scene = Scene::new().await;
+    // To a store, another one on the same file is as good as another process.
+    let other = SqliteStore::open(&format!("sqlite://{}", scene.path().display())).await.unwrap();
+    let mut listener = other.bell().listen(Topic::Work);
+    let mut connection = scene.rusqlite();
+    let mut tx = connection.transaction().unwrap();
+    enqueue(scene.store(), &mut tx, &[job("j")]).await.unwrap();
+    tx.commit().unwrap();
+    tokio::time::timeout(PATIENCE, listener.rung()).await.expect("the other bell rings");
 }
 
 #[tokio::test]

@@ -6,9 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use windlass_core::bell::Topic;
 use windlass_core::queue::{Counts, QueueConfig};
-use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settlement, Store, StoreResult,
-};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settlement, Store, StoreResult};
 use windlass_core::{ClaimedJob, JobRecord, LeaseId, Name, NewJob, Options, Outcome, judge};
 use windlass_store_sqlite::SqliteStore;
 
@@ -23,7 +21,8 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&format!("sqlite://{}/jobs.db", folder.path().display())).await.unwrap();
+        let store =
+            SqliteStore::open(&format!("sqlite://{}/jobs.db", folder.path().display())).await.unwrap();
         let scene = Self { store: Arc::new(store), folder };
         scene.rusqlite().execute_batch("CREATE TABLE ledger (amount INTEGER NOT NULL)").unwrap();
         scene

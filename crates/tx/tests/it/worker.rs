@@ -10,7 +10,7 @@ use sqlx::Connection;
 use tokio::sync::Notify;
 use windlass_core::outcome::{Ending, Outcome};
 use windlass_core::retry::{Jitter, Policy};
-use windlass_core::store::{Amended, Jobs, Settlement};
+use windlass_core::store::{Amended, Settlement};
 use windlass_core::{JobRecord, Options, State, judge};
 use windlass_worker::{Client, Ctx, Error, Handle, Job, JobError, Running, State as Shared, Wakeups, Worker};
 
@@ -288,8 +288,7 @@ async fn a_drain_counts_what_the_transactions_decided() {
 #[tokio::test]
 async fn a_job_of_a_committed_transaction_wakes_an_idle_worker() {
     let test = Test::new().await;
-    let running =
-        test.worker().wakeups(Wakeups::On).poll_interval(NEVER).lease(NEVER).start().unwrap();
+    let running = test.worker().wakeups(Wakeups::On).poll_interval(NEVER).lease(NEVER).start().unwrap();
     // From here on the worker has found its queue empty.
     end_of(&test.enqueue(First::Commit).await).await;
     let mut connection = test.bank.scene.sqlx().await;
