@@ -1,0 +1,73 @@
+//! What kind of server this is.
+
+use tokio_postgres::types::Type;
+use windlass_core::StoreError;
+use windlass_core::store::{Durability, StoreResult};
+
+use super::{Effect, Lane, Server};
+
+/// The oldest version that will do, as PostgreSQL counts.
+const OLDEST: i32 = 140_000;
+
+/// What a server says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// As `150004`.
+    pub(crate) version: i32,
+    /// What a commit survives.
+    pub(crate) durability: Durability,
+    /// Whether writes are refused for now: a standby, or set so.
+    pub(crate) is_read_only: bool,
+}
+
+impl Server {
+    /// Asks the server. One before PostgreSQL 14 is refused; one that is read-only is not, since that may pass.
+    pub(crate) async fn probe(&self) -> StoreResult<Probe> {
+        const ASK: &str = "SELECT current_setting('server_version_num')::int, \
+            current_setting('synchronous_commit'), current_setting('fsync'), \
+            pg_is_in_recovery() OR current_setting('transaction_read_only')::bool";
+        let probe = self
+            .call(Lane::Work, Effect::Read, |session| async move {
+                let rows =
+                    session.query(ASK, &[] as &[(&(dyn tokio_postgres::types::ToSql + Sync), Type)]).await?;
+                let row = rows.first().ok_or_else(|| crate::error::Fault::Defect("no answer".to_owned()))?;
+                let (commit, fsync): (&str, &str) = (row.try_get(1)?, row.try_get(2)?);
+                Ok(Probe {
+                    version: row.try_get(0)?,
+                    durability: durability(commit, fsync),
+                    is_read_only: row.try_get(3)?,
+                })
+            })
+            .await?;
+        if probe.version < OLDEST {
+            let major = probe.version / 10_000;
+            return Err(StoreError::Address(format!("the server is PostgreSQL {major}: use 14 or newer")));
+        }
+        Ok(probe)
+    }
+}
+
+fn durability(synchronous_commit: &str, fsync: &str) -> Durability {
+    match (synchronous_commit, fsync) {
+        ("off", _) | (_, "off") => Durability::Crash,
+        _ => Durability::PowerCut,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_commit_that_waits_for_a_disk_that_is_synced_survives_a_power_cut() {
+        for (commit, fsync, expected) in [
+            ("on", "on", Durability::PowerCut),
+            ("local", "on", Durability::PowerCut),
+            ("remote_apply", "on", Durability::PowerCut),
+            ("off", "on", Durability::Crash),
+            ("on", "off", Durability::Crash),
+        ] {
+            assert_eq!(durability(commit, fsync), expected, "{commit} {fsync}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The PostgreSQL store of Windlass: jobs beside the rest of an application's content, for one process or a fleet.
+
+mod connect;
+mod error;
+mod options;
+mod session;
+mod tls;
+
+pub use options::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
