@@ -5,5 +5,6 @@ mod error;
 mod options;
 mod session;
 mod tls;
+mod wakeup;
 
 pub use options::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};

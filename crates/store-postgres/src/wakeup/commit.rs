@@ -1,0 +1,139 @@
+//! Waits for commits of users who enqueued within their own transaction and do not tell when it is committed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_postgres::types::{ToSql, Type};
+use windlass_core::bell::{Rings, Topic};
+
+use super::ring::{Ringer, WeakRinger};
+use crate::connect::{Lane, Server, Shared};
+use crate::error::{Effect, Fault};
+
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// A transaction that takes longer is left to polling.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The oldest of more are left to polling.
+const WATCHED_MAX: usize = 1_000;
+
+const DEADLINE: Duration = Duration::from_secs(5);
+
+const ASK: &str = "SELECT xid, pg_xact_status(xid::xid8) FROM unnest($1) AS xid";
+
+/// Rings about work when a transaction has been committed.
+pub(crate) struct CommitWatch {
+    server: Server,
+    watched: Arc<Watched>,
+}
+
+struct Watched {
+    ringer: WeakRinger,
+    list: Mutex<List>,
+    fresh: Notify,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    since: VecDeque<(String, Instant)>,
+    is_attended: bool,
+}
+
+impl CommitWatch {
+    pub(super) fn new(server: Server, ringer: &Ringer) -> Self {
+        let (list, fresh) = (Mutex::default(), Notify::new());
+        Self { server, watched: Arc::new(Watched { ringer: ringer.downgrade(), list, fresh }) }
+    }
+
+    /// Watches one more transaction. While there are any, the server is asked about all of them at once.
+    pub(crate) fn watch(&self, xid: String) {
+        if xid.parse::<u64>().is_err() {
+            return;
+        }
+        let is_attended = self.watched.list().add(xid);
+        if is_attended {
+            self.watched.fresh.notify_one();
+        } else {
+            let (watched, shared) = (Arc::clone(&self.watched), Arc::clone(self.server.shared()));
+            self.server.spawn_background(async move { watched.attend(&shared).await });
+        }
+    }
+}
+
+impl List {
+    /// Whether somebody attends to the list already; if not, the caller has to send somebody.
+    fn add(&mut self, xid: String) -> bool {
+        self.since.push_back((xid, Instant::now()));
+        if self.since.len() > WATCHED_MAX {
+            self.since.pop_front();
+        }
+        std::mem::replace(&mut self.is_attended, true)
+    }
+
+    /// The ids to ask about; none ends the attendance.
+    fn current(&mut self) -> Vec<String> {
+        self.since.retain(|(_, since)| since.elapsed() < PATIENCE);
+        self.is_attended = !self.since.is_empty();
+        self.since.iter().map(|(xid, _)| xid.clone()).collect()
+    }
+}
+
+impl Watched {
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn attend(&self, shared: &Shared) {
+        let (mut pause, mut took) = (PAUSE_MIN, Duration::ZERO);
+        loop {
+            // A fresh transaction is asked about soon. With many of them the server is still left alone for most
+            // of the time.
+            if timeout(pause, self.fresh.notified()).await.is_ok() {
+                pause = PAUSE_MIN;
+                sleep(pause.max(took * 4)).await;
+            }
+            let xids = self.list().current();
+            if xids.is_empty() {
+                return;
+            }
+            let began = Instant::now();
+            let answer = ask(shared, xids.clone()).await;
+            took = began.elapsed();
+            pause = (pause * 2).min(PAUSE_MAX);
+            match answer {
+                Ok(answers) => self.settle(&answers),
+                Err(fault) => {
+                    tracing::debug!(?fault, "cannot ask for transactions");
+                    // The server was changed for one that does not know them, or does not like the question.
+                    if !fault.into_error(Effect::Read).is_transient() {
+                        self.list().since.retain(|(xid, _)| !xids.contains(xid));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is still in progress stays; what the server has forgotten was long ago.
+    fn settle(&self, answers: &[(String, Option<String>)]) {
+        let is_decided = |(_, status): &&(String, Option<String>)| status.as_deref() != Some("in progress");
+        let decided: Vec<_> = answers.iter().filter(is_decided).collect();
+        self.list().since.retain(|(xid, _)| !decided.iter().any(|(known, _)| known == xid));
+        if decided.iter().any(|(_, status)| status.as_deref() == Some("committed")) {
+            self.ringer.ring(Rings::about(Topic::Work));
+        }
+    }
+}
+
+async fn ask(shared: &Shared, xids: Vec<String>) -> Result<Vec<(String, Option<String>)>, Fault> {
+    let ask = |session: crate::session::Session| async move {
+        let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&xids, Type::TEXT_ARRAY)];
+        let rows = session.query(ASK, &parameters).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    };
+    shared.run(DEADLINE, Lane::Work, ask).await
+}

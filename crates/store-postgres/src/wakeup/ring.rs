@@ -1,0 +1,104 @@
+//! Tells other processes, at once when it is quiet and a few times per second when it is not.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+use windlass_core::bell::{Bell, Rings, Topic};
+
+use super::{Note, channel};
+use crate::connect::{Lane, Server, Shared};
+
+/// A notification takes a lock of the whole server, so there are at most 20 per second and process.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long a notification may take before it is given up.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Rings the bell of this process, and those of the others through the server.
+pub(crate) struct Ringer(Arc<Core>);
+
+/// As a [`Ringer`], without keeping the store open.
+pub(super) struct WeakRinger(Weak<Core>);
+
+struct Core {
+    server: Server,
+    bell: Bell,
+    teller: Arc<Teller>,
+}
+
+/// What is on the way to the others. It has no [`Server`], so that the store that is dropped meanwhile is dropped by
+/// its user, who then waits a moment for it.
+struct Teller {
+    shared: Arc<Shared>,
+    owner: u64,
+    /// What others were not told yet; while it is not 0, somebody is on the way to tell them.
+    owed: AtomicU8,
+    told: Mutex<Option<Instant>>,
+}
+
+impl Ringer {
+    pub(super) fn new(server: Server, bell: Bell) -> Self {
+        let (shared, owner, owed) = (Arc::clone(server.shared()), fastrand::u64(..), AtomicU8::new(0));
+        let teller = Arc::new(Teller { shared, owner, owed, told: Mutex::new(None) });
+        Self(Arc::new(Core { server, bell, teller }))
+    }
+
+    /// The name that its notifications carry.
+    pub(super) fn owner(&self) -> u64 {
+        self.0.teller.owner
+    }
+
+    pub(super) fn downgrade(&self) -> WeakRinger {
+        WeakRinger(Arc::downgrade(&self.0))
+    }
+
+    /// Rings here, and soon elsewhere. Never fails and never waits: polling is the truth.
+    pub(crate) fn ring(&self, rings: Rings) {
+        if rings.is_empty() {
+            return;
+        }
+        rings.ring(&self.0.bell);
+        if self.0.teller.owed.fetch_or(bits(rings), Ordering::AcqRel) == 0 {
+            let teller = Arc::clone(&self.0.teller);
+            self.0.server.spawn(async move { teller.tell().await });
+        }
+    }
+}
+
+impl WeakRinger {
+    pub(super) fn ring(&self, rings: Rings) {
+        if let Some(core) = self.0.upgrade() {
+            Ringer(core).ring(rings);
+        }
+    }
+}
+
+impl Teller {
+    async fn tell(&self) {
+        let told = *self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(told) = told {
+            sleep_until(told + INTERVAL).await;
+        }
+        let sent = self.shared.run(DEADLINE, Lane::Work, |session| {
+            // Taken at the last moment: what was rung while all connections were busy goes along.
+            let rings = rings(self.owed.swap(0, Ordering::AcqRel));
+            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            Note::Rings { owner: self.owner, rings }.send(session, channel(&self.shared.options.schema))
+        });
+        if let Err(fault) = sent.await {
+            tracing::debug!(?fault, "cannot ring for other processes");
+            // Nobody is on the way any more, so that the next ring sends somebody.
+            self.owed.store(0, Ordering::Release);
+        }
+    }
+}
+
+fn bits(rings: Rings) -> u8 {
+    rings.topics().fold(0, |bits, topic| bits | 1 << topic as u8)
+}
+
+fn rings(bits: u8) -> Rings {
+    Topic::ALL.into_iter().filter(|&topic| bits & (1 << topic as u8) != 0).collect()
+}
