@@ -14,6 +14,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("leases/list.sql", "walks leases from the newest, up to its limit"),
     ("maintenance/due_queues.sql", "looks at every queue; runs once per promotion"),
     ("maintenance/finished_queues.sql", "looks at every queue; runs once per prune"),
+    ("within/doom.sql", "looks at a table of a row or two, which only this connection has"),
 ];
 
 fn statements() -> Vec<(String, String)> {

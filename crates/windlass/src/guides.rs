@@ -12,5 +12,8 @@ struct Retries;
 #[doc = include_str!("../../../docs/guides/workers.md")]
 struct Workers;
 
+#[doc = include_str!("../../../docs/guides/transactions.md")]
+struct Transactions;
+
 #[doc = include_str!("../../../docs/guides/testing.md")]
 struct Testing;

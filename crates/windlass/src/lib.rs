@@ -43,6 +43,13 @@
 //! |---|---|
 //! | `sqlite` (default) | `sqlite://path`: durable jobs in an embedded file |
 //! | always there | `memory:`: for tests, and for work that may be lost |
+//!
+//! | feature | transactions to enqueue and complete in |
+//! |---|---|
+//! | `sqlx` | sqlx 0.9, with SQLite |
+//! | `rusqlite` | rusqlite |
+//! | `sqlx-08` | sqlx 0.8, with PostgreSQL |
+//! | `tokio-postgres` | tokio-postgres |
 
 mod client;
 #[cfg(doctest)]
@@ -63,6 +70,7 @@ pub use windlass_core::store::{self, About, Amended, Durability, Enqueued, Store
 pub use windlass_core::{
     Bytes, Fence, JobId, Name, Options, Outcome, State as JobState, StoreError, StoreErrorKind,
 };
+pub use windlass_tx::{BlockingTx, Tx};
 pub use windlass_worker::{
     Attempt, BlockingHandler, Classify, ConfigError, Ctx, Drained, Enqueue, EnqueueAll, Error, FromCtx,
     FromRef, Handle, Handler, Health, Job, JobError, LeaseHealth, LoopHealth, Maintenance, OutputError, Part,

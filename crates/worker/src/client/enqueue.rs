@@ -57,7 +57,7 @@ impl<J: Job> Enqueue<J> {
     /// Enqueues inside a transaction of the caller's own, instead of awaiting the builder: the job is there
     /// when the transaction has been committed, and not before; a rollback leaves nothing.
     ///
-    /// ```ignore
+    /// ```text
     /// client.enqueue(SendReceipt { order }).within(&mut tx).await?;
     /// tx.commit().await?;
     /// ```
