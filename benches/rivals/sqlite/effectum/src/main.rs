@@ -3,6 +3,7 @@
 #[path = "../../../protocol.rs"]
 mod protocol;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ impl Rival for Effectum {
         // effectum asks for the write-ahead log under a name that SQLite does not know and so ignores. The
         // mode is kept in the file: set beforehand, it gives effectum what it meant and all the same journal.
         Connection::open(&place.at)?.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-        Ok(Self(Arc::new(Queue::new(&place.at).await?)))
+        Ok(Self(Arc::new(Queue::new(Path::new(&place.at)).await?)))
     }
 
     async fn enqueue(&mut self, job: Nothing) -> Result<()> {
