@@ -44,6 +44,24 @@ pub enum Due {
     At(Timestamp),
 }
 
+impl Due {
+    /// How long after it is accepted, if that is how it was said.
+    pub const fn delay(&self) -> Option<Duration> {
+        match self {
+            Self::After(delay) => Some(*delay),
+            Self::Now | Self::At(_) => None,
+        }
+    }
+
+    /// Not before which instant, if that is how it was said.
+    pub const fn time(&self) -> Option<Timestamp> {
+        match self {
+            Self::At(time) => Some(*time),
+            Self::Now | Self::After(_) => None,
+        }
+    }
+}
+
 /// The queue of jobs that name none.
 pub const QUEUE_DEFAULT: &str = "default";
 /// Lost leases that a job survives, unless it says otherwise.

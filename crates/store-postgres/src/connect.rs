@@ -38,9 +38,6 @@ pub(crate) enum Lane {
 /// Connections for leases.
 const LEASE_CONNECTIONS: usize = 2;
 
-/// How long a call waits for a connection.
-const CONNECTION_WAIT: Duration = Duration::from_secs(10);
-
 /// How much longer than the server's own limit a call waits for an answer.
 const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
@@ -132,7 +129,7 @@ impl Shared {
         let pool = |size: usize| {
             Pool::builder(Lender(Arc::clone(&connector)))
                 .max_size(size)
-                .wait_timeout(Some(CONNECTION_WAIT))
+                .wait_timeout(Some(options.connection_wait))
                 .runtime(deadpool::Runtime::Tokio1)
                 .build()
                 .map_err(|error| error.to_string())
@@ -216,21 +213,21 @@ struct Loan<'s> {
 
 impl<'s> Loan<'s> {
     async fn take(shared: &'s Shared, lane: Lane) -> Result<Self, Away> {
-        let began = Instant::now();
+        let (began, wait) = (Instant::now(), shared.options.connection_wait);
         loop {
             match shared.pool(lane).get().await {
                 Ok(object) => return Ok(Self { object: Some(object), shared }),
                 Err(PoolError::Backend(away)) => {
                     // A server that takes no more connections still serves those that there are.
                     let has_others = shared.pool(lane).status().size > 0;
-                    if away.reason != Reason::Full || !has_others || began.elapsed() > CONNECTION_WAIT {
+                    if away.reason != Reason::Full || !has_others || began.elapsed() > wait {
                         return Err(away);
                     }
                     sleep(Duration::from_millis(fastrand::u64(5..25))).await;
                 }
                 Err(PoolError::Timeout(TimeoutType::Wait)) => {
                     let size = shared.pool(lane).status().max_size;
-                    let what = format!("all {size} connections have been busy for {CONNECTION_WAIT:?}");
+                    let what = format!("all {size} connections have been busy for {wait:?}");
                     return Err(Away::passing(what));
                 }
                 Err(PoolError::Closed) => return Err(Away::passing("the store is closed")),
@@ -264,4 +261,4 @@ impl Drop for Loan<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

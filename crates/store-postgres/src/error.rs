@@ -221,7 +221,8 @@ impl Verdict {
         }
     }
 
-    fn into_error(self, said: String, effect: Effect) -> StoreError {
+    /// What it means to a caller, with what the server said.
+    pub(crate) fn into_error(self, said: String, effect: Effect) -> StoreError {
         match self {
             Self::Away(what) => StoreError::Unavailable { what: what.to_owned(), source: source(Some(said)) },
             Self::Lost(what) => lost(what, Some(said), effect),

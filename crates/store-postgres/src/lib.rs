@@ -1,10 +1,150 @@
 //! The PostgreSQL store of Windlass: jobs beside the rest of an application's content, for one process or a fleet.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), windlass_core::StoreError> {
+//! use windlass_core::Store;
+//! use windlass_store_postgres::PostgresStore;
+//!
+//! let store = PostgresStore::open("postgres://app@localhost/app").await?;
+//! assert_eq!(store.about().durability.to_string(), "survives a power cut");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ## Parameters of the URL
+//!
+//! Besides those of libpq (`sslmode`, `sslrootcert`, `application_name`, `connect_timeout`,
+//! `target_session_attrs`):
+//!
+//! | parameter | values | meaning |
+//! |---|---|---|
+//! | `schema` | a name (`windlass`) | where tables and functions live |
+//! | `pool` | 2 to 1000 (8) | connections for work; leases have two more, and one listens |
+//! | `statement_timeout` | a span (`15s`) | after which the server gives up on a call |
+//! | `lock_timeout` | a span (`5s`) | after which it gives up on waiting for a lock |
+//! | `synchronous_commit` | `on` (default), `off` | whether an accepted job waits for the disk |
+//! | `listen` | `auto` (default), `never` | whether to hear of other processes by notifications |
+//! | `migrate` | `auto` (default), `never` | whether opening brings the schema up to date |
 
 mod connect;
+mod definitions;
 mod error;
+mod functions;
+mod inspect;
+mod jobs;
+mod leases;
+mod maintenance;
+pub mod migrate;
 mod options;
+mod queues;
+mod row;
 mod session;
+mod statement;
 mod tls;
 mod wakeup;
+mod within;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use windlass_core::StoreError;
+use windlass_core::bell::{Bell, Rings};
+use windlass_core::store::{About, Store, StoreResult, Wakeup, Within};
 
 pub use options::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
+pub use wakeup::WakeMode;
+
+use connect::{Effect, Lane, Server};
+use definitions::Definitions;
+use error::Fault;
+use session::Session;
+use statement::Statements;
+use wakeup::Wakeups;
+
+/// A store in a PostgreSQL database. Cheap to clone; the last handle that goes closes its connections when what
+/// was handed in is finished.
+#[derive(Clone)]
+pub struct PostgresStore {
+    server: Server,
+    tools: Arc<Tools>,
+    about: Arc<About>,
+    identity: Arc<OnceLock<i64>>,
+}
+
+/// What every call needs.
+pub(crate) struct Tools {
+    statements: Statements,
+    definitions: Definitions,
+    wakeups: Wakeups,
+}
+
+impl Tools {
+    /// Rings when a write has taken effect.
+    fn ring(&self, rings: Rings) {
+        if !rings.is_empty() {
+            self.wakeups.ring(rings);
+        }
+    }
+}
+
+impl PostgresStore {
+    /// Opens the store that a URL names; see the crate's page for its parameters.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        Self::open_with(PostgresOptions::parse(url)?).await
+    }
+
+    /// Opens a store by options. Its schema is made or brought up to date, unless the options say otherwise.
+    pub async fn open_with(options: PostgresOptions) -> Result<Self, StoreError> {
+        let server = Server::start(&options).await?;
+        let probe = server.probe().await?;
+        match options.migrate {
+            Migrate::Auto => migrate::apply(&server).await?,
+            Migrate::Never => migrate::check(&server).await?,
+        }
+        let about = About { scheme: "postgres", place: options.place(), durability: probe.durability };
+        let tools = Tools {
+            statements: Statements::new(&options.schema),
+            definitions: Definitions::default(),
+            wakeups: Wakeups::new(&server),
+        };
+        Ok(Self { server, tools: Arc::new(tools), about: Arc::new(about), identity: Arc::default() })
+    }
+
+    /// How this store hears of the writes of other processes.
+    pub fn wake_mode(&self) -> WakeMode {
+        self.tools.wakeups.mode()
+    }
+
+    /// Runs an operation on the store's own thread, to its end even if the caller goes away.
+    pub(crate) async fn call<T, F, Fut>(&self, lane: Lane, effect: Effect, operation: F) -> StoreResult<T>
+    where
+        F: FnOnce(Arc<Tools>, Session) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Fault>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let tools = Arc::clone(&self.tools);
+        self.server.call(lane, effect, move |session| operation(tools, session)).await
+    }
+}
+
+impl Store for PostgresStore {
+    fn about(&self) -> About {
+        (*self.about).clone()
+    }
+
+    fn within(&self) -> Option<&dyn Within> {
+        Some(self)
+    }
+}
+
+impl Wakeup for PostgresStore {
+    fn bell(&self) -> &Bell {
+        self.tools.wakeups.bell()
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("about", &self.about).finish_non_exhaustive()
+    }
+}

@@ -28,6 +28,8 @@ pub struct PostgresOptions {
     pub(crate) ssl_root_cert: Option<PathBuf>,
     pub(crate) schema: String,
     pub(crate) pool: u32,
+    /// How long a call waits for a connection.
+    pub(crate) connection_wait: Duration,
     pub(crate) statement_timeout: Duration,
     pub(crate) lock_timeout: Duration,
     pub(crate) synchronous_commit: SynchronousCommit,
@@ -99,6 +101,7 @@ impl PostgresOptions {
             ssl_root_cert: None,
             schema: "windlass".to_owned(),
             pool: 8,
+            connection_wait: Duration::from_secs(10),
             statement_timeout: Duration::from_secs(15),
             lock_timeout: Duration::from_secs(5),
             synchronous_commit: SynchronousCommit::default(),

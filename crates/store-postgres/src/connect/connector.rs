@@ -130,7 +130,9 @@ impl Connector {
         if !self.is_plain() {
             config.options(&self.settings);
         }
-        match timeout(self.connect_wait, config.connect(self.tls.clone())).await {
+        // In a place of its own: it is large, and every call would carry room for it.
+        let connect = Box::pin(config.connect(self.tls.clone()));
+        match timeout(self.connect_wait, connect).await {
             Ok(Ok(made)) => Ok(made),
             Ok(Err(error)) => Err(Away::connecting(&error)),
             Err(_) => Err(Away::passing(format!("no connection within {:?}", self.connect_wait))),

@@ -1,6 +1,5 @@
 //! What kind of server this is.
 
-use tokio_postgres::types::Type;
 use windlass_core::StoreError;
 use windlass_core::store::{Durability, StoreResult};
 
@@ -28,8 +27,7 @@ impl Server {
             pg_is_in_recovery() OR current_setting('transaction_read_only')::bool";
         let probe = self
             .call(Lane::Work, Effect::Read, |session| async move {
-                let rows =
-                    session.query(ASK, &[] as &[(&(dyn tokio_postgres::types::ToSql + Sync), Type)]).await?;
+                let rows = session.query(ASK, &[]).await?;
                 let row = rows.first().ok_or_else(|| crate::error::Fault::Defect("no answer".to_owned()))?;
                 let (commit, fsync): (&str, &str) = (row.try_get(1)?, row.try_get(2)?);
                 Ok(Probe {

@@ -1,0 +1,92 @@
+-- The way in for everyone who speaks SQL: psql, a trigger, another language, inside any transaction. Its parameters
+-- keep their names and meaning; new ones come at the end and have a default.
+--
+--     SELECT windlass.enqueue('mail.send', '{"to": "ferris@example.org"}', queue => 'mail', delay => '5 minutes');
+--
+-- A repeat under the same id with the same queue, kind and payload changes nothing. Workers find the job when they
+-- next look, at most a few seconds after the commit; call wake() after the commit to have it start at once.
+CREATE FUNCTION enqueue(
+    kind text, payload json DEFAULT 'null', queue text DEFAULT 'default', priority int4 DEFAULT 0,
+    delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, expires_in interval DEFAULT NULL,
+    timeout interval DEFAULT NULL, tags text[] DEFAULT '{}', id uuid DEFAULT NULL
+) RETURNS uuid
+LANGUAGE plpgsql VOLATILE
+SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_variable
+DECLARE
+    v_now int8 := clock_micros();
+    v_payload bytea := convert_to(payload::text, 'UTF8');
+    v_due int8 := v_now;
+    v_expires int8;
+    v_max int8;
+    v_seq int8;
+    v_name text;
+    -- The time in milliseconds, then random bits: ids made later sort later.
+    v_id uuid := coalesce(id, (
+        lpad(to_hex(v_now / 1000), 12, '0') || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14)
+    )::uuid);
+BEGIN
+    FOREACH v_name IN ARRAY array_cat(ARRAY[kind, queue], tags) LOOP
+        IF v_name IS NULL OR v_name !~ '^[A-Za-z0-9_.:-]{1,128}$' THEN
+            RAISE EXCEPTION 'name % is no kind, queue or tag: use 1 to 128 of A-Z a-z 0-9 _ . : -', quote_nullable(v_name)
+            USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END LOOP;
+    IF cardinality(tags) > 16 THEN
+        RAISE EXCEPTION '% tags: a job carries at most 16', cardinality(tags) USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF priority NOT BETWEEN -32768 AND 32767 THEN
+        RAISE EXCEPTION 'priority %: use -32768 to 32767, higher first', priority
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    v_max := coalesce((SELECT q.payload_max FROM queues AS q WHERE q.name = queue), 1048576);
+    IF octet_length(v_payload) > v_max THEN
+        RAISE EXCEPTION 'payload has % bytes, the cap is %: store large content elsewhere and pass a reference',
+            octet_length(v_payload), v_max
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF delay IS NOT NULL AND run_at IS NOT NULL THEN
+        RAISE EXCEPTION 'both delay and run_at are given: use one of them' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF delay IS NOT NULL THEN
+        v_due := greatest(v_now, v_now + (extract(epoch FROM delay) * 1000000)::int8);
+    ELSIF run_at IS NOT NULL THEN
+        v_due := greatest(v_now, (extract(epoch FROM run_at) * 1000000)::int8);
+    END IF;
+    v_expires := v_now + (extract(epoch FROM expires_in) * 1000000)::int8;
+    INSERT INTO jobs AS j (
+        id, enqueued_at, due_at, expires_at, timeout, priority, queue, kind, tags, payload
+    )
+    VALUES (
+        v_id, v_now, v_due, v_expires, (extract(epoch FROM timeout) * 1000000)::int8, priority::int2, queue, kind,
+        (SELECT string_agg(DISTINCT t.tag COLLATE "C", ',') FROM unnest(tags) AS t (tag)), v_payload
+    )
+    ON CONFLICT DO NOTHING
+    RETURNING j.seq INTO v_seq;
+    IF v_seq IS NULL THEN
+        PERFORM 1 FROM jobs AS j WHERE j.id = v_id AND j.queue = queue AND j.kind = kind AND j.payload = v_payload;
+        IF NOT found THEN
+            RAISE EXCEPTION 'job id % is taken by a different job: make a new id, or repeat the same job under it', v_id
+            USING ERRCODE = 'unique_violation';
+        END IF;
+        RETURN v_id;
+    END IF;
+    INSERT INTO waiting (
+        seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind
+    )
+    VALUES (
+        v_seq, v_due, v_expires, 0, 0, 0, 0, 0, octet_length(v_payload), CASE WHEN v_due > v_now THEN 1 ELSE 2 END,
+        priority::int2, queue, kind
+    );
+    INSERT INTO counts AS c (queue, scheduled, ready)
+    VALUES (queue, (v_due > v_now)::int4, (v_due <= v_now)::int4);
+    RETURN v_id;
+END
+$$;
+
+-- Wakes idle workers. To be called after the commit, as a statement of its own: a notification inside a transaction
+-- makes every commit of the server wait in one line.
+CREATE FUNCTION wake() RETURNS void
+LANGUAGE sql VOLATILE
+SET search_path FROM CURRENT
+AS $$ SELECT pg_notify('windlass_' || current_schema(), '0 w') $$;

@@ -1,0 +1,100 @@
+-- A page of jobs, the newest accepted first.
+--
+-- p_before      only jobs accepted before this number
+-- p_state, ...  NULL: any
+-- p_scan        how many jobs are looked at, at most; p_limit how many are answered; p_bytes of payload, output and
+--               progress after which no more are answered
+-- result        the jobs, then one row with o_id NULL: o_seq is where the next page begins (NULL at the end)
+CREATE FUNCTION {function}(
+    p_before int8, p_queue text, p_kind text, p_state int8, p_tag text, p_scan int8, p_limit int8, p_bytes int8
+) RETURNS TABLE (
+    o_seq int8, o_id uuid, o_queue text, o_kind text, o_state int8, o_priority int2, o_due_at int8, o_enqueued_at int8,
+    o_fence int8, o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_cancel bool, o_claimed_at int8,
+    o_worker text, o_finished_at int8, o_reason text, o_expires_at int8, o_retry text, o_timeout int8,
+    o_stalls_max int8, o_tags text, o_progress bytea, o_output bytea, o_payload bytea
+)
+LANGUAGE plpgsql VOLATILE {steady}
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_looked int8[];
+    v_hits int8[];
+    v_shown int8[];
+    v_next int8;
+BEGIN
+    -- One more than may be looked at tells whether there are more.
+    IF p_state IS NULL OR p_state = 4 THEN
+        SELECT array_agg(l.seq) INTO v_looked
+        FROM (SELECT seq FROM jobs WHERE seq < p_before ORDER BY seq DESC LIMIT p_scan + 1) AS l;
+    ELSIF p_state >= 5 THEN
+        SELECT array_agg(l.seq) INTO v_looked
+        FROM (
+            SELECT seq FROM ended WHERE state >= 5 AND state = p_state AND seq < p_before ORDER BY seq DESC LIMIT p_scan + 1
+        ) AS l;
+    ELSIF p_state = 3 THEN
+        SELECT array_agg(l.seq) INTO v_looked
+        FROM (SELECT seq FROM running WHERE seq < p_before ORDER BY seq DESC LIMIT p_scan + 1) AS l;
+    ELSE
+        SELECT array_agg(l.seq) INTO v_looked
+        FROM (SELECT seq FROM waiting WHERE seq < p_before ORDER BY seq DESC LIMIT p_scan + 1) AS l;
+    END IF;
+    IF cardinality(v_looked) > p_scan THEN
+        v_looked := v_looked[1:p_scan];
+        v_next := v_looked[p_scan];
+    END IF;
+    SELECT array_agg(h.seq) INTO v_hits
+    FROM (
+        SELECT j.seq
+        FROM unnest(v_looked) AS l (seq)
+        JOIN jobs AS j ON j.seq = l.seq
+        LEFT JOIN waiting AS w ON w.seq = j.seq
+        LEFT JOIN running AS r ON r.seq = j.seq
+        LEFT JOIN ended AS e ON e.seq = j.seq
+        WHERE (p_queue IS NULL OR j.queue = p_queue)
+            AND (p_kind IS NULL OR j.kind = p_kind)
+            AND (p_tag IS NULL OR p_tag = ANY (string_to_array(j.tags, ',')))
+            AND (p_state IS NULL OR p_state = coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state))
+        ORDER BY j.seq DESC
+        LIMIT p_limit + 1
+    ) AS h;
+    IF cardinality(v_hits) > p_limit THEN
+        v_hits := v_hits[1:p_limit];
+        v_next := v_hits[p_limit];
+    END IF;
+    SELECT array_agg(s.seq ORDER BY s.seq DESC) INTO v_shown
+    FROM (
+        SELECT
+            j.seq,
+            sum(
+                octet_length(j.payload) + coalesce(octet_length(e.output), 0)
+                + coalesce(octet_length(coalesce(w.progress, r.progress, e.progress)), 0)
+            ) OVER (ORDER BY j.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+        FROM unnest(v_hits) AS h (seq)
+        JOIN jobs AS j ON j.seq = h.seq
+        LEFT JOIN waiting AS w ON w.seq = j.seq
+        LEFT JOIN running AS r ON r.seq = j.seq
+        LEFT JOIN ended AS e ON e.seq = j.seq
+    ) AS s
+    WHERE s.bytes_before IS NULL OR s.bytes_before < p_bytes;
+    IF cardinality(v_shown) < cardinality(v_hits) THEN
+        v_next := v_shown[cardinality(v_shown)];
+    END IF;
+    RETURN QUERY
+    SELECT
+        j.seq, j.id, j.queue::text, j.kind::text,
+        coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state)::int8, j.priority,
+        coalesce(w.due_at, r.due_at, e.due_at), j.enqueued_at, coalesce(w.fence, r.fence, e.fence),
+        coalesce(w.attempt, r.attempt, e.attempt), coalesce(w.stalls, r.stalls, e.stalls),
+        coalesce(w.ambiguous, r.ambiguous, e.ambiguous), coalesce(w.backoff, r.backoff, e.backoff),
+        coalesce(r.cancel, false), coalesce(r.claimed_at, e.claimed_at), coalesce(r.worker, e.worker), e.finished_at, e.reason,
+        j.expires_at, j.retry, j.timeout, j.stalls_max, j.tags::text, coalesce(w.progress, r.progress, e.progress), e.output,
+        j.payload
+    FROM unnest(v_shown) AS s (seq)
+    JOIN jobs AS j ON j.seq = s.seq
+    LEFT JOIN waiting AS w ON w.seq = j.seq
+    LEFT JOIN running AS r ON r.seq = j.seq
+    LEFT JOIN ended AS e ON e.seq = j.seq;
+    o_seq := v_next;
+    RETURN NEXT;
+END
+$$;

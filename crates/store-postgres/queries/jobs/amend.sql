@@ -1,0 +1,103 @@
+-- Changes that a person asks for: 'cancel', 'retry' or 'delete'.
+--
+-- p_ids   ascending, the order in which rows are locked everywhere; one after the other, so an id may stand twice
+-- result  one row per id: whether it was 'done', 'refused' or 'missing', and the state
+CREATE FUNCTION {function}(p_verb text, p_ids uuid[])
+RETURNS TABLE (o_answer text, o_state int8)
+LANGUAGE plpgsql VOLATILE {steady}
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now int8 := clock_micros();
+    v_id uuid;
+    v_seq int8;
+    v_queue text;
+    v_waiting waiting;
+    v_ended ended;
+    v_state int8;
+BEGIN
+    <<each>>
+    FOREACH v_id IN ARRAY p_ids LOOP
+        o_answer := 'missing';
+        o_state := NULL;
+        -- The job may move between two looks: then the next round finds it where it went.
+        FOR round IN 1 .. 100 LOOP
+            SELECT seq, queue INTO v_seq, v_queue FROM jobs WHERE id = v_id;
+            EXIT WHEN NOT found;
+            SELECT * INTO v_waiting FROM waiting WHERE seq = v_seq FOR UPDATE;
+            IF found THEN
+                o_answer := 'done';
+                o_state := v_waiting.state;
+                IF p_verb = 'cancel' THEN
+                    DELETE FROM waiting WHERE seq = v_seq;
+                    INSERT INTO ended (
+                        seq, finished_at, due_at, fence, backoff, attempt, stalls, ambiguous, state, queue, reason,
+                        progress
+                    )
+                    VALUES (
+                        v_seq, v_now, v_waiting.due_at, v_waiting.fence, v_waiting.backoff, v_waiting.attempt,
+                        v_waiting.stalls, v_waiting.ambiguous, 6, v_queue, 'requested', v_waiting.progress
+                    );
+                    INSERT INTO counts (queue, blocked, scheduled, ready, cancelled)
+                    VALUES (
+                        v_queue, -(o_state = 0)::int4, -(o_state = 1)::int4, -(o_state = 2)::int4, 1
+                    );
+                    o_state := 6;
+                ELSIF p_verb = 'delete' THEN
+                    DELETE FROM waiting WHERE seq = v_seq;
+                    DELETE FROM attempts WHERE seq = v_seq;
+                    DELETE FROM jobs WHERE seq = v_seq;
+                    INSERT INTO counts (queue, blocked, scheduled, ready)
+                    VALUES (v_queue, -(o_state = 0)::int4, -(o_state = 1)::int4, -(o_state = 2)::int4);
+                ELSIF o_state = 1 THEN
+                    UPDATE waiting SET state = 2, due_at = v_now WHERE seq = v_seq;
+                    INSERT INTO counts (queue, scheduled, ready) VALUES (v_queue, -1, 1);
+                    o_state := 2;
+                ELSE
+                    o_answer := 'refused';
+                END IF;
+                EXIT;
+            END IF;
+            IF p_verb = 'cancel' THEN
+                UPDATE running SET cancel = true WHERE seq = v_seq;
+            ELSE
+                PERFORM 1 FROM running WHERE seq = v_seq;
+            END IF;
+            IF found THEN
+                o_answer := CASE p_verb WHEN 'cancel' THEN 'done' ELSE 'refused' END;
+                o_state := 3;
+                EXIT;
+            END IF;
+            SELECT * INTO v_ended FROM ended WHERE seq = v_seq FOR UPDATE;
+            IF found THEN
+                o_answer := 'done';
+                o_state := v_ended.state;
+                IF p_verb = 'delete' THEN
+                    DELETE FROM ended WHERE seq = v_seq;
+                    DELETE FROM attempts WHERE seq = v_seq;
+                    DELETE FROM jobs WHERE seq = v_seq;
+                    INSERT INTO counts (queue, completed, dead, cancelled)
+                    VALUES (v_queue, -(o_state = 4)::int4, -(o_state = 5)::int4, -(o_state = 6)::int4);
+                ELSIF p_verb = 'retry' AND o_state >= 5 THEN
+                    -- Begins anew: its expiry no longer counts, for whoever asks for it now wants it now.
+                    DELETE FROM ended WHERE seq = v_seq;
+                    UPDATE jobs SET expires_at = NULL WHERE seq = v_seq AND expires_at IS NOT NULL;
+                    INSERT INTO waiting (
+                        seq, due_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind
+                    )
+                    SELECT seq, v_now, v_ended.fence, 0, 0, 0, 0, octet_length(payload), 2, priority, queue, kind
+                    FROM jobs
+                    WHERE seq = v_seq;
+                    INSERT INTO counts (queue, ready, dead, cancelled)
+                    VALUES (v_queue, 1, -(o_state = 5)::int4, -(o_state = 6)::int4);
+                    o_state := 2;
+                ELSE
+                    o_answer := 'refused';
+                END IF;
+                EXIT;
+            END IF;
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;

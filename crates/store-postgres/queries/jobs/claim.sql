@@ -1,0 +1,209 @@
+-- Hands out jobs under a lease. In each queue, in order: what has expired dies, what is due becomes ready, then the
+-- jobs whose turn it is become running.
+--
+-- p_shares    how many jobs each queue may give
+-- p_limit     how many jobs in all, p_bytes how many bytes of payload; the first job is taken whatever its size
+-- p_move_max  how many expired and how many due jobs are moved per queue
+-- result      one row 'lost' without a lease; else the jobs, of each queue in any order, and one row 'end' with the
+--             span to the next due job (NULL: none) in o_due_at and the version of the definitions in o_seq
+CREATE FUNCTION {function}(
+    p_lease uuid, p_nonce int8, p_queues text[], p_shares int8[], p_kinds text[], p_limit int8, p_bytes int8,
+    p_move_max int8
+) RETURNS TABLE (
+    o_answer text, o_seq int8, o_id uuid, o_queue int8, o_kind text, o_payload bytea, o_priority int2, o_fence int8,
+    o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_retry text, o_stalls_max int8,
+    o_timeout int8, o_tags text, o_enqueued_at int8, o_due_at int8, o_claimed_at int8
+)
+LANGUAGE plpgsql VOLATILE {steady}
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now int8;
+    v_lease int8;
+    v_worker text;
+    v_queue text;
+    v_due int8;
+    v_next int8;
+    v_want int8;
+    v_left int8 := p_limit;
+    v_room int8 := p_bytes;
+    v_is_first bool := true;
+    v_seqs int8[];
+    v_sizes int8[];
+    v_locked int8[];
+    v_count int8;
+    v_bytes int8;
+BEGIN
+    -- Whoever forgets the lease waits for this claim, or this claim for them.
+    SELECT key, worker, clock_micros() INTO v_lease, v_worker, v_now
+    FROM leases
+    WHERE id = p_lease AND expires_at > clock_micros()
+    FOR KEY SHARE;
+    IF v_lease IS NULL THEN
+        RETURN QUERY SELECT
+            'lost', NULL::int8, NULL::uuid, NULL::int8, NULL, NULL::bytea, NULL::int2, NULL::int8, NULL::int8, NULL::int8,
+            NULL::int8, NULL::int8, NULL, NULL::int8, NULL::int8, NULL, NULL::int8, NULL::int8, NULL::int8;
+        RETURN;
+    END IF;
+    FOR q IN 1 .. cardinality(p_queues) LOOP
+        v_queue := p_queues[q];
+        -- A look before each move: mostly there is nothing to move.
+        PERFORM 1
+        FROM waiting
+        WHERE queue = v_queue AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= v_now
+        LIMIT 1;
+        IF found THEN
+            WITH late AS MATERIALIZED (
+                SELECT seq
+                FROM waiting
+                WHERE queue = v_queue AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= v_now
+                ORDER BY expires_at, seq
+                LIMIT p_move_max
+                FOR UPDATE SKIP LOCKED
+            ), gone AS (
+                DELETE FROM waiting AS w USING late AS l WHERE w.seq = l.seq RETURNING w.*
+            ), dead AS (
+                INSERT INTO ended (
+                    seq, finished_at, due_at, fence, backoff, attempt, stalls, ambiguous, state, queue, reason, progress
+                )
+                SELECT seq, v_now, due_at, fence, backoff, attempt, stalls, ambiguous, 5, queue, 'expired', progress
+                FROM gone
+            )
+            INSERT INTO counts (queue, blocked, scheduled, ready, dead)
+            SELECT
+                v_queue, -count(*) FILTER (WHERE state = 0), -count(*) FILTER (WHERE state = 1),
+                -count(*) FILTER (WHERE state = 2), count(*)
+            FROM gone
+            HAVING count(*) > 0;
+            PERFORM 1
+            FROM waiting
+            WHERE queue = v_queue AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= v_now
+            LIMIT 1;
+            IF found THEN
+                -- More than one call moves: they could be next in turn, and must not be handed out.
+                v_next := v_now;
+                CONTINUE;
+            END IF;
+        END IF;
+        SELECT due_at INTO v_due FROM waiting WHERE state = 1 AND queue = v_queue ORDER BY due_at, seq LIMIT 1;
+        IF v_due <= v_now THEN
+            WITH due AS MATERIALIZED (
+                SELECT seq
+                FROM waiting
+                WHERE state = 1 AND queue = v_queue AND due_at <= v_now
+                ORDER BY due_at, seq
+                LIMIT p_move_max
+                FOR UPDATE SKIP LOCKED
+            ), moved AS (
+                UPDATE waiting AS w SET state = 2 FROM due AS d WHERE w.seq = d.seq RETURNING 1
+            )
+            INSERT INTO counts (queue, scheduled, ready)
+            SELECT v_queue, -count(*), count(*) FROM moved HAVING count(*) > 0;
+            SELECT due_at INTO v_due FROM waiting WHERE state = 1 AND queue = v_queue ORDER BY due_at, seq LIMIT 1;
+        END IF;
+        v_next := least(v_next, v_due);
+        v_want := least(p_shares[q], v_left);
+        IF v_want <= 0 OR cardinality(p_kinds) = 0 THEN
+            CONTINUE;
+        END IF;
+        IF cardinality(p_kinds) = 1 THEN
+            SELECT array_agg(c.seq), array_agg(c.size), sum(c.size) INTO v_seqs, v_sizes, v_bytes
+            FROM (
+                SELECT seq, size
+                FROM waiting
+                WHERE state = 2 AND queue = v_queue AND kind = p_kinds[1]
+                ORDER BY priority DESC, due_at, seq
+                LIMIT v_want
+                FOR UPDATE SKIP LOCKED
+            ) AS c;
+        ELSE
+            -- The first of each kind, merged; locked afterwards, so that no more is locked than taken.
+            SELECT array_agg(c.seq), array_agg(c.size), sum(c.size) INTO v_seqs, v_sizes, v_bytes
+            FROM (
+                SELECT l.seq, l.size
+                FROM unnest(p_kinds) AS k (kind)
+                CROSS JOIN LATERAL (
+                    SELECT w.seq, w.size, w.priority, w.due_at
+                    FROM waiting AS w
+                    WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
+                    ORDER BY w.priority DESC, w.due_at, w.seq
+                    LIMIT v_want
+                ) AS l
+                ORDER BY l.priority DESC, l.due_at, l.seq
+                LIMIT v_want
+            ) AS c;
+            SELECT array_agg(c.seq) INTO v_locked
+            FROM (
+                SELECT seq FROM waiting WHERE seq = ANY (v_seqs) AND state = 2 FOR UPDATE SKIP LOCKED
+            ) AS c;
+            IF cardinality(v_seqs) > coalesce(cardinality(v_locked), 0) THEN
+                -- Others claim here too. Locks more than is taken, for as long as this claim lasts.
+                SELECT array_agg(c.seq), array_agg(c.size), sum(c.size) INTO v_seqs, v_sizes, v_bytes
+                FROM (
+                    SELECT l.seq, l.size
+                    FROM unnest(p_kinds) AS k (kind)
+                    CROSS JOIN LATERAL (
+                        SELECT w.seq, w.size, w.priority, w.due_at
+                        FROM waiting AS w
+                        WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
+                        ORDER BY w.priority DESC, w.due_at, w.seq
+                        LIMIT v_want
+                        FOR UPDATE SKIP LOCKED
+                    ) AS l
+                    ORDER BY l.priority DESC, l.due_at, l.seq
+                    LIMIT v_want
+                ) AS c;
+            END IF;
+        END IF;
+        v_count := coalesce(cardinality(v_seqs), 0);
+        IF v_count = 0 THEN
+            CONTINUE;
+        END IF;
+        IF v_bytes > v_room THEN
+            -- The one that does not fit ends the claim, or it would lose its turn to smaller ones.
+            v_bytes := v_room;
+            FOR i IN 1 .. v_count LOOP
+                v_bytes := v_bytes - v_sizes[i];
+                IF v_bytes < 0 AND NOT (v_is_first AND i = 1) THEN
+                    v_count := i - 1;
+                    v_left := 0;
+                    EXIT;
+                END IF;
+            END LOOP;
+            v_seqs := v_seqs[1:v_count];
+            v_room := v_bytes;
+            v_is_first := false;
+            IF v_count = 0 THEN
+                CONTINUE;
+            END IF;
+        ELSE
+            v_room := v_room - v_bytes;
+            v_is_first := false;
+        END IF;
+        v_left := greatest(v_left - v_count, 0);
+        RETURN QUERY
+        WITH gone AS (
+            DELETE FROM waiting WHERE seq = ANY (v_seqs) RETURNING *
+        ), taken AS (
+            INSERT INTO running (
+                seq, lease, nonce, fence, claimed_at, due_at, backoff, attempt, stalls, ambiguous, cancel, worker, progress
+            )
+            SELECT
+                g.seq, v_lease, p_nonce, g.fence + 1, v_now, g.due_at, g.backoff, least(g.attempt + 1, 4294967295),
+                g.stalls, g.ambiguous, false, v_worker, g.progress
+            FROM gone AS g
+            RETURNING seq, fence, due_at, backoff, attempt, stalls, ambiguous
+        )
+        SELECT
+            'job', t.seq, j.id, q::int8, j.kind::text, j.payload, j.priority, t.fence, t.attempt, t.stalls, t.ambiguous,
+            t.backoff, j.retry, j.stalls_max, j.timeout, j.tags::text, j.enqueued_at, t.due_at, v_now
+        FROM taken AS t
+        JOIN jobs AS j ON j.seq = t.seq;
+        INSERT INTO counts (queue, ready, running) VALUES (v_queue, -v_count, v_count);
+    END LOOP;
+    RETURN QUERY SELECT
+        'end', (SELECT value FROM settings WHERE name = 'definitions'), NULL::uuid, NULL::int8, NULL, NULL::bytea, NULL::int2, NULL::int8, NULL::int8, NULL::int8,
+        NULL::int8, NULL::int8, NULL, NULL::int8, NULL::int8, NULL, NULL::int8,
+        CASE WHEN v_next IS NOT NULL THEN greatest(v_next - v_now, 0) END, v_now;
+END
+$$;

@@ -1,0 +1,57 @@
+-- Accepts jobs whose ids are all new, as nearly always; which makes this the short way in.
+--
+-- p_definitions   the version of the queues' definitions by which the caller has checked the payloads
+-- p_*             one element per job, in the order of acceptance; p_delays and p_times are NULL for now
+-- result          'stored', 'stale' when the definitions have changed, 'taken' when an id is not new; nothing was
+--                 stored unless it says so
+CREATE FUNCTION {function}(
+    p_definitions int8, p_ids uuid[], p_queues text[], p_kinds text[], p_payloads bytea[], p_priorities int8[],
+    p_delays int8[], p_times int8[], p_expiries int8[], p_retries text[], p_timeouts int8[], p_stalls_max int8[],
+    p_tags text[]
+) RETURNS TABLE (o_answer text)
+LANGUAGE plpgsql VOLATILE {steady}
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now int8 := clock_micros();
+    v_new int8;
+BEGIN
+    IF p_definitions <> (SELECT value FROM settings WHERE name = 'definitions') THEN
+        RETURN QUERY SELECT 'stale';
+        RETURN;
+    END IF;
+    WITH job AS (
+        INSERT INTO jobs (
+            id, enqueued_at, due_at, expires_at, timeout, stalls_max, priority, queue, kind, retry, tags, payload
+        )
+        SELECT
+            a.id, v_now, greatest(v_now, coalesce(a.time, later(v_now, a.delay))), later(v_now, a.expiry),
+            a.timeout, a.stalls_max, a.priority::int2, a.queue, a.kind, a.retry, a.tags, a.payload
+        FROM unnest(
+            p_ids, p_queues, p_kinds, p_payloads, p_priorities, p_delays, p_times, p_expiries, p_retries, p_timeouts,
+            p_stalls_max, p_tags
+        ) AS a (id, queue, kind, payload, priority, delay, time, expiry, retry, timeout, stalls_max, tags)
+        ON CONFLICT DO NOTHING
+        RETURNING seq, queue, kind, priority, due_at, expires_at, octet_length(payload) AS size
+    ), entry AS (
+        INSERT INTO waiting (
+            seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind
+        )
+        SELECT
+            j.seq, j.due_at, j.expires_at, 0, 0, 0, 0, 0, j.size,
+            CASE WHEN j.due_at > v_now THEN 1 ELSE 2 END, j.priority, j.queue, j.kind
+        FROM job AS j
+    ), count AS (
+        INSERT INTO counts (queue, scheduled, ready)
+        SELECT j.queue, count(*) FILTER (WHERE j.due_at > v_now), count(*) FILTER (WHERE j.due_at <= v_now)
+        FROM job AS j
+        GROUP BY j.queue
+        RETURNING scheduled + ready AS jobs
+    )
+    SELECT coalesce(sum(c.jobs), 0) INTO v_new FROM count AS c;
+    IF v_new < cardinality(p_ids) THEN
+        RAISE EXCEPTION 'an id is taken' USING ERRCODE = 'WL001';
+    END IF;
+    RETURN QUERY SELECT 'stored';
+END
+$$;

@@ -1,0 +1,89 @@
+-- Accepts jobs some of whose ids may be taken: the long way in, and the one within somebody else's transaction,
+-- which a refusal must not abort.
+--
+-- p_definitions   the version of the queues' definitions by which the caller has checked the payloads
+-- p_fits          whether the payload of the job is within its cap
+-- p_*             one element per job, in the order of acceptance; p_delays and p_times are NULL for now
+-- result          one row per job: 'new', 'known' with its state, 'taken' by another job, 'large'; or one row 'stale'
+--                 when the definitions have changed. Nothing is stored when a row says 'taken', 'large' or 'stale'.
+CREATE FUNCTION {function}(
+    p_definitions int8, p_ids uuid[], p_queues text[], p_kinds text[], p_payloads bytea[], p_priorities int8[],
+    p_delays int8[], p_times int8[], p_expiries int8[], p_retries text[], p_timeouts int8[], p_stalls_max int8[],
+    p_tags text[], p_fits int8[]
+) RETURNS TABLE (o_answer text, o_state int8)
+LANGUAGE plpgsql VOLATILE {steady}
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now int8 := clock_micros();
+    v_known record;
+    v_answers text[] := '{}';
+    v_states int8[] := '{}';
+    v_new int8[] := '{}';
+    v_seq int8;
+    v_state int8;
+    v_due int8;
+BEGIN
+    IF p_definitions <> (SELECT value FROM settings WHERE name = 'definitions') THEN
+        RETURN QUERY SELECT 'stale', NULL::int8;
+        RETURN;
+    END IF;
+    FOR i IN 1 .. cardinality(p_ids) LOOP
+        v_seq := NULL;
+        v_due := greatest(v_now, coalesce(p_times[i], later(v_now, p_delays[i])));
+        IF p_fits[i] = 1 THEN
+            INSERT INTO jobs (
+                id, enqueued_at, due_at, expires_at, timeout, stalls_max, priority, queue, kind, retry, tags,
+                payload
+            )
+            VALUES (
+                p_ids[i], v_now, v_due, later(v_now, p_expiries[i]), p_timeouts[i], p_stalls_max[i],
+                p_priorities[i]::int2, p_queues[i], p_kinds[i], p_retries[i], p_tags[i], p_payloads[i]
+            )
+            ON CONFLICT (id) DO NOTHING
+            RETURNING seq INTO v_seq;
+        END IF;
+        IF v_seq IS NOT NULL THEN
+            v_state := CASE WHEN v_due > v_now THEN 1 ELSE 2 END;
+            INSERT INTO waiting (
+                seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind
+            )
+            VALUES (
+                v_seq, v_due, later(v_now, p_expiries[i]), 0, 0, 0, 0, 0, octet_length(p_payloads[i]), v_state,
+                p_priorities[i]::int2, p_queues[i], p_kinds[i]
+            );
+            v_new := v_new || v_seq;
+            v_answers := v_answers || 'new'::text;
+            v_states := v_states || v_state;
+            CONTINUE;
+        END IF;
+        SELECT
+            j.queue = p_queues[i] AND j.kind = p_kinds[i] AND j.payload = p_payloads[i] AS is_same,
+            coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state) AS state
+        INTO v_known
+        FROM jobs AS j
+        LEFT JOIN waiting AS w ON w.seq = j.seq
+        LEFT JOIN running AS r ON r.seq = j.seq
+        LEFT JOIN ended AS e ON e.seq = j.seq
+        WHERE j.id = p_ids[i];
+        v_answers := v_answers || CASE
+            WHEN NOT found THEN 'large'
+            WHEN v_known.is_same THEN 'known'
+            ELSE 'taken'
+        END::text;
+        v_states := v_states || v_known.state::int8;
+    END LOOP;
+    IF v_answers && ARRAY['large', 'taken'] THEN
+        -- Nobody else has seen them.
+        DELETE FROM waiting WHERE seq = ANY (v_new);
+        DELETE FROM jobs WHERE seq = ANY (v_new);
+    ELSE
+        INSERT INTO counts (queue, scheduled, ready)
+        SELECT w.queue, count(*) FILTER (WHERE w.state = 1), count(*) FILTER (WHERE w.state = 2)
+        FROM waiting AS w
+        WHERE w.seq = ANY (v_new)
+        GROUP BY w.queue;
+    END IF;
+    RETURN QUERY SELECT a.answer, a.state FROM unnest(v_answers, v_states) AS a (answer, state);
+END
+$$;

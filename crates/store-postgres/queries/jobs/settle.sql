@@ -1,0 +1,100 @@
+-- Writes the outcomes of attempts of any kind, each only if its fence still holds.
+--
+-- p_definitions  the version of the queues' definitions by which the caller has cut errors and decided what is kept
+-- p_right        'fence': the worker itself; 'lost': a reaper, for attempts whose lease has run out
+-- p_ids          without repeats and ascending, the order in which rows are locked everywhere
+-- p_delays       how long until the job may start again; NULL: it keeps its place
+-- p_dropped      the states, as bits, of which the job's queue keeps none
+-- result         one row 'stale' when the definitions have changed; else one row per applied outcome: its place
+--                (from 1) and the job's state now
+CREATE FUNCTION {function}(
+    p_definitions int8, p_right text, p_ids uuid[], p_queues text[], p_fences int8[], p_nonces int8[], p_states int8[],
+    p_delays int8[], p_attempts int8[], p_stalls int8[], p_ambiguous int8[], p_backoffs int8[], p_reasons text[],
+    p_endings text[], p_errors text[], p_outputs bytea[], p_dropped int8[]
+) RETURNS TABLE (o_answer text, o_place int8, o_state int8)
+LANGUAGE plpgsql VOLATILE {steady}
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now int8 := clock_micros();
+BEGIN
+    IF p_definitions <> (SELECT value FROM settings WHERE name = 'definitions') THEN
+        RETURN QUERY SELECT 'stale', NULL::int8, NULL::int8;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM running AS r
+        USING
+            unnest(
+                p_ids, p_queues, p_fences, p_nonces, p_states, p_delays, p_attempts, p_stalls, p_ambiguous, p_backoffs,
+                p_reasons, p_endings, p_errors, p_outputs, p_dropped
+            ) WITH ORDINALITY AS a (
+                id, queue, fence, nonce, state, delay, attempt, stalls, ambiguous, backoff, reason, ending, error,
+                output, dropped, place
+            )
+        JOIN jobs AS j ON j.id = a.id
+        WHERE r.seq = j.seq AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
+            AND (
+                p_right = 'fence'
+                OR NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.key = r.lease AND l.expires_at > v_now)
+            )
+        RETURNING
+            r.seq, r.fence, r.claimed_at, r.worker, r.progress, r.attempt AS number,
+            j.queue, j.kind, j.priority, j.expires_at, octet_length(j.payload) AS size,
+            -- A request to cancel wins over going back; see Transition::heeding in the core.
+            CASE WHEN r.cancel AND a.state < 4 THEN 6 ELSE a.state END AS state,
+            CASE WHEN r.cancel AND a.state < 4 THEN 'requested' ELSE a.reason END AS reason,
+            CASE WHEN a.state < 4 AND NOT r.cancel THEN coalesce(later(v_now, a.delay), r.due_at) ELSE r.due_at END AS due_at,
+            a.attempt, a.stalls, a.ambiguous, a.backoff, a.ending, a.error, a.output, a.dropped, a.place
+    ), back AS (
+        INSERT INTO waiting (
+            seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind,
+            progress
+        )
+        SELECT
+            seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind,
+            progress
+        FROM gone
+        WHERE state < 4
+    ), done AS (
+        INSERT INTO ended (
+            seq, finished_at, due_at, fence, backoff, claimed_at, attempt, stalls, ambiguous, state, queue, worker, reason,
+            output, progress
+        )
+        SELECT
+            seq, v_now, due_at, fence, backoff, claimed_at, attempt, stalls, ambiguous, state, queue, worker, reason,
+            output, progress
+        FROM gone
+        WHERE state >= 4 AND dropped & (1 << state::int4) = 0
+    ), record AS (
+        INSERT INTO attempts (seq, fence, number, started_at, ended_at, worker, ending, error)
+        SELECT seq, fence, number, claimed_at, v_now, worker, ending, error
+        FROM gone
+        WHERE ending <> 'completed' AND (state < 4 OR dropped & (1 << state::int4) = 0)
+    ), surplus AS (
+        DELETE FROM attempts AS t USING gone AS g WHERE g.fence > 50 AND t.seq = g.seq AND t.fence <= g.fence - 50
+    ), removed AS (
+        DELETE FROM jobs AS j
+        USING gone AS g
+        WHERE g.state >= 4 AND g.dropped & (1 << g.state::int4) <> 0 AND j.seq = g.seq
+    ), forgotten AS (
+        DELETE FROM attempts AS t
+        USING gone AS g
+        WHERE g.state >= 4 AND g.dropped & (1 << g.state::int4) <> 0 AND g.fence > 1 AND t.seq = g.seq
+            AND t.fence > g.fence - 50
+    ), count AS (
+        INSERT INTO counts (queue, running, scheduled, ready, completed, dead, cancelled)
+        SELECT
+            queue, -count(*),
+            count(*) FILTER (WHERE state = 1),
+            count(*) FILTER (WHERE state = 2),
+            count(*) FILTER (WHERE state = 4 AND dropped & 16 = 0),
+            count(*) FILTER (WHERE state = 5 AND dropped & 32 = 0),
+            count(*) FILTER (WHERE state = 6 AND dropped & 64 = 0)
+        FROM gone
+        GROUP BY queue
+    )
+    SELECT 'done', g.place, g.state FROM gone AS g;
+END
+$$;

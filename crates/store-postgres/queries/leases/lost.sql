@@ -1,0 +1,23 @@
+-- Running jobs whose lease has run out.
+CREATE FUNCTION {function}(p_limit int8)
+RETURNS TABLE (
+    o_id uuid, o_fence int8, o_nonce int8, o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_retry text,
+    o_stalls_max int8, o_queue text, o_kind text, o_worker text
+)
+LANGUAGE plpgsql VOLATILE {steady}
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now int8 := clock_micros();
+BEGIN
+    RETURN QUERY
+    SELECT
+        j.id, r.fence, r.nonce, r.attempt, r.stalls, r.ambiguous, r.backoff, j.retry, j.stalls_max, j.queue::text,
+        j.kind::text, r.worker
+    FROM leases AS l
+    JOIN running AS r ON r.lease = l.key
+    JOIN jobs AS j ON j.seq = r.seq
+    WHERE l.expires_at <= v_now
+    LIMIT p_limit;
+END
+$$;

@@ -1,0 +1,54 @@
+-- Removes ended jobs of one queue and state that are not kept, those that ended first before others. One at a
+-- time: two of them at once would both count what is too many.
+--
+-- p_keep   how many are kept, p_age how long; NULL: any number, for ever
+-- p_limit  how many go, at most
+-- result   how many are gone
+CREATE FUNCTION {function}(p_queue text, p_state int8, p_keep int8, p_age int8, p_limit int8)
+RETURNS TABLE (o_gone int8)
+LANGUAGE plpgsql VOLATILE {steady}
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now int8 := clock_micros();
+    v_surplus int8 := 0;
+    v_seqs int8[];
+BEGIN
+    o_gone := 0;
+    IF pg_try_advisory_xact_lock(hashtextextended('windlass prune ' || current_schema(), 0)) THEN
+        IF p_keep IS NOT NULL THEN
+            SELECT sum(CASE p_state WHEN 4 THEN completed WHEN 5 THEN dead ELSE cancelled END) - p_keep INTO v_surplus
+            FROM counts
+            WHERE queue = p_queue;
+        END IF;
+        SELECT array_agg(o.seq) INTO v_seqs
+        FROM (
+            SELECT f.seq, f.finished_at, row_number() OVER () AS place
+            FROM (
+                SELECT seq, finished_at
+                FROM ended
+                WHERE queue = p_queue AND state = p_state
+                ORDER BY finished_at, seq
+                LIMIT p_limit
+            ) AS f
+        ) AS o
+        WHERE o.place <= v_surplus OR o.finished_at < v_now - p_age;
+        -- Somebody may have sent one of them back meanwhile.
+        WITH gone AS (
+            DELETE FROM ended WHERE seq = ANY (v_seqs) RETURNING seq
+        ), forgotten AS (
+            DELETE FROM attempts AS t USING gone AS g WHERE t.seq = g.seq
+        ), removed AS (
+            DELETE FROM jobs AS j USING gone AS g WHERE j.seq = g.seq
+        )
+        SELECT count(*) INTO o_gone FROM gone;
+    END IF;
+    IF o_gone > 0 THEN
+        INSERT INTO counts (queue, completed, dead, cancelled)
+        VALUES (
+            p_queue, -o_gone * (p_state = 4)::int4, -o_gone * (p_state = 5)::int4, -o_gone * (p_state = 6)::int4
+        );
+    END IF;
+    RETURN NEXT;
+END
+$$;

@@ -1,0 +1,12 @@
+-- Sets the definition of a queue and lets every client know that definitions have changed.
+CREATE FUNCTION {function}(p_queue text, p_config text, p_payload_max int8) RETURNS TABLE (o_definitions int8)
+LANGUAGE plpgsql VOLATILE {steady}
+AS $$
+#variable_conflict use_column
+BEGIN
+    UPDATE settings SET value = value + 1 WHERE name = 'definitions' RETURNING value INTO o_definitions;
+    INSERT INTO queues (name, config, payload_max) VALUES (p_queue, p_config, p_payload_max)
+    ON CONFLICT (name) DO UPDATE SET config = excluded.config, payload_max = excluded.payload_max;
+    RETURN NEXT;
+END
+$$;

@@ -1,0 +1,30 @@
+-- Queues that somebody defined or that hold jobs, by name, after the given one.
+CREATE FUNCTION {function}(p_after text, p_limit int8)
+RETURNS TABLE (
+    o_name text, o_config text, o_blocked int8, o_scheduled int8, o_ready int8, o_running int8, o_completed int8,
+    o_dead int8, o_cancelled int8
+)
+LANGUAGE plpgsql STABLE SET search_path = {schema}, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT
+        coalesce(q.name, c.queue)::text AS name, q.config, coalesce(c.blocked, 0)::int8, coalesce(c.scheduled, 0)::int8,
+        coalesce(c.ready, 0)::int8, coalesce(c.running, 0)::int8, coalesce(c.completed, 0)::int8,
+        coalesce(c.dead, 0)::int8, coalesce(c.cancelled, 0)::int8
+    FROM (
+        SELECT
+            queue, sum(blocked) AS blocked, sum(scheduled) AS scheduled, sum(ready) AS ready, sum(running) AS running,
+            sum(completed) AS completed, sum(dead) AS dead, sum(cancelled) AS cancelled
+        FROM counts
+        WHERE queue > p_after
+        GROUP BY queue
+    ) AS c
+    FULL JOIN (SELECT name, config FROM queues WHERE name > p_after) AS q ON q.name = c.queue
+    WHERE q.name IS NOT NULL
+        OR c.blocked + c.scheduled + c.ready + c.running + c.completed + c.dead + c.cancelled > 0
+    ORDER BY coalesce(q.name, c.queue) COLLATE "C"
+    LIMIT p_limit;
+END
+$$;

@@ -1,0 +1,130 @@
+//! Definitions of queues, kept here as long as they are current.
+//!
+//! What a definition decides (is a payload too large, is an ended job kept) is decided here, by the rules of the
+//! core. Each write says by which version of the definitions it was decided; when that is not the current one, the
+//! server writes nothing and answers `stale`, and the call begins anew.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass_core::Name;
+use windlass_core::queue::QueueConfig;
+
+use crate::error::Fault;
+use crate::functions::DEFINITIONS;
+use crate::row;
+use crate::session::Session;
+use crate::statement::Statements;
+
+/// How often a call begins anew before it gives up; a definition changes rarely, and not in the same instant again.
+pub(crate) const ROUNDS: usize = 20;
+
+/// The most queues that are remembered.
+const QUEUES_MAX: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    version: i64,
+    queues: HashMap<Name, Arc<QueueConfig>>,
+}
+
+/// The definitions of some queues, all of one version.
+#[derive(Debug)]
+pub(crate) struct Current {
+    pub(crate) version: i64,
+    queues: Vec<(Name, Arc<QueueConfig>)>,
+}
+
+impl Current {
+    /// The definitions of these queues, as far as somebody made some.
+    pub(crate) fn new(version: i64, queues: Vec<Name>, found: Vec<(Name, QueueConfig)>) -> Self {
+        let mut found: HashMap<_, _> = found.into_iter().collect();
+        let queues = queues.into_iter().map(|name| {
+            let config = found.remove(&name).unwrap_or_default();
+            (name, Arc::new(config))
+        });
+        Self { version, queues: queues.collect() }
+    }
+
+    /// The definition of one of the queues that were asked for.
+    pub(crate) fn of(&self, queue: &Name) -> &QueueConfig {
+        let found = self.queues.iter().find(|(name, _)| name == queue);
+        &found.expect("every queue of a call is asked for").1
+    }
+}
+
+impl Definitions {
+    /// The definitions of these queues: remembered ones, or as they are now.
+    pub(crate) async fn of(
+        &self,
+        session: &Session,
+        statements: &Statements,
+        queues: impl Iterator<Item = &Name>,
+    ) -> Result<Current, Fault> {
+        let mut names: Vec<&Name> = Vec::new();
+        for name in queues {
+            // Calls are about few queues, and mostly about the one before.
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if let Some(current) = self.remembered(&names) {
+            return Ok(current);
+        }
+        let (version, found) = load(session, statements, &names).await?;
+        let current = Current::new(version, names.into_iter().cloned().collect(), found);
+        self.remember(version, &current.queues);
+        Ok(current)
+    }
+
+    /// Forgets what is not of this version.
+    pub(crate) fn expect(&self, version: i64) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.version != version {
+            known.queues.clear();
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn forget(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).queues.clear();
+    }
+
+    fn remembered(&self, names: &[&Name]) -> Option<Current> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let find = |name: &&Name| Some(((*name).clone(), Arc::clone(known.queues.get(*name)?)));
+        let queues = names.iter().map(find).collect::<Option<Vec<_>>>()?;
+        Some(Current { version: known.version, queues })
+    }
+
+    fn remember(&self, version: i64, queues: &[(Name, Arc<QueueConfig>)]) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.version != version || known.queues.len() + queues.len() > QUEUES_MAX {
+            known.queues.clear();
+        }
+        known.version = version;
+        known.queues.extend(queues.iter().cloned());
+    }
+}
+
+async fn load(
+    session: &Session,
+    statements: &Statements,
+    names: &[&Name],
+) -> Result<(i64, Vec<(Name, QueueConfig)>), Fault> {
+    let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
+    let rows = statements.run(session, &DEFINITIONS, &[&names]).await?;
+    let first = rows.first().ok_or_else(|| Fault::Corrupt("the definitions have no version".to_owned()))?;
+    let version: Option<i64> = row::at(first, 0)?;
+    let version = version.ok_or_else(|| Fault::Corrupt("the definitions have no version".to_owned()))?;
+    let mut found = Vec::new();
+    for row in &rows[1..] {
+        found.push((row::name(row, 1)?, row::config(row::at(row, 2)?)?));
+    }
+    Ok((version, found))
+}

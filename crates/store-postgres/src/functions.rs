@@ -1,0 +1,126 @@
+//! The store's statements. Each is a function in the schema, so that its plans are made once per connection and
+//! are the same whatever the statistics say and whatever stands between us and the server.
+//!
+//! The name of a function ends with a digest of its text: a program always calls the text that it came with, and
+//! programs of different versions work side by side on one schema. Functions are therefore not migrated, only
+//! added; see [`crate::migrate`].
+
+use tokio_postgres::types::Type;
+
+/// What keeps the plan of a statement steady: no statistics, however old or young, make it scan a table or
+/// join by hashing one. The plan is made once, for any parameters.
+const STEADY: &str = "SET search_path = {schema}, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET plan_cache_mode = force_generic_plan SET jit = off";
+
+/// One function.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Function {
+    /// Part and verb.
+    pub(crate) name: &'static str,
+    text: &'static str,
+    /// The types of its parameters.
+    pub(crate) parameters: &'static [Type],
+}
+
+macro_rules! functions {
+    ($($constant:ident = $name:literal, $path:literal, [$($parameter:ident),*];)*) => {
+        $(pub(crate) const $constant: Function = Function {
+            name: $name,
+            text: include_str!(concat!("../queries/", $path, ".sql")),
+            parameters: &[$(Type::$parameter),*],
+        };)*
+
+        /// Every function there is.
+        pub(crate) const ALL: &[Function] = &[$($constant),*];
+    };
+}
+
+functions! {
+    ENQUEUE = "jobs_enqueue", "jobs/enqueue", [
+        INT8, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+        TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY
+    ];
+    ENQUEUE_EACH = "jobs_enqueue_each", "jobs/enqueue_each", [
+        INT8, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+        TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY
+    ];
+    CLAIM = "jobs_claim", "jobs/claim", [UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8];
+    COMPLETE = "jobs_complete", "jobs/complete", [
+        INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8
+    ];
+    SETTLE = "jobs_settle", "jobs/settle", [
+        INT8, TEXT, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+        INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY
+    ];
+    HOLDS = "jobs_holds", "jobs/holds", [TEXT, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY];
+    PROGRESS = "jobs_progress", "jobs/progress", [
+        INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY
+    ];
+    GET = "jobs_get", "jobs/get", [UUID_ARRAY];
+    AMEND = "jobs_amend", "jobs/amend", [TEXT, UUID_ARRAY];
+    OPEN = "leases_open", "leases/open", [UUID, INT8, TEXT, TEXT];
+    RENEW = "leases_renew", "leases/renew", [UUID, INT8, INT8];
+    CLOSE = "leases_close", "leases/close", [UUID];
+    LOST = "leases_lost", "leases/lost", [INT8];
+    SWEEP = "leases_sweep", "leases/sweep", [INT8];
+    LEASES = "leases_list", "leases/list", [INT8];
+    DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8];
+    DEFINITIONS = "queues_definitions", "queues/definitions", [TEXT_ARRAY];
+    QUEUES = "queues_list", "queues/list", [TEXT, INT8];
+    FOLD = "queues_fold", "queues/fold", [INT8];
+    LIST = "inspect_list", "inspect/list", [INT8, TEXT, TEXT, INT8, TEXT, INT8, INT8, INT8];
+    PROMOTE = "maintenance_promote", "maintenance/promote", [INT8];
+    PRUNE = "maintenance_prune", "maintenance/prune", [TEXT, INT8, INT8, INT8, INT8];
+    ABORT = "within_abort", "within/abort", [];
+}
+
+impl Function {
+    /// The name in the schema.
+    pub(crate) fn full_name(&self) -> String {
+        format!("{}_{:012x}", self.name, digest(&[self.text, STEADY]) >> 16)
+    }
+
+    /// The statement that makes the function.
+    pub(crate) fn definition(&self, schema: &str) -> String {
+        self.text
+            .replace("{function}", &format!("{schema}.{}", self.full_name()))
+            .replace("{steady}", STEADY)
+            .replace("{schema}", schema)
+    }
+
+    /// The statement that calls the function.
+    pub(crate) fn call(&self, schema: &str) -> String {
+        let parameters: Vec<_> = (1..=self.parameters.len()).map(|number| format!("${number}")).collect();
+        format!("SELECT * FROM {schema}.{}({})", self.full_name(), parameters.join(", "))
+    }
+}
+
+/// FNV-1a: short, and the same in every program.
+fn digest(parts: &[&str]) -> u64 {
+    parts.iter().flat_map(|part| part.bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_into_an_identifier_and_follow_the_text() {
+        for function in ALL {
+            assert!(function.full_name().len() < 64, "{}", function.name);
+            assert!(function.definition("s").contains(&format!("CREATE FUNCTION s.{}(", function.full_name())));
+            assert!(!function.definition("s").contains("{schema}"), "{}", function.name);
+        }
+        let other = Function { text: "other", ..CLAIM };
+        assert_ne!(other.full_name(), CLAIM.full_name());
+    }
+
+    #[test]
+    fn a_call_names_every_parameter() {
+        assert!(GET.call("s").starts_with("SELECT * FROM s.jobs_get_"));
+        assert!(OPEN.call("s").ends_with("($1, $2, $3, $4)"));
+    }
+}

@@ -1,0 +1,115 @@
+//! The claim: what is due becomes ready, and whose turn it is becomes running, in one statement.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use tokio_postgres::Row;
+use windlass_core::clock::Timestamp;
+use windlass_core::job::ClaimedJob;
+use windlass_core::size::Caps;
+use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX};
+use windlass_core::{Fence, Name};
+
+use crate::Tools;
+use crate::error::Fault;
+use crate::functions::CLAIM;
+use crate::row::{self, at};
+use crate::session::Session;
+
+pub(super) async fn claim(tools: &Tools, session: &Session, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
+    let nonce = Fence::nonce();
+    let queues: Vec<_> = request.queues.iter().map(|share| share.queue.as_str()).collect();
+    let shares: Vec<_> = request.queues.iter().map(|share| i64::from(share.limit)).collect();
+    let mut kinds: Vec<_> = request.kinds.iter().map(Name::as_str).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let rows = tools
+        .statements
+        .run(
+            session,
+            &CLAIM,
+            &[
+                &row::lease_uuid(request.lease),
+                &row::to_stored(nonce),
+                &queues,
+                &shares,
+                &kinds,
+                &i64::from(request.limit),
+                &i64::try_from(request.bytes).unwrap_or(i64::MAX),
+                &i64::from(PROMOTE_MAX),
+            ],
+        )
+        .await?;
+    let Some((end, jobs)) = rows.split_last() else {
+        return Err(Fault::Corrupt("a claim gave no row".to_owned()));
+    };
+    if at::<&str>(end, 0)? == "lost" {
+        return Ok(ClaimAnswer::LeaseLost);
+    }
+    let next_due = at::<Option<i64>>(end, 17)?.map(row::span);
+    let claimed_at = row::time(at(end, 18)?);
+    if jobs.is_empty() {
+        return Ok(ClaimAnswer::Jobs { jobs: Vec::new(), next_due });
+    }
+    tools.definitions.expect(at(end, 1)?);
+    let names = request.queues.iter().map(|share| &share.queue);
+    let definitions = tools.definitions.of(session, &tools.statements, names).await?;
+    let reading = Reading { request, nonce, claimed_at };
+    let mut claimed = Vec::with_capacity(jobs.len());
+    for found in jobs {
+        let place = reading.place(found)?;
+        let queue = &request.queues[place.queue].queue;
+        claimed.push((place, reading.job(found, queue, definitions.of(queue).caps)?));
+    }
+    claimed.sort_by_key(|(place, _)| *place);
+    Ok(ClaimAnswer::Jobs { jobs: claimed.into_iter().map(|(_, job)| job).collect(), next_due })
+}
+
+/// The order in which jobs should start: queues as requested, then by turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    queue: usize,
+    priority: Reverse<i16>,
+    due_at: Timestamp,
+    seq: i64,
+}
+
+struct Reading<'r> {
+    request: &'r ClaimRequest,
+    nonce: u64,
+    claimed_at: Timestamp,
+}
+
+impl Reading<'_> {
+    fn place(&self, found: &Row) -> Result<Place, Fault> {
+        let queue = at::<i64>(found, 3)?;
+        let index = usize::try_from(queue - 1).ok().filter(|index| *index < self.request.queues.len());
+        let queue = index.ok_or_else(|| Fault::Corrupt(format!("a claim named queue {queue}")))?;
+        Ok(Place {
+            queue,
+            priority: Reverse(at(found, 6)?),
+            due_at: row::time(at(found, 17)?),
+            seq: at(found, 1)?,
+        })
+    }
+
+    fn job(&self, found: &Row, queue: &Name, caps: Caps) -> Result<ClaimedJob, Fault> {
+        let kind: &str = at(found, 4)?;
+        let known = self.request.kinds.iter().find(|name| name.as_str() == kind);
+        Ok(ClaimedJob {
+            id: row::job_id(found, 2)?,
+            queue: queue.clone(),
+            kind: known.cloned().map_or_else(|| row::name(found, 4), Ok)?,
+            payload: row::bytes(found, 5)?,
+            priority: at(found, 6)?,
+            fence: Fence { number: row::number(at(found, 7)?), nonce: self.nonce },
+            facts: row::facts(found, 8, 12, 13)?,
+            timeout: at::<Option<i64>>(found, 14)?.map(row::span).map(Duration::from),
+            caps,
+            tags: row::names(found, 15)?,
+            enqueued_at: row::time(at(found, 16)?),
+            due_at: row::time(at(found, 17)?),
+            claimed_at: self.claimed_at,
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! Enqueue: all of a call's jobs or none.
+//!
+//! A fresh id is the rule, so jobs are inserted without asking first. When an id turns out to be taken, or a
+//! payload too large, the call is made again in the way that looks at each job.
+
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+use windlass_core::bell::{Rings, Topic};
+use windlass_core::clock::Timestamp;
+use windlass_core::job::NewJob;
+use windlass_core::options::STALLS_MAX_DEFAULT;
+use windlass_core::store::Enqueued;
+use windlass_core::{Name, StoreError};
+
+use crate::Tools;
+use crate::definitions::{Current, ROUNDS};
+use crate::error::Fault;
+use crate::functions::{ENQUEUE, ENQUEUE_EACH};
+use crate::row;
+use crate::session::Session;
+
+/// What the function raises when an id is not new.
+const TAKEN: &str = "WL001";
+
+pub(super) async fn enqueue(tools: &Tools, session: &Session, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Fault> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let columns = Columns::of(jobs)?;
+    let mut is_plain = true;
+    for _ in 0..ROUNDS {
+        let definitions = tools.definitions.of(session, &tools.statements, queues(jobs)).await?;
+        let fits = fits(jobs, &definitions);
+        if is_plain && !fits.contains(&0) {
+            match columns.store(tools, session, definitions.version).await {
+                Ok(Stored::Yes) => {
+                    tools.ring(Rings::about(Topic::Work));
+                    return Ok(vec![Enqueued::New; jobs.len()]);
+                }
+                Ok(Stored::Taken) => is_plain = false,
+                Ok(Stored::Stale) => tools.definitions.forget(),
+                Err(fault) => return Err(fault),
+            }
+            continue;
+        }
+        let mut parameters = columns.parameters(&definitions.version);
+        parameters.push(&fits);
+        let rows = tools.statements.run(session, &ENQUEUE_EACH, &parameters).await?;
+        let said = rows.iter().map(|row| Ok((row::at(row, 0)?, row::at(row, 1)?)));
+        match answers(jobs, &definitions, said.collect::<Result<Vec<(&str, Option<i64>)>, Fault>>()?)? {
+            Some(answers) => {
+                if answers.contains(&Enqueued::New) {
+                    tools.ring(Rings::about(Topic::Work));
+                }
+                return Ok(answers);
+            }
+            None => tools.definitions.forget(),
+        }
+    }
+    Err(Fault::Defect("the definitions of queues never stand still".to_owned()))
+}
+
+/// What the short way in answered.
+enum Stored {
+    Yes,
+    Taken,
+    Stale,
+}
+
+/// Which payloads are within their cap, as 1 and 0.
+pub(crate) fn fits(jobs: &[NewJob], definitions: &Current) -> Vec<i64> {
+    let fits = |job: &NewJob| job.check_payload(definitions.of(&job.queue).caps.payload).is_ok();
+    jobs.iter().map(|job| i64::from(fits(job))).collect()
+}
+
+/// Reads the answer of `jobs/enqueue_each.sql`; nothing when the definitions have changed.
+pub(crate) fn answers(
+    jobs: &[NewJob],
+    definitions: &Current,
+    rows: Vec<(&str, Option<i64>)>,
+) -> Result<Option<Vec<Enqueued>>, Fault> {
+    if matches!(rows[..], [("stale", _)]) {
+        return Ok(None);
+    }
+    if rows.len() != jobs.len() {
+        return Err(Fault::Corrupt(format!("{} answers for {} jobs", rows.len(), jobs.len())));
+    }
+    let answer = |(job, (said, state)): (&NewJob, (&str, Option<i64>))| match said {
+        "new" => Ok(Enqueued::New),
+        "known" => {
+            let state = state.ok_or_else(|| Fault::Corrupt(format!("job {} stands nowhere", job.id)))?;
+            row::state(state).map(Enqueued::Existing)
+        }
+        "taken" => Err(StoreError::IdTaken { id: job.id }.into()),
+        _ => {
+            job.check_payload(definitions.of(&job.queue).caps.payload)?;
+            Err(Fault::Corrupt(format!("a payload that fits was answered with {said:?}")))
+        }
+    };
+    jobs.iter().zip(rows).map(answer).collect::<Result<_, _>>().map(Some)
+}
+
+/// Jobs as columns, one array each.
+pub(crate) struct Columns<'j> {
+    pub(crate) ids: Vec<Uuid>,
+    pub(crate) queues: Vec<&'j str>,
+    pub(crate) kinds: Vec<&'j str>,
+    pub(crate) payloads: Vec<&'j [u8]>,
+    pub(crate) priorities: Vec<i64>,
+    pub(crate) delays: Vec<Option<i64>>,
+    pub(crate) times: Vec<Option<i64>>,
+    pub(crate) expiries: Vec<Option<i64>>,
+    pub(crate) retries: Vec<Option<String>>,
+    pub(crate) timeouts: Vec<Option<i64>>,
+    pub(crate) stalls_max: Vec<Option<i64>>,
+    pub(crate) tags: Vec<Option<String>>,
+}
+
+impl<'j> Columns<'j> {
+    pub(crate) fn of(jobs: &'j [NewJob]) -> Result<Self, Fault> {
+        let stalls_max =
+            |job: &NewJob| (job.stalls_max != STALLS_MAX_DEFAULT).then_some(i64::from(job.stalls_max));
+        Ok(Self {
+            ids: jobs.iter().map(|job| row::uuid(job.id)).collect(),
+            queues: jobs.iter().map(|job| job.queue.as_str()).collect(),
+            kinds: jobs.iter().map(|job| job.kind.as_str()).collect(),
+            payloads: jobs.iter().map(|job| &job.payload[..]).collect(),
+            priorities: jobs.iter().map(|job| i64::from(job.priority)).collect(),
+            delays: jobs.iter().map(|job| job.due.delay().map(row::micros)).collect(),
+            times: jobs.iter().map(|job| job.due.time().map(Timestamp::as_micros)).collect(),
+            expiries: jobs.iter().map(|job| job.expires.map(row::micros)).collect(),
+            retries: jobs.iter().map(|job| row::stored_policy(&job.retry)).collect::<Result<_, _>>()?,
+            timeouts: jobs.iter().map(|job| job.timeout.map(row::micros)).collect(),
+            stalls_max: jobs.iter().map(stalls_max).collect(),
+            tags: jobs.iter().map(|job| row::stored_names(&job.tags)).collect(),
+        })
+    }
+
+    /// The columns as parameters, in the order of the functions.
+    fn parameters<'a>(&'a self, version: &'a i64) -> Vec<&'a (dyn ToSql + Sync)> {
+        vec![
+            version,
+            &self.ids,
+            &self.queues,
+            &self.kinds,
+            &self.payloads,
+            &self.priorities,
+            &self.delays,
+            &self.times,
+            &self.expiries,
+            &self.retries,
+            &self.timeouts,
+            &self.stalls_max,
+            &self.tags,
+        ]
+    }
+
+    async fn store(&self, tools: &Tools, session: &Session, version: i64) -> Result<Stored, Fault> {
+        match tools.statements.run_one(session, &ENQUEUE, &self.parameters(&version)).await {
+            Ok(row) if row::at::<&str>(&row, 0)? == "stored" => Ok(Stored::Yes),
+            Ok(_) => Ok(Stored::Stale),
+            Err(fault) if fault.code() == Some(TAKEN) => Ok(Stored::Taken),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+/// The queues that jobs go to.
+pub(crate) fn queues(jobs: &[NewJob]) -> impl Iterator<Item = &Name> {
+    jobs.iter().map(|job| &job.queue)
+}

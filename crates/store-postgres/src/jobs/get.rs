@@ -1,0 +1,27 @@
+//! Looking jobs up by id, with their attempts.
+
+use std::collections::HashMap;
+
+use windlass_core::JobId;
+use windlass_core::job::JobRecord;
+
+use crate::Tools;
+use crate::error::Fault;
+use crate::functions::GET;
+use crate::row;
+use crate::session::Session;
+
+/// The column of the stored attempts.
+const ATTEMPTS: usize = 26;
+
+pub(super) async fn get(tools: &Tools, session: &Session, ids: &[JobId]) -> Result<Vec<Option<JobRecord>>, Fault> {
+    let wanted: Vec<_> = ids.iter().copied().map(row::uuid).collect();
+    let rows = tools.statements.run(session, &GET, &[&wanted]).await?;
+    let mut records = HashMap::with_capacity(rows.len());
+    for found in &rows {
+        let (record, last) = row::record(found)?;
+        let attempts = row::attempts(row::at(found, ATTEMPTS)?)?;
+        records.insert(record.id, record.with_attempts(attempts, last));
+    }
+    Ok(ids.iter().map(|id| records.get(id).cloned()).collect())
+}

@@ -1,0 +1,375 @@
+//! Writes about attempts: settle, reap and progress. Each is compare-and-set on the fence.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+use windlass_core::bell::Rings;
+use windlass_core::judge::Transition;
+use windlass_core::outcome::Reason;
+use windlass_core::queue::{QueueConfig, Retention};
+use windlass_core::size::TooLarge;
+use windlass_core::store::{Progress, Settled, Settlement};
+use windlass_core::{Fence, JobId, Name, State};
+
+use crate::Tools;
+use crate::definitions::{Current, ROUNDS};
+use crate::error::Fault;
+use crate::functions::{COMPLETE, HOLDS, PROGRESS, SETTLE};
+use crate::row::{self, at};
+use crate::session::Session;
+
+/// What gives the right to write an outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// The fence: the worker itself. That its lease may have run out does not matter as long as nobody has
+    /// taken the job back.
+    Fence,
+    /// The fence and a lease that has run out, tested again in the write: a reaper.
+    LostLease,
+}
+
+impl Right {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fence => "fence",
+            Self::LostLease => "lost",
+        }
+    }
+}
+
+pub(crate) async fn settle(
+    tools: &Tools,
+    session: &Session,
+    settlements: &[Settlement],
+    right: Right,
+) -> Result<Vec<Settled>, Fault> {
+    let mut answers = vec![None; settlements.len()];
+    let queues = || settlements.iter().map(|settlement| &settlement.queue);
+    for _ in 0..ROUNDS {
+        let open: Vec<usize> = (0..settlements.len()).filter(|&place| answers[place].is_none()).collect();
+        if open.is_empty() {
+            return Ok(answers.into_iter().flatten().collect());
+        }
+        let definitions = tools.definitions.of(session, &tools.statements, queues()).await?;
+        let batch = Batch { tools, session, settlements, definitions: &definitions, right };
+        batch.settle(&open, &mut answers).await?;
+    }
+    Err(Fault::Defect("the definitions of queues never stand still".to_owned()))
+}
+
+/// The outcomes of one call, decided by one version of the definitions.
+struct Batch<'a> {
+    tools: &'a Tools,
+    session: &'a Session,
+    settlements: &'a [Settlement],
+    definitions: &'a Current,
+    right: Right,
+}
+
+impl Batch<'_> {
+    /// Answers all of the open ones, or leaves some of them open because the definitions have changed.
+    async fn settle(&self, open: &[usize], answers: &mut [Option<Settled>]) -> Result<(), Fault> {
+        let mut seen = HashSet::with_capacity(open.len());
+        let (mut kept, mut dropped, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let too_large = self.too_large(open, answers).await?;
+        for &place in open {
+            if answers[place].is_some() || too_large.contains(&place) {
+                continue;
+            }
+            let Settlement { id, transition, queue, .. } = &self.settlements[place];
+            if !State::Running.may_become(transition.state) {
+                return Err(Fault::Defect(format!("a running job was told to become {}", transition.state)));
+            }
+            if !seen.insert(*id) {
+                // It stands twice in the call: the first outcome takes effect, and then the fence is gone.
+                answers[place] = Some(Settled::Fenced);
+            } else if self.right == Right::Fence && is_plain(transition) {
+                let keeps = self.definitions.of(queue).retention.keeps(State::Completed);
+                if keeps { kept.push(place) } else { dropped.push(place) }
+            } else {
+                others.push(place);
+            }
+        }
+        for (places, keep) in [(kept, 1_i64), (dropped, 0)] {
+            self.complete(places, keep, answers).await?;
+        }
+        self.write(others, answers).await
+    }
+
+    /// Refuses outputs above their cap, if their fence holds.
+    async fn too_large(&self, open: &[usize], answers: &mut [Option<Settled>]) -> Result<Vec<usize>, Fault> {
+        let check = |place: usize| {
+            let Settlement { queue, transition, .. } = &self.settlements[place];
+            transition.check_output(self.definitions.of(queue).caps.output)
+        };
+        let large: Vec<(usize, TooLarge)> =
+            open.iter().filter_map(|&place| check(place).err().map(|error| (place, error))).collect();
+        if large.is_empty() {
+            return Ok(Vec::new());
+        }
+        let writes = Writes::of(large.iter().map(|&(place, _)| self.settlements[place].write()));
+        let places = holding(self.tools, self.session, self.right, &writes).await?;
+        for (index, (place, error)) in large.iter().enumerate() {
+            answers[*place] =
+                Some(if places.contains(&index) { Settled::Refused(*error) } else { Settled::Fenced });
+        }
+        Ok(large.into_iter().map(|(place, _)| place).collect())
+    }
+
+    /// Writes outcomes that need no more than their end.
+    async fn complete(&self, mut places: Vec<usize>, keep: i64, answers: &mut [Option<Settled>]) -> Result<(), Fault> {
+        if places.is_empty() {
+            return Ok(());
+        }
+        places.sort_unstable_by_key(|&place| self.settlements[place].id);
+        let writes = Writes::of(places.iter().map(|&place| self.settlements[place].write()));
+        let attempts: Vec<i64> =
+            places.iter().map(|&place| self.settlements[place].transition.counters.attempt.into()).collect();
+        let Writes { ids, queues, fences, nonces } = &writes;
+        let version = self.definitions.version;
+        let row = self
+            .tools
+            .statements
+            .run_one(self.session, &COMPLETE, &[&version, ids, queues, fences, nonces, &attempts, &keep])
+            .await?;
+        if at::<&str>(&row, 0)? == "stale" {
+            self.tools.definitions.forget();
+            return Ok(());
+        }
+        let applied: Option<Vec<i64>> = at(&row, 1)?;
+        let is_applied = |index: usize| applied.as_ref().is_none_or(|all| all.contains(&(index as i64 + 1)));
+        let mut rings = Rings::NONE;
+        for (index, &place) in places.iter().enumerate() {
+            answers[place] = Some(match is_applied(index) {
+                true => {
+                    rings = rings.and(Rings::entered(State::Completed));
+                    Settled::Applied(State::Completed)
+                }
+                false => Settled::Fenced,
+            });
+        }
+        self.tools.ring(rings);
+        Ok(())
+    }
+
+    /// Writes outcomes of any kind.
+    async fn write(&self, mut places: Vec<usize>, answers: &mut [Option<Settled>]) -> Result<(), Fault> {
+        if places.is_empty() {
+            return Ok(());
+        }
+        places.sort_unstable_by_key(|&place| self.settlements[place].id);
+        let chosen: Vec<&Settlement> = places.iter().map(|&place| &self.settlements[place]).collect();
+        let Writes { ids, queues, fences, nonces } = Writes::of(chosen.iter().map(|settlement| settlement.write()));
+        let outcomes = Outcomes::of(&chosen, self.definitions);
+        let rows = self
+            .tools
+            .statements
+            .run(
+                self.session,
+                &SETTLE,
+                &[
+                    &self.definitions.version,
+                    &self.right.as_str(),
+                    &ids,
+                    &queues,
+                    &fences,
+                    &nonces,
+                    &outcomes.states,
+                    &outcomes.delays,
+                    &outcomes.attempts,
+                    &outcomes.stalls,
+                    &outcomes.ambiguous,
+                    &outcomes.backoffs,
+                    &outcomes.reasons,
+                    &outcomes.endings,
+                    &outcomes.errors,
+                    &outcomes.outputs,
+                    &outcomes.dropped,
+                ],
+            )
+            .await?;
+        if rows.first().map(|row| at::<&str>(row, 0)).transpose()? == Some("stale") {
+            self.tools.definitions.forget();
+            return Ok(());
+        }
+        for &place in &places {
+            answers[place] = Some(Settled::Fenced);
+        }
+        let mut rings = Rings::NONE;
+        for row in &rows {
+            let state = row::state(at(row, 2)?)?;
+            answers[places[index(row, 1, places.len())?]] = Some(Settled::Applied(state));
+            rings = rings.and(Rings::entered(state));
+        }
+        self.tools.ring(rings);
+        Ok(())
+    }
+}
+
+/// Whether an outcome is nothing but a first success without output.
+fn is_plain(transition: &Transition) -> bool {
+    let counters = transition.counters;
+    transition.state == State::Completed
+        && transition.output.is_none()
+        && !transition.is_recorded()
+        && (counters.stalls, counters.ambiguous) == (0, 0)
+        && counters.backoff.is_zero()
+}
+
+pub(super) async fn progress(
+    tools: &Tools,
+    session: &Session,
+    reports: &[Progress],
+) -> Result<Vec<Settled>, Fault> {
+    'anew: for _ in 0..ROUNDS {
+        let names = reports.iter().map(|report| &report.queue);
+        let definitions = tools.definitions.of(session, &tools.statements, names).await?;
+        let check = |report: &Progress| {
+            let cap = definitions.of(&report.queue).caps.output;
+            TooLarge::check("progress", report.progress.len(), cap)
+        };
+        // The newest report of an attempt is what counts, so of several only the last is written.
+        let mut order: Vec<usize> = (0..reports.len()).filter(|&place| check(&reports[place]).is_ok()).collect();
+        order.sort_by_key(|&place| (reports[place].id, place));
+        let is_last = |index: usize| order.get(index + 1).is_none_or(|&next| !reports[next].is_about(&reports[order[index]]));
+        let written: Vec<usize> = (0..order.len()).filter(|&index| is_last(index)).map(|index| order[index]).collect();
+        let Writes { ids, queues, fences, nonces } = Writes::of(written.iter().map(|&place| reports[place].write()));
+        let texts: Vec<&[u8]> = written.iter().map(|&place| &reports[place].progress[..]).collect();
+        let version = definitions.version;
+        let rows =
+            tools.statements.run(session, &PROGRESS, &[&version, &ids, &queues, &fences, &nonces, &texts]).await?;
+        let mut holds = HashSet::new();
+        for row in &rows {
+            if at::<&str>(row, 0)? == "stale" {
+                tools.definitions.forget();
+                continue 'anew;
+            }
+            let report = &reports[written[index(row, 1, written.len())?]];
+            holds.insert((report.id, report.fence, report.queue.clone()));
+        }
+        // What is too large is refused only to those whose fence holds.
+        let large: Vec<&Progress> = reports.iter().filter(|report| check(report).is_err()).collect();
+        if !large.is_empty() {
+            let writes = Writes::of(large.iter().map(|report| report.write()));
+            for place in holding(tools, session, Right::Fence, &writes).await? {
+                holds.insert((large[place].id, large[place].fence, large[place].queue.clone()));
+            }
+        }
+        let answer = |report: &Progress| match check(report) {
+            _ if !holds.contains(&(report.id, report.fence, report.queue.clone())) => Settled::Fenced,
+            Ok(()) => Settled::Applied(State::Running),
+            Err(error) => Settled::Refused(error),
+        };
+        return Ok(reports.iter().map(answer).collect());
+    }
+    Err(Fault::Defect("the definitions of queues never stand still".to_owned()))
+}
+
+/// Which of these writes would be accepted, by their places.
+async fn holding(
+    tools: &Tools,
+    session: &Session,
+    right: Right,
+    writes: &Writes<'_>,
+) -> Result<HashSet<usize>, Fault> {
+    let Writes { ids, queues, fences, nonces } = writes;
+    let rows = tools.statements.run(session, &HOLDS, &[&right.as_str(), ids, queues, fences, nonces]).await?;
+    rows.iter().map(|row| index(row, 0, ids.len())).collect()
+}
+
+/// A place that the server counts from 1.
+fn index(row: &tokio_postgres::Row, column: usize, places: usize) -> Result<usize, Fault> {
+    let place: i64 = at(row, column)?;
+    let index = usize::try_from(place - 1).ok().filter(|index| *index < places);
+    index.ok_or_else(|| Fault::Corrupt(format!("an answer is about place {place}")))
+}
+
+/// Who may write about what.
+pub(crate) trait Fenced {
+    fn write(&self) -> (JobId, &Name, Fence);
+}
+
+impl Fenced for Settlement {
+    fn write(&self) -> (JobId, &Name, Fence) {
+        (self.id, &self.queue, self.fence)
+    }
+}
+
+impl Fenced for Progress {
+    fn write(&self) -> (JobId, &Name, Fence) {
+        (self.id, &self.queue, self.fence)
+    }
+}
+
+trait SameAttempt {
+    fn is_about(&self, other: &Self) -> bool;
+}
+
+impl SameAttempt for Progress {
+    fn is_about(&self, other: &Self) -> bool {
+        self.write() == other.write()
+    }
+}
+
+/// Fenced writes as columns.
+struct Writes<'s> {
+    ids: Vec<Uuid>,
+    queues: Vec<&'s str>,
+    fences: Vec<i64>,
+    nonces: Vec<i64>,
+}
+
+impl<'s> Writes<'s> {
+    fn of(writes: impl Iterator<Item = (JobId, &'s Name, Fence)>) -> Self {
+        let mut columns = Self { ids: Vec::new(), queues: Vec::new(), fences: Vec::new(), nonces: Vec::new() };
+        for (id, queue, fence) in writes {
+            columns.ids.push(row::uuid(id));
+            columns.queues.push(queue.as_str());
+            columns.fences.push(row::to_stored(fence.number));
+            columns.nonces.push(row::to_stored(fence.nonce));
+        }
+        columns
+    }
+}
+
+/// Outcomes as columns.
+pub(crate) struct Outcomes<'s> {
+    pub(crate) states: Vec<i64>,
+    pub(crate) delays: Vec<Option<i64>>,
+    pub(crate) attempts: Vec<i64>,
+    pub(crate) stalls: Vec<i64>,
+    pub(crate) ambiguous: Vec<i64>,
+    pub(crate) backoffs: Vec<i64>,
+    pub(crate) reasons: Vec<Option<&'static str>>,
+    pub(crate) endings: Vec<&'static str>,
+    pub(crate) errors: Vec<Option<String>>,
+    pub(crate) outputs: Vec<Option<&'s [u8]>>,
+    pub(crate) dropped: Vec<i64>,
+}
+
+impl<'s> Outcomes<'s> {
+    pub(crate) fn of(settlements: &[&'s Settlement], definitions: &Current) -> Self {
+        let next = |place: usize| &settlements[place].transition;
+        let config = |place: usize| -> &QueueConfig { definitions.of(&settlements[place].queue) };
+        let places = 0..settlements.len();
+        Self {
+            states: places.clone().map(|place| next(place).state.code().into()).collect(),
+            delays: places.clone().map(|place| next(place).delay().map(row::micros)).collect(),
+            attempts: places.clone().map(|place| next(place).counters.attempt.into()).collect(),
+            stalls: places.clone().map(|place| next(place).counters.stalls.into()).collect(),
+            ambiguous: places.clone().map(|place| next(place).counters.ambiguous.into()).collect(),
+            backoffs: places.clone().map(|place| row::micros(next(place).counters.backoff)).collect(),
+            reasons: places.clone().map(|place| next(place).reason.map(Reason::as_str)).collect(),
+            endings: places.clone().map(|place| next(place).ending.as_str()).collect(),
+            errors: places.clone().map(|place| next(place).bounded_error(config(place).caps.error)).collect(),
+            outputs: places.clone().map(|place| next(place).kept_output().map(|output| &output[..])).collect(),
+            dropped: places.map(|place| dropped(&config(place).retention)).collect(),
+        }
+    }
+}
+
+/// The states of which nothing is kept, as bits.
+fn dropped(retention: &Retention) -> i64 {
+    let bits = State::TERMINAL.into_iter().filter(|state| !retention.keeps(*state));
+    bits.fold(0, |bits, state| bits | 1 << state.code())
+}

@@ -1,0 +1,106 @@
+//! Leases of workers. What keeps one alive goes through connections of its own: a lease must not run out because
+//! others have a lot to do.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+use windlass_core::job::LostJob;
+use windlass_core::store::{
+    LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept,
+};
+use windlass_core::LeaseId;
+
+use crate::connect::{Effect, Lane};
+use crate::functions::{CLOSE, LEASES, LOST, OPEN, RENEW, SWEEP};
+use crate::jobs::settle::{self, Right};
+use crate::row::{self, at};
+use crate::PostgresStore;
+
+#[async_trait]
+impl Leases for PostgresStore {
+    async fn open(&self, lease: &NewLease) -> StoreResult<()> {
+        let (id, ttl, worker) = (row::lease_uuid(lease.id), row::micros(lease.ttl), lease.label());
+        let queues = row::stored_names(&lease.queues).unwrap_or_default();
+        self.call(Lane::Lease, Effect::Write, move |tools, session| async move {
+            tools.statements.run(&session, &OPEN, &[&id, &ttl, &worker, &queues]).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn renew(&self, lease: LeaseId, ttl: Duration, limit: u32) -> StoreResult<Renewal> {
+        self.call(Lane::Lease, Effect::Write, move |tools, session| async move {
+            let (id, ttl, limit) = (row::lease_uuid(lease), row::micros(ttl), i64::from(limit));
+            let rows = tools.statements.run(&session, &RENEW, &[&id, &ttl, &limit]).await?;
+            let Some((_lives, asked)) = rows.split_first() else { return Ok(Renewal::Lost) };
+            let mut cancel = Vec::with_capacity(asked.len());
+            for found in asked {
+                cancel.push((row::job_id(found, 0)?, row::fence(found, 1)?));
+            }
+            Ok(Renewal::Renewed { cancel })
+        })
+        .await
+    }
+
+    async fn close(&self, lease: LeaseId) -> StoreResult<()> {
+        self.call(Lane::Lease, Effect::Write, move |tools, session| async move {
+            tools.statements.run(&session, &CLOSE, &[&row::lease_uuid(lease)]).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
+        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
+            let rows = tools.statements.run(&session, &LOST, &[&i64::from(limit)]).await?;
+            let job = |found| {
+                Ok(LostJob {
+                    id: row::job_id(found, 0)?,
+                    fence: row::fence(found, 1)?,
+                    facts: row::facts(found, 3, 7, 8)?,
+                    queue: row::name(found, 9)?,
+                    kind: row::name(found, 10)?,
+                    worker: at(found, 11)?,
+                })
+            };
+            rows.iter().map(job).collect()
+        })
+        .await
+    }
+
+    async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        let settlements = settlements.to_vec();
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            settle::settle(&tools, &session, &settlements, Right::LostLease).await
+        })
+        .await
+    }
+
+    async fn sweep(&self, limit: u32) -> StoreResult<Swept> {
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            let row = tools.statements.run_one(&session, &SWEEP, &[&i64::from(limit)]).await?;
+            Ok(Swept { leases: at::<i64>(&row, 0)? as u32 })
+        })
+        .await
+    }
+
+    async fn leases(&self, limit: u32) -> StoreResult<Vec<LeaseRecord>> {
+        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
+            let rows = tools.statements.run(&session, &LEASES, &[&i64::from(limit)]).await?;
+            let lease = |found| {
+                Ok(LeaseRecord {
+                    id: LeaseId::from(at::<Uuid>(found, 0)?),
+                    worker: at(found, 1)?,
+                    queues: row::names(found, 2)?,
+                    opened_at: row::time(at(found, 3)?),
+                    expires_at: row::time(at(found, 4)?),
+                    is_lost: at(found, 5)?,
+                    running: row::number(at(found, 6)?),
+                })
+            };
+            rows.iter().map(lease).collect()
+        })
+        .await
+    }
+}

@@ -1,0 +1,86 @@
+//! Work that no job asks for: promoting what is due, folding counters, pruning what is old.
+
+use async_trait::async_trait;
+use windlass_core::State;
+use windlass_core::bell::{Rings, Topic};
+use windlass_core::queue::QueueRecord;
+use windlass_core::store::{Maintenance, Promotion, StoreResult};
+
+use crate::connect::{Effect, Lane};
+use crate::error::Fault;
+use crate::functions::{PROMOTE, PRUNE};
+use crate::row::{self, at};
+use crate::session::Session;
+use crate::{PostgresStore, Tools, queues};
+
+/// How many jobs one statement removes, so that none takes long.
+const PRUNE_STEP: u32 = 1_000;
+/// How many queues are looked at together.
+const QUEUES_STEP: u32 = 1_000;
+
+#[async_trait]
+impl Maintenance for PostgresStore {
+    async fn promote(&self, limit: u32) -> StoreResult<Promotion> {
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            let row = tools.statements.run_one(&session, &PROMOTE, &[&i64::from(limit)]).await?;
+            let moved =
+                Promotion { expired: at::<i64>(&row, 0)? as u32, promoted: at::<i64>(&row, 1)? as u32 };
+            let work = if moved.promoted > 0 { Rings::about(Topic::Work) } else { Rings::NONE };
+            let ends = if moved.expired > 0 { Rings::about(Topic::Finish) } else { Rings::NONE };
+            tools.ring(work.and(ends));
+            // What was moved stands, whatever becomes of the counters' rows.
+            if let Err(fault) = queues::fold(&tools, &session).await {
+                tracing::debug!(?fault, "counters were not folded");
+            }
+            Ok(moved)
+        })
+        .await
+    }
+
+    async fn prune(&self, limit: u32) -> StoreResult<u32> {
+        let mut pruned = 0;
+        let mut after = None;
+        while pruned < limit {
+            let from = after.take();
+            let queues = self
+                .call(Lane::Work, Effect::Read, move |tools, session| async move {
+                    queues::list(&tools, &session, from.as_ref(), QUEUES_STEP).await
+                })
+                .await?;
+            let Some(last) = queues.last() else { break };
+            after = Some(last.name.clone());
+            let left = limit - pruned;
+            // A call of its own per few queues: each is bounded by the statement timeout.
+            pruned += self
+                .call(Lane::Work, Effect::Write, move |tools, session| async move {
+                    prune(&tools, &session, &queues, left).await
+                })
+                .await?;
+        }
+        Ok(pruned)
+    }
+}
+
+async fn prune(tools: &Tools, session: &Session, queues: &[QueueRecord], limit: u32) -> Result<u32, Fault> {
+    let mut pruned = 0;
+    for QueueRecord { name, config, counts } in queues {
+        for state in State::TERMINAL {
+            let Some(keep) = config.retention.of(state) else { continue };
+            if counts.of(state) == 0 || (keep.count.is_none() && keep.age.is_none()) {
+                continue;
+            }
+            let (kept, age) = (keep.count.map(row::to_stored), keep.age.map(row::micros));
+            while pruned < limit {
+                let step = PRUNE_STEP.min(limit - pruned);
+                let fields: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+                    [&name.as_str(), &i64::from(state.code()), &kept, &age, &i64::from(step)];
+                let gone: i64 = at(&tools.statements.run_one(session, &PRUNE, &fields).await?, 0)?;
+                pruned += gone as u32;
+                if gone < i64::from(step) {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(pruned)
+}

@@ -1,0 +1,217 @@
+//! The schema and how it grows. Steps are numbered, applied in order, and never edited after they land; functions
+//! are added beside those that are there. All of it happens in one transaction under a lock of the server, so
+//! that of several programs that start at once one does the work and the others find it done.
+//!
+//! A step says from which version on programs can work with it. Steps that only add are worked with by programs
+//! that do not know them, so a fleet can be replaced one by one.
+
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+use windlass_core::StoreError;
+use windlass_core::store::StoreResult;
+
+use crate::connect::{Effect, Lane, Server};
+use crate::error::Fault;
+use crate::functions;
+use crate::options::PostgresOptions;
+use crate::row::at;
+use crate::session::Session;
+
+/// One step of the schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migration {
+    /// Its number; the schema's version after it. Functions, which have none, say the version that they are for.
+    pub version: i64,
+    /// What it is about.
+    pub name: &'static str,
+    /// The statements it runs.
+    pub sql: String,
+}
+
+/// A step as it is written down.
+struct Step {
+    version: i64,
+    name: &'static str,
+    sql: &'static str,
+    /// Programs that know less than this version cannot work with the schema any more.
+    needs: i64,
+}
+
+/// Every step, in order.
+const STEPS: &[Step] = &[
+    Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
+    Step { version: 2, name: "enqueue", sql: include_str!("../migrations/0002_enqueue.sql"), needs: 1 },
+];
+
+/// How far the schema of a store has grown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The version in the store; 0 when it has none.
+    pub found: i64,
+    /// The newest version that this program knows.
+    pub known: i64,
+    /// What migrating would run.
+    pub pending: Vec<Migration>,
+}
+
+/// How long a migration may take.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Looks at the schema under a URL and changes nothing.
+pub async fn status(url: &str) -> Result<Status, StoreError> {
+    let options = PostgresOptions::parse(url)?;
+    let server = Server::start(&options).await?;
+    server.probe().await?;
+    let schema = options.schema.clone();
+    server
+        .call(Lane::Work, Effect::Read, move |session| async move { look(&session, &schema).await?.status(&schema) })
+        .await
+}
+
+/// Brings the schema up to date, whatever the options say about doing so by itself.
+pub async fn run(url: &str) -> Result<(), StoreError> {
+    let options = PostgresOptions::parse(url)?;
+    let server = Server::start(&options).await?;
+    server.probe().await?;
+    apply(&server).await
+}
+
+/// Brings the schema up to date.
+pub(crate) async fn apply(server: &Server) -> StoreResult<()> {
+    let schema = server.shared().options.schema.clone();
+    server
+        .call_for(DEADLINE, Lane::Work, Effect::Write, move |session| async move {
+            if look(&session, &schema).await?.status(&schema)?.pending.is_empty() {
+                return Ok(());
+            }
+            // On a failure the connection is closed, and with it the transaction.
+            session
+                .batch(&format!(
+                    "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'; \
+                     SET LOCAL idle_in_transaction_session_timeout = 0; \
+                     SELECT pg_advisory_xact_lock(hashtextextended('windlass migrate {schema}', 0))"
+                ))
+                .await?;
+            // Somebody else may have done it while we waited.
+            let script = look(&session, &schema).await?.status(&schema)?.script(&schema);
+            session.batch(&script).await?;
+            session.batch("COMMIT").await
+        })
+        .await
+}
+
+/// Fails unless the schema is there and this program can work with it.
+pub(crate) async fn check(server: &Server) -> StoreResult<()> {
+    let schema = server.shared().options.schema.clone();
+    let status = server
+        .call(Lane::Work, Effect::Read, move |session| async move { look(&session, &schema).await?.status(&schema) })
+        .await?;
+    match status.pending.first() {
+        None => Ok(()),
+        Some(step) => Err(StoreError::Address(format!(
+            "the schema lacks {:?} (version {}, this program needs {}): run `windlass migrate`",
+            step.name, status.found, status.known
+        ))),
+    }
+}
+
+/// What there is in the schema.
+struct Found {
+    version: i64,
+    needs: i64,
+    functions: Vec<String>,
+}
+
+async fn look(session: &Session, schema: &str) -> Result<Found, Fault> {
+    const FUNCTIONS: &str = "SELECT p.proname::text FROM pg_catalog.pg_proc AS p \
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace WHERE n.nspname = $1";
+    const TABLE: &str = "SELECT to_regclass($1) IS NOT NULL";
+    let table = session.query(TABLE, &[(&format!("{schema}.settings"), Type::TEXT)]).await?;
+    let mut found = Found { version: 0, needs: 0, functions: Vec::new() };
+    if !table.first().map_or(Ok(false), |row| at(row, 0))? {
+        return Ok(found);
+    }
+    let settings = format!("SELECT name, value FROM {schema}.settings WHERE name IN ('schema', 'needs')");
+    for row in session.query(&settings, &[]).await? {
+        match at::<&str>(&row, 0)? {
+            "schema" => found.version = at(&row, 1)?,
+            _ => found.needs = at(&row, 1)?,
+        }
+    }
+    for row in session.query(FUNCTIONS, &[(&schema, Type::TEXT)]).await? {
+        found.functions.push(at(&row, 0)?);
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn status(&self, schema: &str) -> Result<Status, Fault> {
+        let known = STEPS.last().map_or(0, |step| step.version);
+        if self.needs > known {
+            return Err(StoreError::SchemaTooNew { found: self.version, known }.into());
+        }
+        let steps = STEPS.iter().filter(|step| step.version > self.version).map(|step| Migration {
+            version: step.version,
+            name: step.name,
+            sql: format!("{}\n{}", step.sql.trim_end(), settings(step)),
+        });
+        let functions = functions::ALL.iter().filter(|function| !self.functions.contains(&function.full_name()));
+        let functions = functions.map(|function| Migration {
+            version: known,
+            name: function.name,
+            sql: function.definition(schema),
+        });
+        Ok(Status { found: self.version, known, pending: steps.chain(functions).collect() })
+    }
+}
+
+/// Writes down that a step was taken.
+fn settings(step: &Step) -> String {
+    let Step { version, needs, .. } = step;
+    format!(
+        "INSERT INTO settings (name, value) VALUES ('schema', {version}), ('needs', {needs})\n\
+         ON CONFLICT (name) DO UPDATE SET value = greatest(settings.value, excluded.value);"
+    )
+}
+
+impl Status {
+    /// Everything that is pending, as one script for `schema`.
+    fn script(&self, schema: &str) -> String {
+        let mut script = format!("CREATE SCHEMA IF NOT EXISTS {schema};\nSET LOCAL search_path = {schema};\n");
+        for step in &self.pending {
+            script.push_str(&step.sql);
+            script.push('\n');
+        }
+        script
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_numbered_from_one_without_gaps() {
+        for (index, step) in STEPS.iter().enumerate() {
+            assert_eq!(step.version, index as i64 + 1);
+            assert!(step.needs <= step.version && !step.name.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_program_works_with_a_newer_schema_that_only_added() {
+        let found = |needs| Found { version: 99, needs, functions: Vec::new() };
+        assert!(found(1).status("s").is_ok());
+        let Err(Fault::Refused(StoreError::SchemaTooNew { found: 99, .. })) = found(99).status("s") else {
+            panic!("a schema that asks for more was accepted");
+        };
+    }
+
+    #[test]
+    fn what_is_there_is_not_pending() {
+        let functions = functions::ALL.iter().map(functions::Function::full_name).collect();
+        let found = Found { version: 2, needs: 1, functions };
+        assert_eq!(found.status("s").unwrap().pending, []);
+    }
+}

@@ -1,0 +1,74 @@
+//! What queues permit and what they hold.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord};
+use windlass_core::store::{Queues, StoreResult};
+use windlass_core::{Name, State};
+
+use crate::connect::{Effect, Lane};
+use crate::error::Fault;
+use crate::functions::{DEFINE, FOLD, QUEUES};
+use crate::row::{self, at};
+use crate::session::Session;
+use crate::{PostgresStore, Tools};
+
+/// How many loose rows of the counters are folded at once.
+const FOLD_MAX: i64 = 20_000;
+
+#[async_trait]
+impl Queues for PostgresStore {
+    async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()> {
+        config.check()?;
+        let (queue, config) = (queue.clone(), config.clone());
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            let payload_max = i64::try_from(config.caps.payload).unwrap_or(i64::MAX);
+            let config = row::json(&config)?;
+            tools.statements.run(&session, &DEFINE, &[&queue.as_str(), &config, &payload_max]).await?;
+            tools.definitions.forget();
+            Ok(())
+        })
+        .await
+    }
+
+    async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
+        let after = after.cloned();
+        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
+            list(&tools, &session, after.as_ref(), limit).await
+        })
+        .await
+    }
+}
+
+pub(crate) async fn list(
+    tools: &Tools,
+    session: &Session,
+    after: Option<&Name>,
+    limit: u32,
+) -> Result<Vec<QueueRecord>, Fault> {
+    // No name is empty, so all come after the empty text.
+    let after = after.map_or("", Name::as_str);
+    let rows = tools.statements.run(session, &QUEUES, &[&after, &i64::from(limit)]).await?;
+    rows.iter().map(record).collect()
+}
+
+/// Folds the rows that calls have added to the counters. Answers how many.
+pub(crate) async fn fold(tools: &Tools, session: &Session) -> Result<i64, Fault> {
+    at(&tools.statements.run_one(session, &FOLD, &[&FOLD_MAX]).await?, 0)
+}
+
+fn record(found: &Row) -> Result<QueueRecord, Fault> {
+    let mut counts = Counts::default();
+    for (column, state) in State::ALL.into_iter().enumerate() {
+        let count: i64 = at(found, column + 2)?;
+        let count = u64::try_from(count)
+            .map_err(|_| Fault::Corrupt(format!("a queue holds {count} jobs that are {state}")))?;
+        counts.set(state, count);
+    }
+    let config: Option<&str> = at(found, 1)?;
+    Ok(QueueRecord {
+        name: row::name(found, 0)?,
+        config: config.map_or(Ok(QueueConfig::default()), row::config)?,
+        counts,
+    })
+}

@@ -1,0 +1,253 @@
+//! Writing inside a transaction of the user's own: the store's own functions, called over the user's connection.
+
+use async_trait::async_trait;
+use uuid::Uuid;
+use windlass_core::sql::{Dialect, Line, Row, SqlError, Value};
+use windlass_core::store::{Enqueued, Settled, Settlement, StoreResult, Within};
+use windlass_core::{Bytes, Name, NewJob, State, StoreError};
+
+use crate::PostgresStore;
+use crate::connect::{Effect, Lane};
+use crate::definitions::{Current, ROUNDS};
+use crate::error::{Fault, Verdict};
+use crate::functions::{ABORT, DEFINITIONS, ENQUEUE_EACH, HOLDS, SETTLE};
+use crate::jobs::enqueue::{Columns, answers, fits, queues};
+use crate::jobs::settle::{Outcomes, Right};
+use crate::row;
+
+#[async_trait]
+impl Within for PostgresStore {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    async fn enqueue(&self, line: &mut Line, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.check_place(line).await?;
+        let statement = self.with_transaction(self.tools.statements.call(&ENQUEUE_EACH));
+        let mut definitions = self.definitions(queues(jobs)).await?;
+        for _ in 0..ROUNDS {
+            let columns = Columns::of(jobs).map_err(written)?;
+            let values = enqueue_values(&columns, definitions.version, &fits(jobs, &definitions));
+            let rows = run(line, &statement, values).await?;
+            let said = rows.iter().map(|row| Ok((row.text(0)?, row.optional_int(1)?)));
+            let said = said.collect::<Result<Vec<_>, SqlError>>().map_err(misread)?;
+            if let Some(answers) = answers(jobs, &definitions, said).map_err(written)? {
+                if let (true, Some(row)) = (answers.contains(&Enqueued::New), rows.first()) {
+                    self.tools.wakeups.watch(row.text(2).map_err(misread)?.to_owned());
+                }
+                return Ok(answers);
+            }
+            // Whatever the transaction can see is what counts in it.
+            self.tools.definitions.forget();
+            definitions = self.definitions_over(line, queues(jobs)).await?;
+        }
+        Err(never_still())
+    }
+
+    async fn complete(&self, line: &mut Line, settlement: &Settlement) -> StoreResult<Settled> {
+        self.check_place(line).await?;
+        let statement = self.with_transaction(self.tools.statements.call(&SETTLE));
+        let names = || std::iter::once(&settlement.queue);
+        let mut definitions = self.definitions(names()).await?;
+        for _ in 0..ROUNDS {
+            let cap = definitions.of(&settlement.queue).caps.output;
+            if let Err(error) = settlement.transition.check_output(cap) {
+                let holds = run(line, self.tools.statements.call(&HOLDS), holds_values(settlement)).await?;
+                if !holds.is_empty() {
+                    return Ok(Settled::Refused(error));
+                }
+                return self.abort(line).await;
+            }
+            let rows = run(line, &statement, settle_values(settlement, &definitions)).await?;
+            let Some(row) = rows.first() else { return self.abort(line).await };
+            if row.text(0).map_err(misread)? != "stale" {
+                self.tools.wakeups.watch(row.text(3).map_err(misread)?.to_owned());
+                let state: State = row::state(row.int(2).map_err(misread)?).map_err(written)?;
+                return Ok(Settled::Applied(state));
+            }
+            self.tools.definitions.forget();
+            definitions = self.definitions_over(line, names()).await?;
+        }
+        Err(never_still())
+    }
+}
+
+impl PostgresStore {
+    /// Lets the transaction fail, whatever its owner does next.
+    async fn abort(&self, line: &mut Line) -> StoreResult<Settled> {
+        match line.run(self.tools.statements.call(&ABORT), Vec::new()).await {
+            Err(SqlError::Answered { .. }) => Ok(Settled::Fenced),
+            Err(error) => Err(failed(error)),
+            Ok(_) => Err(Fault::Defect("a transaction went on that must not".to_owned()).into_error(Effect::Write)),
+        }
+    }
+
+    /// A call that also tells the transaction it is part of.
+    fn with_transaction(&self, call: &str) -> String {
+        call.replacen("SELECT *", "SELECT *, pg_current_xact_id()::text", 1)
+    }
+
+    /// Fails unless the line leads to this store.
+    async fn check_place(&self, line: &mut Line) -> StoreResult<()> {
+        let identity = self.identity().await?;
+        let schema = &self.server.shared().options.schema;
+        let place = &self.about.place;
+        let elsewhere = || {
+            StoreError::Transaction(format!(
+                "the transaction is not in the database of the store ({place}): begin it on a connection to that database"
+            ))
+        };
+        let ask = format!("SELECT value FROM {schema}.settings WHERE name = 'identity'");
+        // Asked for in a way that does not abort the transaction where there is no such table.
+        let is_there = run(line, "SELECT to_regclass($1)::text", vec![format!("{schema}.settings").as_str().into()]).await?;
+        if is_there.first().is_none_or(|row| row.columns().first().is_none_or(Value::is_null)) {
+            return Err(elsewhere());
+        }
+        let found = run(line, &ask, Vec::new()).await?;
+        match found.first().map(|row| row.int(0)).transpose().map_err(misread)? {
+            Some(found) if found == identity => Ok(()),
+            _ => Err(elsewhere()),
+        }
+    }
+
+    async fn identity(&self) -> StoreResult<i64> {
+        if let Some(identity) = self.identity.get() {
+            return Ok(*identity);
+        }
+        let schema = self.server.shared().options.schema.clone();
+        let identity = self
+            .call(Lane::Work, Effect::Read, move |_tools, session| async move {
+                let ask = format!("SELECT value FROM {schema}.settings WHERE name = 'identity'");
+                let rows = session.query(&ask, &[]).await?;
+                let row = rows.first().ok_or_else(|| Fault::Corrupt("the store has no identity".to_owned()))?;
+                row::at(row, 0)
+            })
+            .await?;
+        Ok(*self.identity.get_or_init(|| identity))
+    }
+
+    async fn definitions(&self, queues: impl Iterator<Item = &Name>) -> StoreResult<Current> {
+        let queues: Vec<Name> = queues.cloned().collect();
+        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
+            tools.definitions.of(&session, &tools.statements, queues.iter()).await
+        })
+        .await
+    }
+
+    /// The definitions as the transaction sees them.
+    async fn definitions_over(&self, line: &mut Line, queues: impl Iterator<Item = &Name>) -> StoreResult<Current> {
+        let mut names: Vec<Name> = queues.cloned().collect();
+        names.sort_unstable();
+        names.dedup();
+        let asked = names.iter().map(|name| Some(name.as_str().to_owned())).collect();
+        let rows = run(line, self.tools.statements.call(&DEFINITIONS), vec![Value::Texts(asked)]).await?;
+        let mut found = Vec::new();
+        for row in rows.iter().skip(1) {
+            let name = Name::new(row.text(1).map_err(misread)?).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+            found.push((name, row::config(row.text(2).map_err(misread)?).map_err(written)?));
+        }
+        let first = rows.first().ok_or_else(|| StoreError::Corrupt("the definitions have no version".to_owned()))?;
+        Ok(Current::new(first.int(0).map_err(misread)?, names, found))
+    }
+}
+
+async fn run(line: &mut Line, sql: &str, values: Vec<Value>) -> StoreResult<Vec<Row>> {
+    line.run(sql, values).await.map_err(failed)
+}
+
+/// What an error of the user's connection means.
+fn failed(error: SqlError) -> StoreError {
+    match error {
+        SqlError::Answered { code, text, .. } => Verdict::of(&code).into_error(text, Effect::Write),
+        SqlError::Broken { .. } => {
+            StoreError::Unknown { what: "the connection broke".to_owned(), source: Some(Box::new(error)) }
+        }
+        error => misread(error),
+    }
+}
+
+fn misread(error: SqlError) -> StoreError {
+    StoreError::Corrupt(error.to_string())
+}
+
+fn written(fault: Fault) -> StoreError {
+    fault.into_error(Effect::Write)
+}
+
+fn never_still() -> StoreError {
+    StoreError::Internal { what: "the definitions of queues never stand still".to_owned(), source: None }
+}
+
+fn uuids(ids: &[Uuid]) -> Value {
+    Value::Uuids(ids.iter().map(|id| *id.as_bytes()).collect())
+}
+
+fn texts<T: AsRef<str>>(texts: &[T]) -> Value {
+    Value::Texts(texts.iter().map(|text| Some(text.as_ref().to_owned())).collect())
+}
+
+fn ints(numbers: &[i64]) -> Value {
+    Value::Ints(numbers.iter().copied().map(Some).collect())
+}
+
+fn enqueue_values(columns: &Columns<'_>, version: i64, fits: &[i64]) -> Vec<Value> {
+    let payloads = columns.payloads.iter().map(|payload| Some(Bytes::copy_from_slice(payload)));
+    vec![
+        version.into(),
+        uuids(&columns.ids),
+        texts(&columns.queues),
+        texts(&columns.kinds),
+        Value::Blobs(payloads.collect()),
+        ints(&columns.priorities),
+        Value::Ints(columns.delays.clone()),
+        Value::Ints(columns.times.clone()),
+        Value::Ints(columns.expiries.clone()),
+        Value::Texts(columns.retries.clone()),
+        Value::Ints(columns.timeouts.clone()),
+        Value::Ints(columns.stalls_max.clone()),
+        Value::Texts(columns.tags.clone()),
+        ints(fits),
+    ]
+}
+
+fn fence_values(settlement: &Settlement) -> [Value; 4] {
+    [
+        Value::Uuids(vec![*settlement.id.as_bytes()]),
+        texts(&[settlement.queue.as_str()]),
+        ints(&[row::to_stored(settlement.fence.number)]),
+        ints(&[row::to_stored(settlement.fence.nonce)]),
+    ]
+}
+
+fn holds_values(settlement: &Settlement) -> Vec<Value> {
+    std::iter::once(Value::from(Right::Fence.as_str())).chain(fence_values(settlement)).collect()
+}
+
+fn settle_values(settlement: &Settlement, definitions: &Current) -> Vec<Value> {
+    let outcomes = Outcomes::of(&[settlement], definitions);
+    let reasons = outcomes.reasons.iter().map(|reason| reason.map(str::to_owned));
+    let outputs = outcomes.outputs.iter().map(|output| output.map(Bytes::copy_from_slice));
+    let [ids, queues, fences, nonces] = fence_values(settlement);
+    vec![
+        definitions.version.into(),
+        Right::Fence.as_str().into(),
+        ids,
+        queues,
+        fences,
+        nonces,
+        ints(&outcomes.states),
+        Value::Ints(outcomes.delays.clone()),
+        ints(&outcomes.attempts),
+        ints(&outcomes.stalls),
+        ints(&outcomes.ambiguous),
+        ints(&outcomes.backoffs),
+        Value::Texts(reasons.collect()),
+        texts(&outcomes.endings),
+        Value::Texts(outcomes.errors.clone()),
+        Value::Blobs(outputs.collect()),
+        ints(&outcomes.dropped),
+    ]
+}
