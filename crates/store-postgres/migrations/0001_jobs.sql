@@ -55,9 +55,10 @@ CREATE TABLE waiting (
 
 CREATE INDEX waiting_ready ON waiting (queue, kind, priority DESC, due_at, seq) WHERE state = 2;
 CREATE INDEX waiting_scheduled ON waiting (queue, due_at, seq) WHERE state = 1;
-CREATE INDEX waiting_due ON waiting (due_at, seq) WHERE state = 1;
 CREATE INDEX waiting_expiring ON waiting (queue, expires_at, seq) WHERE attempt = 0 AND expires_at IS NOT NULL;
-CREATE INDEX waiting_expiry ON waiting (expires_at, seq) WHERE attempt = 0 AND expires_at IS NOT NULL;
+-- Of all queues together. By an expression, so that no statement about one queue is planned with them.
+CREATE INDEX waiting_due ON waiting ((due_at + 0), seq) WHERE state = 1;
+CREATE INDEX waiting_expiry ON waiting ((expires_at + 0), seq) WHERE attempt = 0 AND expires_at IS NOT NULL;
 
 -- Jobs in the hands of workers.
 CREATE TABLE running (

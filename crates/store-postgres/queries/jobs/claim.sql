@@ -5,7 +5,8 @@
 -- p_limit     how many jobs in all, p_bytes how many bytes of payload; the first job is taken whatever its size
 -- p_move_max  how many expired and how many due jobs are moved per queue
 -- result      one row 'lost' without a lease; else the jobs, of each queue in any order, and one row 'end' with the
---             span to the next due job (NULL: none) in o_due_at and the version of the definitions in o_seq
+--             span to the next due job (NULL: none) in o_due_at, the version of the definitions in o_seq, and
+--             how many jobs have died of age in o_fence
 CREATE FUNCTION {function}(
     p_lease uuid, p_nonce int8, p_queues text[], p_shares int8[], p_kinds text[], p_limit int8, p_bytes int8,
     p_move_max int8
@@ -32,6 +33,7 @@ DECLARE
     v_sizes int8[];
     v_locked int8[];
     v_count int8;
+    v_died int8 := 0;
     v_bytes int8;
 BEGIN
     -- Whoever forgets the lease waits for this claim, or this claim for them.
@@ -68,13 +70,15 @@ BEGIN
                 )
                 SELECT seq, v_now, due_at, fence, backoff, attempt, stalls, ambiguous, 5, queue, 'expired', progress
                 FROM gone
+            ), count AS (
+                INSERT INTO counts (queue, blocked, scheduled, ready, dead)
+                SELECT
+                    v_queue, -count(*) FILTER (WHERE state = 0), -count(*) FILTER (WHERE state = 1),
+                    -count(*) FILTER (WHERE state = 2), count(*)
+                FROM gone
+                HAVING count(*) > 0
             )
-            INSERT INTO counts (queue, blocked, scheduled, ready, dead)
-            SELECT
-                v_queue, -count(*) FILTER (WHERE state = 0), -count(*) FILTER (WHERE state = 1),
-                -count(*) FILTER (WHERE state = 2), count(*)
-            FROM gone
-            HAVING count(*) > 0;
+            SELECT v_died + count(*) INTO v_died FROM gone;
             PERFORM 1
             FROM waiting
             WHERE queue = v_queue AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= v_now
@@ -202,8 +206,8 @@ BEGIN
         INSERT INTO counts (queue, ready, running) VALUES (v_queue, -v_count, v_count);
     END LOOP;
     RETURN QUERY SELECT
-        'end', (SELECT value FROM settings WHERE name = 'definitions'), NULL::uuid, NULL::int8, NULL, NULL::bytea, NULL::int2, NULL::int8, NULL::int8, NULL::int8,
-        NULL::int8, NULL::int8, NULL, NULL::int8, NULL::int8, NULL, NULL::int8,
+        'end', (SELECT value FROM settings WHERE name = 'definitions'), NULL::uuid, NULL::int8, NULL, NULL::bytea, NULL::int2, v_died,
+        NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL, NULL::int8, NULL::int8, NULL, NULL::int8,
         CASE WHEN v_next IS NOT NULL THEN greatest(v_next - v_now, 0) END, v_now;
 END
 $$;

@@ -1,7 +1,7 @@
 -- Ends attempts that completed without output and never stalled or failed before, as most do.
 --
 -- p_definitions  the version of the queues' definitions by which the caller has decided what is kept
--- p_ids          without repeats and ascending, the order in which rows are locked everywhere
+-- p_ids          ascending and without repeats of an attempt, the order in which rows are locked everywhere
 -- p_keep         1: the ended job is kept, 0: it is removed
 -- result         one row 'stale' when the definitions have changed; else one row 'done' with the places (from 1) of
 --                those that were applied, or NULL when all were

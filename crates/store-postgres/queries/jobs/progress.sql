@@ -1,7 +1,7 @@
 -- Stores what running attempts report of themselves.
 --
 -- p_definitions  the version of the queues' definitions by which the caller has checked the sizes
--- p_ids          without repeats and ascending, the order in which rows are locked everywhere
+-- p_ids          ascending and without repeats of an attempt, the order in which rows are locked everywhere
 -- result         one row 'stale' when the definitions have changed; else one row per stored report: its place (from 1)
 CREATE FUNCTION {function}(
     p_definitions int8, p_ids uuid[], p_queues text[], p_fences int8[], p_nonces int8[], p_reports bytea[]

@@ -2,7 +2,7 @@
 --
 -- p_definitions  the version of the queues' definitions by which the caller has cut errors and decided what is kept
 -- p_right        'fence': the worker itself; 'lost': a reaper, for attempts whose lease has run out
--- p_ids          without repeats and ascending, the order in which rows are locked everywhere
+-- p_ids          ascending and without repeats of an attempt, the order in which rows are locked everywhere
 -- p_delays       how long until the job may start again; NULL: it keeps its place
 -- p_dropped      the states, as bits, of which the job's queue keeps none
 -- result         one row 'stale' when the definitions have changed; else one row per applied outcome: its place

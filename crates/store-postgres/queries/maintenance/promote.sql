@@ -9,8 +9,8 @@ BEGIN
     WITH late AS MATERIALIZED (
         SELECT seq
         FROM waiting
-        WHERE attempt = 0 AND expires_at IS NOT NULL AND expires_at <= v_now
-        ORDER BY expires_at, seq
+        WHERE attempt = 0 AND expires_at IS NOT NULL AND expires_at + 0 <= v_now
+        ORDER BY expires_at + 0, seq
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ), gone AS (
@@ -33,8 +33,8 @@ BEGIN
     WITH due AS MATERIALIZED (
         SELECT seq
         FROM waiting
-        WHERE state = 1 AND due_at <= v_now
-        ORDER BY due_at, seq
+        WHERE state = 1 AND due_at + 0 <= v_now
+        ORDER BY due_at + 0, seq
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ), moved AS (

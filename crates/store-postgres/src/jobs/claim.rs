@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use tokio_postgres::Row;
+use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
 use windlass_core::size::Caps;
@@ -48,6 +49,9 @@ pub(super) async fn claim(tools: &Tools, session: &Session, request: &ClaimReque
     }
     let next_due = at::<Option<i64>>(end, 17)?.map(row::span);
     let claimed_at = row::time(at(end, 18)?);
+    if at::<i64>(end, 7)? > 0 {
+        tools.ring(Rings::about(Topic::Finish));
+    }
     if jobs.is_empty() {
         return Ok(ClaimAnswer::Jobs { jobs: Vec::new(), next_due });
     }

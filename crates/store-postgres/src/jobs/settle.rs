@@ -76,12 +76,12 @@ impl Batch<'_> {
             if answers[place].is_some() || too_large.contains(&place) {
                 continue;
             }
-            let Settlement { id, transition, queue, .. } = &self.settlements[place];
+            let Settlement { id, fence, transition, queue } = &self.settlements[place];
             if !State::Running.may_become(transition.state) {
                 return Err(Fault::Defect(format!("a running job was told to become {}", transition.state)));
             }
-            if !seen.insert(*id) {
-                // It stands twice in the call: the first outcome takes effect, and then the fence is gone.
+            if !seen.insert((*id, *fence, queue)) {
+                // It stands twice in the call: if the fence holds, it does so for the first.
                 answers[place] = Some(Settled::Fenced);
             } else if self.right == Right::Fence && is_plain(transition) {
                 let keeps = self.definitions.of(queue).retention.keeps(State::Completed);
@@ -221,6 +221,9 @@ pub(super) async fn progress(
     session: &Session,
     reports: &[Progress],
 ) -> Result<Vec<Settled>, Fault> {
+    if reports.is_empty() {
+        return Ok(Vec::new());
+    }
     'anew: for _ in 0..ROUNDS {
         let names = reports.iter().map(|report| &report.queue);
         let definitions = tools.definitions.of(session, &tools.statements, names).await?;
