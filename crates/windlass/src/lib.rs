@@ -42,6 +42,7 @@
 //! | feature | store |
 //! |---|---|
 //! | `sqlite` (default) | `sqlite://path`: durable jobs in an embedded file |
+//! | `postgres` | `postgres://user@host/database`: beside an application's own tables, for a fleet |
 //! | always there | `memory:`: for tests, and for work that may be lost |
 //!
 //! | feature | transactions to enqueue and complete in |

@@ -7,10 +7,11 @@ use windlass_store_memory::MemoryStore;
 use windlass_worker::Result;
 
 /// What a URL may be.
-const SUPPORTED: &str = if cfg!(feature = "sqlite") {
-    "memory:, sqlite://path, sqlite:path and sqlite::memory: are supported"
-} else {
-    "memory: is supported"
+const SUPPORTED: &str = match (cfg!(feature = "sqlite"), cfg!(feature = "postgres")) {
+    (true, true) => "memory:, sqlite://path, sqlite::memory: and postgres://user@host/database are supported",
+    (true, false) => "memory:, sqlite://path, sqlite:path and sqlite::memory: are supported",
+    (false, true) => "memory: and postgres://user@host/database are supported",
+    (false, false) => "memory: is supported",
 };
 
 /// Opens the store at a URL.
@@ -22,7 +23,8 @@ pub async fn open_store(url: impl AsRef<str>) -> Result<Arc<dyn Store>> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("memory") => Ok(Arc::new(MemoryStore::new())),
         Some("sqlite") => open_sqlite(url).await,
-        Some(scheme @ ("postgres" | "postgresql" | "redis" | "rediss" | "valkey")) => {
+        Some("postgres" | "postgresql") => open_postgres(url).await,
+        Some(scheme @ ("redis" | "rediss" | "valkey")) => {
             Err(address(format!("this version has no store for {scheme}: {SUPPORTED}")))
         }
         // The rest of the URL may hold a password and is not repeated.
@@ -40,6 +42,17 @@ async fn open_sqlite(url: &str) -> Result<Arc<dyn Store>> {
 #[allow(clippy::unused_async)]
 async fn open_sqlite(_url: &str) -> Result<Arc<dyn Store>> {
     Err(address(format!("this program was built without the feature `sqlite`: switch it on; {SUPPORTED}")))
+}
+
+#[cfg(feature = "postgres")]
+async fn open_postgres(url: &str) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(windlass_store_postgres::PostgresStore::open(url).await?))
+}
+
+#[cfg(not(feature = "postgres"))]
+#[allow(clippy::unused_async)]
+async fn open_postgres(_url: &str) -> Result<Arc<dyn Store>> {
+    Err(address(format!("this program was built without the feature `postgres`: switch it on; {SUPPORTED}")))
 }
 
 fn address(text: String) -> windlass_worker::Error {
