@@ -11,7 +11,7 @@ use crate::connect::{Effect, Lane};
 use crate::definitions::{Current, ROUNDS};
 use crate::error::{Fault, Verdict};
 use crate::functions::{ABORT, DEFINITIONS, ENQUEUE_EACH, HOLDS, SETTLE};
-use crate::jobs::enqueue::{Columns, answers, fits, queues};
+use crate::jobs::enqueue::{Columns, Order, answers, fits, queues};
 use crate::jobs::settle::{Outcomes, Right};
 use crate::row;
 
@@ -28,13 +28,14 @@ impl Within for PostgresStore {
         self.check_place(line).await?;
         let statement = self.with_transaction(self.tools.statements.call(&ENQUEUE_EACH));
         let mut definitions = self.definitions(queues(jobs)).await?;
+        let order = Order::of(jobs);
+        let columns = Columns::of(&order).map_err(written)?;
         for _ in 0..ROUNDS {
-            let columns = Columns::of(jobs).map_err(written)?;
-            let values = enqueue_values(&columns, definitions.version, &fits(jobs, &definitions));
+            let values = enqueue_values(&columns, definitions.version, &fits(&order, &definitions));
             let rows = run(line, &statement, values).await?;
             let said = rows.iter().map(|row| Ok((row.text(0)?, row.optional_int(1)?)));
             let said = said.collect::<Result<Vec<_>, SqlError>>().map_err(misread)?;
-            if let Some(answers) = answers(jobs, &definitions, said).map_err(written)? {
+            if let Some(answers) = answers(&order, &definitions, said).map_err(written)? {
                 if let (true, Some(row)) = (answers.contains(&Enqueued::New), rows.first()) {
                     self.tools.wakeups.watch(row.text(2).map_err(misread)?.to_owned());
                 }
@@ -198,6 +199,7 @@ fn enqueue_values(columns: &Columns<'_>, version: i64, fits: &[i64]) -> Vec<Valu
     vec![
         version.into(),
         uuids(&columns.ids),
+        ints(&columns.places),
         texts(&columns.queues),
         texts(&columns.kinds),
         Value::Blobs(payloads.collect()),

@@ -29,9 +29,9 @@ DECLARE
     v_left int8 := p_limit;
     v_room int8 := p_bytes;
     v_is_first bool := true;
+    v_places tid[];
     v_seqs int8[];
     v_sizes int8[];
-    v_locked int8[];
     v_count int8;
     v_died int8 := 0;
     v_bytes int8;
@@ -111,9 +111,9 @@ BEGIN
             CONTINUE;
         END IF;
         IF cardinality(p_kinds) = 1 THEN
-            SELECT array_agg(c.seq), array_agg(c.size), sum(c.size) INTO v_seqs, v_sizes, v_bytes
+            SELECT array_agg(c.ctid), array_agg(c.size), sum(c.size) INTO v_places, v_sizes, v_bytes
             FROM (
-                SELECT seq, size
+                SELECT ctid, size
                 FROM waiting
                 WHERE state = 2 AND queue = v_queue AND kind = p_kinds[1]
                 ORDER BY priority DESC, due_at, seq
@@ -122,12 +122,12 @@ BEGIN
             ) AS c;
         ELSE
             -- The first of each kind, merged; locked afterwards, so that no more is locked than taken.
-            SELECT array_agg(c.seq), array_agg(c.size), sum(c.size) INTO v_seqs, v_sizes, v_bytes
+            SELECT array_agg(c.seq) INTO v_seqs
             FROM (
-                SELECT l.seq, l.size
+                SELECT l.seq
                 FROM unnest(p_kinds) AS k (kind)
                 CROSS JOIN LATERAL (
-                    SELECT w.seq, w.size, w.priority, w.due_at
+                    SELECT w.seq, w.priority, w.due_at
                     FROM waiting AS w
                     WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
                     ORDER BY w.priority DESC, w.due_at, w.seq
@@ -136,18 +136,22 @@ BEGIN
                 ORDER BY l.priority DESC, l.due_at, l.seq
                 LIMIT v_want
             ) AS c;
-            SELECT array_agg(c.seq) INTO v_locked
+            SELECT array_agg(c.ctid), array_agg(c.size), sum(c.size) INTO v_places, v_sizes, v_bytes
             FROM (
-                SELECT seq FROM waiting WHERE seq = ANY (v_seqs) AND state = 2 FOR UPDATE SKIP LOCKED
+                SELECT w.ctid, w.size
+                FROM unnest(v_seqs) AS s (seq)
+                JOIN waiting AS w ON w.seq = s.seq
+                WHERE w.state = 2
+                FOR UPDATE OF w SKIP LOCKED
             ) AS c;
-            IF cardinality(v_seqs) > coalesce(cardinality(v_locked), 0) THEN
+            IF cardinality(v_seqs) > coalesce(cardinality(v_places), 0) THEN
                 -- Others claim here too. Locks more than is taken, for as long as this claim lasts.
-                SELECT array_agg(c.seq), array_agg(c.size), sum(c.size) INTO v_seqs, v_sizes, v_bytes
+                SELECT array_agg(c.ctid), array_agg(c.size), sum(c.size) INTO v_places, v_sizes, v_bytes
                 FROM (
-                    SELECT l.seq, l.size
+                    SELECT l.ctid, l.size
                     FROM unnest(p_kinds) AS k (kind)
                     CROSS JOIN LATERAL (
-                        SELECT w.seq, w.size, w.priority, w.due_at
+                        SELECT w.ctid, w.seq, w.size, w.priority, w.due_at
                         FROM waiting AS w
                         WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
                         ORDER BY w.priority DESC, w.due_at, w.seq
@@ -159,7 +163,7 @@ BEGIN
                 ) AS c;
             END IF;
         END IF;
-        v_count := coalesce(cardinality(v_seqs), 0);
+        v_count := coalesce(cardinality(v_places), 0);
         IF v_count = 0 THEN
             CONTINUE;
         END IF;
@@ -174,7 +178,7 @@ BEGIN
                     EXIT;
                 END IF;
             END LOOP;
-            v_seqs := v_seqs[1:v_count];
+            v_places := v_places[1:v_count];
             v_room := v_bytes;
             v_is_first := false;
             IF v_count = 0 THEN
@@ -187,7 +191,8 @@ BEGIN
         v_left := greatest(v_left - v_count, 0);
         RETURN QUERY
         WITH gone AS (
-            DELETE FROM waiting WHERE seq = ANY (v_seqs) RETURNING *
+            -- They are locked, so they are where they were.
+            DELETE FROM waiting WHERE ctid = ANY (v_places) RETURNING *
         ), taken AS (
             INSERT INTO running (
                 seq, lease, nonce, fence, claimed_at, due_at, backoff, attempt, stalls, ambiguous, cancel, worker, progress

@@ -48,9 +48,10 @@ BEGIN
             USING unnest(p_ids, p_queues, p_fences, p_nonces) WITH ORDINALITY AS a (id, queue, fence, nonce, place)
             JOIN jobs AS j ON j.id = a.id
             WHERE r.seq = j.seq AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
-            RETURNING r.seq, r.fence, a.queue, a.place
+            RETURNING r.seq, r.fence, a.queue, a.place, j.ctid AS job
         ), removed AS (
-            DELETE FROM jobs AS j USING gone AS g WHERE j.seq = g.seq
+            -- Nobody changes a job that runs, so it is where it was.
+            DELETE FROM jobs AS j USING gone AS g WHERE j.ctid = g.job
         ), forgotten AS (
             DELETE FROM attempts AS t USING gone AS g WHERE t.seq = g.seq AND g.fence > 1
         ), count AS (

@@ -3,11 +3,13 @@
 --
 -- p_definitions   the version of the queues' definitions by which the caller has checked the payloads
 -- p_fits          whether the payload of the job is within its cap
--- p_*             one element per job, in the order of acceptance; p_delays and p_times are NULL for now
+-- p_ids           ascending, the order in which rows are locked everywhere
+-- p_places        the place of each job (from 1) in the order of acceptance
+-- p_*             one element per job; p_delays and p_times are NULL for now
 -- result          one row per job: 'new', 'known' with its state, 'taken' by another job, 'large'; or one row 'stale'
 --                 when the definitions have changed. Nothing is stored when a row says 'taken', 'large' or 'stale'.
 CREATE FUNCTION {function}(
-    p_definitions int8, p_ids uuid[], p_queues text[], p_kinds text[], p_payloads bytea[], p_priorities int8[],
+    p_definitions int8, p_ids uuid[], p_places int8[], p_queues text[], p_kinds text[], p_payloads bytea[], p_priorities int8[],
     p_delays int8[], p_times int8[], p_expiries int8[], p_retries text[], p_timeouts int8[], p_stalls_max int8[],
     p_tags text[], p_fits int8[]
 ) RETURNS TABLE (o_answer text, o_state int8)
@@ -20,6 +22,7 @@ DECLARE
     v_answers text[] := '{}';
     v_states int8[] := '{}';
     v_new int8[] := '{}';
+    v_seqs int8[];
     v_seq int8;
     v_state int8;
     v_due int8;
@@ -28,16 +31,17 @@ BEGIN
         RETURN QUERY SELECT 'stale', NULL::int8;
         RETURN;
     END IF;
+    SELECT array_agg(nextval('jobs_seq_seq')) INTO v_seqs FROM generate_series(1, cardinality(p_ids));
     FOR i IN 1 .. cardinality(p_ids) LOOP
         v_seq := NULL;
         v_due := greatest(v_now, coalesce(p_times[i], later(v_now, p_delays[i])));
         IF p_fits[i] = 1 THEN
             INSERT INTO jobs (
-                id, enqueued_at, due_at, expires_at, timeout, stalls_max, priority, queue, kind, retry, tags,
+                seq, id, enqueued_at, due_at, expires_at, timeout, stalls_max, priority, queue, kind, retry, tags,
                 payload
             )
             VALUES (
-                p_ids[i], v_now, v_due, later(v_now, p_expiries[i]), p_timeouts[i], p_stalls_max[i],
+                v_seqs[p_places[i]], p_ids[i], v_now, v_due, later(v_now, p_expiries[i]), p_timeouts[i], p_stalls_max[i],
                 p_priorities[i]::int2, p_queues[i], p_kinds[i], p_retries[i], p_tags[i], p_payloads[i]
             )
             ON CONFLICT (id) DO NOTHING

@@ -19,18 +19,19 @@ use crate::functions::{ENQUEUE, ENQUEUE_EACH};
 use crate::row;
 use crate::session::Session;
 
-/// What the function raises when an id is not new.
-const TAKEN: &str = "WL001";
+/// What is raised when an id is not new: `unique_violation`.
+const TAKEN: &str = "23505";
 
 pub(super) async fn enqueue(tools: &Tools, session: &Session, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Fault> {
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
-    let columns = Columns::of(jobs)?;
+    let order = Order::of(jobs);
+    let columns = Columns::of(&order)?;
     let mut is_plain = true;
     for _ in 0..ROUNDS {
         let definitions = tools.definitions.of(session, &tools.statements, queues(jobs)).await?;
-        let fits = fits(jobs, &definitions);
+        let fits = fits(&order, &definitions);
         if is_plain && !fits.contains(&0) {
             match columns.store(tools, session, definitions.version).await {
                 Ok(Stored::Yes) => {
@@ -47,7 +48,7 @@ pub(super) async fn enqueue(tools: &Tools, session: &Session, jobs: &[NewJob]) -
         parameters.push(&fits);
         let rows = tools.statements.run(session, &ENQUEUE_EACH, &parameters).await?;
         let said = rows.iter().map(|row| Ok((row::at(row, 0)?, row::at(row, 1)?)));
-        match answers(jobs, &definitions, said.collect::<Result<Vec<(&str, Option<i64>)>, Fault>>()?)? {
+        match answers(&order, &definitions, said.collect::<Result<Vec<(&str, Option<i64>)>, Fault>>()?)? {
             Some(answers) => {
                 if answers.contains(&Enqueued::New) {
                     tools.ring(Rings::about(Topic::Work));
@@ -67,25 +68,45 @@ enum Stored {
     Stale,
 }
 
-/// Which payloads are within their cap, as 1 and 0.
-pub(crate) fn fits(jobs: &[NewJob], definitions: &Current) -> Vec<i64> {
-    let fits = |job: &NewJob| job.check_payload(definitions.of(&job.queue).caps.payload).is_ok();
-    jobs.iter().map(|job| i64::from(fits(job))).collect()
+/// The jobs of a call in the order of their ids, in which rows are locked everywhere, so that calls about the same
+/// ids never wait for each other in a circle.
+pub(crate) struct Order<'j> {
+    jobs: Vec<&'j NewJob>,
+    /// Where each of them stands in the call.
+    places: Vec<usize>,
 }
 
-/// Reads the answer of `jobs/enqueue_each.sql`; nothing when the definitions have changed.
+impl<'j> Order<'j> {
+    pub(crate) fn of(jobs: &'j [NewJob]) -> Self {
+        let mut places: Vec<usize> = (0..jobs.len()).collect();
+        // Repeats of an id stay in their order.
+        places.sort_by_key(|&place| jobs[place].id);
+        Self { jobs: places.iter().map(|&place| &jobs[place]).collect(), places }
+    }
+}
+
+/// Which payloads are within their cap, as 1 and 0.
+pub(crate) fn fits(order: &Order<'_>, definitions: &Current) -> Vec<i64> {
+    let fits = |job: &NewJob| job.check_payload(definitions.of(&job.queue).caps.payload).is_ok();
+    order.jobs.iter().map(|job| i64::from(fits(job))).collect()
+}
+
+/// Reads the answer of `jobs/enqueue_each.sql`, in the order of the call; nothing when the definitions have changed.
 pub(crate) fn answers(
-    jobs: &[NewJob],
+    order: &Order<'_>,
     definitions: &Current,
     rows: Vec<(&str, Option<i64>)>,
 ) -> Result<Option<Vec<Enqueued>>, Fault> {
     if matches!(rows[..], [("stale", _)]) {
         return Ok(None);
     }
-    if rows.len() != jobs.len() {
-        return Err(Fault::Corrupt(format!("{} answers for {} jobs", rows.len(), jobs.len())));
+    if rows.len() != order.jobs.len() {
+        return Err(Fault::Corrupt(format!("{} answers for {} jobs", rows.len(), order.jobs.len())));
     }
-    let answer = |(job, (said, state)): (&NewJob, (&str, Option<i64>))| match said {
+    let mut said: Vec<_> = order.places.iter().zip(&order.jobs).zip(rows).collect();
+    // The first job of the call that something is wrong with names the refusal.
+    said.sort_unstable_by_key(|((place, _), _)| **place);
+    let answer = |((_, job), (said, state)): ((&usize, &&NewJob), (&str, Option<i64>))| match said {
         "new" => Ok(Enqueued::New),
         "known" => {
             let state = state.ok_or_else(|| Fault::Corrupt(format!("job {} stands nowhere", job.id)))?;
@@ -97,12 +118,13 @@ pub(crate) fn answers(
             Err(Fault::Corrupt(format!("a payload that fits was answered with {said:?}")))
         }
     };
-    jobs.iter().zip(rows).map(answer).collect::<Result<_, _>>().map(Some)
+    said.into_iter().map(answer).collect::<Result<_, _>>().map(Some)
 }
 
 /// Jobs as columns, one array each.
 pub(crate) struct Columns<'j> {
     pub(crate) ids: Vec<Uuid>,
+    pub(crate) places: Vec<i64>,
     pub(crate) queues: Vec<&'j str>,
     pub(crate) kinds: Vec<&'j str>,
     pub(crate) payloads: Vec<&'j [u8]>,
@@ -117,11 +139,13 @@ pub(crate) struct Columns<'j> {
 }
 
 impl<'j> Columns<'j> {
-    pub(crate) fn of(jobs: &'j [NewJob]) -> Result<Self, Fault> {
+    pub(crate) fn of(order: &Order<'j>) -> Result<Self, Fault> {
+        let jobs = &order.jobs;
         let stalls_max =
             |job: &NewJob| (job.stalls_max != STALLS_MAX_DEFAULT).then_some(i64::from(job.stalls_max));
         Ok(Self {
             ids: jobs.iter().map(|job| row::uuid(job.id)).collect(),
+            places: order.places.iter().map(|&place| place as i64 + 1).collect(),
             queues: jobs.iter().map(|job| job.queue.as_str()).collect(),
             kinds: jobs.iter().map(|job| job.kind.as_str()).collect(),
             payloads: jobs.iter().map(|job| &job.payload[..]).collect(),
@@ -141,6 +165,7 @@ impl<'j> Columns<'j> {
         vec![
             version,
             &self.ids,
+            &self.places,
             &self.queues,
             &self.kinds,
             &self.payloads,
