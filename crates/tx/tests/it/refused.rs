@@ -7,7 +7,7 @@ use windlass_store_memory::MemoryStore;
 use windlass_store_sqlite::SqliteStore;
 use windlass_tx::{complete, enqueue};
 
-use crate::support::{Scene, done, job, kind};
+use crate::support::{File, done, job, kind};
 
 #[tokio::test]
 async fn a_store_that_is_no_sql_database() {
@@ -28,7 +28,7 @@ async fn a_store_in_memory() {
 
 #[tokio::test]
 async fn another_file_although_it_is_a_store_as_well() {
-    let (own, other) = (Scene::new().await, Scene::new().await);
+    let (own, other) = (File::new().await, File::new().await);
     let mut connection = other.rusqlite();
     let mut tx = connection.transaction().unwrap();
     let (refusal, text) = kind(enqueue(own.store(), &mut tx, &[job("j")]).await);
@@ -45,7 +45,7 @@ async fn another_file_although_it_is_a_store_as_well() {
 
 #[tokio::test]
 async fn completing_where_foreign_keys_are_not_tested() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let claimed = scene.claimed().await;
     connection.pragma_update(None, "foreign_keys", false).unwrap();

@@ -5,16 +5,16 @@ use windlass_core::bell::Topic;
 use windlass_core::outcome::Failure;
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::size::Caps;
-use windlass_core::store::{Enqueued, Jobs, Settled, Wakeup};
+use windlass_core::store::{Enqueued, Settled, Wakeup};
 use windlass_core::{Outcome, State, StoreErrorKind};
 use windlass_store_sqlite::SqliteStore;
 use windlass_tx::{complete, enqueue};
 
-use crate::support::{PATIENCE, Scene, done, job, kind, settlement};
+use crate::support::{File, PATIENCE, done, job, kind, settlement};
 
 #[tokio::test]
 async fn a_commit_makes_jobs_and_counters_visible_and_rings() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     // Enough for the statement that inserts many, and a rest; every third is too long for its row.
     let jobs: Vec<_> = (0..40).map(|n| job(&"x".repeat(if n % 3 == 0 { 5_000 } else { n }))).collect();
@@ -37,7 +37,7 @@ async fn a_commit_makes_jobs_and_counters_visible_and_rings() {
 
 #[tokio::test]
 async fn other_processes_hear_of_a_commit_as_well() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     // To a store, another one on the same file is as good as another process.
     let other = SqliteStore::open(&format!("sqlite://{}", scene.path().display())).await.unwrap();
     let mut listener = other.bell().listen(Topic::Work);
@@ -50,7 +50,7 @@ async fn other_processes_hear_of_a_commit_as_well() {
 
 #[tokio::test]
 async fn a_rollback_leaves_nothing() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let job = job("never");
     let mut tx = connection.transaction().unwrap();
@@ -62,7 +62,7 @@ async fn a_rollback_leaves_nothing() {
 
 #[tokio::test]
 async fn a_savepoint_of_the_users_decides_as_well() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let [kept, dropped] = [job("kept"), job("dropped")];
     let mut tx = connection.transaction().unwrap();
@@ -79,7 +79,7 @@ async fn a_savepoint_of_the_users_decides_as_well() {
 
 #[tokio::test]
 async fn a_connection_without_a_transaction_takes_effect_at_once() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let jobs = [job("one"), job("two")];
     enqueue(scene.store(), &mut connection, &jobs).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_connection_without_a_transaction_takes_effect_at_once() {
 
 #[tokio::test]
 async fn a_refused_call_leaves_the_transaction_as_it_was() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let caps = Caps { payload: 100, ..Caps::default() };
     scene.define(QueueConfig { caps, ..QueueConfig::default() }).await;
     let mut connection = scene.rusqlite();
@@ -117,7 +117,7 @@ async fn a_refused_call_leaves_the_transaction_as_it_was() {
 
 #[tokio::test]
 async fn of_two_with_one_id_in_a_call_the_first_is_stored() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let long = job(&"x".repeat(5_000));
     let jobs: Vec<_> = (0..16).map(|n| if n % 2 == 0 { long.clone() } else { job(&n.to_string()) }).collect();
@@ -129,7 +129,7 @@ async fn of_two_with_one_id_in_a_call_the_first_is_stored() {
 
 #[tokio::test]
 async fn completion_and_effect_are_committed_as_one() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let claimed = scene.claimed().await;
     scene
@@ -152,7 +152,7 @@ async fn completion_and_effect_are_committed_as_one() {
 
 #[tokio::test]
 async fn without_the_commit_neither_is_there_and_the_job_can_be_settled() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let claimed = scene.claimed().await;
     let mut tx = connection.transaction().unwrap();
@@ -166,7 +166,7 @@ async fn without_the_commit_neither_is_there_and_the_job_can_be_settled() {
 
 #[tokio::test]
 async fn a_stale_attempt_cannot_commit() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let stale = scene.claimed().await;
     scene.settle(&settlement(&stale, Outcome::Returned)).await;
@@ -194,7 +194,7 @@ async fn a_stale_attempt_cannot_commit() {
 
 #[tokio::test]
 async fn an_output_above_its_cap_is_refused_and_the_transaction_goes_on() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let caps = Caps { output: 3, ..Caps::default() };
     scene.define(QueueConfig { caps, ..QueueConfig::default() }).await;
     let mut connection = scene.rusqlite();
@@ -209,7 +209,7 @@ async fn an_output_above_its_cap_is_refused_and_the_transaction_goes_on() {
 
 #[tokio::test]
 async fn a_queue_that_keeps_none_loses_the_job_with_the_commit() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let retention = Retention { completed: Keep::NONE, ..Retention::default() };
     scene.define(QueueConfig { retention, ..QueueConfig::default() }).await;
@@ -223,7 +223,7 @@ async fn a_queue_that_keeps_none_loses_the_job_with_the_commit() {
 
 #[tokio::test]
 async fn the_stores_own_writes_wait_for_the_transaction() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let [theirs, ours] = [job("theirs"), job("ours")];
     let mut tx = connection.transaction().unwrap();
@@ -239,7 +239,7 @@ async fn the_stores_own_writes_wait_for_the_transaction() {
 
 #[tokio::test]
 async fn a_transaction_that_read_an_old_state_is_told_how_to_begin() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.rusqlite();
     let mut tx = connection.transaction().unwrap();
     tx.query_row("SELECT count(*) FROM ledger", [], |row| row.get::<_, i64>(0)).unwrap();
@@ -252,7 +252,7 @@ async fn a_transaction_that_read_an_old_state_is_told_how_to_begin() {
 #[test]
 fn no_runtime_is_needed() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let scene = runtime.block_on(Scene::new());
+    let scene = runtime.block_on(File::new());
     let mut connection = scene.rusqlite();
     let answers = windlass_tx::wait(enqueue(scene.store(), &mut connection, &[job("plain")])).unwrap();
     assert_eq!(answers, [Enqueued::New]);

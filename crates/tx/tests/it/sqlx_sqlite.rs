@@ -6,11 +6,11 @@ use std::task::{Context, Poll, Waker};
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Sqlite, SqliteConnection, query, query_scalar};
 use windlass_core::bell::Topic;
-use windlass_core::store::{Enqueued, Jobs, Settled};
+use windlass_core::store::{Enqueued, Settled};
 use windlass_core::{Outcome, State, StoreErrorKind};
 use windlass_tx::{complete, enqueue};
 
-use crate::support::{Scene, done, job, kind, settlement};
+use crate::support::{File, done, job, kind, settlement};
 
 async fn pay(connection: &mut SqliteConnection, amount: i64) {
     query("INSERT INTO ledger VALUES (?)").bind(amount).execute(connection).await.unwrap();
@@ -18,7 +18,7 @@ async fn pay(connection: &mut SqliteConnection, amount: i64) {
 
 #[tokio::test]
 async fn a_commit_makes_jobs_visible_and_rings_and_a_rollback_leaves_nothing() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.sqlx().await;
     let jobs: Vec<_> = (0..20).map(|n| job(&"x".repeat(n * 100))).collect();
     let mut tx = connection.begin().await.unwrap();
@@ -43,7 +43,7 @@ async fn a_commit_makes_jobs_visible_and_rings_and_a_rollback_leaves_nothing() {
 
 #[tokio::test]
 async fn bare_and_pooled_connections_take_effect_at_once() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.sqlx().await;
     let job = job("at once");
     enqueue(scene.store(), &mut connection, std::slice::from_ref(&job)).await.unwrap();
@@ -57,7 +57,7 @@ async fn bare_and_pooled_connections_take_effect_at_once() {
 
 #[tokio::test]
 async fn completion_and_effect_are_committed_as_one() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.sqlx().await;
     let claimed = scene.claimed().await;
     let mut tx = connection.begin().await.unwrap();
@@ -72,7 +72,7 @@ async fn completion_and_effect_are_committed_as_one() {
 
 #[tokio::test]
 async fn a_stale_attempt_cannot_commit_and_the_connection_stays_good() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.sqlx().await;
     let stale = scene.claimed().await;
     scene.settle(&settlement(&stale, Outcome::Returned)).await;
@@ -100,7 +100,7 @@ async fn a_stale_attempt_cannot_commit_and_the_connection_stays_good() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_half_way_leaves_nothing_and_nothing_open() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.sqlx().await;
     let jobs: Vec<_> = (0..8).map(|n| job(&n.to_string())).collect();
     for polls in 1..40 {
@@ -132,7 +132,7 @@ async fn a_call_that_is_dropped_half_way_leaves_nothing_and_nothing_open() {
 
 #[tokio::test]
 async fn a_transaction_begun_by_hand_is_refused_and_named() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let mut connection = scene.sqlx().await;
     query("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
     let (refusal, text) = kind(enqueue(scene.store(), &mut connection, &[job("j")]).await);
@@ -143,7 +143,7 @@ async fn a_transaction_begun_by_hand_is_refused_and_named() {
 
 #[tokio::test]
 async fn the_calls_can_be_sent_to_other_threads() {
-    let scene = Scene::new().await;
+    let scene = File::new().await;
     let store = std::sync::Arc::clone(&scene.store);
     let mut connection = scene.sqlx().await;
     let claimed = scene.claimed().await;

@@ -14,7 +14,7 @@ use windlass_core::store::{Amended, Settlement};
 use windlass_core::{JobRecord, Options, State, judge};
 use windlass_worker::{Client, Ctx, Error, Handle, Job, JobError, Running, State as Shared, Wakeups, Worker};
 
-use crate::support::{PATIENCE, Scene};
+use crate::support::{File, PATIENCE};
 
 /// Longer than any test has patience, also as an interval of polls, of which the first come up to 16 times as
 /// often.
@@ -56,7 +56,7 @@ impl Job for Transfer {
 
 #[derive(Clone)]
 struct Bank {
-    scene: Arc<Scene>,
+    scene: Arc<File>,
     attempts: Arc<AtomicU64>,
     /// An attempt waits where it was told to.
     waits: Arc<Notify>,
@@ -114,7 +114,7 @@ struct Test {
 
 impl Test {
     async fn new() -> Self {
-        let scene = Arc::new(Scene::new().await);
+        let scene = Arc::new(File::new().await);
         let client = Client::new(Arc::clone(&scene.store) as Arc<_>);
         let (attempts, waits, go_on) = Default::default();
         Self { client, bank: Bank { scene, attempts, waits, go_on } }
