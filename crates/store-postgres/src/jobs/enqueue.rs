@@ -142,7 +142,7 @@ impl<'j> Columns<'j> {
     pub(crate) fn of(order: &Order<'j>) -> Result<Self, Fault> {
         let jobs = &order.jobs;
         let stalls_max =
-            |job: &NewJob| (job.stalls_max != STALLS_MAX_DEFAULT).then_some(i64::from(job.stalls_max));
+            |job: &&NewJob| (job.stalls_max != STALLS_MAX_DEFAULT).then_some(i64::from(job.stalls_max));
         Ok(Self {
             ids: jobs.iter().map(|job| row::uuid(job.id)).collect(),
             places: order.places.iter().map(|&place| place as i64 + 1).collect(),
