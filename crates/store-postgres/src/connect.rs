@@ -38,6 +38,9 @@ pub(crate) enum Lane {
 /// Connections for leases.
 const LEASE_CONNECTIONS: usize = 2;
 
+/// How long a call that has no connection waits for a server that takes no more.
+const FULL_WAIT: Duration = Duration::from_millis(500);
+
 /// How much longer than the server's own limit a call waits for an answer.
 const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
@@ -218,9 +221,11 @@ impl<'s> Loan<'s> {
             match shared.pool(lane).get().await {
                 Ok(object) => return Ok(Self { object: Some(object), shared }),
                 Err(PoolError::Backend(away)) => {
-                    // A server that takes no more connections still serves those that there are.
+                    // A server that takes no more connections still serves on those that there are, or are being
+                    // made at this moment.
                     let has_others = shared.pool(lane).status().size > 0;
-                    if away.reason != Reason::Full || !has_others || began.elapsed() > wait {
+                    let patience = if has_others { wait } else { wait.min(FULL_WAIT) };
+                    if away.reason != Reason::Full || began.elapsed() > patience {
                         return Err(away);
                     }
                     sleep(Duration::from_millis(fastrand::u64(5..25))).await;

@@ -74,11 +74,13 @@ impl Connector {
     pub(crate) async fn connect_undriven(&self) -> Result<(Client, Connection<Socket, TlsStream>), Away> {
         let attempt = self.gate.enter()?;
         let mut result = self.attempt().await;
-        let is_refused = |away: &Away| away.reason == Reason::Settings;
-        if result.as_ref().is_err_and(is_refused) && !self.is_plain.swap(true, Ordering::Relaxed) {
-            tracing::info!(
-                "the pooler takes no settings: the server's own limits hold for statements and locks"
-            );
+        if result.as_ref().is_err_and(|away| away.reason == Reason::Settings) {
+            // Several may find out at once, and each tries again.
+            if !self.is_plain.swap(true, Ordering::Relaxed) {
+                tracing::info!(
+                    "the pooler takes no settings: the server's own limits hold for statements and locks"
+                );
+            }
             result = self.attempt().await;
         }
         match result {

@@ -69,8 +69,8 @@ async fn a_read_only_server_is_unavailable_for_writes_and_heard_of_by_the_probe(
     write(&server, "INSERT INTO note VALUES ('one')").await.unwrap();
     postgres.psql("alter role windlass set default_transaction_read_only = on");
     let fresh = open(&postgres.url()).await;
-    assert_eq!(kind(write(&fresh, "INSERT INTO note VALUES ('two')").await), StoreErrorKind::Unavailable);
     assert!(fresh.probe().await.unwrap().is_read_only);
+    assert_eq!(kind(write(&fresh, "INSERT INTO note VALUES ('two')").await), StoreErrorKind::Unavailable);
     postgres.psql("alter role windlass reset default_transaction_read_only");
     // The connection that said so is not used again.
     for _ in 0..20 {

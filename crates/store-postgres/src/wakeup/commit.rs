@@ -63,6 +63,12 @@ impl CommitWatch {
             self.server.spawn_background(async move { watched.attend(&shared).await });
         }
     }
+
+    /// Whether anything is still waited for.
+    #[cfg(test)]
+    pub(super) fn is_attended(&self) -> bool {
+        self.watched.list().is_attended
+    }
 }
 
 impl List {
