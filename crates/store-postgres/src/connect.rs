@@ -23,7 +23,6 @@ pub(crate) use crate::error::Effect;
 use crate::error::{Away, Fault, Reason};
 use crate::session::Session;
 pub(crate) use connector::{Connector, Wire};
-pub(crate) use probe::Probe;
 use thread::Owner;
 
 /// Which connections a call uses.

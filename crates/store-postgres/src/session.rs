@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error as DriverError, Row};
+use tokio_postgres::{Error as DriverError, Row};
 
 use crate::connect::Wire;
 use crate::error::{Away, Fault};
@@ -68,12 +68,6 @@ impl Session {
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), Fault> {
         self.progress.spoil();
         self.run(self.wire.client.batch_execute(sql)).await
-    }
-
-    /// The driver's connection. What is sent here by hand counts as sent, and its errors are the caller's to sort.
-    pub(crate) fn client(&self) -> &Client {
-        self.progress.has_sent.store(true, Ordering::Relaxed);
-        &self.wire.client
     }
 
     /// The driver encodes and sends in the first poll, or fails there: on this runtime of one thread no answer can
