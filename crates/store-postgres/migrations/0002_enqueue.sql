@@ -1,10 +1,19 @@
--- The way in for everyone who speaks SQL: psql, a trigger, another language, inside any transaction. Its parameters
--- keep their names and meaning; new ones come at the end and have a default.
+-- The way in for everyone who speaks SQL: psql, a trigger, another language, inside any transaction. Parameters
+-- keep their names and meaning; new ones come at the end and have a default. NULL means the default everywhere.
 --
 --     SELECT windlass.enqueue('mail.send', '{"to": "ferris@example.org"}', queue => 'mail', delay => '5 minutes');
 --
 -- A repeat under the same id with the same queue, kind and payload changes nothing. Workers find the job when they
 -- next look, at most a few seconds after the commit; call wake() after the commit to have it start at once.
+--
+-- Both functions act with the rights of whoever calls them. Their path names the store's schema and puts temporary
+-- tables last, so that a caller's table of the same name is not taken for the store's.
+
+-- A span in microseconds, from nothing to the end of time; NULL for NULL.
+CREATE FUNCTION span_micros(span interval) RETURNS int8
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS 'SELECT greatest(0, least(extract(epoch FROM span) * 1000000, 9223372036854775807))::int8';
+
 CREATE FUNCTION enqueue(
     kind text, payload json DEFAULT 'null', queue text DEFAULT 'default', priority int4 DEFAULT 0,
     delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, expires_in interval DEFAULT NULL,
@@ -15,32 +24,42 @@ SET search_path FROM CURRENT
 AS $$
 #variable_conflict use_variable
 DECLARE
+    -- Names are compared by their bytes, whatever collation the caller's have.
+    v_kind text COLLATE "C" := kind;
+    v_queue text COLLATE "C" := coalesce(queue, 'default');
+    v_name text COLLATE "C";
+    v_tags text COLLATE "C";
+    v_payload bytea := convert_to(coalesce(payload, 'null')::text, 'UTF8');
+    v_priority int4 := coalesce(priority, 0);
     v_now int8 := clock_micros();
-    v_payload bytea := convert_to(payload::text, 'UTF8');
     v_due int8 := v_now;
     v_expires int8;
     v_max int8;
     v_seq int8;
-    v_name text;
-    -- The time in milliseconds, then random bits: ids made later sort later.
+    -- The time in milliseconds, the version, then random bits and among them the variant: ids made later sort later.
     v_id uuid := coalesce(id, (
         lpad(to_hex(v_now / 1000), 12, '0') || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14)
     )::uuid);
 BEGIN
-    FOREACH v_name IN ARRAY array_cat(ARRAY[kind, queue], tags) LOOP
+    FOR v_name IN SELECT v_kind UNION ALL SELECT v_queue UNION ALL SELECT t.tag FROM unnest(tags) AS t (tag) LOOP
         IF v_name IS NULL OR v_name !~ '^[A-Za-z0-9_.:-]{1,128}$' THEN
-            RAISE EXCEPTION 'name % is no kind, queue or tag: use 1 to 128 of A-Z a-z 0-9 _ . : -', quote_nullable(v_name)
+            RAISE EXCEPTION 'name % is no kind, queue or tag: use 1 to 128 of A-Z a-z 0-9 _ . : -',
+                quote_nullable(left(v_name, 160))
             USING ERRCODE = 'invalid_parameter_value';
         END IF;
     END LOOP;
     IF cardinality(tags) > 16 THEN
         RAISE EXCEPTION '% tags: a job carries at most 16', cardinality(tags) USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    IF priority NOT BETWEEN -32768 AND 32767 THEN
-        RAISE EXCEPTION 'priority %: use -32768 to 32767, higher first', priority
+    IF v_priority NOT BETWEEN -32768 AND 32767 THEN
+        RAISE EXCEPTION 'priority %: use -32768 to 32767, higher first', v_priority
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    v_max := coalesce((SELECT q.payload_max FROM queues AS q WHERE q.name = queue), 1048576);
+    IF expires_in < interval '0' OR timeout < interval '0' THEN
+        RAISE EXCEPTION 'expires_in or timeout is negative: use a span from now on, as ''10 minutes'''
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    v_max := coalesce((SELECT q.payload_max FROM queues AS q WHERE q.name = v_queue), 1048576);
     IF octet_length(v_payload) > v_max THEN
         RAISE EXCEPTION 'payload has % bytes, the cap is %: store large content elsewhere and pass a reference',
             octet_length(v_payload), v_max
@@ -48,23 +67,27 @@ BEGIN
     END IF;
     IF delay IS NOT NULL AND run_at IS NOT NULL THEN
         RAISE EXCEPTION 'both delay and run_at are given: use one of them' USING ERRCODE = 'invalid_parameter_value';
-    ELSIF delay IS NOT NULL THEN
-        v_due := greatest(v_now, v_now + (extract(epoch FROM delay) * 1000000)::int8);
+    ELSIF delay > interval '0' THEN
+        v_due := later(v_now, span_micros(delay));
     ELSIF run_at IS NOT NULL THEN
-        v_due := greatest(v_now, (extract(epoch FROM run_at) * 1000000)::int8);
+        -- Also for an instant before or after everything that a job can have.
+        v_due := greatest(v_now, least(extract(epoch FROM run_at) * 1000000, 9223372036854775807))::int8;
     END IF;
-    v_expires := v_now + (extract(epoch FROM expires_in) * 1000000)::int8;
+    v_expires := later(v_now, span_micros(expires_in));
+    SELECT string_agg(DISTINCT t.tag COLLATE "C", ',' ORDER BY t.tag COLLATE "C") INTO v_tags
+    FROM unnest(tags) AS t (tag);
+    -- By the name of the constraint, since `id` means the parameter here.
     INSERT INTO jobs AS j (
         id, enqueued_at, due_at, expires_at, timeout, priority, queue, kind, tags, payload
     )
     VALUES (
-        v_id, v_now, v_due, v_expires, (extract(epoch FROM timeout) * 1000000)::int8, priority::int2, queue, kind,
-        (SELECT string_agg(DISTINCT t.tag COLLATE "C", ',') FROM unnest(tags) AS t (tag)), v_payload
+        v_id, v_now, v_due, v_expires, span_micros(timeout), v_priority::int2, v_queue, v_kind, v_tags, v_payload
     )
-    ON CONFLICT DO NOTHING
+    ON CONFLICT ON CONSTRAINT jobs_id_key DO NOTHING
     RETURNING j.seq INTO v_seq;
     IF v_seq IS NULL THEN
-        PERFORM 1 FROM jobs AS j WHERE j.id = v_id AND j.queue = queue AND j.kind = kind AND j.payload = v_payload;
+        PERFORM 1 FROM jobs AS j
+        WHERE j.id = v_id AND j.queue = v_queue AND j.kind = v_kind AND j.payload = v_payload;
         IF NOT found THEN
             RAISE EXCEPTION 'job id % is taken by a different job: make a new id, or repeat the same job under it', v_id
             USING ERRCODE = 'unique_violation';
@@ -76,10 +99,10 @@ BEGIN
     )
     VALUES (
         v_seq, v_due, v_expires, 0, 0, 0, 0, 0, octet_length(v_payload), CASE WHEN v_due > v_now THEN 1 ELSE 2 END,
-        priority::int2, queue, kind
+        v_priority::int2, v_queue, v_kind
     );
     INSERT INTO counts AS c (queue, scheduled, ready)
-    VALUES (queue, (v_due > v_now)::int4, (v_due <= v_now)::int4);
+    VALUES (v_queue, (v_due > v_now)::int4, (v_due <= v_now)::int4);
     RETURN v_id;
 END
 $$;

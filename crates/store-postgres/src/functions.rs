@@ -45,7 +45,9 @@ functions! {
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
         TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY
     ];
-    CLAIM = "jobs_claim", "jobs/claim", [UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8];
+    CLAIM = "jobs_claim", "jobs/claim", [
+        UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+    ];
     COMPLETE = "jobs_complete", "jobs/complete", [
         INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8
     ];
@@ -98,9 +100,10 @@ impl Function {
 
 /// FNV-1a: short, and the same in every program.
 fn digest(parts: &[&str]) -> u64 {
-    parts.iter().flat_map(|part| part.bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    parts
+        .iter()
+        .flat_map(|part| part.bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -111,7 +114,9 @@ mod tests {
     fn names_fit_into_an_identifier_and_follow_the_text() {
         for function in ALL {
             assert!(function.full_name().len() < 64, "{}", function.name);
-            assert!(function.definition("s").contains(&format!("CREATE FUNCTION s.{}(", function.full_name())));
+            assert!(
+                function.definition("s").contains(&format!("CREATE FUNCTION s.{}(", function.full_name()))
+            );
             assert!(!function.definition("s").contains("{schema}"), "{}", function.name);
         }
         let other = Function { text: "other", ..CLAIM };

@@ -2,7 +2,7 @@
 //! [`settle`] and [`amend`] say what goes in and what comes out.
 
 mod amend;
-mod claim;
+pub(crate) mod claim;
 pub(crate) mod enqueue;
 mod get;
 pub(crate) mod settle;
@@ -57,7 +57,7 @@ impl Jobs for PostgresStore {
         self.call(Lane::Work, Effect::Read, move |tools, session| async move {
             get::get(&tools, &session, &ids).await
         })
-            .await
+        .await
     }
 
     async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {

@@ -5,17 +5,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use uuid::Uuid;
-use windlass_core::job::LostJob;
-use windlass_core::store::{
-    LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept,
-};
 use windlass_core::LeaseId;
+use windlass_core::job::LostJob;
+use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
 
+use crate::PostgresStore;
 use crate::connect::{Effect, Lane};
 use crate::functions::{CLOSE, LEASES, LOST, OPEN, RENEW, SWEEP};
 use crate::jobs::settle::{self, Right};
 use crate::row::{self, at};
-use crate::PostgresStore;
 
 #[async_trait]
 impl Leases for PostgresStore {

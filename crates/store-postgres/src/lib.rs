@@ -57,6 +57,8 @@ pub use wakeup::WakeMode;
 use connect::{Effect, Lane, Server};
 use definitions::Definitions;
 use error::Fault;
+use jobs::claim::Floors;
+use maintenance::Folding;
 use session::Session;
 use statement::Statements;
 use wakeup::Wakeups;
@@ -75,6 +77,8 @@ pub struct PostgresStore {
 pub(crate) struct Tools {
     statements: Statements,
     definitions: Definitions,
+    floors: Floors,
+    folding: Folding,
     wakeups: Wakeups,
 }
 
@@ -98,13 +102,15 @@ impl PostgresStore {
         let server = Server::start(&options).await?;
         let probe = server.probe().await?;
         match options.migrate {
-            Migrate::Auto => migrate::apply(&server).await?,
+            Migrate::Auto => drop(migrate::apply(&server).await?),
             Migrate::Never => migrate::check(&server).await?,
         }
         let about = About { scheme: "postgres", place: options.place(), durability: probe.durability };
         let tools = Tools {
             statements: Statements::new(&options.schema),
             definitions: Definitions::default(),
+            floors: Floors::default(),
+            folding: Folding::default(),
             wakeups: Wakeups::new(&server),
         };
         Ok(Self { server, tools: Arc::new(tools), about: Arc::new(about), identity: Arc::default() })

@@ -1,5 +1,8 @@
 //! Work that no job asks for: promoting what is due, folding counters, pruning what is old.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
 use async_trait::async_trait;
 use windlass_core::State;
 use windlass_core::bell::{Rings, Topic};
@@ -15,6 +18,8 @@ use crate::{PostgresStore, Tools, queues};
 
 /// How many jobs one statement removes, so that none takes long.
 const PRUNE_STEP: u32 = 1_000;
+/// Folding takes at most this part of the time.
+const FOLD_PAUSE_FACTOR: u32 = 50;
 /// How many queues are looked at together.
 const QUEUES_STEP: u32 = 1_000;
 
@@ -29,7 +34,7 @@ impl Maintenance for PostgresStore {
             let ends = if moved.expired > 0 { Rings::about(Topic::Finish) } else { Rings::NONE };
             tools.ring(work.and(ends));
             // What was moved stands, whatever becomes of the counters' rows.
-            if let Err(fault) = queues::fold(&tools, &session).await {
+            if let Err(fault) = tools.folding.fold(&tools, &session).await {
                 tracing::debug!(?fault, "counters were not folded");
             }
             Ok(moved)
@@ -58,6 +63,26 @@ impl Maintenance for PostgresStore {
                 .await?;
         }
         Ok(pruned)
+    }
+}
+
+/// When to fold the counters' rows. Dead rows that nobody may remove make it slower, so it is done the more rarely the
+/// longer it takes.
+#[derive(Debug, Default)]
+pub(crate) struct Folding {
+    next: Mutex<Option<Instant>>,
+}
+
+impl Folding {
+    async fn fold(&self, tools: &Tools, session: &Session) -> Result<(), Fault> {
+        let started = Instant::now();
+        if self.next.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|next| started < next) {
+            return Ok(());
+        }
+        let folded = queues::fold(tools, session).await;
+        let next = Instant::now() + started.elapsed() * FOLD_PAUSE_FACTOR;
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
+        folded.map(drop)
     }
 }
 

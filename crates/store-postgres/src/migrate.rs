@@ -5,6 +5,7 @@
 //! A step says from which version on programs can work with it. Steps that only add are worked with by programs
 //! that do not know them, so a fleet can be replaced one by one.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use tokio_postgres::types::Type;
@@ -21,8 +22,8 @@ use crate::session::Session;
 /// One step of the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migration {
-    /// Its number; the schema's version after it. Functions, which have none, say the version that they are for.
-    pub version: i64,
+    /// Its number; the schema's version after it. Functions have none: their names say which text they are.
+    pub version: Option<i64>,
     /// What it is about.
     pub name: &'static str,
     /// The statements it runs.
@@ -53,6 +54,8 @@ pub struct Status {
     pub known: i64,
     /// What migrating would run.
     pub pending: Vec<Migration>,
+    schema: String,
+    has_schema: bool,
 }
 
 /// How long a migration may take.
@@ -65,47 +68,59 @@ pub async fn status(url: &str) -> Result<Status, StoreError> {
     server.probe().await?;
     let schema = options.schema.clone();
     server
-        .call(Lane::Work, Effect::Read, move |session| async move { look(&session, &schema).await?.status(&schema) })
+        .call(Lane::Work, Effect::Read, move |session| async move {
+            look(&session, &schema).await?.status(&schema)
+        })
         .await
 }
 
-/// Brings the schema up to date, whatever the options say about doing so by itself.
-pub async fn run(url: &str) -> Result<(), StoreError> {
+/// Brings the schema up to date, whatever the options say about doing so by itself. Answers what it found, of
+/// which everything that was pending is done now.
+pub async fn run(url: &str) -> Result<Status, StoreError> {
     let options = PostgresOptions::parse(url)?;
     let server = Server::start(&options).await?;
     server.probe().await?;
     apply(&server).await
 }
 
-/// Brings the schema up to date.
-pub(crate) async fn apply(server: &Server) -> StoreResult<()> {
+/// Brings the schema up to date, and answers how it was before.
+pub(crate) async fn apply(server: &Server) -> StoreResult<Status> {
     let schema = server.shared().options.schema.clone();
     server
         .call_for(DEADLINE, Lane::Work, Effect::Write, move |session| async move {
-            if look(&session, &schema).await?.status(&schema)?.pending.is_empty() {
-                return Ok(());
+            let status = look(&session, &schema).await?.status(&schema)?;
+            if status.pending.is_empty() {
+                return Ok(status);
             }
-            // On a failure the connection is closed, and with it the transaction.
+            // On a failure the connection is closed, and with it the transaction. Each look must see what was
+            // committed while we waited for the lock, whatever the server's default is.
             session
                 .batch(&format!(
-                    "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'; \
-                     SET LOCAL idle_in_transaction_session_timeout = 0; \
-                     SELECT pg_advisory_xact_lock(hashtextextended('windlass migrate {schema}', 0))"
+                    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
+                     SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = 0; {}",
+                    lock(&schema)
                 ))
                 .await?;
-            // Somebody else may have done it while we waited.
-            let script = look(&session, &schema).await?.status(&schema)?.script(&schema);
-            session.batch(&script).await?;
-            session.batch("COMMIT").await
+            let status = look(&session, &schema).await?.status(&schema)?;
+            session.batch(&status.statements()).await?;
+            session.batch("COMMIT").await?;
+            Ok(status)
         })
         .await
+}
+
+/// Of several who migrate, one does and the others wait.
+fn lock(schema: &str) -> String {
+    format!("SELECT pg_advisory_xact_lock(hashtextextended('windlass migrate {schema}', 0));")
 }
 
 /// Fails unless the schema is there and this program can work with it.
 pub(crate) async fn check(server: &Server) -> StoreResult<()> {
     let schema = server.shared().options.schema.clone();
     let status = server
-        .call(Lane::Work, Effect::Read, move |session| async move { look(&session, &schema).await?.status(&schema) })
+        .call(Lane::Work, Effect::Read, move |session| async move {
+            look(&session, &schema).await?.status(&schema)
+        })
         .await?;
     match status.pending.first() {
         None => Ok(()),
@@ -118,6 +133,7 @@ pub(crate) async fn check(server: &Server) -> StoreResult<()> {
 
 /// What there is in the schema.
 struct Found {
+    has_schema: bool,
     version: i64,
     needs: i64,
     functions: Vec<String>,
@@ -126,11 +142,15 @@ struct Found {
 async fn look(session: &Session, schema: &str) -> Result<Found, Fault> {
     const FUNCTIONS: &str = "SELECT p.proname::text FROM pg_catalog.pg_proc AS p \
         JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace WHERE n.nspname = $1";
-    const TABLE: &str = "SELECT to_regclass($1) IS NOT NULL";
-    let table = session.query(TABLE, &[(&format!("{schema}.settings"), Type::TEXT)]).await?;
-    let mut found = Found { version: 0, needs: 0, functions: Vec::new() };
-    if !table.first().map_or(Ok(false), |row| at(row, 0))? {
-        return Ok(found);
+    // By the catalogues: a role that may not look into the schema is told so by the next statement.
+    const PLACE: &str = "SELECT count(n.oid) > 0, count(c.oid) > 0 FROM pg_catalog.pg_namespace AS n \
+        LEFT JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'settings' WHERE n.nspname = $1";
+    let mut found = Found { has_schema: false, version: 0, needs: 0, functions: Vec::new() };
+    for row in session.query(PLACE, &[(&schema, Type::TEXT)]).await? {
+        found.has_schema = at(&row, 0)?;
+        if !at(&row, 1)? {
+            return Ok(found);
+        }
     }
     let settings = format!("SELECT name, value FROM {schema}.settings WHERE name IN ('schema', 'needs')");
     for row in session.query(&settings, &[]).await? {
@@ -152,17 +172,20 @@ impl Found {
             return Err(StoreError::SchemaTooNew { found: self.version, known }.into());
         }
         let steps = STEPS.iter().filter(|step| step.version > self.version).map(|step| Migration {
-            version: step.version,
+            version: Some(step.version),
             name: step.name,
             sql: format!("{}\n{}", step.sql.trim_end(), settings(step)),
         });
-        let functions = functions::ALL.iter().filter(|function| !self.functions.contains(&function.full_name()));
+        let functions =
+            functions::ALL.iter().filter(|function| !self.functions.contains(&function.full_name()));
         let functions = functions.map(|function| Migration {
-            version: known,
+            version: None,
             name: function.name,
             sql: function.definition(schema),
         });
-        Ok(Status { found: self.version, known, pending: steps.chain(functions).collect() })
+        let pending = steps.chain(functions).collect();
+        let has_schema = self.has_schema;
+        Ok(Status { found: self.version, known, pending, schema: schema.to_owned(), has_schema })
     }
 }
 
@@ -176,12 +199,32 @@ fn settings(step: &Step) -> String {
 }
 
 impl Status {
-    /// Everything that is pending, as one script for `schema`.
-    fn script(&self, schema: &str) -> String {
-        let mut script = format!("CREATE SCHEMA IF NOT EXISTS {schema};\nSET LOCAL search_path = {schema};\n");
+    /// Everything that is pending, as a script of one transaction for whoever would rather run it themselves:
+    /// `windlass migrate --dry-run | psql`. Nothing when nothing is pending.
+    pub fn script(&self) -> String {
+        if self.pending.is_empty() {
+            return String::new();
+        }
+        let (lock, statements) = (lock(&self.schema), self.statements());
+        format!("BEGIN ISOLATION LEVEL READ COMMITTED;\n{lock}\n{statements}COMMIT;\n")
+    }
+
+    /// Everything that is pending, for a transaction that has begun.
+    fn statements(&self) -> String {
+        let mut script = String::new();
+        if self.pending.is_empty() {
+            return script;
+        }
+        if !self.has_schema {
+            // Not `IF NOT EXISTS`, which only those may say who may make schemas, even where there is one.
+            let _ = writeln!(script, "CREATE SCHEMA {};", self.schema);
+        }
+        // Functions keep this path; temporary tables come last, lest one of a user's be taken for ours.
+        let _ = writeln!(script, "SET LOCAL search_path = {}, pg_temp;", self.schema);
         for step in &self.pending {
-            script.push_str(&step.sql);
-            script.push('\n');
+            let number =
+                step.version.map_or_else(|| "function".to_owned(), |version| format!("{version:04}"));
+            let _ = write!(script, "\n-- {number} {}\n\n{}\n", step.name, step.sql.trim());
         }
         script
     }
@@ -201,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_program_works_with_a_newer_schema_that_only_added() {
-        let found = |needs| Found { version: 99, needs, functions: Vec::new() };
+        let found = |needs| Found { has_schema: true, version: 99, needs, functions: Vec::new() };
         assert!(found(1).status("s").is_ok());
         let Err(Fault::Refused(StoreError::SchemaTooNew { found: 99, .. })) = found(99).status("s") else {
             panic!("a schema that asks for more was accepted");
@@ -211,7 +254,8 @@ mod tests {
     #[test]
     fn what_is_there_is_not_pending() {
         let functions = functions::ALL.iter().map(functions::Function::full_name).collect();
-        let found = Found { version: 2, needs: 1, functions };
-        assert_eq!(found.status("s").unwrap().pending, []);
+        let found = Found { has_schema: true, version: 2, needs: 1, functions };
+        let status = found.status("s").unwrap();
+        assert_eq!((status.script(), status.pending), (String::new(), Vec::new()));
     }
 }

@@ -82,7 +82,9 @@ impl PostgresStore {
         match line.run(self.tools.statements.call(&ABORT), Vec::new()).await {
             Err(SqlError::Answered { .. }) => Ok(Settled::Fenced),
             Err(error) => Err(failed(error)),
-            Ok(_) => Err(Fault::Defect("a transaction went on that must not".to_owned()).into_error(Effect::Write)),
+            Ok(_) => {
+                Err(Fault::Defect("a transaction went on that must not".to_owned()).into_error(Effect::Write))
+            }
         }
     }
 
@@ -103,7 +105,9 @@ impl PostgresStore {
         };
         let ask = format!("SELECT value FROM {schema}.settings WHERE name = 'identity'");
         // Asked for in a way that does not abort the transaction where there is no such table.
-        let is_there = run(line, "SELECT to_regclass($1)::text", vec![format!("{schema}.settings").as_str().into()]).await?;
+        let is_there =
+            run(line, "SELECT to_regclass($1)::text", vec![format!("{schema}.settings").as_str().into()])
+                .await?;
         if is_there.first().is_none_or(|row| row.columns().first().is_none_or(Value::is_null)) {
             return Err(elsewhere());
         }
@@ -123,7 +127,8 @@ impl PostgresStore {
             .call(Lane::Work, Effect::Read, move |_tools, session| async move {
                 let ask = format!("SELECT value FROM {schema}.settings WHERE name = 'identity'");
                 let rows = session.query(&ask, &[]).await?;
-                let row = rows.first().ok_or_else(|| Fault::Corrupt("the store has no identity".to_owned()))?;
+                let row =
+                    rows.first().ok_or_else(|| Fault::Corrupt("the store has no identity".to_owned()))?;
                 row::at(row, 0)
             })
             .await?;
@@ -139,7 +144,11 @@ impl PostgresStore {
     }
 
     /// The definitions as the transaction sees them.
-    async fn definitions_over(&self, line: &mut Line, queues: impl Iterator<Item = &Name>) -> StoreResult<Current> {
+    async fn definitions_over(
+        &self,
+        line: &mut Line,
+        queues: impl Iterator<Item = &Name>,
+    ) -> StoreResult<Current> {
         let mut names: Vec<Name> = queues.cloned().collect();
         names.sort_unstable();
         names.dedup();
@@ -147,10 +156,12 @@ impl PostgresStore {
         let rows = run(line, self.tools.statements.call(&DEFINITIONS), vec![Value::Texts(asked)]).await?;
         let mut found = Vec::new();
         for row in rows.iter().skip(1) {
-            let name = Name::new(row.text(1).map_err(misread)?).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+            let name = Name::new(row.text(1).map_err(misread)?)
+                .map_err(|error| StoreError::Corrupt(error.to_string()))?;
             found.push((name, row::config(row.text(2).map_err(misread)?).map_err(written)?));
         }
-        let first = rows.first().ok_or_else(|| StoreError::Corrupt("the definitions have no version".to_owned()))?;
+        let first =
+            rows.first().ok_or_else(|| StoreError::Corrupt("the definitions have no version".to_owned()))?;
         Ok(Current::new(first.int(0).map_err(misread)?, names, found))
     }
 }

@@ -4,12 +4,15 @@
 -- p_shares    how many jobs each queue may give
 -- p_limit     how many jobs in all, p_bytes how many bytes of payload; the first job is taken whatever its size
 -- p_move_max  how many expired and how many due jobs are moved per queue
+-- p_floor_*   from which due instant on to look, by place of the queue (from 1) and priority, highest first; a queue
+--             without any is looked at from its beginning. What lies below is rows that are dead but cannot be
+--             removed as long as somebody holds an old snapshot.
 -- result      one row 'lost' without a lease; else the jobs, of each queue in any order, and one row 'end' with the
 --             span to the next due job (NULL: none) in o_due_at, the version of the definitions in o_seq, and
---             how many jobs have died of age in o_fence
+--             how many jobs have died of age in o_fence, and how many places of the line were looked at in o_attempt
 CREATE FUNCTION {function}(
     p_lease uuid, p_nonce int8, p_queues text[], p_shares int8[], p_kinds text[], p_limit int8, p_bytes int8,
-    p_move_max int8
+    p_move_max int8, p_floor_queues int8[], p_floor_priorities int8[], p_floor_dues int8[]
 ) RETURNS TABLE (
     o_answer text, o_seq int8, o_id uuid, o_queue int8, o_kind text, o_payload bytea, o_priority int2, o_fence int8,
     o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_retry text, o_stalls_max int8,
@@ -35,6 +38,10 @@ DECLARE
     v_count int8;
     v_died int8 := 0;
     v_bytes int8;
+    v_looked int8 := pg_stat_get_xact_tuples_returned('waiting_ready'::regclass);
+    v_above int8;
+    v_more tid[];
+    v_more_sizes int8[];
 BEGIN
     -- Whoever forgets the lease waits for this claim, or this claim for them.
     SELECT key, worker, clock_micros() INTO v_lease, v_worker, v_now
@@ -110,7 +117,55 @@ BEGIN
         IF v_want <= 0 OR cardinality(p_kinds) = 0 THEN
             CONTINUE;
         END IF;
-        IF cardinality(p_kinds) = 1 THEN
+        IF q = ANY (p_floor_queues) THEN
+            -- Level by level from its floor, and all that lies between two levels.
+            v_places := '{}';
+            v_sizes := '{}';
+            v_above := 32768;
+            FOR i IN 1 .. cardinality(p_floor_queues) + 1 LOOP
+                CONTINUE WHEN p_floor_queues[i] <> q;
+                EXIT WHEN cardinality(v_places) >= v_want;
+                SELECT array_agg(c.ctid), array_agg(c.size) INTO v_more, v_more_sizes
+                FROM (
+                    SELECT l.ctid, l.size
+                    FROM unnest(p_kinds) AS k (kind)
+                    CROSS JOIN LATERAL (
+                        SELECT w.ctid, w.seq, w.size, w.priority, w.due_at
+                        FROM waiting AS w
+                        WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
+                            AND w.priority < v_above AND w.priority > coalesce(p_floor_priorities[i], -32769)
+                        ORDER BY w.priority DESC, w.due_at, w.seq
+                        LIMIT v_want - cardinality(v_places)
+                        FOR UPDATE SKIP LOCKED
+                    ) AS l
+                    ORDER BY l.priority DESC, l.due_at, l.seq
+                    LIMIT v_want - cardinality(v_places)
+                ) AS c;
+                v_places := v_places || v_more;
+                v_sizes := v_sizes || v_more_sizes;
+                v_above := p_floor_priorities[i];
+                EXIT WHEN v_above IS NULL OR cardinality(v_places) >= v_want;
+                SELECT array_agg(c.ctid), array_agg(c.size) INTO v_more, v_more_sizes
+                FROM (
+                    SELECT l.ctid, l.size
+                    FROM unnest(p_kinds) AS k (kind)
+                    CROSS JOIN LATERAL (
+                        SELECT w.ctid, w.seq, w.size, w.due_at
+                        FROM waiting AS w
+                        WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
+                            AND w.priority = v_above::int2 AND w.due_at >= p_floor_dues[i]
+                        ORDER BY w.priority DESC, w.due_at, w.seq
+                        LIMIT v_want - cardinality(v_places)
+                        FOR UPDATE SKIP LOCKED
+                    ) AS l
+                    ORDER BY l.due_at, l.seq
+                    LIMIT v_want - cardinality(v_places)
+                ) AS c;
+                v_places := v_places || v_more;
+                v_sizes := v_sizes || v_more_sizes;
+            END LOOP;
+            SELECT sum(s.size) INTO v_bytes FROM unnest(v_sizes) AS s (size);
+        ELSIF cardinality(p_kinds) = 1 THEN
             SELECT array_agg(c.ctid), array_agg(c.size), sum(c.size) INTO v_places, v_sizes, v_bytes
             FROM (
                 SELECT ctid, size
@@ -212,7 +267,7 @@ BEGIN
     END LOOP;
     RETURN QUERY SELECT
         'end', (SELECT value FROM settings WHERE name = 'definitions'), NULL::uuid, NULL::int8, NULL, NULL::bytea, NULL::int2, v_died,
-        NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL, NULL::int8, NULL::int8, NULL, NULL::int8,
+        pg_stat_get_xact_tuples_returned('waiting_ready'::regclass) - v_looked, NULL::int8, NULL::int8, NULL::int8, NULL, NULL::int8, NULL::int8, NULL, NULL::int8,
         CASE WHEN v_next IS NOT NULL THEN greatest(v_next - v_now, 0) END, v_now;
 END
 $$;

@@ -1,7 +1,9 @@
 //! The claim: what is due becomes ready, and whose turn it is becomes running, in one statement.
 
+mod floor;
+
 use std::cmp::Reverse;
-use std::time::Duration;
+use std::time::Instant;
 
 use tokio_postgres::Row;
 use windlass_core::bell::{Rings, Topic};
@@ -16,14 +18,21 @@ use crate::error::Fault;
 use crate::functions::CLAIM;
 use crate::row::{self, at};
 use crate::session::Session;
+pub(crate) use floor::Floors;
 
-pub(super) async fn claim(tools: &Tools, session: &Session, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
+pub(super) async fn claim(
+    tools: &Tools,
+    session: &Session,
+    request: &ClaimRequest,
+) -> Result<ClaimAnswer, Fault> {
     let nonce = Fence::nonce();
     let queues: Vec<_> = request.queues.iter().map(|share| share.queue.as_str()).collect();
     let shares: Vec<_> = request.queues.iter().map(|share| i64::from(share.limit)).collect();
     let mut kinds: Vec<_> = request.kinds.iter().map(Name::as_str).collect();
     kinds.sort_unstable();
     kinds.dedup();
+    let beginning = tools.floors.beginning(request);
+    let started = Instant::now();
     let rows = tools
         .statements
         .run(
@@ -38,6 +47,9 @@ pub(super) async fn claim(tools: &Tools, session: &Session, request: &ClaimReque
                 &i64::from(request.limit),
                 &i64::try_from(request.bytes).unwrap_or(i64::MAX),
                 &i64::from(PROMOTE_MAX),
+                &beginning.queues,
+                &beginning.priorities,
+                &beginning.dues,
             ],
         )
         .await?;
@@ -52,7 +64,9 @@ pub(super) async fn claim(tools: &Tools, session: &Session, request: &ClaimReque
     if at::<i64>(end, 7)? > 0 {
         tools.ring(Rings::about(Topic::Finish));
     }
+    let (looked_at, took) = (at(end, 8)?, started.elapsed());
     if jobs.is_empty() {
+        tools.floors.learn(request, &beginning, &[], looked_at, took);
         return Ok(ClaimAnswer::Jobs { jobs: Vec::new(), next_due });
     }
     tools.definitions.expect(at(end, 1)?);
@@ -66,7 +80,9 @@ pub(super) async fn claim(tools: &Tools, session: &Session, request: &ClaimReque
         claimed.push((place, reading.job(found, queue, definitions.of(queue).caps)?));
     }
     claimed.sort_by_key(|(place, _)| *place);
-    Ok(ClaimAnswer::Jobs { jobs: claimed.into_iter().map(|(_, job)| job).collect(), next_due })
+    let jobs: Vec<_> = claimed.into_iter().map(|(_, job)| job).collect();
+    tools.floors.learn(request, &beginning, &jobs, looked_at, took);
+    Ok(ClaimAnswer::Jobs { jobs, next_due })
 }
 
 /// The order in which jobs should start: queues as requested, then by turn.
@@ -108,7 +124,7 @@ impl Reading<'_> {
             priority: at(found, 6)?,
             fence: Fence { number: row::number(at(found, 7)?), nonce: self.nonce },
             facts: row::facts(found, 8, 12, 13)?,
-            timeout: at::<Option<i64>>(found, 14)?.map(row::span).map(Duration::from),
+            timeout: at::<Option<i64>>(found, 14)?.map(row::span),
             caps,
             tags: row::names(found, 15)?,
             enqueued_at: row::time(at(found, 16)?),

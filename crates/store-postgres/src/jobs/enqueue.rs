@@ -22,7 +22,11 @@ use crate::session::Session;
 /// What is raised when an id is not new: `unique_violation`.
 const TAKEN: &str = "23505";
 
-pub(super) async fn enqueue(tools: &Tools, session: &Session, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Fault> {
+pub(super) async fn enqueue(
+    tools: &Tools,
+    session: &Session,
+    jobs: &[NewJob],
+) -> Result<Vec<Enqueued>, Fault> {
     if jobs.is_empty() {
         return Ok(Vec::new());
     }

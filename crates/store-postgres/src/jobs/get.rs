@@ -14,7 +14,11 @@ use crate::session::Session;
 /// The column of the stored attempts.
 const ATTEMPTS: usize = 26;
 
-pub(super) async fn get(tools: &Tools, session: &Session, ids: &[JobId]) -> Result<Vec<Option<JobRecord>>, Fault> {
+pub(super) async fn get(
+    tools: &Tools,
+    session: &Session,
+    ids: &[JobId],
+) -> Result<Vec<Option<JobRecord>>, Fault> {
     let wanted: Vec<_> = ids.iter().copied().map(row::uuid).collect();
     let rows = tools.statements.run(session, &GET, &[&wanted]).await?;
     let mut records = HashMap::with_capacity(rows.len());

@@ -117,7 +117,12 @@ impl Batch<'_> {
     }
 
     /// Writes outcomes that need no more than their end.
-    async fn complete(&self, mut places: Vec<usize>, keep: i64, answers: &mut [Option<Settled>]) -> Result<(), Fault> {
+    async fn complete(
+        &self,
+        mut places: Vec<usize>,
+        keep: i64,
+        answers: &mut [Option<Settled>],
+    ) -> Result<(), Fault> {
         if places.is_empty() {
             return Ok(());
         }
@@ -159,7 +164,8 @@ impl Batch<'_> {
         }
         places.sort_unstable_by_key(|&place| self.settlements[place].id);
         let chosen: Vec<&Settlement> = places.iter().map(|&place| &self.settlements[place]).collect();
-        let Writes { ids, queues, fences, nonces } = Writes::of(chosen.iter().map(|settlement| settlement.write()));
+        let Writes { ids, queues, fences, nonces } =
+            Writes::of(chosen.iter().map(|settlement| settlement.write()));
         let outcomes = Outcomes::of(&chosen, self.definitions);
         let rows = self
             .tools
@@ -232,15 +238,22 @@ pub(super) async fn progress(
             TooLarge::check("progress", report.progress.len(), cap)
         };
         // The newest report of an attempt is what counts, so of several only the last is written.
-        let mut order: Vec<usize> = (0..reports.len()).filter(|&place| check(&reports[place]).is_ok()).collect();
+        let mut order: Vec<usize> =
+            (0..reports.len()).filter(|&place| check(&reports[place]).is_ok()).collect();
         order.sort_by_key(|&place| (reports[place].id, place));
-        let is_last = |index: usize| order.get(index + 1).is_none_or(|&next| !reports[next].is_about(&reports[order[index]]));
-        let written: Vec<usize> = (0..order.len()).filter(|&index| is_last(index)).map(|index| order[index]).collect();
-        let Writes { ids, queues, fences, nonces } = Writes::of(written.iter().map(|&place| reports[place].write()));
+        let is_last = |index: usize| {
+            order.get(index + 1).is_none_or(|&next| !reports[next].is_about(&reports[order[index]]))
+        };
+        let written: Vec<usize> =
+            (0..order.len()).filter(|&index| is_last(index)).map(|index| order[index]).collect();
+        let Writes { ids, queues, fences, nonces } =
+            Writes::of(written.iter().map(|&place| reports[place].write()));
         let texts: Vec<&[u8]> = written.iter().map(|&place| &reports[place].progress[..]).collect();
         let version = definitions.version;
-        let rows =
-            tools.statements.run(session, &PROGRESS, &[&version, &ids, &queues, &fences, &nonces, &texts]).await?;
+        let rows = tools
+            .statements
+            .run(session, &PROGRESS, &[&version, &ids, &queues, &fences, &nonces, &texts])
+            .await?;
         let mut holds = HashSet::new();
         for row in &rows {
             if at::<&str>(row, 0)? == "stale" {
@@ -324,7 +337,8 @@ struct Writes<'s> {
 
 impl<'s> Writes<'s> {
     fn of(writes: impl Iterator<Item = (JobId, &'s Name, Fence)>) -> Self {
-        let mut columns = Self { ids: Vec::new(), queues: Vec::new(), fences: Vec::new(), nonces: Vec::new() };
+        let mut columns =
+            Self { ids: Vec::new(), queues: Vec::new(), fences: Vec::new(), nonces: Vec::new() };
         for (id, queue, fence) in writes {
             columns.ids.push(row::uuid(id));
             columns.queues.push(queue.as_str());
@@ -365,7 +379,10 @@ impl<'s> Outcomes<'s> {
             reasons: places.clone().map(|place| next(place).reason.map(Reason::as_str)).collect(),
             endings: places.clone().map(|place| next(place).ending.as_str()).collect(),
             errors: places.clone().map(|place| next(place).bounded_error(config(place).caps.error)).collect(),
-            outputs: places.clone().map(|place| next(place).kept_output().map(|output| &output[..])).collect(),
+            outputs: places
+                .clone()
+                .map(|place| next(place).kept_output().map(|output| &output[..]))
+                .collect(),
             dropped: places.map(|place| dropped(&config(place).retention)).collect(),
         }
     }
