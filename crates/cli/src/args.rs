@@ -25,7 +25,7 @@ pub(crate) use trial::{BenchArgs, DemoArgs};
 #[command(disable_help_subcommand = true, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// The store, as sqlite://jobs.db or memory:
+    /// The store, as sqlite://jobs.db or postgres://app@localhost/app
     #[arg(long, global = true, env = "WINDLASS_STORE", value_name = "URL", hide_env_values = true)]
     #[arg(help_heading = "Options of every command")]
     pub(crate) store: Option<String>,
@@ -89,8 +89,9 @@ pub(crate) enum Command {
 
     /// Bring the schema of the store up to date
     ///
-    /// An embedded store does this whenever it is opened; the command does only that, or with --dry-run
-    /// prints what it would do and changes nothing.
+    /// Programs do this whenever they open a store; the command does only that, or with --dry-run prints the
+    /// statements as a script and changes nothing. Several at once are safe, and so are programs of the version
+    /// before that still run.
     #[command(after_help = examples::MIGRATE)]
     Migrate(MigrateArgs),
 

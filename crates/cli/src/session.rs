@@ -10,9 +10,9 @@ use crate::exit::Fault;
 use crate::output::{Output, clean};
 
 /// One run of the command.
-#[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) output: Output,
+    /// May hold a password: it is opened and never shown. What is shown is the place of the opened store.
     url: String,
     origin: Origin,
     is_quiet: bool,
@@ -29,6 +29,15 @@ pub(crate) enum Origin {
     Default,
 }
 
+/// Which store a URL names, as far as commands care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Sqlite,
+    Postgres,
+    /// Nothing that needs a schema, or nothing at all.
+    Other,
+}
+
 /// Whether a store that is not there may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -42,13 +51,19 @@ const DEFAULT_FILE: &str = "windlass.db";
 
 impl Session {
     pub(crate) fn new(cli: &Cli, origin: Origin) -> Self {
-        let url = cli.store.clone().unwrap_or_else(|| format!("sqlite://{DEFAULT_FILE}"));
+        let url = cli.store.as_deref().map(|url| url.trim().to_owned());
+        let url = url.unwrap_or_else(|| format!("sqlite://{DEFAULT_FILE}"));
         Self { output: Output::new(cli.json), url, origin, is_quiet: cli.quiet }
     }
 
     /// The URL of the chosen store.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Which store it is.
+    pub(crate) fn scheme(&self) -> Scheme {
+        scheme(&self.url)
     }
 
     /// The URL only if somebody typed it for this very command. What tries a store out uses no other.
@@ -86,12 +101,21 @@ impl Session {
     }
 }
 
-/// The URL, told not to make a file that is missing.
+fn scheme(url: &str) -> Scheme {
+    match url.split_once(':') {
+        Some(("sqlite", _)) => Scheme::Sqlite,
+        Some(("postgres" | "postgresql", _)) => Scheme::Postgres,
+        _ => Scheme::Other,
+    }
+}
+
+/// The URL, told not to make a file or a schema that is missing. Of two values the later one counts.
 fn existing(url: &str) -> String {
-    match (url.starts_with("sqlite:"), url.contains('?')) {
-        (false, _) => url.to_owned(),
-        (true, false) => format!("{url}?create=never"),
-        (true, true) => format!("{url}&create=never"),
+    let separator = if url.contains('?') { '&' } else { '?' };
+    match scheme(url) {
+        Scheme::Sqlite => format!("{url}{separator}create=never"),
+        Scheme::Postgres => format!("{url}{separator}migrate=never"),
+        Scheme::Other => url.to_owned(),
     }
 }
 

@@ -29,6 +29,7 @@ pub async fn open_store(url: impl AsRef<str>) -> Result<Arc<dyn Store>> {
         }
         // The rest of the URL may hold a password and is not repeated.
         Some(scheme) => Err(address(format!("no store is called {:?}: {SUPPORTED}", short(scheme)))),
+        None if url.contains(['@', '=']) => Err(address(format!("this is no store URL: {SUPPORTED}"))),
         None => Err(address(format!("{:?} is no store URL: {SUPPORTED}", short(url)))),
     }
 }

@@ -6,9 +6,13 @@ Examples:
   windlass enqueue mail.send '{\"to\":\"ada@example.org\"}'
   windlass jobs list --state dead
   WINDLASS_STORE=sqlite:///var/lib/shop/jobs.db windlass queues --json
+  WINDLASS_STORE=postgres://app:secret@db.example/shop windlass workers
 
 Stores:
   sqlite://FILE   an embedded file; relative to the current folder, sqlite:///FILE is absolute
+  postgres://USER:PASSWORD@HOST:PORT/DATABASE
+                  tables in the schema windlass, or in that of ?schema=NAME; put a URL with a password
+                  into WINDLASS_STORE, since arguments can be seen by everyone on the machine
   memory:         nothing is kept when the command ends
 
 Exit codes:
@@ -25,6 +29,7 @@ pub(super) const DEMO: &str = "\
 Examples:
   windlass demo
   windlass demo --jobs 2000
+  windlass demo --store postgres://app@localhost/shop
   windlass demo --keep            keeps the file, to look at with jobs list and jobs show
   windlass demo --json            the summary as one JSON document
 
@@ -120,14 +125,17 @@ pub(super) const MIGRATE: &str = "\
 Examples:
   windlass migrate --dry-run
   windlass migrate
+  windlass migrate --store postgres://app@localhost/shop
+  windlass migrate --store postgres://app@localhost/shop --dry-run | psql -v ON_ERROR_STOP=1 shop
 
-With --json: one document, {\"pending\": [...]}.";
+With --json: one document, {\"pending\": [...]}; functions of PostgreSQL have no version.";
 
 pub(super) const BENCH: &str = "\
 Examples:
   windlass bench
   windlass bench --jobs 50000 --producers 256
   windlass bench --store sqlite:///mnt/fast/bench.db --yes
+  windlass bench --store postgres://app@localhost/shop?schema=bench --yes
 
 With --json: one document, {\"measurements\": [...]}.";
 

@@ -26,9 +26,10 @@ pub(crate) async fn run(session: &mut Session, args: &BenchArgs) -> anyhow::Resu
     let mut interrupt = Interrupt::listen()?;
     let (url, folder) = match session.typed_url() {
         Some(url) if args.yes => (url.to_owned(), None),
-        Some(url) => {
-            let text =
-                format!("measuring writes many jobs into {url}: confirm with --yes, or leave --store out");
+        Some(_) => {
+            // Which one is not said: the URL may hold a password.
+            let text = "measuring writes many jobs into the store that --store names: confirm with --yes, or \
+                leave --store out";
             return Err(Fault::usage(text).into());
         }
         None => {

@@ -24,7 +24,6 @@ use crate::session::Session;
 const LEASE_MIN: Duration = Duration::from_millis(500);
 
 /// The store of a demo. A temporary folder goes away with it.
-#[derive(Debug)]
 struct Place {
     url: String,
     folder: Option<TempDir>,
@@ -77,7 +76,8 @@ pub(crate) async fn run(session: &mut Session, args: &DemoArgs) -> anyhow::Resul
             let _kept = folder.keep();
             session.note(&format!("look at the jobs with: windlass jobs list --store {}", place.url));
         }
-        None => session.note(&format!("the jobs stay: windlass jobs list --store {}", place.url)),
+        // The URL may hold a password.
+        None => session.note("the jobs stay: look at them with windlass jobs list and the same --store"),
         Some(folder) => drop(folder),
     }
     Ok(summary.exit())

@@ -11,7 +11,6 @@ use crate::exit::Fault;
 /// How long a dismissed worker may take before it is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-#[derive(Debug)]
 pub(super) struct Crew {
     url: String,
     lease: Duration,
@@ -71,8 +70,10 @@ impl Crew {
 fn spawn(url: &str, lease: Duration) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("cannot find this program to start it as a worker")?;
     Command::new(program)
-        .args(["demo", "--as-worker", "--store", url, "--lease"])
+        .args(["demo", "--as-worker", "--lease"])
         .arg(format!("{}us", lease.as_micros()))
+        // Not as an argument: everyone on the machine can read those.
+        .env("WINDLASS_STORE", url)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .kill_on_drop(true)
