@@ -9,11 +9,13 @@ use tempfile::TempDir;
 use windlass::Client;
 use windlass::queue::QueueConfig;
 
-/// A store file, a witness folder and the workers on them. Everything goes when it is dropped.
+/// A store, a witness folder and the workers on them. The folder, and with it a store that is a file, goes when it
+/// is dropped.
 #[derive(Debug)]
 pub struct Fleet {
     folder: TempDir,
     worker_program: PathBuf,
+    url: String,
 }
 
 /// How a worker process is started.
@@ -47,18 +49,25 @@ impl Default for WorkerSettings {
 }
 
 impl Fleet {
-    /// An empty store. `worker_program` is the e2e worker's binary.
+    /// An empty store in a file. `worker_program` is the e2e worker's binary.
     pub fn new(worker_program: &str) -> Self {
+        let mut fleet = Self::on(worker_program, String::new());
+        fleet.url = format!("sqlite://{}", fleet.folder.path().join("jobs.db").display());
+        fleet
+    }
+
+    /// The store that a URL names.
+    pub fn on(worker_program: &str, url: impl Into<String>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for name in ["witness", "gate"] {
             std::fs::create_dir(folder.path().join(name)).expect("a new folder");
         }
-        Self { folder, worker_program: worker_program.into() }
+        Self { folder, worker_program: worker_program.into(), url: url.into() }
     }
 
     /// The store's URL.
-    pub fn url(&self) -> String {
-        format!("sqlite://{}", self.folder.path().join("jobs.db").display())
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// Where witnesses write.
@@ -78,7 +87,7 @@ impl Fleet {
 
     /// A client on the store.
     pub async fn client(&self) -> Client {
-        Client::open(self.url()).await.expect("the store opens")
+        Client::open(&self.url).await.expect("the store opens")
     }
 
     /// Starts a worker process.
@@ -86,7 +95,7 @@ impl Fleet {
         let log = self.folder.path().join(format!("{}.log", settings.label));
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
         let child = Command::new(&self.worker_program)
-            .args(["--store", &self.url(), "--label", &settings.label])
+            .args(["--store", &self.url, "--label", &settings.label])
             .args(["--workers", &settings.workers.to_string(), "--threads", &settings.threads.to_string()])
             .args(["--concurrency", &settings.concurrency.to_string()])
             .args(["--lease-ms", &settings.lease.as_millis().to_string()])

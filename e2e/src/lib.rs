@@ -6,6 +6,7 @@
 
 pub mod fleet;
 pub mod jobs;
+pub mod server;
 pub mod witness;
 
 use std::time::{Duration, Instant};

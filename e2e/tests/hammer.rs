@@ -1,4 +1,4 @@
-//! Many workers in many processes on one file, first in peace, then with kills.
+//! Many workers in many processes on one store, first in peace, then with kills.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -8,8 +8,10 @@ use std::time::Duration;
 use windlass::{Client, JobId, JobState};
 use windlass_e2e::fleet::{Fleet, WorkerProcess, WorkerSettings};
 use windlass_e2e::jobs::Touch;
+use windlass_e2e::server::assert_tidy;
 use windlass_e2e::witness::Ledger;
 use windlass_e2e::{eventually, setting};
+use windlass_store_testkit::servers::{PgBouncer, PoolMode, PostgresServer, Settings};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_e2e-worker");
 const PROCESSES: u32 = 5;
@@ -35,9 +37,8 @@ async fn until_all_ended(client: &Client) {
     eventually("every job has ended", async || (open_jobs(client).await == 0).then_some(())).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_workers_in_five_processes_run_each_job_exactly_once() {
-    let fleet = Fleet::new(WORKER);
+/// Ten workers in five processes run each job exactly once.
+async fn hammer(fleet: &Fleet) {
     let client = fleet.client().await;
     let ids = enqueue(&client, setting("WINDLASS_HAMMER_JOBS", 10_000)).await;
     let processes: Vec<_> = (0..PROCESSES)
@@ -62,9 +63,8 @@ async fn ten_workers_in_five_processes_run_each_job_exactly_once() {
     println!("{} jobs, {} processes took part: {:?}", ids.len(), shares.len(), shares.values());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_workers_lose_nothing_and_every_extra_start_is_explained() {
-    let fleet = Fleet::new(WORKER);
+/// Killed workers lose nothing, and every extra start is explained.
+async fn hammer_with_kills(fleet: &Fleet) {
     let client = fleet.client().await;
     let jobs = setting("WINDLASS_HAMMER_JOBS", 10_000);
     let kills = setting("WINDLASS_HAMMER_KILLS", 20);
@@ -104,4 +104,44 @@ async fn killed_workers_lose_nothing_and_every_extra_start_is_explained() {
         "{} jobs, {kills} kills, {extra} extra starts, all explained; 0 lost, 0 completed twice",
         ids.len()
     );
+}
+
+mod sqlite {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn ten_workers_in_five_processes_run_each_job_exactly_once() {
+        hammer(&Fleet::new(WORKER)).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn killed_workers_lose_nothing_and_every_extra_start_is_explained() {
+        hammer_with_kills(&Fleet::new(WORKER)).await;
+    }
+}
+
+mod postgres {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn ten_workers_in_five_processes_run_each_job_exactly_once() {
+        let server = PostgresServer::start(&Settings::default());
+        hammer(&Fleet::on(WORKER, server.url())).await;
+        assert_tidy(&server);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn killed_workers_lose_nothing_and_every_extra_start_is_explained() {
+        let server = PostgresServer::start(&Settings::default());
+        hammer_with_kills(&Fleet::on(WORKER, server.url())).await;
+        assert_tidy(&server);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn through_a_pooler_killed_workers_lose_nothing_either() {
+        let server = PostgresServer::start(&Settings::default());
+        let pooler = PgBouncer::before(&server, PoolMode::Transaction);
+        hammer_with_kills(&Fleet::on(WORKER, pooler.url())).await;
+        assert_tidy(&server);
+    }
 }
