@@ -3,9 +3,16 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use windlass_store_testkit::servers::PostgresServer;
+
 /// Runs an example and checks that it says these things, in this order.
 fn says(program: &str, wanted: &[&str]) {
-    let output = Command::new(program).output().expect("the example starts");
+    says_to(program, &[], wanted);
+}
+
+/// The same, with arguments.
+fn says_to(program: &str, arguments: &[&str], wanted: &[&str]) {
+    let output = Command::new(program).args(arguments).output().expect("the example starts");
     let (said, complaint) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{program} failed\n{said}\n{complaint}");
@@ -85,6 +92,18 @@ fn graceful_shutdown() {
             "cake: went back, as if it had never been started, attempts used: 0",
         ],
     );
+}
+
+const LEDGER: &[&str] = &["200 transfers enqueued", "4 workers killed", "the books are exact"];
+
+#[test]
+fn ledger() {
+    says(env!("CARGO_BIN_EXE_ledger"), LEDGER);
+}
+
+#[test]
+fn ledger_on_postgres() {
+    says_to(env!("CARGO_BIN_EXE_ledger"), &[PostgresServer::shared().url()], LEDGER);
 }
 
 #[test]
