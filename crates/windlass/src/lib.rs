@@ -47,7 +47,7 @@
 //!
 //! | feature | transactions to enqueue and complete in |
 //! |---|---|
-//! | `sqlx` | sqlx 0.9, with SQLite |
+//! | `sqlx` | sqlx 0.9, with SQLite and PostgreSQL, whichever store is on |
 //! | `rusqlite` | rusqlite |
 //! | `sqlx-08` | sqlx 0.8, with PostgreSQL |
 //! | `tokio-postgres` | tokio-postgres |
