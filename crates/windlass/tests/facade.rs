@@ -58,10 +58,42 @@ async fn jobs_outlive_their_client() {
 }
 
 #[tokio::test]
+#[cfg(feature = "postgres")]
+async fn postgres_runs_jobs_of_programs_and_of_those_who_speak_sql() {
+    use windlass_store_testkit::servers::PostgresServer;
+
+    let server = PostgresServer::shared();
+    let schema = format!("facade_{}", std::process::id());
+    let separator = if server.url().contains('?') { '&' } else { '?' };
+    let url = format!("{}{separator}schema={schema}", server.url());
+    round_trip(&url).await;
+
+    let client = Client::open(&url).await.expect("opens");
+    let worker = Worker::new(&client).handle(double).start().expect("set up well");
+    let psql = |sql: String| async move {
+        tokio::task::spawn_blocking(move || PostgresServer::shared().psql(&sql))
+            .await
+            .expect("psql does not panic")
+    };
+    psql(format!("BEGIN; SELECT {schema}.enqueue('double', '{{\"number\": 1}}'); ROLLBACK")).await;
+    let id = psql(format!("SELECT {schema}.enqueue('double', '{{\"number\": 4}}')")).await;
+    psql(format!("SELECT {schema}.wake()")).await;
+    let handle = client.handle::<Double>(id.parse().expect("an id"));
+    let output = tokio::time::timeout(Duration::from_secs(30), handle.output()).await;
+    assert_eq!(output.expect("in time").expect("completed"), 8);
+    worker.stop().await;
+    let ended = psql(format!("SELECT count(*) FROM {schema}.ended WHERE state = 4")).await;
+    assert_eq!(ended, "2", "what was rolled back did not run");
+    drop(client);
+    psql(format!("DROP SCHEMA {schema} CASCADE")).await;
+}
+
+#[tokio::test]
 async fn unknown_urls_say_what_is_supported() {
     for (url, wanted) in [
         ("mysql://user:secret@host/jobs", "no store is called \"mysql\": memory:"),
-        ("postgres://localhost/jobs", "this version has no store for postgres: memory:"),
+        ("host/jobs?password=secret", "this is no store URL: memory:"),
+        ("postgress://user:secret@host/jobs", "no store is called \"postgress\": memory:"),
         ("redis://localhost", "this version has no store for redis: memory:"),
         ("jobs.db", "\"jobs.db\" is no store URL: memory:"),
         ("", "\"\" is no store URL: memory:"),
@@ -77,6 +109,13 @@ async fn unknown_urls_say_what_is_supported() {
 async fn a_feature_that_is_off_is_named() {
     let error = Client::open("sqlite://jobs.db").await.expect_err("no such store here").to_string();
     assert!(error.contains("feature `sqlite`"), "{error}");
+}
+
+#[tokio::test]
+#[cfg(not(feature = "postgres"))]
+async fn postgres_that_is_off_is_named() {
+    let error = Client::open("postgres://localhost/jobs").await.expect_err("no such store here").to_string();
+    assert!(error.contains("feature `postgres`"), "{error}");
 }
 
 #[tokio::test]
