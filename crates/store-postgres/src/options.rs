@@ -213,7 +213,8 @@ impl PostgresOptions {
         };
         format!(
             "{own}-c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout=60s \
-             -c synchronous_commit={commit} -c jit=off -c client_min_messages=warning",
+             -c synchronous_commit={commit} -c default_transaction_isolation=read\\ committed -c jit=off \
+             -c client_min_messages=warning",
             self.statement_timeout.as_millis(),
             self.lock_timeout.as_millis(),
         )

@@ -33,9 +33,11 @@ BEGIN
             ) AS f
         ) AS o
         WHERE o.place <= v_surplus OR o.finished_at < v_now - p_age;
-        -- Somebody may have sent one of them back meanwhile.
-        WITH gone AS (
-            DELETE FROM ended WHERE seq = ANY (v_seqs) RETURNING seq
+        -- What somebody else is changing just now is left to the next time.
+        WITH free AS MATERIALIZED (
+            SELECT seq FROM ended WHERE seq = ANY (v_seqs) FOR UPDATE SKIP LOCKED
+        ), gone AS (
+            DELETE FROM ended AS e USING free AS f WHERE e.seq = f.seq RETURNING e.seq
         ), forgotten AS (
             DELETE FROM attempts AS t USING gone AS g WHERE t.seq = g.seq
         ), removed AS (
