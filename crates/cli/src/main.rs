@@ -11,6 +11,7 @@ mod session;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 
@@ -20,7 +21,10 @@ use crate::output::clean;
 use crate::session::{Origin, Session};
 
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
+    let matches = match Cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return refuse(&error),
+    };
     let origin = match matches.value_source("store") {
         Some(ValueSource::CommandLine) => Origin::Argument,
         Some(ValueSource::EnvVariable) => Origin::Environment,
@@ -47,17 +51,35 @@ fn main() -> ExitCode {
         Err(error) => match exit::of(&error) {
             None => Exit::Done.into(),
             Some(exit) => {
-                complain(&error);
+                complain(&error, exit);
                 exit.into()
             }
         },
     }
 }
 
+/// Help, or what is wrong with the command line. That is quoted, and a URL that stands where none belongs may hold
+/// a password.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    let is_help = !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    // Nobody is left to be told when writing fails.
+    let _ = if is_help || !text.contains("://") {
+        error.print()
+    } else {
+        write!(anstream::stderr(), "{}", clean::block(&clean::without_urls(&text)))
+    };
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
 /// One line with every cause, on stderr. Nobody is left to be told when that fails.
-fn complain(error: &anyhow::Error) {
+fn complain(error: &anyhow::Error, exit: Exit) {
     let style = anstyle::AnsiColor::Red.on_default().bold();
-    let text = format!("{error:#}");
+    let mut text = format!("{error:#}");
+    if exit == Exit::Usage && text.contains('@') {
+        // An argument is quoted that may be a URL in the wrong place.
+        text = clean::without_urls(&text).trim_end().to_owned();
+    }
     let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", clean::block(&text));
 }
 

@@ -39,6 +39,15 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     })
 }
 
+/// Text without what follows the scheme of a URL on its line, where a password may be.
+pub(crate) fn without_urls(text: &str) -> String {
+    let cut = |line: &str| match line.split_once("://") {
+        Some((before, _)) => format!("{before}://…\n"),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(cut).collect()
+}
+
 fn replaced(text: &str, replace: impl Fn(char, &mut String)) -> Cow<'_, str> {
     if !text.contains(is_hazard) {
         return Cow::Borrowed(text);
@@ -63,6 +72,11 @@ mod tests {
         assert_eq!(line("a\u{1b}[31mb\nc\u{202e}d\u{9b}"), "a\\u{1b}[31mb c\\u{202e}d\\u{9b}");
         assert_eq!(block("a\n\tb\u{7}\r"), "a\n\tb\\u{7}\\u{d}");
         assert!(matches!(line("plain ä 💥"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn urls_are_cut_at_their_scheme() {
+        assert_eq!(without_urls("no 'a://u:p@h' here\nnor\n"), "no 'a://…\nnor\n");
     }
 
     #[test]

@@ -77,6 +77,28 @@ fn no_password_is_printed() {
 }
 
 #[test]
+fn no_password_is_printed_where_no_url_belongs() {
+    let shell = Shell::new();
+    let url = format!("postgres://windlass:{ENCODED}@127.0.0.1/postgres");
+    for args in [
+        vec![url.as_str()],
+        vec!["jobs", &url],
+        vec!["jobs", "show", &url],
+        vec!["jobs", "list", &url],
+        vec!["prune", "--limit", &url],
+        vec!["workers", "--stroe", &url],
+        vec!["enqueue", &url],
+        vec!["enqueue", "k", &url],
+    ] {
+        let ran = shell.run(&args).exits(2);
+        assert!(ran.stderr.contains("error:"), "{ran:#?}");
+        for part in PARTS {
+            assert!(!ran.stdout.contains(part) && !ran.stderr.contains(part), "{args:?}: {ran:#?}");
+        }
+    }
+}
+
+#[test]
 fn no_password_is_printed_by_what_tries_a_store_out() {
     let shell = Shell::new();
     let server = PostgresServer::start(&Settings::default().password(SECRET));

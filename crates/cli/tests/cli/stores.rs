@@ -51,7 +51,8 @@ fn a_store_that_cannot_be_used_says_why() {
     std::fs::create_dir(shell.path("folder")).unwrap();
     for (url, complaint) in [
         ("mysql://db/jobs", "sqlite"),
-        ("postgres://db/jobs", "postgres"),
+        ("postgres:///jobs", "the URL names no host"),
+        ("redis://db", "this version has no store for redis"),
         ("jobs.db", "sqlite"),
         ("sqlite://", "names no file"),
         ("sqlite://nowhere/jobs.db", "there is no directory nowhere"),
