@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use windlass_core::batch::{Lane, lane};
 use windlass_core::store::{Enqueued, Progress, Settled, StoreResult};
-use windlass_core::{JobId, NewJob, Store, StoreError};
+use windlass_core::{JobId, NewJob, Store, StoreError, StoreErrorKind};
 
 use crate::supervise::panic_text;
 
@@ -108,21 +108,29 @@ fn blamed(error: &StoreError) -> Option<JobId> {
     }
 }
 
-/// Calls until the store answers, a few times. A panic in the store is an answer too.
+/// Calls until the store answers, a few times. A panic in the store is an answer too. Once a call has been lost, that
+/// the store was away afterwards says nothing about what became of it.
 pub(super) async fn insistent<R, Fut>(call: impl Fn() -> Fut) -> StoreResult<R>
 where
     Fut: Future<Output = StoreResult<R>>,
 {
     let mut backoff = BACKOFF_FIRST;
     let mut tries_left = TRIES_MAX;
+    let mut is_in_doubt = false;
     loop {
         tries_left -= 1;
         let answer = AssertUnwindSafe(call()).catch_unwind().await;
-        match answer.unwrap_or_else(|_panic| Err(internal("the store panicked"))) {
+        let answer = answer.unwrap_or_else(|_panic| Err(internal("the store panicked")));
+        is_in_doubt |= matches!(&answer, Err(error) if error.kind() == StoreErrorKind::Unknown);
+        match answer {
             Err(error) if error.is_transient() && tries_left > 0 => {
                 tracing::debug!(%error, tries_left, "the store did not answer, asking again");
                 tokio::time::sleep(backoff.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
                 backoff *= 2;
+            }
+            Err(error) if is_in_doubt && error.kind() != StoreErrorKind::Refused => {
+                let what = format!("an answer was lost, and then: {error}");
+                return Err(StoreError::Unknown { what, source: Some(Box::new(error)) });
             }
             answer => return answer,
         }
@@ -180,5 +188,36 @@ impl fmt::Debug for Shared {
 impl StdError for Shared {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source().and_then(StdError::source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// What a caller is told when the store answers with these errors, one after the other.
+    async fn told(answers: impl IntoIterator<Item = StoreError>) -> StoreErrorKind {
+        let answers = RefCell::new(answers.into_iter());
+        let call = async || Err::<(), _>(answers.borrow_mut().next().expect("no more tries than answers"));
+        insistent(call).await.expect_err("no answer is a result").kind()
+    }
+
+    fn away() -> StoreError {
+        StoreError::Unavailable { what: "down".into(), source: None }
+    }
+
+    fn lost() -> StoreError {
+        StoreError::Unknown { what: "broke".into(), source: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_answer_stays_unknown_when_the_store_is_away_afterwards() {
+        assert_eq!(told([away(), away(), away(), away(), away()]).await, StoreErrorKind::Unavailable);
+        assert_eq!(told([lost(), away(), away(), away(), away()]).await, StoreErrorKind::Unknown);
+        assert_eq!(told([away(), lost(), internal("defect")]).await, StoreErrorKind::Unknown);
+        let taken = StoreError::IdTaken { id: JobId::new() };
+        assert_eq!(told([lost(), taken]).await, StoreErrorKind::Refused);
     }
 }
