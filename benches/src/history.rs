@@ -7,7 +7,7 @@ use windlass::Client;
 
 use crate::ours::{self, BULK, Nothing};
 use crate::report::Report;
-use crate::subject::Subject;
+use crate::subject::{Finished, Subject};
 use crate::{Scale, report};
 
 /// Measures draining on an empty store and on a full one, in alternation.
@@ -25,7 +25,7 @@ pub(crate) async fn measure(subject: Subject, scale: Scale, report: &mut Report)
     let (mut with, mut without) = (vec![], vec![]);
     for round in 1..=scale.rounds {
         report.progress(&format!("{}: history, round {round} of {}", subject.name(), scale.rounds));
-        without.push(ours::drain(subject, scale.jobs).await?);
+        without.push(ours::drain(subject, scale.jobs, Finished::Kept).await?);
         ours::fill(&client, scale.jobs).await?;
         with.push(ours::drain_filled(&client, scale.jobs).await?);
     }

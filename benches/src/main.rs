@@ -4,18 +4,21 @@
 //! Figures of one run belong together; the machine decides the rest. Rounds of ours and of the raw limit
 //! alternate, and each figure is the median of its rounds.
 
+mod deleted;
 mod history;
 mod ours;
 mod raw;
 mod report;
+mod server;
 mod subject;
 mod weight;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 
-use crate::report::Report;
-use crate::subject::Subject;
+use crate::raw::Connections;
+use crate::report::{Report, Whole};
+use crate::subject::{Finished, Subject};
 
 /// Measure Windlass beside the raw limits of its stores
 #[derive(Parser)]
@@ -23,7 +26,7 @@ struct Arguments {
     /// Fewer jobs and rounds: a minute instead of several
     #[arg(long)]
     quick: bool,
-    /// Only stores whose name contains this: memory, sqlite full, sqlite normal
+    /// Only stores whose name contains this: memory, sqlite full, sqlite normal, postgres, postgres off
     #[arg(long)]
     only: Option<String>,
     /// Leave out the long run with a million finished and a million scheduled jobs
@@ -32,12 +35,39 @@ struct Arguments {
     /// Print JSON lines instead of a table
     #[arg(long)]
     json: bool,
+    /// Only this work of ours, once and without the raw limit, as for a profiler
+    #[arg(long)]
+    work: Option<Work>,
     /// Weigh the waiting jobs of one store and print that; how the benchmark calls itself
     #[arg(long, hide = true)]
     weigh: Option<String>,
     /// How many jobs to weigh
     #[arg(long, hide = true, default_value_t = 100_000)]
     jobs: u32,
+}
+
+/// What can be run by itself.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Work {
+    Bulk,
+    Single,
+    Drain,
+    Whole,
+    DrainDeleted,
+    WholeDeleted,
+}
+
+impl Work {
+    async fn run(self, subject: Subject, jobs: u32) -> Result<f64> {
+        match self {
+            Self::Bulk => ours::enqueue_bulk(subject, jobs).await,
+            Self::Single => ours::enqueue_single(subject, jobs).await,
+            Self::Drain => ours::drain(subject, jobs, Finished::Kept).await,
+            Self::Whole => Ok(ours::whole(subject, jobs, Finished::Kept).await?.rate),
+            Self::DrainDeleted => ours::drain(subject, jobs, Finished::Deleted).await,
+            Self::WholeDeleted => Ok(ours::whole(subject, jobs, Finished::Deleted).await?.rate),
+        }
+    }
 }
 
 /// How much to measure.
@@ -66,8 +96,17 @@ async fn main() -> Result<()> {
         if arguments.only.as_ref().is_some_and(|only| !subject.name().contains(only.as_str())) {
             continue;
         }
-        measure(subject, scale, &mut report).await?;
-        if subject == Subject::SqliteFull && !arguments.no_history {
+        if let Some(work) = arguments.work {
+            let rate = work.run(subject, scale.jobs).await?;
+            report.figure(subject, &format!("{work:?}"), format!("{}/s", report::whole(rate)));
+            continue;
+        }
+        let connections = Connections::find(subject, scale.jobs).await?;
+        measure(subject, scale, connections, &mut report).await?;
+        if subject.is_postgres() {
+            deleted::measure(subject, scale, connections, &mut report).await?;
+        }
+        if matches!(subject, Subject::SqliteFull | Subject::Postgres) && !arguments.no_history {
             history::measure(subject, scale, &mut report).await?;
         }
     }
@@ -75,7 +114,12 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-async fn measure(subject: Subject, scale: Scale, report: &mut Report) -> Result<()> {
+async fn measure(
+    subject: Subject,
+    scale: Scale,
+    connections: Connections,
+    report: &mut Report,
+) -> Result<()> {
     let (mut bulk, mut single, mut drain, mut whole) = (vec![], vec![], vec![], vec![]);
     let (mut raw_bulk, mut raw_drain, mut raw_whole) = (vec![], vec![], vec![]);
     for round in 1..=scale.rounds {
@@ -83,10 +127,10 @@ async fn measure(subject: Subject, scale: Scale, report: &mut Report) -> Result<
         raw_bulk.push(raw::enqueue(subject, scale.jobs).await?);
         bulk.push(ours::enqueue_bulk(subject, scale.jobs).await?);
         single.push(ours::enqueue_single(subject, scale.jobs).await?);
-        raw_drain.push(raw::drain(subject, scale.jobs).await?);
-        drain.push(ours::drain(subject, scale.jobs).await?);
-        raw_whole.push(raw::whole(subject, scale.jobs).await?);
-        whole.push(ours::whole(subject, scale.jobs).await?);
+        raw_drain.push(raw::drain(subject, scale.jobs, Finished::Kept, connections.drain).await?);
+        drain.push(ours::drain(subject, scale.jobs, Finished::Kept).await?);
+        raw_whole.push(raw::whole(subject, scale.jobs, Finished::Kept, connections.whole).await?);
+        whole.push(ours::whole(subject, scale.jobs, Finished::Kept).await?);
     }
     let raw_bulk = report::median(&mut raw_bulk);
     let bulk = report::median(&mut bulk);
@@ -96,15 +140,15 @@ async fn measure(subject: Subject, scale: Scale, report: &mut Report) -> Result<
         subject,
         "run jobs that wait",
         report::median(&mut drain),
-        "raw claim + settle",
+        &Connections::label("raw claim + settle", connections.drain),
         report::median(&mut raw_drain),
     );
-    report.rate(
+    report.whole(
         subject,
         "end to end: enqueue and run at once",
-        report::median(&mut whole),
-        "raw insert + claim + settle",
-        report::median(&mut raw_whole),
+        Whole::median(&whole),
+        &Connections::label("raw insert + claim + settle", connections.whole),
+        Whole::median(&raw_whole),
     );
     report.progress(&format!("{}: start latency", subject.name()));
     let raw = raw::latency(subject, scale.latency_samples).await?;

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use windlass::{Client, Job, JobError, State, Worker};
 
-use crate::subject::Subject;
+use crate::report::Whole;
+use crate::server::Server;
+use crate::subject::{Finished, Subject};
 
 /// A job that does nothing. Its payload is as small as the raw limit's.
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,9 +83,9 @@ pub(crate) async fn enqueue_single(subject: Subject, jobs: u32) -> Result<f64> {
 }
 
 /// Jobs per second of a worker on a filled queue, until the last completion is stored.
-pub(crate) async fn drain(subject: Subject, jobs: u32) -> Result<f64> {
+pub(crate) async fn drain(subject: Subject, jobs: u32, finished: Finished) -> Result<f64> {
     let place = subject.place()?;
-    let client = place.client().await?;
+    let client = place.client_with(finished).await?;
     fill(&client, jobs).await?;
     drain_filled(&client, jobs).await
 }
@@ -100,16 +102,17 @@ pub(crate) async fn drain_filled(client: &Client, jobs: u32) -> Result<f64> {
 }
 
 /// Jobs per second from enqueue to stored completion, producing and running at once.
-pub(crate) async fn whole(subject: Subject, jobs: u32) -> Result<f64> {
+pub(crate) async fn whole(subject: Subject, jobs: u32, finished: Finished) -> Result<Whole> {
     let place = subject.place()?;
-    let client = place.client().await?;
+    let client = place.client_with(finished).await?;
     let (worker, mut done) = worker(&client, jobs);
+    let cpu = if subject.is_postgres() { Server::get().cpu()? } else { None };
     let started = Instant::now();
     let running = worker.start()?;
     fill(&client, jobs).await?;
     done.recv().await;
     running.stop().await;
-    Ok(f64::from(jobs) / started.elapsed().as_secs_f64())
+    Whole::ended(jobs, started.elapsed(), cpu)
 }
 
 fn worker(client: &Client, jobs: u32) -> (Worker<Ran>, mpsc::Receiver<()>) {

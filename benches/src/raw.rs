@@ -2,45 +2,98 @@
 //! durability and on the same schema, and nothing of a queue around it.
 
 mod memory;
+mod postgres;
 mod sqlite;
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::subject::Subject;
+use crate::report::Whole;
+use crate::subject::{Finished, Subject};
 
 /// How many jobs one raw claim and one raw settle move.
 const BATCH: u32 = 500;
+
+/// How many connections serve the raw limit best, where a store has several.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Connections {
+    pub(crate) drain: u32,
+    pub(crate) whole: u32,
+}
+
+impl Connections {
+    /// Tries some numbers, none of them above what ours uses by default, each twice.
+    pub(crate) async fn find(subject: Subject, jobs: u32) -> Result<Self> {
+        let (mut best, mut drain_max, mut whole_max) = (Self { drain: 1, whole: 1 }, 0.0, 0.0);
+        if !subject.is_postgres() {
+            return Ok(best);
+        }
+        for connections in [2, 4, 8, 8, 4, 2] {
+            let rate = postgres::drain(subject, jobs / 2, Finished::Kept, connections).await?;
+            if rate > drain_max {
+                (drain_max, best.drain) = (rate, connections);
+            }
+            let whole = postgres::whole(subject, jobs / 2, Finished::Kept, connections).await?;
+            if whole.rate > whole_max {
+                (whole_max, best.whole) = (whole.rate, connections);
+            }
+        }
+        Ok(best)
+    }
+
+    /// To be said after the name of a raw limit.
+    pub(crate) fn label(name: &str, connections: u32) -> String {
+        if connections == 1 { name.to_owned() } else { format!("{name}, {connections} at once") }
+    }
+}
 
 /// Jobs per second of inserting, 1,000 a batch.
 pub(crate) async fn enqueue(subject: Subject, jobs: u32) -> Result<f64> {
     match subject {
         Subject::Memory => Ok(memory::enqueue(jobs)),
-        _ => sqlite::enqueue(subject, jobs).await,
+        Subject::SqliteFull | Subject::SqliteNormal => sqlite::enqueue(subject, jobs).await,
+        Subject::Postgres | Subject::PostgresOff => postgres::enqueue(subject, jobs).await,
     }
 }
 
-/// Jobs per second of claiming and settling rows that are there, 500 a batch.
-pub(crate) async fn drain(subject: Subject, jobs: u32) -> Result<f64> {
+/// Jobs per second of claiming and settling rows that are there, 500 a batch. Deleting is for PostgreSQL only.
+pub(crate) async fn drain(subject: Subject, jobs: u32, finished: Finished, connections: u32) -> Result<f64> {
     match subject {
         Subject::Memory => Ok(memory::drain(jobs)),
-        _ => sqlite::drain(subject, jobs).await,
+        Subject::SqliteFull | Subject::SqliteNormal => sqlite::drain(subject, jobs).await,
+        Subject::Postgres | Subject::PostgresOff => {
+            postgres::drain(subject, jobs, finished, connections).await
+        }
     }
 }
 
-/// Jobs per second of inserting, claiming and settling in turn.
-pub(crate) async fn whole(subject: Subject, jobs: u32) -> Result<f64> {
+/// Jobs per second of inserting, claiming and settling in turn. Deleting is for PostgreSQL only.
+pub(crate) async fn whole(
+    subject: Subject,
+    jobs: u32,
+    finished: Finished,
+    connections: u32,
+) -> Result<Whole> {
     match subject {
-        Subject::Memory => Ok(memory::whole(jobs)),
-        _ => sqlite::whole(subject, jobs).await,
+        Subject::Memory => Ok(Whole::of(memory::whole(jobs))),
+        Subject::SqliteFull | Subject::SqliteNormal => sqlite::whole(subject, jobs).await.map(Whole::of),
+        Subject::Postgres | Subject::PostgresOff => {
+            postgres::whole(subject, jobs, finished, connections).await
+        }
     }
+}
+
+/// As [`whole`], in one narrow table with nothing of the store's schema; for PostgreSQL only.
+pub(crate) async fn bare(subject: Subject, jobs: u32, connections: u32) -> Result<Whole> {
+    postgres::bare(subject, jobs, connections).await
 }
 
 /// The time of one insert and one claim, each in a commit of its own.
 pub(crate) async fn latency(subject: Subject, samples: u32) -> Result<Vec<Duration>> {
     match subject {
         Subject::Memory => memory::latency(samples),
-        _ => sqlite::latency(subject, samples).await,
+        Subject::SqliteFull | Subject::SqliteNormal => sqlite::latency(subject, samples).await,
+        Subject::Postgres | Subject::PostgresOff => postgres::latency(subject, samples).await,
     }
 }

@@ -2,9 +2,40 @@
 
 use std::time::Duration;
 
+use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::server::ServerCpu;
 use crate::subject::Subject;
+
+/// What end to end was measured: the rate, and what it cost the server where that is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Whole {
+    /// Jobs per second.
+    pub(crate) rate: f64,
+    /// The server's processor time per job, in microseconds.
+    pub(crate) server_micros: Option<f64>,
+}
+
+impl Whole {
+    pub(crate) fn of(rate: f64) -> Self {
+        Self { rate, server_micros: None }
+    }
+
+    pub(crate) fn ended(jobs: u32, time: Duration, cpu: Option<ServerCpu>) -> Result<Self> {
+        let used = cpu.map(|cpu| cpu.used()).transpose()?;
+        let per_job = |used: Duration| used.as_secs_f64() * 1e6 / f64::from(jobs);
+        Ok(Self { rate: f64::from(jobs) / time.as_secs_f64(), server_micros: used.map(per_job) })
+    }
+
+    /// The middle of each figure.
+    pub(crate) fn median(all: &[Self]) -> Self {
+        let mut rates: Vec<f64> = all.iter().map(|whole| whole.rate).collect();
+        let mut micros: Vec<f64> = all.iter().filter_map(|whole| whole.server_micros).collect();
+        let server_micros = (!micros.is_empty()).then(|| median(&mut micros));
+        Self { rate: median(&mut rates), server_micros }
+    }
+}
 
 /// The table that a run ends with.
 pub(crate) struct Report {
@@ -41,6 +72,16 @@ impl Report {
             format!("{}/s", whole(other)),
             Some(ours / other),
         );
+    }
+
+    /// A rate end to end beside another, and below it what either cost the server.
+    pub(crate) fn whole(&mut self, subject: Subject, work: &str, ours: Whole, beside: &str, other: Whole) {
+        self.rate(subject, work, ours.rate, beside, other.rate);
+        if let (Some(ours), Some(other)) = (ours.server_micros, other.server_micros) {
+            let shown = |micros: f64| format!("{micros:.1} µs");
+            let work = "server's processor time per job, of that";
+            self.push(subject, work, shown(ours), beside, shown(other), Some(ours / other));
+        }
     }
 
     /// A latency beside the raw one; a ratio above 1 means ours is slower.

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tempfile::TempDir;
 use windlass::Client;
+use windlass::queue::{Keep, QueueConfig};
+
+use crate::server::Schema;
 
 /// A store at a durability level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,64 +15,129 @@ pub(crate) enum Subject {
     Memory,
     SqliteFull,
     SqliteNormal,
+    Postgres,
+    PostgresOff,
 }
 
 impl Subject {
-    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::SqliteFull, Self::SqliteNormal];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Memory, Self::SqliteFull, Self::SqliteNormal, Self::Postgres, Self::PostgresOff];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::SqliteFull => "sqlite full",
             Self::SqliteNormal => "sqlite normal",
+            Self::Postgres => "postgres",
+            Self::PostgresOff => "postgres off",
         }
     }
 
-    /// The value of SQLite's `synchronous`, for those that have one.
+    /// The value of SQLite's `synchronous` or PostgreSQL's `synchronous_commit`.
     pub(crate) fn synchronous(self) -> &'static str {
         match self {
-            Self::SqliteNormal => "normal",
             Self::Memory | Self::SqliteFull => "full",
+            Self::SqliteNormal => "normal",
+            Self::Postgres => "on",
+            Self::PostgresOff => "off",
         }
+    }
+
+    pub(crate) fn is_postgres(self) -> bool {
+        matches!(self, Self::Postgres | Self::PostgresOff)
     }
 
     /// A fresh, empty place.
     pub(crate) fn place(self) -> Result<Place> {
-        // Beside the build, not in a temporary folder that may be held in memory.
-        let base =
-            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-        std::fs::create_dir_all(&base)?;
-        Ok(Place { subject: self, folder: tempfile::tempdir_in(base)? })
+        let ground = match self {
+            Self::Memory => Ground::Memory,
+            Self::SqliteFull | Self::SqliteNormal => Ground::Folder(tempfile::tempdir_in(base_folder()?)?),
+            Self::Postgres | Self::PostgresOff => Ground::Schema(Schema::new()),
+        };
+        Ok(Place { subject: self, ground })
     }
+}
+
+/// Where files of measurements lie: beside the build, not in a temporary folder that may be held in memory.
+pub(crate) fn base_folder() -> Result<PathBuf> {
+    let base = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    std::fs::create_dir_all(&base)?;
+    Ok(base.canonicalize()?)
+}
+
+/// What becomes of completed jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finished {
+    Kept,
+    Deleted,
 }
 
 /// A fresh place for a store; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) subject: Subject,
-    folder: TempDir,
+    ground: Ground,
+}
+
+#[derive(Debug)]
+enum Ground {
+    Memory,
+    Folder(TempDir),
+    Schema(Schema),
 }
 
 impl Place {
-    pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join("jobs.db")
+    /// The file, on SQLite.
+    pub(crate) fn path(&self) -> Result<PathBuf> {
+        match &self.ground {
+            Ground::Folder(folder) => Ok(folder.path().join("jobs.db")),
+            _ => anyhow::bail!("{} has no file", self.subject.name()),
+        }
+    }
+
+    /// The schema, on PostgreSQL.
+    pub(crate) fn schema(&self) -> Result<&str> {
+        match &self.ground {
+            Ground::Schema(schema) => Some(schema.name.as_str()),
+            _ => None,
+        }
+        .with_context(|| format!("{} has no schema", self.subject.name()))
     }
 
     /// Opens the store through the front door.
     pub(crate) async fn client(&self) -> Result<Client> {
-        let url = match self.subject {
-            Subject::Memory => "memory:".to_owned(),
-            _ => format!("sqlite://{}?synchronous={}", self.path().display(), self.subject.synchronous()),
+        let synchronous = self.subject.synchronous();
+        let url = match &self.ground {
+            Ground::Memory => "memory:".to_owned(),
+            Ground::Folder(_) => format!("sqlite://{}?synchronous={synchronous}", self.path()?.display()),
+            Ground::Schema(schema) => schema.url(&format!("synchronous_commit={synchronous}")),
         };
         Ok(Client::open(url).await?)
     }
 
+    /// As [`client`](Self::client), after the queue has been told what becomes of completed jobs.
+    pub(crate) async fn client_with(&self, finished: Finished) -> Result<Client> {
+        let client = self.client().await?;
+        if finished == Finished::Deleted {
+            let mut config = QueueConfig::default();
+            config.retention.completed = Keep::NONE;
+            client.define_queue("default", config).await?;
+        }
+        Ok(client)
+    }
+
     /// Bytes on disk.
     pub(crate) fn bytes(&self) -> Result<u64> {
-        let mut bytes = 0;
-        for entry in std::fs::read_dir(self.folder.path())? {
-            bytes += entry?.metadata()?.len();
+        match &self.ground {
+            Ground::Memory => Ok(0),
+            Ground::Schema(schema) => schema.bytes(),
+            Ground::Folder(folder) => {
+                let mut bytes = 0;
+                for entry in std::fs::read_dir(folder.path())? {
+                    bytes += entry?.metadata()?.len();
+                }
+                Ok(bytes)
+            }
         }
-        Ok(bytes)
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ours;
 use crate::report::{Report, whole};
+use crate::server::Server;
 use crate::subject::Subject;
 
 /// Growth per waiting job, in bytes.
@@ -20,7 +21,12 @@ struct Weight {
 /// Has a fresh process weigh, and reports what it says.
 pub(crate) fn measure(subject: Subject, jobs: u32, report: &mut Report) -> Result<()> {
     let weigh = ["--weigh", subject.name(), "--jobs", &jobs.to_string()];
-    let output = Command::new(std::env::current_exe()?).args(weigh).output()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    if subject.is_postgres() {
+        // The same server, rather than one more.
+        command.env("DATABASE_URL", Server::get().url());
+    }
+    let output = command.args(weigh).output()?;
     ensure!(output.status.success(), "weighing failed: {}", String::from_utf8_lossy(&output.stderr));
     let weight: Weight = serde_json::from_slice(&output.stdout)?;
     report.figure(subject, "memory per waiting job", format!("{} B", whole(weight.memory)));

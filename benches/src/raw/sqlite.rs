@@ -76,7 +76,7 @@ pub(super) async fn latency(subject: Subject, samples: u32) -> Result<Vec<Durati
 /// Lets the store create its schema, then takes the file over with the settings that the store uses.
 async fn open(place: &Place) -> Result<Connection> {
     drop(place.client().await?);
-    let connection = Connection::open(place.path())?;
+    let connection = Connection::open(place.path()?)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.execute_batch(&format!(
         "PRAGMA journal_mode = wal; PRAGMA synchronous = {}; PRAGMA cache_size = -65536;",
