@@ -124,6 +124,10 @@ pub(crate) async fn check(server: &Server) -> StoreResult<()> {
         .await?;
     match status.pending.first() {
         None => Ok(()),
+        Some(_) if status.found == 0 => Err(StoreError::Address(format!(
+            "the schema {} holds no store: run `windlass migrate`, or name another by schema=name",
+            status.schema
+        ))),
         Some(step) => Err(StoreError::Address(format!(
             "the schema lacks {:?} (version {}, this program needs {}): run `windlass migrate`",
             step.name, status.found, status.known
