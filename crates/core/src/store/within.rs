@@ -33,7 +33,8 @@ pub trait Within: Send + Sync {
     /// As [`Jobs::settle`](super::Jobs::settle) of one attempt, whose transition is to `completed`.
     ///
     /// When the answer is [`Settled::Fenced`], the transaction has been made unable to commit: on PostgreSQL
-    /// by a statement that raises, on SQLite by a conflict that rolls the whole transaction back. An output
+    /// by a statement that raises, on SQLite by a deferred constraint that is broken. It stays open, for it is
+    /// its owner's to end: what the owner still writes must not take effect either. An output
     /// above its cap is answered with [`Settled::Refused`] and leaves the transaction as it was. The store may
     /// watch for the commit as after an enqueue, to ring for [`Topic::Finish`](crate::bell::Topic::Finish).
     async fn complete(&self, line: &mut Line, settlement: &Settlement) -> StoreResult<Settled>;

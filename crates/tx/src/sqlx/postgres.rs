@@ -1,4 +1,7 @@
 //! PostgreSQL through sqlx. Compiled once per supported version of sqlx, which the module above names.
+//!
+//! Statements are not kept prepared, at the price of a round trip each: behind a transaction pooler the names
+//! of those that sqlx keeps meet those of its other connections.
 
 use std::future::Future;
 
@@ -54,7 +57,7 @@ impl Run for PgConnection {
                 Value::Uuids(ids) => query.bind(ids.into_iter().map(Uuid).collect::<Vec<_>>()),
             };
         }
-        let rows = query.fetch_all(self).await.map_err(answered)?;
+        let rows = query.persistent(false).fetch_all(self).await.map_err(answered)?;
         rows.iter().map(row).collect()
     }
 }

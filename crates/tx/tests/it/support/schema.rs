@@ -15,11 +15,16 @@ pub(crate) struct Schema {
 
 impl Schema {
     pub(crate) async fn new() -> Self {
-        let name = format!("tx_{}_{:x}", std::process::id(), fastrand::u64(..));
-        let store = Arc::new(Self::open(url(), &name).await);
-        let schema = Self { scene: Scene { store }, name };
+        let schema = Self::at(url()).await;
         schema.psql(&format!("CREATE TABLE {}.ledger (amount int8 NOT NULL)", schema.name));
         schema
+    }
+
+    /// A fresh one on another server, without a ledger.
+    pub(crate) async fn at(url: &str) -> Self {
+        let name = format!("tx_{}_{:x}", std::process::id(), fastrand::u64(..));
+        let store = Arc::new(Self::open(url, &name).await);
+        Self { scene: Scene { store }, name }
     }
 
     /// A store in a schema.
