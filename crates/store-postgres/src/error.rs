@@ -35,6 +35,8 @@ pub(crate) enum Fault {
     Timeout(Duration),
     /// Nothing was sent.
     Away(Away),
+    /// What was to follow failed, after the part that counts took effect.
+    Half(Box<Fault>),
     /// A defect of this crate.
     Defect(String),
 }
@@ -138,6 +140,7 @@ impl Fault {
                 self.code().is_none_or(|code| ["08", "25", "57P"].iter().any(|class| code.starts_with(class)))
             }
             Self::Lost(_) | Self::Timeout(_) => true,
+            Self::Half(rest) => rest.spoils(),
             Self::Refused(_) | Self::Corrupt(_) | Self::Away(_) | Self::Defect(_) => false,
         }
     }
@@ -149,6 +152,11 @@ impl Fault {
             Self::Corrupt(what) => StoreError::Corrupt(what),
             Self::Defect(what) => StoreError::Internal { what, source: None },
             Self::Away(away) => away.into(),
+            Self::Half(rest) => lost(
+                "the call took effect, its answer is not whole",
+                Some(rest.into_error(effect).to_string()),
+                effect,
+            ),
             Self::Lost(error) => lost("the connection broke", Some(chain(&error)), effect),
             Self::Timeout(after) => {
                 lost(&format!("no answer from the server within {after:?}"), None, effect)
@@ -171,6 +179,7 @@ impl fmt::Debug for Fault {
             Self::Lost(error) => f.debug_tuple("Lost").field(&chain(error)).finish(),
             Self::Timeout(after) => f.debug_tuple("Timeout").field(after).finish(),
             Self::Away(away) => f.debug_tuple("Away").field(away).finish(),
+            Self::Half(rest) => f.debug_tuple("Half").field(rest).finish(),
             Self::Defect(what) => f.debug_tuple("Defect").field(what).finish(),
         }
     }

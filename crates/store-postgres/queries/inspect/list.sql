@@ -46,15 +46,15 @@ BEGIN
     FROM (
         SELECT j.seq
         FROM unnest(v_looked) AS l (seq)
-        JOIN jobs AS j ON j.seq = l.seq
-        LEFT JOIN waiting AS w ON w.seq = j.seq
-        LEFT JOIN running AS r ON r.seq = j.seq
-        LEFT JOIN ended AS e ON e.seq = j.seq
+        JOIN jobs AS j ON j.seq = ANY (ARRAY[l.seq])
+        LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
+        LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
+        LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq])
         WHERE (p_queue IS NULL OR j.queue = p_queue)
             AND (p_kind IS NULL OR j.kind = p_kind)
             AND (p_tag IS NULL OR p_tag = ANY (string_to_array(j.tags, ',')))
             AND (p_state IS NULL OR p_state = coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state))
-        ORDER BY j.seq DESC
+        ORDER BY l.seq DESC
         LIMIT p_limit + 1
     ) AS h;
     IF cardinality(v_hits) > p_limit THEN
@@ -68,12 +68,12 @@ BEGIN
             sum(
                 octet_length(j.payload) + coalesce(octet_length(e.output), 0)
                 + coalesce(octet_length(coalesce(w.progress, r.progress, e.progress)), 0)
-            ) OVER (ORDER BY j.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+            ) OVER (ORDER BY h.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
         FROM unnest(v_hits) AS h (seq)
-        JOIN jobs AS j ON j.seq = h.seq
-        LEFT JOIN waiting AS w ON w.seq = j.seq
-        LEFT JOIN running AS r ON r.seq = j.seq
-        LEFT JOIN ended AS e ON e.seq = j.seq
+        JOIN jobs AS j ON j.seq = ANY (ARRAY[h.seq])
+        LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
+        LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
+        LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq])
     ) AS s
     WHERE s.bytes_before IS NULL OR s.bytes_before < p_bytes;
     IF cardinality(v_shown) < cardinality(v_hits) THEN
@@ -90,10 +90,10 @@ BEGIN
         j.expires_at, j.retry, j.timeout, j.stalls_max, j.tags::text, coalesce(w.progress, r.progress, e.progress), e.output,
         j.payload
     FROM unnest(v_shown) AS s (seq)
-    JOIN jobs AS j ON j.seq = s.seq
-    LEFT JOIN waiting AS w ON w.seq = j.seq
-    LEFT JOIN running AS r ON r.seq = j.seq
-    LEFT JOIN ended AS e ON e.seq = j.seq;
+    JOIN jobs AS j ON j.seq = ANY (ARRAY[s.seq])
+    LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
+    LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
+    LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq]);
     o_seq := v_next;
     RETURN NEXT;
 END

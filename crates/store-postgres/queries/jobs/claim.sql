@@ -56,10 +56,12 @@ BEGIN
     END IF;
     FOR q IN 1 .. cardinality(p_queues) LOOP
         v_queue := p_queues[q];
-        -- A look before each move: mostly there is nothing to move.
+        -- A look before each move: mostly there is nothing to move. The order is that of the index by queue, which
+        -- any other plan would have to sort.
         PERFORM 1
         FROM waiting
         WHERE queue = v_queue AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= v_now
+        ORDER BY expires_at, seq
         LIMIT 1;
         IF found THEN
             WITH late AS MATERIALIZED (
@@ -70,7 +72,7 @@ BEGIN
                 LIMIT p_move_max
                 FOR UPDATE SKIP LOCKED
             ), gone AS (
-                DELETE FROM waiting AS w USING late AS l WHERE w.seq = l.seq RETURNING w.*
+                DELETE FROM waiting AS w USING late AS l WHERE w.seq = ANY (ARRAY[l.seq]) RETURNING w.*
             ), dead AS (
                 INSERT INTO ended (
                     seq, finished_at, due_at, fence, backoff, attempt, stalls, ambiguous, state, queue, reason, progress
@@ -89,6 +91,7 @@ BEGIN
             PERFORM 1
             FROM waiting
             WHERE queue = v_queue AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= v_now
+            ORDER BY expires_at, seq
             LIMIT 1;
             IF found THEN
                 -- More than one call moves: they could be next in turn, and must not be handed out.
@@ -106,7 +109,7 @@ BEGIN
                 LIMIT p_move_max
                 FOR UPDATE SKIP LOCKED
             ), moved AS (
-                UPDATE waiting AS w SET state = 2 FROM due AS d WHERE w.seq = d.seq RETURNING 1
+                UPDATE waiting AS w SET state = 2 FROM due AS d WHERE w.seq = ANY (ARRAY[d.seq]) RETURNING 1
             )
             INSERT INTO counts (queue, scheduled, ready)
             SELECT v_queue, -count(*), count(*) FROM moved HAVING count(*) > 0;
@@ -195,8 +198,9 @@ BEGIN
             FROM (
                 SELECT w.ctid, w.size
                 FROM unnest(v_seqs) AS s (seq)
-                JOIN waiting AS w ON w.seq = s.seq
-                WHERE w.state = 2
+                JOIN waiting AS w ON w.seq = ANY (ARRAY[s.seq])
+                -- By an expression, so that nobody walks the index of all that are ready.
+                WHERE w.state + 0 = 2
                 FOR UPDATE OF w SKIP LOCKED
             ) AS c;
             IF cardinality(v_seqs) > coalesce(cardinality(v_places), 0) THEN
@@ -262,7 +266,7 @@ BEGIN
             'job', t.seq, j.id, q::int8, j.kind::text, j.payload, j.priority, t.fence, t.attempt, t.stalls, t.ambiguous,
             t.backoff, j.retry, j.stalls_max, j.timeout, j.tags::text, j.enqueued_at, t.due_at, v_now
         FROM taken AS t
-        JOIN jobs AS j ON j.seq = t.seq;
+        JOIN jobs AS j ON j.seq = ANY (ARRAY[t.seq]);
         INSERT INTO counts (queue, ready, running) VALUES (v_queue, -v_count, v_count);
     END LOOP;
     RETURN QUERY SELECT

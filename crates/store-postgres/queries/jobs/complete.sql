@@ -26,8 +26,8 @@ BEGIN
             USING
                 unnest(p_ids, p_queues, p_fences, p_nonces, p_attempts)
                 WITH ORDINALITY AS a (id, queue, fence, nonce, attempt, place)
-            JOIN jobs AS j ON j.id = a.id
-            WHERE r.seq = j.seq AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
+            JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
+            WHERE r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
             RETURNING r.seq, r.due_at, r.fence, r.claimed_at, r.worker, r.progress, a.attempt, a.queue, a.place
         ), done AS (
             INSERT INTO ended (
@@ -46,14 +46,14 @@ BEGIN
         WITH gone AS (
             DELETE FROM running AS r
             USING unnest(p_ids, p_queues, p_fences, p_nonces) WITH ORDINALITY AS a (id, queue, fence, nonce, place)
-            JOIN jobs AS j ON j.id = a.id
-            WHERE r.seq = j.seq AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
+            JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
+            WHERE r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
             RETURNING r.seq, r.fence, a.queue, a.place, j.ctid AS job
         ), removed AS (
             -- Nobody changes a job that runs, so it is where it was.
             DELETE FROM jobs AS j USING gone AS g WHERE j.ctid = g.job
         ), forgotten AS (
-            DELETE FROM attempts AS t USING gone AS g WHERE t.seq = g.seq AND g.fence > 1
+            DELETE FROM attempts AS t USING gone AS g WHERE t.seq = ANY (ARRAY[g.seq]) AND g.fence > 1
         ), count AS (
             INSERT INTO counts (queue, running)
             SELECT queue, -count(*) FROM gone GROUP BY queue

@@ -66,9 +66,9 @@ BEGIN
             coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state) AS state
         INTO v_known
         FROM jobs AS j
-        LEFT JOIN waiting AS w ON w.seq = j.seq
-        LEFT JOIN running AS r ON r.seq = j.seq
-        LEFT JOIN ended AS e ON e.seq = j.seq
+        LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
+        LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
+        LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq])
         WHERE j.id = p_ids[i];
         v_answers := v_answers || CASE
             WHEN NOT found THEN 'large'

@@ -28,12 +28,12 @@ BEGIN
                     ORDER BY t.fence
                 )::text
             FROM attempts AS t
-            WHERE t.seq = j.seq
+            WHERE t.seq = ANY (ARRAY[j.seq])
         )
     FROM unnest(p_ids) AS a (id)
-    JOIN jobs AS j ON j.id = a.id
-    LEFT JOIN waiting AS w ON w.seq = j.seq
-    LEFT JOIN running AS r ON r.seq = j.seq
-    LEFT JOIN ended AS e ON e.seq = j.seq;
+    JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
+    LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
+    LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
+    LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq]);
 END
 $$;

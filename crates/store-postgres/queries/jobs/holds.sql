@@ -13,8 +13,8 @@ BEGIN
     RETURN QUERY
     SELECT a.place
     FROM unnest(p_ids, p_queues, p_fences, p_nonces) WITH ORDINALITY AS a (id, queue, fence, nonce, place)
-    JOIN jobs AS j ON j.id = a.id AND j.queue = a.queue
-    JOIN running AS r ON r.seq = j.seq AND r.fence = a.fence AND r.nonce = a.nonce
+    JOIN jobs AS j ON j.id = ANY (ARRAY[a.id]) AND j.queue = a.queue
+    JOIN running AS r ON r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce
     WHERE p_right = 'fence'
         OR NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.key = r.lease AND l.expires_at > v_now);
 END

@@ -19,8 +19,8 @@ BEGIN
     SET progress = a.report
     FROM
         unnest(p_ids, p_queues, p_fences, p_nonces, p_reports) WITH ORDINALITY AS a (id, queue, fence, nonce, report, place)
-    JOIN jobs AS j ON j.id = a.id
-    WHERE r.seq = j.seq AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
+    JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
+    WHERE r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
     RETURNING 'done', a.place;
 END
 $$;

@@ -33,8 +33,8 @@ BEGIN
                 id, queue, fence, nonce, state, delay, attempt, stalls, ambiguous, backoff, reason, ending, error,
                 output, dropped, place
             )
-        JOIN jobs AS j ON j.id = a.id
-        WHERE r.seq = j.seq AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
+        JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
+        WHERE r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
             AND (
                 p_right = 'fence'
                 OR NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.key = r.lease AND l.expires_at > v_now)
@@ -73,15 +73,15 @@ BEGIN
         FROM gone
         WHERE ending <> 'completed' AND (state < 4 OR dropped & (1 << state::int4) = 0)
     ), surplus AS (
-        DELETE FROM attempts AS t USING gone AS g WHERE g.fence > 50 AND t.seq = g.seq AND t.fence <= g.fence - 50
+        DELETE FROM attempts AS t USING gone AS g WHERE g.fence > 50 AND t.seq = ANY (ARRAY[g.seq]) AND t.fence <= g.fence - 50
     ), removed AS (
         DELETE FROM jobs AS j
         USING gone AS g
-        WHERE g.state >= 4 AND g.dropped & (1 << g.state::int4) <> 0 AND j.seq = g.seq
+        WHERE g.state >= 4 AND g.dropped & (1 << g.state::int4) <> 0 AND j.seq = ANY (ARRAY[g.seq])
     ), forgotten AS (
         DELETE FROM attempts AS t
         USING gone AS g
-        WHERE g.state >= 4 AND g.dropped & (1 << g.state::int4) <> 0 AND g.fence > 1 AND t.seq = g.seq
+        WHERE g.state >= 4 AND g.dropped & (1 << g.state::int4) <> 0 AND g.fence > 1 AND t.seq = ANY (ARRAY[g.seq])
             AND t.fence > g.fence - 50
     ), count AS (
         INSERT INTO counts (queue, running, scheduled, ready, completed, dead, cancelled)

@@ -15,8 +15,8 @@ BEGIN
         j.id, r.fence, r.nonce, r.attempt, r.stalls, r.ambiguous, r.backoff, j.retry, j.stalls_max, j.queue::text,
         j.kind::text, r.worker
     FROM leases AS l
-    JOIN running AS r ON r.lease = l.key
-    JOIN jobs AS j ON j.seq = r.seq
+    JOIN running AS r ON r.lease = ANY (ARRAY[l.key])
+    JOIN jobs AS j ON j.seq = ANY (ARRAY[r.seq])
     WHERE l.expires_at <= v_now
     LIMIT p_limit;
 END

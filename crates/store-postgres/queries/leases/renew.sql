@@ -1,4 +1,4 @@
--- Keeps a lease alive, unless it has run out.
+-- Keeps a lease alive, unless it has run out. Waits for nobody who has locked a table that jobs are in.
 --
 -- result  no row when it is lost; else one row with NULL, and one per running job that is asked to stop
 CREATE FUNCTION {function}(p_id uuid, p_ttl int8, p_limit int8)
@@ -18,10 +18,16 @@ BEGIN
         RETURN;
     END IF;
     RETURN NEXT;
+    BEGIN
+        LOCK TABLE running, jobs IN ACCESS SHARE MODE NOWAIT;
+    EXCEPTION WHEN lock_not_available THEN
+        -- The lease must not be lost for it. Who is asked to stop hears of it from the next renewal.
+        RETURN;
+    END;
     RETURN QUERY
     SELECT j.id, r.fence, r.nonce
     FROM running AS r
-    JOIN jobs AS j ON j.seq = r.seq
+    JOIN jobs AS j ON j.seq = ANY (ARRAY[r.seq])
     WHERE r.lease = v_lease AND r.cancel
     LIMIT p_limit;
 END

@@ -14,7 +14,7 @@ BEGIN
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ), gone AS (
-        DELETE FROM waiting AS w USING late AS l WHERE w.seq = l.seq RETURNING w.*
+        DELETE FROM waiting AS w USING late AS l WHERE w.seq = ANY (ARRAY[l.seq]) RETURNING w.*
     ), dead AS (
         INSERT INTO ended (
             seq, finished_at, due_at, fence, backoff, attempt, stalls, ambiguous, state, queue, reason, progress
@@ -38,7 +38,7 @@ BEGIN
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ), moved AS (
-        UPDATE waiting AS w SET state = 2 FROM due AS d WHERE w.seq = d.seq RETURNING w.queue
+        UPDATE waiting AS w SET state = 2 FROM due AS d WHERE w.seq = ANY (ARRAY[d.seq]) RETURNING w.queue
     ), count AS (
         INSERT INTO counts (queue, scheduled, ready)
         SELECT queue, -count(*), count(*) FROM moved GROUP BY queue

@@ -37,11 +37,11 @@ BEGIN
         WITH free AS MATERIALIZED (
             SELECT seq FROM ended WHERE seq = ANY (v_seqs) FOR UPDATE SKIP LOCKED
         ), gone AS (
-            DELETE FROM ended AS e USING free AS f WHERE e.seq = f.seq RETURNING e.seq
+            DELETE FROM ended AS e USING free AS f WHERE e.seq = ANY (ARRAY[f.seq]) RETURNING e.seq
         ), forgotten AS (
-            DELETE FROM attempts AS t USING gone AS g WHERE t.seq = g.seq
+            DELETE FROM attempts AS t USING gone AS g WHERE t.seq = ANY (ARRAY[g.seq])
         ), removed AS (
-            DELETE FROM jobs AS j USING gone AS g WHERE j.seq = g.seq
+            DELETE FROM jobs AS j USING gone AS g WHERE j.seq = ANY (ARRAY[g.seq])
         )
         SELECT count(*) INTO o_gone FROM gone;
     END IF;

@@ -65,3 +65,9 @@ fn nothing_sent_is_never_unknown() {
         assert_eq!(error.kind(), kind, "{reason:?}");
     }
 }
+
+#[test]
+fn a_call_that_took_effect_before_its_rest_failed_is_unknown() {
+    let half = || Fault::Half(Box::new(Away::passing("down").into()));
+    assert_eq!(half().into_error(Effect::Write).kind(), StoreErrorKind::Unknown);
+}

@@ -71,7 +71,9 @@ pub(super) async fn claim(
     }
     tools.definitions.expect(at(end, 1)?);
     let names = request.queues.iter().map(|share| &share.queue);
-    let definitions = tools.definitions.of(session, &tools.statements, names).await?;
+    // The jobs are claimed by now: whoever is not told of them must hear that they may be.
+    let half = |fault| Fault::Half(Box::new(fault));
+    let definitions = tools.definitions.of(session, &tools.statements, names).await.map_err(half)?;
     let reading = Reading { request, nonce, claimed_at };
     let mut claimed = Vec::with_capacity(jobs.len());
     for found in jobs {

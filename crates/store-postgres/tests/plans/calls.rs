@@ -1,0 +1,72 @@
+//! The hot calls, as statements.
+
+/// A call of one function of the store.
+pub(crate) struct Call {
+    pub(crate) name: &'static str,
+    /// The function's name without its digest.
+    pub(crate) function: &'static str,
+    /// Its arguments; `{ids}` and the like stand for columns about the jobs that run.
+    pub(crate) arguments: &'static str,
+}
+
+const fn call(name: &'static str, function: &'static str, arguments: &'static str) -> Call {
+    Call { name, function, arguments }
+}
+
+pub(crate) const CALLS: &[Call] = &[
+    call(
+        "enqueue",
+        "jobs_enqueue",
+        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, \
+         {nulls}",
+    ),
+    call(
+        "enqueue each",
+        "jobs_enqueue_each",
+        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, \
+         {nulls}, {ones}",
+    ),
+    call(
+        "enqueue each, known",
+        "jobs_enqueue_each",
+        "1, {ids}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, \
+         {nulls}, {ones}",
+    ),
+    call(
+        "claim, one kind",
+        "jobs_claim",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0}', 10, 1000000, 100, '{}', '{}', '{}'",
+    ),
+    call(
+        "claim, several kinds",
+        "jobs_claim",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{}', '{}', '{}'",
+    ),
+    call(
+        "claim from a floor",
+        "jobs_claim",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{2}', '{0}', '{50}'",
+    ),
+    call("complete, kept", "jobs_complete", "1, {ids}, {queues}, {ones}, {ones}, {ones}, 1"),
+    call("complete, dropped", "jobs_complete", "1, {ids}, {queues}, {ones}, {ones}, {ones}, 0"),
+    call(
+        "settle",
+        "jobs_settle",
+        "1, 'fence', {ids}, {queues}, {ones}, {ones}, '{4,4,4,5,5,5,1,1,2,2}', '{0,0,0,0,0,0,9,9,0,NULL}', {ones}, {zeros}, \
+         {zeros}, {zeros}, {nulls}, {endings}, {nulls}, {nulls}, '{0,0,255,0,0,255,0,0,0,0}'",
+    ),
+    call(
+        "reap",
+        "jobs_settle",
+        "1, 'lost', {lost}, {queues}, {ones}, {ones}, '{2,2,2,2,2,2,2,2,2,2}', {zeros}, {ones}, {ones}, {zeros}, {zeros}, \
+         {nulls}, {endings}, {nulls}, {nulls}, {zeros}",
+    ),
+    call("progress", "jobs_progress", "1, {ids}, {queues}, {ones}, {ones}, {bytes}"),
+    call("get", "jobs_get", "{ids}"),
+    call("list", "inspect_list", "9223372036854775807, NULL, NULL, NULL, NULL, 10, 10, 1000000"),
+    call("cancel", "jobs_amend", "'cancel', {ids}"),
+    call("renew", "leases_renew", "'{lease}', 30000000, 1000"),
+    call("lost", "leases_lost", "1000"),
+    call("promote", "maintenance_promote", "100"),
+    call("prune", "maintenance_prune", "'q', 4, NULL, 1, 10"),
+];

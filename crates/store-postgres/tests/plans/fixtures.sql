@@ -1,0 +1,35 @@
+-- Two workers, one of them gone, with ten jobs each; and a queue whose jobs are due or have expired.
+SET search_path = windlass;
+
+INSERT INTO leases (id, opened_at, expires_at, worker, queues) VALUES
+    ('{LEASE}', 1, 9223372036854775807, 'w', 'late,q'),
+    ('{LOST}', 1, 2, 'w', 'late,q');
+
+WITH job AS (
+    INSERT INTO jobs (id, enqueued_at, due_at, expires_at, priority, queue, kind, payload)
+    SELECT
+        (CASE WHEN i <= 10 THEN '00000000-0000-7000-8000-000000000a' ELSE '00000000-0000-7000-8000-000000000b' END
+            || lpad(to_hex((i - 1) % 10 + 1), 2, '0'))::uuid,
+        1, 1, NULL, 0, 'q', 'k0', '\x00'
+    FROM generate_series(1, 20) AS i
+    RETURNING seq
+)
+INSERT INTO running (seq, lease, nonce, fence, claimed_at, due_at, backoff, attempt, stalls, ambiguous, cancel, worker)
+SELECT
+    j.seq, (SELECT key FROM leases WHERE id = CASE WHEN j.seq <= 10 THEN '{LEASE}'::uuid ELSE '{LOST}'::uuid END),
+    1, 1, 1, 1, 0, 1, 0, 0, j.seq = 1, 'w'
+FROM job AS j;
+
+WITH job AS (
+    INSERT INTO jobs (id, enqueued_at, due_at, expires_at, priority, queue, kind, payload)
+    SELECT gen_random_uuid(), 1, i, CASE WHEN i <= 10 THEN 2 END, 0, 'late', 'k0', ''
+    FROM generate_series(1, 20) AS i
+    RETURNING seq, due_at, expires_at
+)
+INSERT INTO waiting (
+    seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind
+)
+SELECT j.seq, j.due_at, j.expires_at, 0, 0, 0, 0, 0, 0, CASE WHEN j.due_at <= 10 THEN 2 ELSE 1 END, 0, 'late', 'k0'
+FROM job AS j;
+
+INSERT INTO counts (folded, queue, running, ready, scheduled) VALUES (true, 'q', 20, 0, 0), (true, 'late', 0, 10, 10);

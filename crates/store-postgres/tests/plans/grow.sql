@@ -1,0 +1,45 @@
+-- More jobs that wait, one in ten of them for tomorrow and one in ten with an expiry, and as many that have ended.
+SET search_path = windlass;
+
+CREATE TEMPORARY TABLE more ON COMMIT DROP AS
+SELECT
+    nextval('jobs_seq_seq') AS seq, i <= {jobs} AS is_waiting,
+    CASE WHEN i % 10 = 0 THEN clock_micros() + 86400000000 ELSE i END AS due_at,
+    CASE WHEN i % 10 = 1 THEN clock_micros() + 86400000000 END AS expires_at,
+    'k' || i % 3 AS kind
+FROM generate_series(
+    1 + (SELECT count(*) FROM ended), {jobs} * 2 - (SELECT count(*) FROM ended)
+) AS i;
+
+INSERT INTO jobs (seq, id, enqueued_at, due_at, expires_at, priority, queue, kind, payload)
+SELECT
+    seq, ('00000000-0000-7000-9000-' || lpad(to_hex(seq), 12, '0'))::uuid, 1, due_at, expires_at, 0, 'q', kind, '\x00'
+FROM more;
+
+INSERT INTO waiting (
+    seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind
+)
+SELECT
+    seq, due_at, expires_at, 0, 0, 0, 0, 0, 1, CASE WHEN due_at > clock_micros() THEN 1 ELSE 2 END, 0, 'q', kind
+FROM more
+WHERE is_waiting;
+
+INSERT INTO ended (
+    seq, finished_at, due_at, fence, backoff, claimed_at, attempt, stalls, ambiguous, state, queue, worker
+)
+SELECT seq, seq, 1, 1, 0, 1, 1, 0, 0, CASE WHEN seq % 100 = 0 THEN 5 ELSE 4 END, 'q', 'w'
+FROM more
+WHERE NOT is_waiting;
+
+INSERT INTO attempts (seq, fence, number, started_at, ended_at, worker, ending)
+SELECT seq, 1, 1, 1, 1, 'w', 'failed' FROM ended WHERE state = 5
+ON CONFLICT DO NOTHING;
+
+DELETE FROM counts;
+INSERT INTO counts (folded, queue, scheduled, ready, running, completed, dead)
+SELECT
+    true, queue, count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 2),
+    CASE WHEN queue = 'q' THEN 20 ELSE 0 END, CASE WHEN queue = 'q' THEN (SELECT count(*) FROM ended WHERE state = 4) ELSE 0 END,
+    CASE WHEN queue = 'q' THEN (SELECT count(*) FROM ended WHERE state = 5) ELSE 0 END
+FROM waiting
+GROUP BY queue;
