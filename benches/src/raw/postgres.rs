@@ -2,8 +2,6 @@
 //! batch. The planner is kept to its indexes as ours is, so that no plan of a young table spoils the limit.
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, ensure};
@@ -117,18 +115,8 @@ pub(super) async fn drain(subject: Subject, jobs: u32, finished: Finished, conne
     let place = subject.place()?;
     let raw = Raw::connect(&place, ours(finished), connections).await?;
     raw[0].insert_all(jobs).await?;
-    let settled = Arc::new(AtomicU32::new(0));
     let started = Instant::now();
-    at_once(raw, |raw| {
-        let settled = Arc::clone(&settled);
-        async move {
-            while settled.load(Ordering::Relaxed) < jobs {
-                settled.fetch_add(raw.run_batch().await?, Ordering::Relaxed);
-            }
-            Ok(())
-        }
-    })
-    .await?;
+    at_once(raw, |raw| async move { raw.run_rest().await }).await?;
     Ok(f64::from(jobs) / started.elapsed().as_secs_f64())
 }
 
@@ -156,13 +144,12 @@ async fn whole_on(subject: Subject, jobs: u32, tables: Tables, connections: u32)
         for start in (0..share).step_by(BULK as usize) {
             let bulk = BULK.min(share - start);
             raw.insert_all(bulk).await?;
-            // What the others have inserted is as good; each takes as much as it has put in.
-            let mut settled = 0;
-            while settled < bulk {
-                settled += raw.run_batch().await?;
+            // What others have inserted is as good as what this one has.
+            for _ in 0..BULK / BATCH {
+                raw.run_batch().await?;
             }
         }
-        Ok(())
+        raw.run_rest().await
     })
     .await?;
     Whole::ended(share * connections, started.elapsed(), cpu)
@@ -231,15 +218,18 @@ impl Raw {
         Ok(())
     }
 
-    async fn run_batch(&self) -> Result<u32> {
+    /// Runs until nothing waits. What others have locked at that moment, they will settle.
+    async fn run_rest(&self) -> Result<()> {
+        while self.run_batch().await? {}
+        Ok(())
+    }
+
+    async fn run_batch(&self) -> Result<bool> {
         let claimed = self.claim(i64::from(BATCH)).await?;
-        if claimed.is_empty() {
-            // Others have locked what is there.
-            tokio::task::yield_now().await;
-        } else {
+        if !claimed.is_empty() {
             self.settle(&claimed).await?;
         }
-        Ok(u32::try_from(claimed.len())?)
+        Ok(!claimed.is_empty())
     }
 
     async fn claim(&self, limit: i64) -> Result<Vec<i64>> {
