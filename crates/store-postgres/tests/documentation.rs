@@ -92,6 +92,5 @@ async fn the_page_says_what_is_so() {
     drop(store);
     next("DROP SCHEMA windlass");
     assert_eq!(server.psql("SELECT count(*) FROM pg_namespace WHERE nspname = 'windlass'"), "0");
-    drop(next);
     assert_eq!(blocks.next(), None, "every block was run");
 }

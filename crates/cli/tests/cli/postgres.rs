@@ -123,8 +123,12 @@ fn migrate_shows_applies_and_then_has_nothing_to_do() {
     assert_eq!((&again["found"], &again["pending"]), (&json!(2), &json!([])));
 
     // What a newer program adds beside what is there is done by itself, and only that.
-    let function = schema.psql("SELECT proname FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace AND proname LIKE 'jobs_get%'");
-    schema.psql(&format!("DO $$ BEGIN EXECUTE (SELECT 'DROP FUNCTION ' || oid::regprocedure FROM pg_proc WHERE proname = '{function}' AND pronamespace = '{{schema}}'::regnamespace); END $$"));
+    schema.psql(
+        "DO $$ BEGIN EXECUTE (
+            SELECT 'DROP FUNCTION ' || oid::regprocedure FROM pg_proc
+            WHERE proname LIKE 'jobs_get%' AND pronamespace = '{schema}'::regnamespace
+        ); END $$",
+    );
     schema.run(&shell, &["jobs", "list"]).exits(3).complains("jobs_get").complains("run `windlass migrate`");
     let ran = schema.run(&shell, &["migrate"]).ok();
     assert_eq!(ran.stdout, "applied function jobs_get\n");
