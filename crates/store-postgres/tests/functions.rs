@@ -85,7 +85,7 @@ async fn a_job_has_what_was_said_and_defaults_for_the_rest() {
     assert_eq!((job.queue.as_str(), job.priority, job.state), ("mail", -7, State::Scheduled));
     assert_eq!(&job.payload[..], br#"{"to":  "ada"}"#, "as it was written");
     assert_eq!(job.timeout, Some(Duration::from_millis(1_500)));
-    assert_eq!(job.tags.iter().map(|tag| tag.as_str()).collect::<Vec<_>>(), ["A", "a", "b"]);
+    assert_eq!(job.tags.iter().map(windlass_core::Name::as_str).collect::<Vec<_>>(), ["A", "a", "b"]);
     let from = |instant: windlass_core::Timestamp| {
         SystemTime::from(instant).duration_since(SystemTime::from(job.enqueued_at)).unwrap()
     };
