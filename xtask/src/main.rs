@@ -49,7 +49,7 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
-    /// Kill, stop and overload real worker processes, longer and harder than the tests do
+    /// Kill workers and servers and drop calls, longer and harder than the tests do
     Chaos {
         /// How many jobs to push through
         #[arg(long, default_value_t = 50_000)]
@@ -57,6 +57,12 @@ enum Command {
         /// How many times to kill a worker
         #[arg(long, default_value_t = 60)]
         kills: u32,
+        /// How many times to kill the PostgreSQL server
+        #[arg(long, default_value_t = 20)]
+        server_kills: u32,
+        /// How many calls of the PostgreSQL store to drop
+        #[arg(long, default_value_t = 100_000)]
+        drops: u32,
     },
 }
 
@@ -80,10 +86,19 @@ fn run(command: Command) -> Result<()> {
                 .run()
         }
         Command::Rivals { store, quick } => rivals::run(store, quick),
-        Command::Chaos { jobs, kills } => {
-            shell::cargo("torment workers", ["test", "--release", "-p", "windlass-e2e", "--test", "hammer"])
+        Command::Chaos { jobs, kills, server_kills, drops } => {
+            needs::servers()?;
+            let tests = ["--test", "hammer", "--test", "server_kill", "--test", "faults"];
+            shell::cargo("torment workers and servers", ["test", "--release", "-p", "windlass-e2e"])
+                .args(tests)
                 .env("WINDLASS_HAMMER_JOBS", jobs)
                 .env("WINDLASS_HAMMER_KILLS", kills)
+                .env("WINDLASS_SERVER_KILLS", server_kills)
+                .args(["--", "--nocapture", "--test-threads=1"])
+                .run()?;
+            let arguments = ["test", "--release", "-p", "windlass-store-postgres", "--test", "dropped"];
+            shell::cargo("drop calls", arguments)
+                .env("WINDLASS_DROPS", drops)
                 .args(["--", "--nocapture"])
                 .run()
         }
