@@ -152,6 +152,8 @@ CREATE TABLE counts (
     autovacuum_vacuum_insert_threshold = -1
 );
 
+CREATE INDEX counts_folded ON counts (queue) WHERE folded;
+
 CREATE TABLE settings (
     name  text PRIMARY KEY,
     value int8 NOT NULL

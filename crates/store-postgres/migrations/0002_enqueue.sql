@@ -35,6 +35,7 @@ DECLARE
     v_due int8 := v_now;
     v_expires int8;
     v_max int8;
+    v_is_same bool;
     v_seq int8;
     -- The time in milliseconds, the version, then random bits and among them the variant: ids made later sort later.
     v_id uuid := coalesce(id, (
@@ -76,19 +77,25 @@ BEGIN
     v_expires := later(v_now, span_micros(expires_in));
     SELECT string_agg(DISTINCT t.tag COLLATE "C", ',' ORDER BY t.tag COLLATE "C") INTO v_tags
     FROM unnest(tags) AS t (tag);
-    -- By the name of the constraint, since `id` means the parameter here.
-    INSERT INTO jobs AS j (
-        id, enqueued_at, due_at, expires_at, timeout, priority, queue, kind, tags, payload
-    )
-    VALUES (
-        v_id, v_now, v_due, v_expires, span_micros(timeout), v_priority::int2, v_queue, v_kind, v_tags, v_payload
-    )
-    ON CONFLICT ON CONSTRAINT jobs_id_key DO NOTHING
-    RETURNING j.seq INTO v_seq;
+    -- A job that stands in the way may be gone before it is looked at: then there is room after all.
+    FOR round IN 1 .. 100 LOOP
+        -- By the name of the constraint, since `id` means the parameter here.
+        INSERT INTO jobs AS j (
+            id, enqueued_at, due_at, expires_at, timeout, priority, queue, kind, tags, payload
+        )
+        VALUES (
+            v_id, v_now, v_due, v_expires, span_micros(timeout), v_priority::int2, v_queue, v_kind, v_tags, v_payload
+        )
+        ON CONFLICT ON CONSTRAINT jobs_id_key DO NOTHING
+        RETURNING j.seq INTO v_seq;
+        EXIT WHEN v_seq IS NOT NULL;
+        SELECT j.queue = v_queue AND j.kind = v_kind AND j.payload = v_payload INTO v_is_same
+        FROM jobs AS j
+        WHERE j.id = v_id;
+        EXIT WHEN found;
+    END LOOP;
     IF v_seq IS NULL THEN
-        PERFORM 1 FROM jobs AS j
-        WHERE j.id = v_id AND j.queue = v_queue AND j.kind = v_kind AND j.payload = v_payload;
-        IF NOT found THEN
+        IF v_is_same IS NOT TRUE THEN
             RAISE EXCEPTION 'job id % is taken by a different job: make a new id, or repeat the same job under it', v_id
             USING ERRCODE = 'unique_violation';
         END IF;

@@ -40,6 +40,9 @@ const LEASE_CONNECTIONS: usize = 2;
 /// How long a call that has no connection waits for a server that takes no more.
 const FULL_WAIT: Duration = Duration::from_millis(500);
 
+/// How long a renewal waits for an answer: there must be time for another try over the other connection.
+const LEASE_DEADLINE: Duration = Duration::from_secs(4);
+
 /// How much longer than the server's own limit a call waits for an answer.
 const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
@@ -75,7 +78,11 @@ impl Server {
         Fut: Future<Output = Result<T, Fault>> + Send + 'static,
         T: Send + 'static,
     {
-        let deadline = self.shared().options.statement_timeout + ANSWER_GRACE;
+        let whole = self.shared().options.statement_timeout + ANSWER_GRACE;
+        let deadline = match lane {
+            Lane::Work => whole,
+            Lane::Lease => whole.min(LEASE_DEADLINE),
+        };
         self.call_for(deadline, lane, effect, operation).await
     }
 

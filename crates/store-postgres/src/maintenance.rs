@@ -1,7 +1,7 @@
 //! Work that no job asks for: promoting what is due, folding counters, pruning what is old.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use windlass_core::State;
@@ -21,7 +21,7 @@ const PRUNE_STEP: u32 = 1_000;
 /// Folding takes at most this part of the time.
 const FOLD_PAUSE_FACTOR: u32 = 50;
 /// How many queues are looked at together.
-const QUEUES_STEP: u32 = 1_000;
+const QUEUES_STEP: u32 = 20;
 
 #[async_trait]
 impl Maintenance for PostgresStore {
@@ -80,7 +80,10 @@ impl Folding {
             return Ok(());
         }
         let folded = queues::fold(tools, session).await;
-        let next = Instant::now() + started.elapsed() * FOLD_PAUSE_FACTOR;
+        // One that leaves something over is gone on with.
+        let is_whole = folded.as_ref().is_ok_and(|folded| *folded < queues::FOLD_MAX);
+        let pause = if is_whole { started.elapsed() * FOLD_PAUSE_FACTOR } else { Duration::ZERO };
+        let next = Instant::now() + pause;
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
         folded.map(drop)
     }

@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::{PostgresStore, Tools};
 
 /// How many loose rows of the counters are folded at once.
-const FOLD_MAX: i64 = 20_000;
+pub(crate) const FOLD_MAX: i64 = 20_000;
 
 #[async_trait]
 impl Queues for PostgresStore {
@@ -61,9 +61,10 @@ fn record(found: &Row) -> Result<QueueRecord, Fault> {
     let mut counts = Counts::default();
     for (column, state) in State::ALL.into_iter().enumerate() {
         let count: i64 = at(found, column + 2)?;
-        let count = u64::try_from(count)
-            .map_err(|_| Fault::Corrupt(format!("a queue holds {count} jobs that are {state}")))?;
-        counts.set(state, count);
+        if count < 0 {
+            tracing::error!(queue = at::<&str>(found, 0)?, %state, count, "a queue holds fewer jobs than none");
+        }
+        counts.set(state, u64::try_from(count).unwrap_or(0));
     }
     let config: Option<&str> = at(found, 1)?;
     Ok(QueueRecord {

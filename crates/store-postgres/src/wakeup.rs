@@ -65,10 +65,10 @@ impl Wakeups {
         self.ringer.ring(rings);
     }
 
-    /// Rings about work when this transaction of somebody else has been committed; `xid` as by
+    /// Rings so when this transaction of somebody else has been committed; `xid` as by
     /// `pg_current_xact_id()::text`.
-    pub(crate) fn watch(&self, xid: String) {
-        self.commits.watch(xid);
+    pub(crate) fn watch(&self, xid: String, rings: Rings) {
+        self.commits.watch(xid, rings);
     }
 
     /// How this process hears of others.

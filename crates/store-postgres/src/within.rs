@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use uuid::Uuid;
+use windlass_core::bell::{Rings, Topic};
 use windlass_core::sql::{Dialect, Line, Row, SqlError, Value};
 use windlass_core::store::{Enqueued, Settled, Settlement, StoreResult, Within};
 use windlass_core::{Bytes, Name, NewJob, State, StoreError};
@@ -37,7 +38,8 @@ impl Within for PostgresStore {
             let said = said.collect::<Result<Vec<_>, SqlError>>().map_err(misread)?;
             if let Some(answers) = answers(&order, &definitions, said).map_err(written)? {
                 if let (true, Some(row)) = (answers.contains(&Enqueued::New), rows.first()) {
-                    self.tools.wakeups.watch(row.text(2).map_err(misread)?.to_owned());
+                    let xid = row.text(2).map_err(misread)?.to_owned();
+                    self.tools.wakeups.watch(xid, Rings::about(Topic::Work));
                 }
                 return Ok(answers);
             }
@@ -65,7 +67,8 @@ impl Within for PostgresStore {
             let rows = run(line, &statement, settle_values(settlement, &definitions)).await?;
             let Some(row) = rows.first() else { return self.abort(line).await };
             if row.text(0).map_err(misread)? != "stale" {
-                self.tools.wakeups.watch(row.text(3).map_err(misread)?.to_owned());
+                let xid = row.text(3).map_err(misread)?.to_owned();
+                self.tools.wakeups.watch(xid, Rings::about(Topic::Finish));
                 let state: State = row::state(row.int(2).map_err(misread)?).map_err(written)?;
                 return Ok(Settled::Applied(state));
             }
@@ -77,7 +80,8 @@ impl Within for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Lets the transaction fail, whatever its owner does next.
+    /// Lets the transaction fail. A savepoint that it is rolled back to brings it back to life, and with it this job to the
+    /// next attempt.
     async fn abort(&self, line: &mut Line) -> StoreResult<Settled> {
         match line.run(self.tools.statements.call(&ABORT), Vec::new()).await {
             Err(SqlError::Answered { .. }) => Ok(Settled::Fenced),

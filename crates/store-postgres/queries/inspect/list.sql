@@ -13,7 +13,7 @@ CREATE FUNCTION {function}(
     o_worker text, o_finished_at int8, o_reason text, o_expires_at int8, o_retry text, o_timeout int8,
     o_stalls_max int8, o_tags text, o_progress bytea, o_output bytea, o_payload bytea
 )
-LANGUAGE plpgsql VOLATILE {steady}
+LANGUAGE plpgsql STABLE {steady}
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -32,6 +32,8 @@ DECLARE
     v_left int8 := p_limit;
     v_room int8 := p_bytes;
     v_is_first bool := true;
+    v_is_locked bool := false;
+    v_from_floor bool;
     v_places tid[];
     v_seqs int8[];
     v_sizes int8[];
@@ -43,19 +45,16 @@ DECLARE
     v_more tid[];
     v_more_sizes int8[];
 BEGIN
-    -- Whoever forgets the lease waits for this claim, or this claim for them.
-    SELECT key, worker, clock_micros() INTO v_lease, v_worker, v_now
-    FROM leases
-    WHERE id = p_lease AND expires_at > clock_micros()
-    FOR KEY SHARE;
+    v_now := clock_micros();
+    SELECT key, worker INTO v_lease, v_worker FROM leases WHERE id = p_lease AND expires_at > v_now;
     IF v_lease IS NULL THEN
-        RETURN QUERY SELECT
-            'lost', NULL::int8, NULL::uuid, NULL::int8, NULL, NULL::bytea, NULL::int2, NULL::int8, NULL::int8, NULL::int8,
-            NULL::int8, NULL::int8, NULL, NULL::int8, NULL::int8, NULL, NULL::int8, NULL::int8, NULL::int8;
+        o_answer := 'lost';
+        RETURN NEXT;
         RETURN;
     END IF;
     FOR q IN 1 .. cardinality(p_queues) LOOP
         v_queue := p_queues[q];
+        v_from_floor := q = ANY (p_floor_queues);
         -- A look before each move: mostly there is nothing to move. The order is that of the index by queue, which
         -- any other plan would have to sort.
         PERFORM 1
@@ -113,6 +112,8 @@ BEGIN
             )
             INSERT INTO counts (queue, scheduled, ready)
             SELECT v_queue, -count(*), count(*) FROM moved HAVING count(*) > 0;
+            -- They may have their place below the floor.
+            v_from_floor := false;
             SELECT due_at INTO v_due FROM waiting WHERE state = 1 AND queue = v_queue ORDER BY due_at, seq LIMIT 1;
         END IF;
         v_next := least(v_next, v_due);
@@ -120,7 +121,7 @@ BEGIN
         IF v_want <= 0 OR cardinality(p_kinds) = 0 THEN
             CONTINUE;
         END IF;
-        IF q = ANY (p_floor_queues) THEN
+        IF v_from_floor THEN
             -- Level by level from its floor, and all that lies between two levels.
             v_places := '{}';
             v_sizes := '{}';
@@ -136,6 +137,7 @@ BEGIN
                         SELECT w.ctid, w.seq, w.size, w.priority, w.due_at
                         FROM waiting AS w
                         WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
+                            AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > v_now)
                             AND w.priority < v_above AND w.priority > coalesce(p_floor_priorities[i], -32769)
                         ORDER BY w.priority DESC, w.due_at, w.seq
                         LIMIT v_want - cardinality(v_places)
@@ -156,6 +158,7 @@ BEGIN
                         SELECT w.ctid, w.seq, w.size, w.due_at
                         FROM waiting AS w
                         WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
+                            AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > v_now)
                             AND w.priority = v_above::int2 AND w.due_at >= p_floor_dues[i]
                         ORDER BY w.priority DESC, w.due_at, w.seq
                         LIMIT v_want - cardinality(v_places)
@@ -174,6 +177,8 @@ BEGIN
                 SELECT ctid, size
                 FROM waiting
                 WHERE state = 2 AND queue = v_queue AND kind = p_kinds[1]
+                    -- It may have been put back after the look for expired jobs.
+                    AND (expires_at IS NULL OR attempt > 0 OR expires_at > v_now)
                 ORDER BY priority DESC, due_at, seq
                 LIMIT v_want
                 FOR UPDATE SKIP LOCKED
@@ -188,6 +193,7 @@ BEGIN
                     SELECT w.seq, w.priority, w.due_at
                     FROM waiting AS w
                     WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
+                            AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > v_now)
                     ORDER BY w.priority DESC, w.due_at, w.seq
                     LIMIT v_want
                 ) AS l
@@ -213,6 +219,7 @@ BEGIN
                         SELECT w.ctid, w.seq, w.size, w.priority, w.due_at
                         FROM waiting AS w
                         WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
+                            AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > v_now)
                         ORDER BY w.priority DESC, w.due_at, w.seq
                         LIMIT v_want
                         FOR UPDATE SKIP LOCKED
@@ -225,6 +232,17 @@ BEGIN
         v_count := coalesce(cardinality(v_places), 0);
         IF v_count = 0 THEN
             CONTINUE;
+        END IF;
+        IF NOT v_is_locked THEN
+            -- Whoever forgets the lease waits for this claim, or this claim for them. Not before there is something to
+            -- take: a look that finds nothing writes nothing.
+            PERFORM 1 FROM leases WHERE key = v_lease AND expires_at > v_now FOR KEY SHARE;
+            IF NOT found THEN
+                o_answer := 'lost';
+                RETURN NEXT;
+                RETURN;
+            END IF;
+            v_is_locked := true;
         END IF;
         IF v_bytes > v_room THEN
             -- The one that does not fit ends the claim, or it would lose its turn to smaller ones.

@@ -19,6 +19,7 @@ AS $$
 DECLARE
     v_now int8 := clock_micros();
     v_known record;
+    v_is_known bool;
     v_answers text[] := '{}';
     v_states int8[] := '{}';
     v_new int8[] := '{}';
@@ -35,18 +36,33 @@ BEGIN
     FOR i IN 1 .. cardinality(p_ids) LOOP
         v_seq := NULL;
         v_due := greatest(v_now, coalesce(p_times[i], later(v_now, p_delays[i])));
-        IF p_fits[i] = 1 THEN
-            INSERT INTO jobs (
-                seq, id, enqueued_at, due_at, expires_at, timeout, stalls_max, priority, queue, kind, retry, tags,
-                payload
-            )
-            VALUES (
-                v_seqs[p_places[i]], p_ids[i], v_now, v_due, later(v_now, p_expiries[i]), p_timeouts[i], p_stalls_max[i],
-                p_priorities[i]::int2, p_queues[i], p_kinds[i], p_retries[i], p_tags[i], p_payloads[i]
-            )
-            ON CONFLICT (id) DO NOTHING
-            RETURNING seq INTO v_seq;
-        END IF;
+        -- A job that stands in the way may be gone before it is looked at: then there is room after all.
+        FOR round IN 1 .. 100 LOOP
+            IF p_fits[i] = 1 THEN
+                INSERT INTO jobs (
+                    seq, id, enqueued_at, due_at, expires_at, timeout, stalls_max, priority, queue, kind, retry, tags,
+                    payload
+                )
+                VALUES (
+                    v_seqs[p_places[i]], p_ids[i], v_now, v_due, later(v_now, p_expiries[i]), p_timeouts[i], p_stalls_max[i],
+                    p_priorities[i]::int2, p_queues[i], p_kinds[i], p_retries[i], p_tags[i], p_payloads[i]
+                )
+                ON CONFLICT (id) DO NOTHING
+                RETURNING seq INTO v_seq;
+            END IF;
+            EXIT WHEN v_seq IS NOT NULL;
+            SELECT
+                j.queue = p_queues[i] AND j.kind = p_kinds[i] AND j.payload = p_payloads[i] AS is_same,
+                coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state) AS state
+            INTO v_known
+            FROM jobs AS j
+            LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
+            LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
+            LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq])
+            WHERE j.id = p_ids[i];
+            v_is_known := found;
+            EXIT WHEN v_is_known OR p_fits[i] <> 1;
+        END LOOP;
         IF v_seq IS NOT NULL THEN
             v_state := CASE WHEN v_due > v_now THEN 1 ELSE 2 END;
             INSERT INTO waiting (
@@ -61,21 +77,12 @@ BEGIN
             v_states := v_states || v_state;
             CONTINUE;
         END IF;
-        SELECT
-            j.queue = p_queues[i] AND j.kind = p_kinds[i] AND j.payload = p_payloads[i] AS is_same,
-            coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state) AS state
-        INTO v_known
-        FROM jobs AS j
-        LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
-        LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
-        LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq])
-        WHERE j.id = p_ids[i];
         v_answers := v_answers || CASE
-            WHEN NOT found THEN 'large'
+            WHEN NOT v_is_known THEN 'large'
             WHEN v_known.is_same THEN 'known'
             ELSE 'taken'
         END::text;
-        v_states := v_states || v_known.state::int8;
+        v_states := v_states || CASE WHEN v_is_known THEN v_known.state END::int8;
     END LOOP;
     IF v_answers && ARRAY['large', 'taken'] THEN
         -- Nobody else has seen them.

@@ -7,7 +7,7 @@ RETURNS TABLE (
     o_stalls_max int8, o_tags text, o_progress bytea, o_output bytea, o_payload bytea,
     o_attempts text
 )
-LANGUAGE plpgsql VOLATILE {steady}
+LANGUAGE plpgsql STABLE {steady}
 AS $$
 #variable_conflict use_column
 BEGIN

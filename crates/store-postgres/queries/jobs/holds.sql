@@ -4,7 +4,7 @@
 -- result   one row per attempt that may be written about: its place (from 1)
 CREATE FUNCTION {function}(p_right text, p_ids uuid[], p_queues text[], p_fences int8[], p_nonces int8[])
 RETURNS TABLE (o_place int8)
-LANGUAGE plpgsql VOLATILE {steady}
+LANGUAGE plpgsql STABLE {steady}
 AS $$
 #variable_conflict use_column
 DECLARE

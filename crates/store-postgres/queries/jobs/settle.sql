@@ -17,10 +17,23 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now int8 := clock_micros();
+    v_free int8[];
 BEGIN
     IF p_definitions <> (SELECT value FROM settings WHERE name = 'definitions') THEN
         RETURN QUERY SELECT 'stale', NULL::int8, NULL::int8;
         RETURN;
+    END IF;
+    IF p_right = 'lost' THEN
+        -- The handler of a lost worker may have left a transaction open that completes its job. Nobody else's job
+        -- waits for that.
+        SELECT array_agg(f.seq) INTO v_free
+        FROM (
+            SELECT r.seq
+            FROM unnest(p_ids) AS a (id)
+            JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
+            JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
+            FOR UPDATE OF r SKIP LOCKED
+        ) AS f;
     END IF;
     RETURN QUERY
     WITH gone AS (
@@ -34,7 +47,7 @@ BEGIN
                 output, dropped, place
             )
         JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
-        WHERE r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
+        WHERE (p_right = 'fence' OR j.seq = ANY (v_free)) AND r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
             AND (
                 p_right = 'fence'
                 OR NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.key = r.lease AND l.expires_at > v_now)

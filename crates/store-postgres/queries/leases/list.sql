@@ -3,7 +3,7 @@ CREATE FUNCTION {function}(p_limit int8)
 RETURNS TABLE (
     o_id uuid, o_worker text, o_queues text, o_opened_at int8, o_expires_at int8, o_is_lost bool, o_running int8
 )
-LANGUAGE plpgsql VOLATILE {steady}
+LANGUAGE plpgsql STABLE {steady}
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -4,7 +4,7 @@ RETURNS TABLE (
     o_id uuid, o_fence int8, o_nonce int8, o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_retry text,
     o_stalls_max int8, o_queue text, o_kind text, o_worker text
 )
-LANGUAGE plpgsql VOLATILE {steady}
+LANGUAGE plpgsql STABLE {steady}
 AS $$
 #variable_conflict use_column
 DECLARE

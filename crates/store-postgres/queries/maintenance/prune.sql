@@ -11,16 +11,10 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now int8 := clock_micros();
-    v_surplus int8 := 0;
     v_seqs int8[];
 BEGIN
     o_gone := 0;
     IF pg_try_advisory_xact_lock(hashtextextended('windlass prune ' || current_schema(), 0)) THEN
-        IF p_keep IS NOT NULL THEN
-            SELECT sum(CASE p_state WHEN 4 THEN completed WHEN 5 THEN dead ELSE cancelled END) - p_keep INTO v_surplus
-            FROM counts
-            WHERE queue = p_queue;
-        END IF;
         SELECT array_agg(o.seq) INTO v_seqs
         FROM (
             SELECT f.seq, f.finished_at, row_number() OVER () AS place
@@ -32,7 +26,13 @@ BEGIN
                 LIMIT p_limit
             ) AS f
         ) AS o
-        WHERE o.place <= v_surplus OR o.finished_at < v_now - p_age;
+        WHERE o.finished_at < v_now - p_age
+            OR o.place <= (
+                -- In the same snapshot as the list.
+                SELECT sum(CASE p_state WHEN 4 THEN completed WHEN 5 THEN dead ELSE cancelled END) - p_keep
+                FROM counts
+                WHERE queue = p_queue
+            );
         -- What somebody else is changing just now is left to the next time.
         WITH free AS MATERIALIZED (
             SELECT seq FROM ended WHERE seq = ANY (v_seqs) FOR UPDATE SKIP LOCKED

@@ -4,7 +4,8 @@ LANGUAGE plpgsql VOLATILE {steady}
 AS $$
 #variable_conflict use_column
 BEGIN
-    UPDATE settings SET value = value + 1 WHERE name = 'definitions' RETURNING value INTO o_definitions;
+    -- A random step: a version that was lost in a failover is not given to another definition.
+    UPDATE settings SET value = value + 1 + (random() * 1000000)::int8 WHERE name = 'definitions' RETURNING value INTO o_definitions;
     INSERT INTO queues (name, config, payload_max) VALUES (p_queue, p_config, p_payload_max)
     ON CONFLICT (name) DO UPDATE SET config = excluded.config, payload_max = excluded.payload_max;
     RETURN NEXT;

@@ -24,12 +24,14 @@ impl Server {
     pub(crate) async fn probe(&self) -> StoreResult<Probe> {
         const ASK: &str = "SELECT current_setting('server_version_num')::int, \
             current_setting('synchronous_commit'), current_setting('fsync'), \
-            pg_is_in_recovery() OR current_setting('transaction_read_only')::bool";
+            pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, \
+            current_setting('transaction_isolation'), current_setting('server_encoding')";
         let probe = self
             .call(Lane::Work, Effect::Read, |session| async move {
                 let rows = session.query(ASK, &[]).await?;
                 let row = rows.first().ok_or_else(|| crate::error::Fault::Defect("no answer".to_owned()))?;
                 let (commit, fsync): (&str, &str) = (row.try_get(1)?, row.try_get(2)?);
+                check(row.try_get(4)?, row.try_get(5)?)?;
                 Ok(Probe {
                     version: row.try_get(0)?,
                     durability: durability(commit, fsync),
@@ -43,6 +45,23 @@ impl Server {
         }
         Ok(probe)
     }
+}
+
+/// The functions are written for this isolation, where each of their statements sees what is there by then; and texts
+/// are any that Rust has.
+fn check(isolation: &str, encoding: &str) -> StoreResult<()> {
+    if isolation != "read committed" {
+        return Err(StoreError::Address(format!(
+            "transactions begin as {isolation:?} here, and a pooler keeps us from asking for another: set \
+             default_transaction_isolation to 'read committed' for the role or the database"
+        )));
+    }
+    if encoding != "UTF8" {
+        return Err(StoreError::Address(format!(
+            "the database is encoded in {encoding}: make one with ENCODING 'UTF8'"
+        )));
+    }
+    Ok(())
 }
 
 fn durability(synchronous_commit: &str, fsync: &str) -> Durability {

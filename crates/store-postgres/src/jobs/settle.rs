@@ -52,7 +52,11 @@ pub(crate) async fn settle(
         }
         let definitions = tools.definitions.of(session, &tools.statements, queues()).await?;
         let batch = Batch { tools, session, settlements, definitions: &definitions, right };
-        batch.settle(&open, &mut answers).await?;
+        if let Err(fault) = batch.settle(&open, &mut answers).await {
+            // What was written is written: to say that nothing was would be wrong.
+            let is_half = answers.iter().flatten().any(|answer| matches!(answer, Settled::Applied(_)));
+            return Err(if is_half { Fault::Half(Box::new(fault)) } else { fault });
+        }
     }
     Err(Fault::Defect("the definitions of queues never stand still".to_owned()))
 }
@@ -240,7 +244,10 @@ pub(super) async fn progress(
         // The newest report of an attempt is what counts, so of several only the last is written.
         let mut order: Vec<usize> =
             (0..reports.len()).filter(|&place| check(&reports[place]).is_ok()).collect();
-        order.sort_by_key(|&place| (reports[place].id, place));
+        order.sort_by_key(|&place| {
+            let Progress { id, fence, queue, .. } = &reports[place];
+            (*id, fence.number, fence.nonce, queue.clone(), place)
+        });
         let is_last = |index: usize| {
             order.get(index + 1).is_none_or(|&next| !reports[next].is_about(&reports[order[index]]))
         };

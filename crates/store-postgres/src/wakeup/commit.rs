@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::types::{ToSql, Type};
-use windlass_core::bell::{Rings, Topic};
+use windlass_core::bell::Rings;
 
 use super::ring::{Ringer, WeakRinger};
 use crate::connect::{Lane, Server, Shared};
@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 const ASK: &str = "SELECT xid, pg_xact_status(xid::xid8) FROM unnest($1) AS xid";
 
-/// Rings about work when a transaction has been committed.
+/// Rings when a transaction has been committed.
 pub(crate) struct CommitWatch {
     server: Server,
     watched: Arc<Watched>,
@@ -40,8 +40,16 @@ struct Watched {
 
 #[derive(Debug, Default)]
 struct List {
-    since: VecDeque<(String, Instant)>,
+    since: VecDeque<Awaited>,
     is_attended: bool,
+}
+
+/// A transaction, since when it is watched, and what is owed when it has been committed.
+#[derive(Debug)]
+struct Awaited {
+    xid: String,
+    since: Instant,
+    rings: Rings,
 }
 
 impl CommitWatch {
@@ -51,11 +59,11 @@ impl CommitWatch {
     }
 
     /// Watches one more transaction. While there are any, the server is asked about all of them at once.
-    pub(crate) fn watch(&self, xid: String) {
+    pub(crate) fn watch(&self, xid: String, rings: Rings) {
         if xid.parse::<u64>().is_err() {
             return;
         }
-        let is_attended = self.watched.list().add(xid);
+        let is_attended = self.watched.list().add(xid, rings);
         if is_attended {
             self.watched.fresh.notify_one();
         } else {
@@ -73,8 +81,11 @@ impl CommitWatch {
 
 impl List {
     /// Whether somebody attends to the list already; if not, the caller has to send somebody.
-    fn add(&mut self, xid: String) -> bool {
-        self.since.push_back((xid, Instant::now()));
+    fn add(&mut self, xid: String, rings: Rings) -> bool {
+        match self.since.iter_mut().find(|known| known.xid == xid) {
+            Some(known) => known.rings = known.rings.and(rings),
+            None => self.since.push_back(Awaited { xid, since: Instant::now(), rings }),
+        }
         if self.since.len() > WATCHED_MAX {
             self.since.pop_front();
         }
@@ -83,9 +94,9 @@ impl List {
 
     /// The ids to ask about; none ends the attendance.
     fn current(&mut self) -> Vec<String> {
-        self.since.retain(|(_, since)| since.elapsed() < PATIENCE);
+        self.since.retain(|awaited| awaited.since.elapsed() < PATIENCE);
         self.is_attended = !self.since.is_empty();
-        self.since.iter().map(|(xid, _)| xid.clone()).collect()
+        self.since.iter().map(|awaited| awaited.xid.clone()).collect()
     }
 }
 
@@ -117,7 +128,7 @@ impl Watched {
                     tracing::debug!(?fault, "cannot ask for transactions");
                     // The server was changed for one that does not know them, or does not like the question.
                     if !fault.into_error(Effect::Read).is_transient() {
-                        self.list().since.retain(|(xid, _)| !xids.contains(xid));
+                        self.list().since.retain(|awaited| !xids.contains(&awaited.xid));
                     }
                 }
             }
@@ -128,9 +139,18 @@ impl Watched {
     fn settle(&self, answers: &[(String, Option<String>)]) {
         let is_decided = |(_, status): &&(String, Option<String>)| status.as_deref() != Some("in progress");
         let decided: Vec<_> = answers.iter().filter(is_decided).collect();
-        self.list().since.retain(|(xid, _)| !decided.iter().any(|(known, _)| known == xid));
-        if decided.iter().any(|(_, status)| status.as_deref() == Some("committed")) {
-            self.ringer.ring(Rings::about(Topic::Work));
+        let mut owed = Rings::NONE;
+        self.list().since.retain(|awaited| {
+            let Some((_, status)) = decided.iter().find(|(known, _)| *known == awaited.xid) else {
+                return true;
+            };
+            if status.as_deref() == Some("committed") {
+                owed = owed.and(awaited.rings);
+            }
+            false
+        });
+        if !owed.is_empty() {
+            self.ringer.ring(owed);
         }
     }
 }

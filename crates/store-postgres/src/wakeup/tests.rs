@@ -189,8 +189,8 @@ async fn a_commit_of_somebody_else_rings_and_a_rollback_does_not() {
     for round in 0..4 {
         let transaction = client.transaction().await.unwrap();
         let row = transaction.query_one("SELECT pg_current_xact_id()::text", &[]).await.unwrap();
-        wakeups.watch(row.get(0));
-        wakeups.watch("no number".to_owned());
+        wakeups.watch(row.get(0), Rings::about(Topic::Work));
+        wakeups.watch("no number".to_owned(), Rings::about(Topic::Work));
         assert!(is_quiet(&mut work).await, "nothing is committed yet");
         if round % 2 == 0 {
             transaction.rollback().await.unwrap();
@@ -214,7 +214,7 @@ async fn a_commit_of_somebody_else_rings_and_a_rollback_does_not() {
 async fn a_transaction_that_the_server_does_not_know_is_forgotten() {
     let server = open(&url_of_own()).await;
     let wakeups = Wakeups::new(&server);
-    wakeups.watch(u64::MAX.to_string());
+    wakeups.watch(u64::MAX.to_string(), Rings::about(Topic::Work));
     let began = Instant::now();
     while wakeups.commits.is_attended() {
         assert!(began.elapsed() < SOON, "it is asked about for ever");

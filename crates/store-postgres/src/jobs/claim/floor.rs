@@ -7,6 +7,7 @@
 //! come later are due later. What comes into the line further ahead after all (a job that was put back, a commit that
 //! took long) is found by the look from the beginning that is still taken every few seconds.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
@@ -26,6 +27,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 const PAUSE_FACTOR: u32 = 20;
 /// Priorities that are in use at once, at most; with more of them the floor is not worth its upkeep.
 const LEVELS_MAX: usize = 16;
+/// How long a priority is remembered that nothing is taken from.
+const LEVEL_MEMORY: Duration = Duration::from_secs(60);
 /// Lines that are remembered.
 const LINES_MAX: usize = 1_000;
 
@@ -38,10 +41,19 @@ pub(crate) struct Floors {
 /// The line of one queue for one set of kinds.
 #[derive(Debug, Default)]
 struct Line {
-    /// By priority, the due instant up to which jobs were taken.
-    levels: HashMap<i16, Timestamp>,
+    levels: HashMap<i16, Level>,
     /// Until when to begin at the floor.
     until: Option<Instant>,
+    /// Looks from the beginning, one after the other, that met far more places than jobs. The first of them clears the
+    /// dead places, unless they cannot be cleared.
+    slow_looks: u32,
+}
+
+/// How far jobs of one priority were taken.
+#[derive(Debug)]
+struct Level {
+    due_at: Timestamp,
+    taken_from: Instant,
 }
 
 /// The floors for one claim, as columns.
@@ -70,11 +82,11 @@ impl Floors {
                 continue;
             }
             let mut levels: Vec<_> = line.levels.iter().collect();
-            levels.sort_unstable_by(|one, other| other.cmp(one));
-            for (priority, due_at) in levels {
+            levels.sort_unstable_by_key(|(priority, _)| Reverse(**priority));
+            for (priority, level) in levels {
                 beginning.queues.push(place as i64 + 1);
                 beginning.priorities.push((*priority).into());
-                beginning.dues.push(due_at.minus(LAG).as_micros());
+                beginning.dues.push(level.due_at.minus(LAG).as_micros());
             }
         }
         beginning
@@ -99,15 +111,36 @@ impl Floors {
         let kinds = digest(&request.kinds);
         for (place, share) in request.queues.iter().enumerate() {
             let line = lines.entry((share.queue.clone(), kinds)).or_default();
-            for job in taken.iter().filter(|job| job.queue == share.queue) {
-                let level = line.levels.entry(job.priority).or_insert(job.due_at);
-                *level = job.due_at.max(*level);
-            }
+            let has_overlooked = line.take(taken.iter().filter(|job| job.queue == share.queue));
             if !beginning.is_floor(place) {
+                line.slow_looks = if is_slow { line.slow_looks + 1 } else { 0 };
                 let pause = (took * PAUSE_FACTOR).clamp(PAUSE.0, PAUSE.1);
-                line.until = is_slow.then(|| Instant::now() + pause);
+                // As long as there is something below the floor, nobody begins above it.
+                let is_worth_it = line.slow_looks > 1 && !has_overlooked;
+                line.until = is_worth_it.then(|| Instant::now() + pause);
             }
         }
+    }
+}
+
+impl Line {
+    /// Notes what was taken. Answers whether any of it lay below the floor.
+    fn take<'j>(&mut self, jobs: impl Iterator<Item = &'j ClaimedJob>) -> bool {
+        let now = Instant::now();
+        let mut has_overlooked = false;
+        let before: HashMap<i16, Timestamp> =
+            self.levels.iter().map(|(priority, level)| (*priority, level.due_at.minus(LAG))).collect();
+        for job in jobs {
+            has_overlooked |= before.get(&job.priority).is_some_and(|floor| job.due_at < *floor);
+            let level = Level { due_at: job.due_at, taken_from: now };
+            let level = self.levels.entry(job.priority).or_insert(level);
+            level.due_at = level.due_at.max(job.due_at);
+            level.taken_from = now;
+        }
+        if self.levels.len() > LEVELS_MAX {
+            self.levels.retain(|_, level| now.duration_since(level.taken_from) < LEVEL_MEMORY);
+        }
+        has_overlooked
     }
 }
 
@@ -165,6 +198,8 @@ mod tests {
         floors.learn(&request, &beginning, &jobs, 30, Duration::from_millis(1));
         assert!(floors.beginning(&request).queues.is_empty(), "nothing was slow");
         floors.learn(&request, &beginning, &[], DEAD_MAX + 11, Duration::from_millis(1));
+        assert!(floors.beginning(&request).queues.is_empty(), "one slow look may have cleared the line");
+        floors.learn(&request, &beginning, &[], DEAD_MAX + 11, Duration::from_millis(1));
         let beginning = floors.beginning(&request);
         assert_eq!(beginning.queues, [1, 1]);
         assert_eq!(beginning.priorities, [7, 0], "the highest first");
@@ -177,9 +212,21 @@ mod tests {
     #[test]
     fn lines_of_other_kinds_are_apart() {
         let (floors, request) = (Floors::default(), request());
-        floors.learn(&request, &Beginning::default(), &[job(0, 1)], 10_000, Duration::ZERO);
+        for _ in 0..2 {
+            floors.learn(&request, &Beginning::default(), &[job(0, 1)], 10_000, Duration::ZERO);
+        }
         let other = ClaimRequest { kinds: vec![Name::new("other").unwrap()], ..request.clone() };
         assert!(floors.beginning(&other).queues.is_empty());
+        assert_eq!(floors.beginning(&request).queues, [1]);
+    }
+    #[test]
+    fn nobody_begins_above_jobs_that_were_overlooked() {
+        let (floors, request) = (Floors::default(), request());
+        for due_at in [9_000_000, 9_000_001, 1_000_000] {
+            floors.learn(&request, &Beginning::default(), &[job(0, due_at)], 10_000, Duration::ZERO);
+        }
+        assert!(floors.beginning(&request).queues.is_empty(), "the last one lay below the floor");
+        floors.learn(&request, &Beginning::default(), &[job(0, 9_500_000)], 10_000, Duration::ZERO);
         assert_eq!(floors.beginning(&request).queues, [1]);
     }
 }
