@@ -9,7 +9,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use windlass_core::batch::{Driver, Lane, lane};
@@ -46,6 +46,12 @@ const WAITING_MAX: usize = 4_000;
 /// How often an outcome that the store refuses for no passing reason is tried, before it is left to the
 /// reaper.
 const REFUSALS_MAX: u32 = 5;
+/// How often a batch is tried before its outcomes are tried one by one.
+const BATCH_TRIES: u32 = 2;
+/// How many of them may fail first before the store counts as away.
+const PROBES: usize = 3;
+/// How long one outcome by itself may hold up those that come after it.
+const LONE_PATIENCE: Duration = Duration::from_secs(10);
 /// What is recorded of an attempt whose handler forgot to commit.
 const UNCOMMITTED: &str = "the handler completed the job within a transaction that was not committed";
 /// A flush that takes longer than a third of this shows in the health.
@@ -134,8 +140,26 @@ struct Flush {
     fenced: Arc<AtomicU64>,
 }
 
+/// How long to insist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// As long as others may be held up.
+    Short,
+    /// For ever.
+    Endless,
+}
+
+/// What came of it.
+enum Insisted {
+    Answered(Vec<Settled>),
+    /// For a reason that does not pass.
+    Refused,
+    /// Patience has ended.
+    Stuck,
+}
+
 impl Flush {
-    async fn entries(&self, entries: Vec<Entry>) {
+    async fn entries(self: &Arc<Self>, entries: Vec<Entry>) {
         let (mut settlements, mut ctxs) =
             (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
         for entry in entries {
@@ -161,7 +185,7 @@ impl Flush {
     }
 
     /// Records outcomes, and failures for those whose output is refused.
-    async fn record(&self, settlements: &[Settlement], ctxs: &[Ctx]) {
+    async fn record(self: &Arc<Self>, settlements: &[Settlement], ctxs: &[Ctx]) {
         let mut refused = self.once(settlements, ctxs).await;
         if !refused.is_empty() {
             let (settlements, ctxs): (Vec<_>, Vec<_>) = refused.drain(..).unzip();
@@ -170,30 +194,91 @@ impl Flush {
         }
     }
 
-    async fn once(&self, settlements: &[Settlement], ctxs: &[Ctx]) -> Vec<(Settlement, Ctx)> {
-        if settlements.len() > 1
-            && let Some(answers) = self.insist(settlements).await
-        {
-            return self.conclude(ctxs, answers);
+    async fn once(self: &Arc<Self>, settlements: &[Settlement], ctxs: &[Ctx]) -> Vec<(Settlement, Ctx)> {
+        loop {
+            match (self.insist(settlements, Patience::Short).await, settlements, ctxs) {
+                (Insisted::Answered(answers), ..) => return self.conclude(ctxs, answers),
+                (Insisted::Refused, [_], [ctx]) => {
+                    self.give_up(ctx);
+                    return Vec::new();
+                }
+                (Insisted::Stuck, [settlement], [ctx]) => {
+                    self.aside(settlement.clone(), ctx.clone());
+                    return Vec::new();
+                }
+                (Insisted::Refused, ..) => return self.one_by_one(settlements, ctxs).await,
+                (Insisted::Stuck, ..) => {
+                    if let Some(refused) = self.apart(settlements, ctxs).await {
+                        return refused;
+                    }
+                }
+            }
         }
-        self.one_by_one(settlements, ctxs).await
     }
 
-    /// Asks until the store answers. Nothing comes back when it refuses for a reason that does not pass.
-    async fn insist(&self, settlements: &[Settlement]) -> Option<Vec<Settled>> {
-        let mut refusals = 0;
+    /// A batch fails again and again: either the store is away, or something is in the way of one of them, as a
+    /// transaction that a handler left open. Tries each by itself. Nothing comes back when none of the first few goes
+    /// through; otherwise those that do not are insisted on beside the others and hold nobody up.
+    async fn apart(
+        self: &Arc<Self>,
+        settlements: &[Settlement],
+        ctxs: &[Ctx],
+    ) -> Option<Vec<(Settlement, Ctx)>> {
+        let (mut refused, mut stuck, mut recorded) = (Vec::new(), Vec::new(), 0);
+        for (settlement, ctx) in settlements.iter().zip(ctxs) {
+            match self.attempt(std::slice::from_ref(settlement)).await {
+                Ok(answers) => {
+                    recorded += 1;
+                    refused.extend(self.conclude(std::slice::from_ref(ctx), answers));
+                }
+                Err((error, _)) => {
+                    self.board.failure(Part::Settler, &error);
+                    stuck.push((settlement.clone(), ctx.clone()));
+                }
+            }
+            if recorded == 0 && stuck.len() == PROBES {
+                return None;
+            }
+        }
+        for (settlement, ctx) in stuck {
+            self.aside(settlement, ctx);
+        }
+        Some(refused)
+    }
+
+    /// Insists on one outcome without holding the others up. There are never more of these than slots.
+    fn aside(self: &Arc<Self>, settlement: Settlement, ctx: Ctx) {
+        tracing::warn!(job.id = %ctx.id(), job.kind = %ctx.kind(), "something is in the way of the outcome");
+        let flush = Arc::clone(self);
+        tokio::spawn(async move {
+            let refused = flush.one_by_one(&[settlement], &[ctx]).await;
+            for (settlement, ctx) in refused {
+                flush.one_by_one(&[settlement], &[ctx]).await;
+            }
+        });
+    }
+
+    /// Asks until the store answers, refuses for a reason that does not pass, or patience ends.
+    async fn insist(&self, settlements: &[Settlement], patience: Patience) -> Insisted {
+        let (started, mut refusals, mut tries) = (Instant::now(), 0, 0);
+        let is_batch = settlements.len() > 1;
         loop {
             let (error, is_passing) = match self.attempt(settlements).await {
                 Ok(answers) => {
                     self.board.success(Part::Settler);
-                    return Some(answers);
+                    return Insisted::Answered(answers);
                 }
                 Err(failed) => failed,
             };
+            tries += 1;
             refusals += u32::from(!is_passing);
             let failures = self.board.failure(Part::Settler, &error);
-            if refusals > 0 && (settlements.len() > 1 || refusals >= REFUSALS_MAX) {
-                return None;
+            if refusals >= if is_batch { 1 } else { REFUSALS_MAX } {
+                return Insisted::Refused;
+            }
+            let is_over = if is_batch { tries >= BATCH_TRIES } else { started.elapsed() > LONE_PATIENCE };
+            if is_over && patience == Patience::Short {
+                return Insisted::Stuck;
             }
             tokio::time::sleep(backoff(failures)).await;
         }
@@ -215,18 +300,22 @@ impl Flush {
     async fn one_by_one(&self, settlements: &[Settlement], ctxs: &[Ctx]) -> Vec<(Settlement, Ctx)> {
         let mut refused = Vec::new();
         for (settlement, ctx) in settlements.iter().zip(ctxs) {
-            match self.insist(std::slice::from_ref(settlement)).await {
-                Some(answers) => refused.extend(self.conclude(std::slice::from_ref(ctx), answers)),
-                None => {
-                    tracing::error!(
-                        job.id = %ctx.id(), job.kind = %ctx.kind(),
-                        "the outcome cannot be recorded; the job is left to the reaper"
-                    );
-                    self.lease.retire(ctx.inner().landing.lease);
+            match self.insist(std::slice::from_ref(settlement), Patience::Endless).await {
+                Insisted::Answered(answers) => {
+                    refused.extend(self.conclude(std::slice::from_ref(ctx), answers))
                 }
+                Insisted::Refused | Insisted::Stuck => self.give_up(ctx),
             }
         }
         refused
+    }
+
+    fn give_up(&self, ctx: &Ctx) {
+        tracing::error!(
+            job.id = %ctx.id(), job.kind = %ctx.kind(),
+            "the outcome cannot be recorded; the job is left to the reaper"
+        );
+        self.lease.retire(ctx.inner().landing.lease);
     }
 
     /// What the answers ask for: outputs that were refused are recorded as failures.

@@ -193,3 +193,26 @@ async fn a_store_that_stutters_loses_nothing() {
     assert_eq!(stage.started(), 2_000);
     running.stop().await;
 }
+
+/// A handler may leave a transaction open that holds its job. The clock is the test's.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_that_something_is_in_the_way_of_holds_no_other_up() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = worker(&client, &stage).concurrency(8).start().unwrap();
+    let id = windlass_core::JobId::new();
+    store.stick(Some(id));
+    let stuck = client.enqueue(probe(Act::Succeed)).id(id).await.unwrap();
+    let mut others = Vec::new();
+    for _ in 0..20 {
+        others.push(client.enqueue(probe(Act::Succeed)).await.unwrap());
+    }
+    for other in &others {
+        assert_eq!(end_of(other).await.state, State::Completed);
+    }
+    assert_eq!(stuck.state().await.unwrap(), Some(State::Running));
+    store.stick(None);
+    assert_eq!(end_of(&stuck).await.state, State::Completed);
+    assert_eq!(stage.started(), 21, "nothing ran again");
+    running.stop().await;
+}

@@ -45,6 +45,7 @@ pub(crate) struct Faulty {
     late: Semaphore,
     faults: Mutex<HashMap<Call, (Fault, u32)>>,
     failed: Mutex<HashMap<Call, u32>>,
+    stuck: Mutex<Option<JobId>>,
 }
 
 impl Faulty {
@@ -54,12 +55,18 @@ impl Faulty {
             late: Semaphore::new(0),
             faults: Mutex::default(),
             failed: Mutex::default(),
+            stuck: Mutex::default(),
         })
     }
 
     /// Lets one late answer go.
     pub(crate) fn release(&self) {
         self.late.add_permits(1);
+    }
+
+    /// Settling fails as long as this job is among those to settle.
+    pub(crate) fn stick(&self, job: Option<JobId>) {
+        *self.stuck.lock().unwrap() = job;
     }
 
     /// The next `times` calls fail.
@@ -114,6 +121,9 @@ impl Jobs for Faulty {
         self.around(Call::Claim, self.inner.claim(request)).await
     }
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        if settlements.iter().any(|settlement| Some(settlement.id) == *self.stuck.lock().unwrap()) {
+            return Err(StoreError::Unavailable { what: "a row is locked".to_owned(), source: None });
+        }
         self.around(Call::Settle, self.inner.settle(settlements)).await
     }
     async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
