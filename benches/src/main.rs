@@ -10,8 +10,11 @@ mod ours;
 mod raw;
 mod report;
 mod server;
+mod snapshot;
 mod subject;
 mod weight;
+
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -38,6 +41,9 @@ struct Arguments {
     /// Only this work of ours, once and without the raw limit, as for a profiler
     #[arg(long)]
     work: Option<Work>,
+    /// Only this: hold a snapshot on PostgreSQL for so many seconds beside 800 jobs a second
+    #[arg(long, value_name = "SECONDS")]
+    snapshot: Option<u64>,
     /// Weigh the waiting jobs of one store and print that; how the benchmark calls itself
     #[arg(long, hide = true)]
     weigh: Option<String>,
@@ -77,6 +83,7 @@ struct Scale {
     rounds: u32,
     latency_samples: u32,
     history: u32,
+    snapshot: Duration,
 }
 
 #[tokio::main]
@@ -87,11 +94,28 @@ async fn main() -> Result<()> {
         return weight::weigh(subject.context("no such store")?, arguments.jobs).await;
     }
     let scale = if arguments.quick {
-        Scale { jobs: 50_000, rounds: 1, latency_samples: 200, history: 100_000 }
+        Scale {
+            jobs: 50_000,
+            rounds: 1,
+            latency_samples: 200,
+            history: 100_000,
+            snapshot: Duration::from_secs(16),
+        }
     } else {
-        Scale { jobs: 200_000, rounds: 3, latency_samples: 1_000, history: 1_000_000 }
+        Scale {
+            jobs: 200_000,
+            rounds: 3,
+            latency_samples: 1_000,
+            history: 1_000_000,
+            snapshot: Duration::from_secs(80),
+        }
     };
     let mut report = Report::new(arguments.json);
+    if let Some(seconds) = arguments.snapshot {
+        snapshot::measure(Duration::from_secs(seconds), &mut report).await?;
+        report.print();
+        return Ok(());
+    }
     for subject in Subject::ALL {
         if arguments.only.as_ref().is_some_and(|only| !subject.name().contains(only.as_str())) {
             continue;
@@ -108,6 +132,9 @@ async fn main() -> Result<()> {
         }
         if matches!(subject, Subject::SqliteFull | Subject::Postgres) && !arguments.no_history {
             history::measure(subject, scale, &mut report).await?;
+        }
+        if subject == Subject::Postgres {
+            snapshot::measure(scale.snapshot, &mut report).await?;
         }
     }
     report.print();

@@ -86,12 +86,24 @@ impl Report {
 
     /// A latency beside the raw one; a ratio above 1 means ours is slower.
     pub(crate) fn latency(&mut self, subject: Subject, work: &str, ours: Duration, raw: Duration) {
+        self.latency_beside(subject, work, ours, "raw insert + claim", raw);
+    }
+
+    /// A latency beside another; a ratio above 1 means the first is slower.
+    pub(crate) fn latency_beside(
+        &mut self,
+        subject: Subject,
+        work: &str,
+        ours: Duration,
+        beside: &str,
+        other: Duration,
+    ) {
         let shown = |time: Duration| match time.as_secs_f64() {
             seconds if seconds < 1e-4 => format!("{:.1} µs", seconds * 1e6),
             seconds => format!("{:.2} ms", seconds * 1e3),
         };
-        let ratio = ours.as_secs_f64() / raw.as_secs_f64();
-        self.push(subject, work, shown(ours), "raw insert + claim", shown(raw), Some(ratio));
+        let ratio = ours.as_secs_f64() / other.as_secs_f64();
+        self.push(subject, work, shown(ours), beside, shown(other), Some(ratio));
     }
 
     /// A figure with nothing beside it.

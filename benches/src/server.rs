@@ -5,6 +5,9 @@
 #[path = "../rivals/protocol/server.rs"]
 mod cpu;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -55,11 +58,19 @@ impl Server {
 /// Commits as durable as PostgreSQL makes them by itself; buffers and log as in any installation with traffic.
 fn start() -> PostgresServer {
     let settings = Settings::default().durable().set("shared_buffers", "512MB").set("max_wal_size", "4GB");
-    // Beside the build, not in a temporary folder that may be held in memory. The first call decides.
-    if let Ok(folder) = subject::base_folder() {
+    if let Ok(folder) = folder() {
         let _ = tempfile::env::override_temp_dir(&folder);
     }
     PostgresServer::start(&settings)
+}
+
+/// Beside the build, not in a temporary folder that may be held in memory. Everybody may make and remove folders of
+/// their own there, as in the temporary folder: under root the server runs and clears up as somebody else.
+fn folder() -> Result<PathBuf> {
+    let folder = subject::base_folder()?.join("servers");
+    std::fs::create_dir_all(&folder)?;
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o1777))?;
+    Ok(folder)
 }
 
 /// A schema for one measurement; dropped with everything in it.
