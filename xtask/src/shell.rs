@@ -18,7 +18,17 @@ pub(crate) fn cargo<A: AsRef<OsStr>>(why: &str, arguments: impl IntoIterator<Ite
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(arguments).current_dir(root());
+    // What cargo says about this program to this program is not meant for another cargo: some build scripts look
+    // at it, and everything would be built again for whoever calls cargo by hand.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_this_package(name)) {
+        command.env_remove(name);
+    }
     Step { why: why.to_owned(), command }
+}
+
+fn is_about_this_package(variable: &OsStr) -> bool {
+    let name = variable.as_encoded_bytes();
+    name.starts_with(b"CARGO_PKG_") || name.starts_with(b"CARGO_MANIFEST_")
 }
 
 /// Any other command at the root of the workspace.

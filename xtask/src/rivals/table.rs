@@ -207,3 +207,53 @@ fn thousands(number: f64) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PROGRAMS: [Program; 4] = [
+        Program::new("ours", Made::Node("ours"), Role::Ours, Finished::Kept),
+        Program::new("keeps", Made::Node("keeps"), Role::Rival, Finished::Kept),
+        Program::new("deletes", Made::Node("deletes"), Role::Rival, Finished::Deleted),
+        Program::new("limit", Made::Node("limit"), Role::Raw, Finished::Kept),
+    ];
+    const RUN: usize = 2;
+    const IDLE_P50: usize = 4;
+
+    fn table(rates: &[(usize, f64)]) -> Table {
+        let mut table = Table::new(&PROGRAMS);
+        for (row, rate) in rates {
+            table.note(*row, &json!({ "work": "run jobs that wait", "jobs_per_s": rate }));
+        }
+        table
+    }
+
+    #[test]
+    fn ours_is_compared_with_those_that_do_the_same_with_finished_jobs() {
+        let table = table(&[(0, 300.0), (1, 100.0), (2, 900.0), (3, 400.0)]);
+        assert_eq!(table.ratio(0, RUN, Role::Rival), Some(3.0));
+        assert_eq!(table.ratio(0, RUN, Role::Raw), Some(0.75));
+    }
+
+    #[test]
+    fn a_ratio_above_one_is_in_our_favour_for_times_as_well() {
+        let mut table = table(&[]);
+        for (row, latency) in [(0, 2.0), (1, 5.0)] {
+            table.note(row, &json!({ "work": "idle start", "p50_ms": latency, "p99_ms": 50.0 }));
+        }
+        assert_eq!(table.ratio(0, IDLE_P50, Role::Rival), Some(2.5));
+        assert_eq!(table.ratio(0, RUN, Role::Rival), None);
+    }
+
+    #[test]
+    fn the_median_is_shown_and_a_failure_is_not_hidden() {
+        let mut table = table(&[(0, 9_000.0), (0, 1_234.4), (0, 10.0)]);
+        table.failures.insert(1, "in round 1: it ended".into());
+        assert_eq!(table.cell(0, RUN), "1,234/s");
+        assert_eq!(table.cell(1, RUN), "failed");
+        assert_eq!(table.cell(2, RUN), "-");
+    }
+}
