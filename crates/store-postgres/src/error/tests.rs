@@ -1,3 +1,5 @@
+//! The table of SQLSTATEs, and that no text holds a value.
+
 use windlass_core::StoreErrorKind;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! URLs that are taken, URLs that are refused, and what is never shown of either.
+
 use tokio_postgres::config::Host;
 
 use super::*;
