@@ -302,7 +302,7 @@ impl Flush {
         for (settlement, ctx) in settlements.iter().zip(ctxs) {
             match self.insist(std::slice::from_ref(settlement), Patience::Endless).await {
                 Insisted::Answered(answers) => {
-                    refused.extend(self.conclude(std::slice::from_ref(ctx), answers))
+                    refused.extend(self.conclude(std::slice::from_ref(ctx), answers));
                 }
                 Insisted::Refused | Insisted::Stuck => self.give_up(ctx),
             }
