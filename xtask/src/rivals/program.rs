@@ -87,9 +87,13 @@ impl Program {
             Err(error) => return (Vec::new(), Err(error)),
         };
         let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
-        let reader = std::thread::spawn(move || {
-            output.lines().map_while(Result::ok).map(|line| serde_json::from_str(&line)).collect::<Vec<_>>()
-        });
+        // Shown as they come, so that a run that breaks off has told something.
+        let show = |line: String| {
+            eprintln!("  {line}");
+            serde_json::from_str(&line)
+        };
+        let reader =
+            std::thread::spawn(move || output.lines().map_while(Result::ok).map(show).collect::<Vec<_>>());
         let ended = wait(&mut child);
         let lines = reader.join().expect("the reader does not panic");
         let is_json = lines.iter().all(Result::is_ok);
