@@ -17,6 +17,10 @@ use crate::protocol::{Nothing, Place, Rival, Starts};
 
 /// Of 10, 100 and 500 the size that drained fastest, and as many slots.
 const BATCH: usize = 500;
+/// A notification that comes while it looks for jobs is lost, and then only a heartbeat makes it look again. By
+/// default that is 30 s away, and a worker counts as dead after as long as here.
+const HEARTBEAT: Duration = Duration::from_millis(100);
+const HEARTBEATS_MISSED: usize = 3_000;
 const CONNECTIONS: u32 = 20;
 
 #[derive(Clone)]
@@ -32,7 +36,11 @@ impl Rival for Apalis {
     async fn open(place: &Place) -> Result<Self> {
         let pool = PgPoolOptions::new().max_connections(CONNECTIONS).connect(&place.at).await?;
         PostgresStorage::setup(&pool).await?;
-        let config = Config::default().queue("rivals").batch_size(BATCH);
+        let config = Config::default()
+            .queue("rivals")
+            .batch_size(BATCH)
+            .heartbeat_interval(HEARTBEAT)
+            .missed_heartbeats(HEARTBEATS_MISSED);
         Ok(Self { storage: PostgresStorage::new(&pool).with_config(config), pool })
     }
 
@@ -46,7 +54,7 @@ impl Rival for Apalis {
 
     async fn start(&self, starts: Starts) -> Result<Self::Worker> {
         let worker = WorkerBuilder::new("rivals")
-            // Without, an idle worker looks again only with its next heartbeat.
+            // Without, an idle worker always waits for its next heartbeat.
             .backend(self.storage.clone().with_pubsub())
             .data(starts)
             .concurrency(BATCH)

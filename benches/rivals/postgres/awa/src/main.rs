@@ -52,8 +52,6 @@ impl Rival for Awa {
             claim_batch_size: BATCH,
             claimers: CLAIMERS,
             poll_interval: POLL,
-            // Attempts without a deadline take the path that it calls the hot one.
-            deadline_duration: Duration::ZERO,
             ..QueueConfig::default()
         };
         let starts = Arc::new(OnceLock::<Starts>::new());
