@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::protocol::{Nothing, Place, Rival, Starts};
 
-/// Of 10, 100 and 500 the size that drained fastest, and as many slots.
+/// A large batch, and as many slots.
 const BATCH: usize = 500;
 /// A notification that comes while it looks for jobs is lost, and then only a heartbeat makes it look again. By
 /// default that is 30 s away, and a worker counts as dead after as long as here.

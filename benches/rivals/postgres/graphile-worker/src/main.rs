@@ -19,9 +19,9 @@ use tokio::task::JoinHandle;
 
 use crate::protocol::{Nothing, Place, Rival, Starts};
 
-/// Of 24, 100 and 200 the number that drained fastest.
+/// Enough slots that none waits for another.
 const SLOTS: usize = 24;
-/// Of 500, 1,000, 2,500 and 5,000 the size that drained fastest.
+/// How many jobs its local queue holds: a large number.
 const LOCAL_QUEUE: usize = 5_000;
 /// For completions to gather, and between looks for jobs. The first is at the upper end of what its
 /// documentation recommends; the second lets the local queue be filled again at once.

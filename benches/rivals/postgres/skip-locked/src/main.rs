@@ -16,7 +16,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, Statement};
 
 use crate::protocol::{Nothing, Place, Rival, Starts};
 
-/// Of 4, 8, 16 and 32 the number that drained fastest.
+/// Connections that run jobs at once.
 const CONNECTIONS: usize = 16;
 
 const SCHEMA: &str = "
