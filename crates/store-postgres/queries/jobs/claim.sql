@@ -8,7 +8,7 @@
 --             without any is looked at from its beginning. What lies below is rows that are dead but cannot be
 --             removed as long as somebody holds an old snapshot.
 -- result      one row 'lost' without a lease; else the jobs, of each queue in any order, and one row 'end' with the
---             span to the next due job (NULL: none) in o_due_at, the version of the definitions in o_seq, and
+--             span to the next due job (NULL: none) in o_due_at, the version of the definitions in o_seq,
 --             how many jobs have died of age in o_fence, and how many places of the line were looked at in o_attempt
 CREATE FUNCTION {function}(
     p_lease uuid, p_nonce int8, p_queues text[], p_shares int8[], p_kinds text[], p_limit int8, p_bytes int8,
@@ -193,7 +193,7 @@ BEGIN
                     SELECT w.seq, w.priority, w.due_at
                     FROM waiting AS w
                     WHERE w.state = 2 AND w.queue = v_queue AND w.kind = k.kind
-                            AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > v_now)
+                        AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > v_now)
                     ORDER BY w.priority DESC, w.due_at, w.seq
                     LIMIT v_want
                 ) AS l
@@ -265,7 +265,6 @@ BEGIN
             v_room := v_room - v_bytes;
             v_is_first := false;
         END IF;
-        v_left := greatest(v_left - v_count, 0);
         RETURN QUERY
         WITH gone AS (
             -- They are locked, so they are where they were.
@@ -285,6 +284,8 @@ BEGIN
             t.backoff, j.retry, j.stalls_max, j.timeout, j.tags::text, j.enqueued_at, t.due_at, v_now
         FROM taken AS t
         JOIN jobs AS j ON j.seq = ANY (ARRAY[t.seq]);
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        v_left := greatest(v_left - v_count, 0);
         INSERT INTO counts (queue, ready, running) VALUES (v_queue, -v_count, v_count);
     END LOOP;
     RETURN QUERY SELECT
