@@ -107,6 +107,25 @@ CREATE TABLE ended (
 CREATE INDEX ended_oldest ON ended (queue, state, finished_at, seq);
 CREATE INDEX ended_failed ON ended (state, seq) WHERE state >= 5;
 
+-- Jobs as anyone can look at them, each with where it stands. Joined by key, whatever the statistics say.
+CREATE VIEW records (
+    seq, id, queue, kind, state, priority, due_at, enqueued_at, fence, attempt, stalls, ambiguous, backoff, cancel,
+    claimed_at, worker, finished_at, reason, expires_at, retry, timeout, stalls_max, tags, progress, output, payload
+) AS
+SELECT
+    j.seq, j.id, j.queue::text, j.kind::text,
+    coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state)::int8, j.priority,
+    coalesce(w.due_at, r.due_at, e.due_at), j.enqueued_at, coalesce(w.fence, r.fence, e.fence),
+    coalesce(w.attempt, r.attempt, e.attempt), coalesce(w.stalls, r.stalls, e.stalls),
+    coalesce(w.ambiguous, r.ambiguous, e.ambiguous), coalesce(w.backoff, r.backoff, e.backoff),
+    coalesce(r.cancel, false), coalesce(r.claimed_at, e.claimed_at), coalesce(r.worker, e.worker), e.finished_at, e.reason,
+    j.expires_at, j.retry, j.timeout, j.stalls_max, j.tags::text, coalesce(w.progress, r.progress, e.progress), e.output,
+    j.payload
+FROM jobs AS j
+LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
+LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
+LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq]);
+
 CREATE TABLE attempts (
     seq        int8 NOT NULL,
     fence      int8 NOT NULL,

@@ -44,16 +44,13 @@ BEGIN
     END IF;
     SELECT array_agg(h.seq) INTO v_hits
     FROM (
-        SELECT j.seq
+        SELECT r.seq
         FROM unnest(v_looked) AS l (seq)
-        JOIN jobs AS j ON j.seq = ANY (ARRAY[l.seq])
-        LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
-        LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
-        LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq])
-        WHERE (p_queue IS NULL OR j.queue = p_queue)
-            AND (p_kind IS NULL OR j.kind = p_kind)
-            AND (p_tag IS NULL OR p_tag = ANY (string_to_array(j.tags, ',')))
-            AND (p_state IS NULL OR p_state = coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state))
+        JOIN records AS r ON r.seq = ANY (ARRAY[l.seq])
+        WHERE (p_queue IS NULL OR r.queue = p_queue)
+            AND (p_kind IS NULL OR r.kind = p_kind)
+            AND (p_tag IS NULL OR p_tag = ANY (string_to_array(r.tags, ',')))
+            AND (p_state IS NULL OR r.state = p_state)
         ORDER BY l.seq DESC
         LIMIT p_limit + 1
     ) AS h;
@@ -64,36 +61,19 @@ BEGIN
     SELECT array_agg(s.seq ORDER BY s.seq DESC) INTO v_shown
     FROM (
         SELECT
-            j.seq,
+            r.seq,
             sum(
-                octet_length(j.payload) + coalesce(octet_length(e.output), 0)
-                + coalesce(octet_length(coalesce(w.progress, r.progress, e.progress)), 0)
+                octet_length(r.payload) + coalesce(octet_length(r.output), 0) + coalesce(octet_length(r.progress), 0)
             ) OVER (ORDER BY h.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
         FROM unnest(v_hits) AS h (seq)
-        JOIN jobs AS j ON j.seq = ANY (ARRAY[h.seq])
-        LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
-        LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
-        LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq])
+        JOIN records AS r ON r.seq = ANY (ARRAY[h.seq])
     ) AS s
     WHERE s.bytes_before IS NULL OR s.bytes_before < p_bytes;
     IF cardinality(v_shown) < cardinality(v_hits) THEN
         v_next := v_shown[cardinality(v_shown)];
     END IF;
     RETURN QUERY
-    SELECT
-        j.seq, j.id, j.queue::text, j.kind::text,
-        coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state)::int8, j.priority,
-        coalesce(w.due_at, r.due_at, e.due_at), j.enqueued_at, coalesce(w.fence, r.fence, e.fence),
-        coalesce(w.attempt, r.attempt, e.attempt), coalesce(w.stalls, r.stalls, e.stalls),
-        coalesce(w.ambiguous, r.ambiguous, e.ambiguous), coalesce(w.backoff, r.backoff, e.backoff),
-        coalesce(r.cancel, false), coalesce(r.claimed_at, e.claimed_at), coalesce(r.worker, e.worker), e.finished_at, e.reason,
-        j.expires_at, j.retry, j.timeout, j.stalls_max, j.tags::text, coalesce(w.progress, r.progress, e.progress), e.output,
-        j.payload
-    FROM unnest(v_shown) AS s (seq)
-    JOIN jobs AS j ON j.seq = ANY (ARRAY[s.seq])
-    LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
-    LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
-    LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq]);
+    SELECT r.* FROM unnest(v_shown) AS s (seq) JOIN records AS r ON r.seq = ANY (ARRAY[s.seq]);
     o_seq := v_next;
     RETURN NEXT;
 END

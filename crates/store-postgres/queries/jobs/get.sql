@@ -13,14 +13,7 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT
-        j.seq, j.id, j.queue::text, j.kind::text,
-        coalesce(w.state, CASE WHEN r.seq IS NOT NULL THEN 3 END, e.state)::int8, j.priority,
-        coalesce(w.due_at, r.due_at, e.due_at), j.enqueued_at, coalesce(w.fence, r.fence, e.fence),
-        coalesce(w.attempt, r.attempt, e.attempt), coalesce(w.stalls, r.stalls, e.stalls),
-        coalesce(w.ambiguous, r.ambiguous, e.ambiguous), coalesce(w.backoff, r.backoff, e.backoff),
-        coalesce(r.cancel, false), coalesce(r.claimed_at, e.claimed_at), coalesce(r.worker, e.worker), e.finished_at, e.reason,
-        j.expires_at, j.retry, j.timeout, j.stalls_max, j.tags::text, coalesce(w.progress, r.progress, e.progress), e.output,
-        j.payload,
+        r.*,
         (
             SELECT
                 json_agg(
@@ -28,12 +21,9 @@ BEGIN
                     ORDER BY t.fence
                 )::text
             FROM attempts AS t
-            WHERE t.seq = ANY (ARRAY[j.seq])
+            WHERE t.seq = ANY (ARRAY[r.seq])
         )
     FROM unnest(p_ids) AS a (id)
-    JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
-    LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
-    LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
-    LEFT JOIN ended AS e ON e.seq = ANY (ARRAY[j.seq]);
+    JOIN records AS r ON r.id = ANY (ARRAY[a.id]);
 END
 $$;
