@@ -27,8 +27,9 @@ struct Arguments {
 enum Command {
     /// Run every test: unit, conformance, command line, examples, whole system, documentation
     ///
-    /// Needs a Rust toolchain, a C compiler (for the bundled SQLite), PostgreSQL and PgBouncer, and says so if one
-    /// is missing. Starts one PostgreSQL server for all tests, unless DATABASE_URL names one.
+    /// Needs a Rust toolchain, a C compiler (for the bundled SQLite), PostgreSQL, PgBouncer and Redis, and says so if
+    /// one is missing. Starts one PostgreSQL server, one Redis server and one Redis Cluster for all tests, unless
+    /// DATABASE_URL, REDIS_URL and REDIS_CLUSTER_URL name them.
     Test,
     /// Check form: formatting, lints, documentation, each feature alone, house rules, shared SQLite
     Check,

@@ -19,7 +19,7 @@ pub(crate) fn c_compiler() -> Result<()> {
 }
 
 /// Makes sure that the servers of the tests can be started. Only their programs are wanted: tests start servers
-/// of their own in temporary folders, also when `DATABASE_URL` names one, because some kill theirs.
+/// of their own in temporary folders, also when `DATABASE_URL` or `REDIS_URL` names one, because some kill theirs.
 pub(crate) fn servers() -> Result<()> {
     if !has_postgresql() && !without_main_cluster(|| install("PostgreSQL", "postgresql", has_postgresql))? {
         bail!(
@@ -29,6 +29,12 @@ pub(crate) fn servers() -> Result<()> {
     }
     if !has_pgbouncer() && !install("PgBouncer", "pgbouncer", has_pgbouncer)? {
         bail!("no PgBouncer: install it (Debian: apt-get install pgbouncer), or put it into PATH");
+    }
+    if !has_redis() && !without_service(|| install("Redis", "redis-server", has_redis))? {
+        bail!(
+            "no Redis server: install Redis 6.2 or newer (Debian: apt-get install redis-server), or put redis-server \
+             and redis-cli into PATH"
+        );
     }
     Ok(())
 }
@@ -55,6 +61,27 @@ fn has_postgresql() -> bool {
 
 fn has_pgbouncer() -> bool {
     answers("pgbouncer", "--version") || Path::new("/usr/sbin/pgbouncer").is_file()
+}
+
+fn has_redis() -> bool {
+    answers("redis-server", "--version") && answers("redis-cli", "--version")
+}
+
+/// Keeps Debian's package from starting a server of its own: it would never be used.
+fn without_service<T>(install: impl FnOnce() -> Result<T>) -> Result<T> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let policy = Path::new("/usr/sbin/policy-rc.d");
+    // Where there is one already, whoever wrote it has decided.
+    let is_set = can_install()
+        && !policy.exists()
+        && fs::write(policy, "#!/bin/sh\nexit 101\n").is_ok()
+        && fs::set_permissions(policy, fs::Permissions::from_mode(0o755)).is_ok();
+    let installed = install();
+    if is_set {
+        fs::remove_file(policy)?;
+    }
+    installed
 }
 
 /// Keeps Debian's package from making and starting a cluster of its own meanwhile: it would never be used.

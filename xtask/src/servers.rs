@@ -8,18 +8,14 @@ use anyhow::{Context, Result, bail};
 
 /// Servers that run until this is dropped, or until this process is gone.
 pub(crate) struct Servers {
-    program: Option<Child>,
+    program: Child,
     environment: Vec<(String, String)>,
 }
 
 impl Servers {
-    /// Starts them with the program that the build has put beside this one. A server that the user names is
-    /// used instead.
+    /// Starts them with the program that the build has put beside this one. It leaves out those that the user
+    /// names.
     pub(crate) fn start() -> Result<Self> {
-        if std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty()) {
-            eprintln!("\n=== servers: the one of DATABASE_URL");
-            return Ok(Self { program: None, environment: Vec::new() });
-        }
         let path = std::env::current_exe()?.with_file_name("test-servers");
         let mut program = Command::new(&path)
             .stdin(Stdio::piped())
@@ -36,7 +32,7 @@ impl Servers {
                     let shown: Vec<_> =
                         environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
                     eprintln!("\n=== servers: {}", shown.join(" "));
-                    return Ok(Self { program: Some(program), environment });
+                    return Ok(Self { program, environment });
                 }
             }
         }
@@ -51,10 +47,8 @@ impl Servers {
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        if let Some(program) = &mut self.program {
-            // The end of its input tells it to stop them.
-            drop(program.stdin.take());
-            let _ = program.wait();
-        }
+        // The end of its input tells it to stop them.
+        drop(self.program.stdin.take());
+        let _ = self.program.wait();
     }
 }

@@ -130,6 +130,8 @@ pub struct About {
 pub enum Durability {
     /// Nothing: it lives as long as the process.
     Process,
+    /// The death of its clients. It lives as long as the server that keeps it in memory.
+    Server,
     /// The death of any process. A power cut may take the newest jobs.
     Crash,
     /// A power cut, on a disk that does not lie.
@@ -141,6 +143,7 @@ impl Durability {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Process => "lost when the process ends",
+            Self::Server => "survives its clients, lost when the server ends",
             Self::Crash => "survives a crash, a power cut may take the newest jobs",
             Self::PowerCut => "survives a power cut",
         }

@@ -38,6 +38,7 @@ macro_rules! for_each_clause {
                 a_repeat_may_have_other_options
                 an_id_may_stand_twice_in_a_batch
                 a_taken_id_refuses_the_batch
+                an_id_is_taken_in_every_queue
                 a_payload_above_the_cap_refuses_the_batch
                 a_repeat_above_a_lowered_cap_is_answered
                 payload_bytes_are_kept

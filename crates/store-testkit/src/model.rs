@@ -13,11 +13,14 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::Harness;
-use operation::{Operation, script};
+use operation::{Ids, Operation, script};
 use stage::Stage;
 
 /// The variable that names the only seed to play.
 pub const SEED_VARIABLE: &str = "WINDLASS_MODEL_SEED";
+
+/// A store that declares that it cannot keep this clause is played with ids that keep to one queue.
+const IDS_CLAUSE: &str = "enqueue::an_id_is_taken_in_every_queue";
 
 /// How often a failing run is played again to shrink it.
 const SHRINK_RUNS: usize = 300;
@@ -37,7 +40,8 @@ pub async fn check(harness: &impl Harness, seeds: Range<u64>, steps: usize) {
 
 /// Plays one run and answers the shrunken difference, if there is one.
 pub async fn find_difference(harness: &impl Harness, seed: u64, steps: usize) -> Option<Difference> {
-    let operations = script(seed, steps);
+    let is_per_queue = harness.cannot().iter().any(|exception| exception.clause == IDS_CLAUSE);
+    let operations = script(seed, steps, if is_per_queue { Ids::OfQueue } else { Ids::OfStore });
     let (step, what) = play(harness, &operations).await?;
     let found = Found { operations: operations[..=step].to_vec(), what };
     let Found { operations, what } = shrink(harness, found).await;

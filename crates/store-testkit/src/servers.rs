@@ -1,12 +1,16 @@
 //! Real servers for tests: started on a free port of this machine, in a folder of their own, and gone with the
 //! process that started them, even if that one is killed.
 //!
-//! Most tests take [`PostgresServer::shared`]; those that kill, stop or fill a server start one for themselves.
+//! Most tests take [`PostgresServer::shared`], [`RedisServer::shared`] or [`RedisCluster::shared`]; those that kill,
+//! stop or fill a server start one for themselves.
 //! A further kind of server is a `Home` plus what it is told on its command line.
 
+mod certificates;
 mod home;
 mod pgbouncer;
 mod postgres;
+mod redis;
+mod redis_cluster;
 mod running;
 
 use std::io;
@@ -14,6 +18,8 @@ use std::time::{Duration, Instant};
 
 pub use pgbouncer::{PgBouncer, PoolMode};
 pub use postgres::{PostgresServer, Settings, SharedPostgres};
+pub use redis::{Aof, RedisServer, RedisSettings, SharedRedis};
+pub use redis_cluster::{RedisCluster, SharedRedisCluster};
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +88,25 @@ fn free_port() -> u16 {
         std::net::TcpListener::bind(("127.0.0.1", port)).is_ok().then_some(port)
     })
     .expect("one of thousands of ports is free")
+}
+
+/// As [`free_port`], for a node of a Redis Cluster: the nodes speak to each other ten thousand ports above it, and
+/// that one is free as well and below the same range.
+fn free_port_with_bus() -> u16 {
+    poll(PATIENCE, || {
+        let port = fastrand::u16(10_000..22_000);
+        let is_free = |port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+        (is_free(port) && is_free(port + 10_000)).then_some(port)
+    })
+    .expect("one of thousands of pairs of ports is free")
+}
+
+fn percent_encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(encode).collect()
 }
 
 /// The last lines of a log, for the text of a failure.

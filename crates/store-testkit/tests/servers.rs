@@ -147,6 +147,7 @@ fn a_pooler_lends_a_session_for_a_transaction() {
 #[test]
 fn a_killed_program_leaves_no_server_behind() {
     let mut program = Command::new(env!("CARGO_BIN_EXE_test-servers"))
+        .env_remove("DATABASE_URL")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -24,6 +24,7 @@ pub(crate) fn instant(at: Timestamp) -> String {
 pub(crate) fn durability(durability: Durability) -> &'static str {
     match durability {
         Durability::Process => "process",
+        Durability::Server => "server",
         Durability::Crash => "crash",
         Durability::PowerCut => "power_cut",
         _ => "other",

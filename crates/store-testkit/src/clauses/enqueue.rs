@@ -159,20 +159,30 @@ pub async fn an_id_may_stand_twice_in_a_batch(h: &impl Harness) {
     scene.assert_counts().await;
 }
 
-/// Another queue, kind or payload under a taken id refuses the whole batch, and nothing of it is stored.
+/// Another kind or payload under a taken id refuses the whole batch, and nothing of it is stored.
 pub async fn a_taken_id_refuses_the_batch(h: &impl Harness) {
+    let other_kind = NewJob::new("other", "{}", Options::new());
+    let other_payload = NewJob::new(KIND, "[]", Options::new());
+    refuses_under_a_taken_id(h, [other_kind, other_payload].map(|other| other.expect("a proper job"))).await;
+}
+
+/// An id names one job in the whole store: a job of another queue under it refuses the batch as well.
+///
+/// A store that spreads queues over servers cannot know what the others hold. The model test then keeps every id
+/// to one queue.
+pub async fn an_id_is_taken_in_every_queue(h: &impl Harness) {
+    let other_queue = NewJob::new(KIND, "{}", Options::new().queue("other"));
+    refuses_under_a_taken_id(h, [other_queue.expect("a proper job")]).await;
+}
+
+async fn refuses_under_a_taken_id<const N: usize>(h: &impl Harness, others: [NewJob; N]) {
     let scene = Scene::new(h).await;
-    let new = job(Options::new());
+    let new = NewJob::new(KIND, "{}", Options::new()).expect("a proper job");
     scene.enqueue(new.clone()).await;
     let before = scene.get(new.id).await;
-    let others = [
-        NewJob::new("other", "{}", Options::new()),
-        NewJob::new(new.kind.as_str(), "[]", Options::new()),
-        NewJob::new(new.kind.as_str(), "{}", Options::new().queue("other")),
-    ];
     for other in others {
         let mut batch = jobs(3);
-        batch.insert(2, other.expect("a proper job").with_id(new.id));
+        batch.insert(2, other.with_id(new.id));
         let error = scene.store.enqueue(&batch).await.expect_err("the batch is refused");
         assert!(matches!(error, StoreError::IdTaken { id } if id == new.id), "{error}");
         assert_eq!(error.kind(), StoreErrorKind::Refused);

@@ -80,6 +80,15 @@ pub(super) struct Settling {
     pub(super) dice: f64,
 }
 
+/// What an id names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ids {
+    /// One job in the whole store.
+    OfStore,
+    /// One job in each queue, so a run keeps every id to one queue.
+    OfQueue,
+}
+
 /// The id of a job of a run.
 pub(super) fn job_id(index: usize) -> JobId {
     let mut bytes = [0x70; 16];
@@ -88,17 +97,17 @@ pub(super) fn job_id(index: usize) -> JobId {
 }
 
 /// The operations of a seed. One of the queues begins as one that keeps none.
-pub(super) fn script(seed: u64, steps: usize) -> Vec<Operation> {
+pub(super) fn script(seed: u64, steps: usize, ids: Ids) -> Vec<Operation> {
     let mut rng = Rng::with_seed(seed);
     let retention = Retention { completed: Keep::NONE, dead: Keep::NONE, cancelled: Keep::NONE };
     let none = QueueConfig { retention, ..QueueConfig::default() };
     let first = Operation::Define { queue: name("c"), config: none };
-    std::iter::once(first).chain((0..steps).map(|_| operation(&mut rng))).collect()
+    std::iter::once(first).chain((0..steps).map(|_| operation(&mut rng, ids))).collect()
 }
 
-fn operation(rng: &mut Rng) -> Operation {
+fn operation(rng: &mut Rng, ids: Ids) -> Operation {
     match rng.u32(..100) {
-        0..22 => Operation::Enqueue((0..pick(rng, [1, 1, 2, 5])).map(|_| new_job(rng)).collect()),
+        0..22 => Operation::Enqueue((0..pick(rng, [1, 1, 2, 5])).map(|_| new_job(rng, ids)).collect()),
         22..42 => claim(rng),
         42..62 => Operation::Settle((0..pick(rng, [1, 1, 3])).map(|_| settling(rng)).collect()),
         62..65 => Operation::Progress {
@@ -140,10 +149,11 @@ fn some_jobs(rng: &mut Rng) -> Vec<usize> {
 }
 
 /// Mostly what its id always is, so that a repeat is one; now and then another job under the same id.
-fn new_job(rng: &mut Rng) -> NewJob {
+fn new_job(rng: &mut Rng, ids: Ids) -> NewJob {
     let index = rng.usize(..JOBS);
     let other = usize::from(rng.u32(..20) == 0);
-    let queue = ["a", "a", "b", "c"][(index + other) % 4];
+    let (other_queue, other_payload) = if ids == Ids::OfStore { (other, 0) } else { (0, other) };
+    let queue = ["a", "a", "b", "c"][(index + other_queue) % 4];
     let kind = ["k", "k", "l", "m", "l"][index % 5];
     let mut options = Options::new()
         .queue(queue)
@@ -159,7 +169,7 @@ fn new_job(rng: &mut Rng) -> NewJob {
     if rng.bool() {
         options = options.tag(pick(rng, ["s", "t"])).timeout(seconds(9));
     }
-    let payload = vec![b'x'; [0, 3, 10, 30][index % 4]];
+    let payload = vec![b'x'; [0, 3, 10, 30][(index + other_payload) % 4]];
     NewJob::new(kind, payload, options).expect("the script writes proper jobs").with_id(job_id(index))
 }
 
@@ -225,5 +235,37 @@ fn filter(rng: &mut Rng) -> Filter {
         kind: rng.bool().then(|| kind(rng)),
         state: rng.bool().then(|| pick(rng, State::ALL)),
         tag: rng.bool().then(|| name(pick(rng, ["s", "t"]))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// How many ids the runs of some seeds give to more than one queue, and how many to more than one payload.
+    fn shared_ids(ids: Ids) -> (usize, usize) {
+        let (mut queues, mut payloads) = (0, 0);
+        for seed in 0..10 {
+            let mut seen: HashMap<JobId, Vec<NewJob>> = HashMap::new();
+            for operation in script(seed, 120, ids) {
+                if let Operation::Enqueue(jobs) = operation {
+                    jobs.into_iter().for_each(|job| seen.entry(job.id).or_default().push(job));
+                }
+            }
+            queues += seen.values().filter(|jobs| jobs.iter().any(|job| job.queue != jobs[0].queue)).count();
+            payloads +=
+                seen.values().filter(|jobs| jobs.iter().any(|job| job.payload != jobs[0].payload)).count();
+        }
+        (queues, payloads)
+    }
+
+    #[test]
+    fn ids_of_a_queue_stay_there_and_are_still_taken_by_others() {
+        let (queues, payloads) = shared_ids(Ids::OfStore);
+        assert!(queues > 0 && payloads == 0, "{queues} {payloads}");
+        let (queues, payloads) = shared_ids(Ids::OfQueue);
+        assert!(queues == 0 && payloads > 0, "{queues} {payloads}");
     }
 }

@@ -113,9 +113,10 @@ pub(super) fn run(mut command: Command) -> Result<String, StartError> {
     })
 }
 
-/// Settings of the user's own client (`PGHOST`, `PGOPTIONS` and so on) must not reach ours.
+/// Settings of the user's own client (`PGHOST`, `REDISCLI_AUTH` and so on) must not reach ours.
 pub(super) fn forget_surroundings(command: &mut Command) {
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PG")) {
+    let is_clients = |name: &[u8]| name.starts_with(b"PG") || name.starts_with(b"REDISCLI");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_clients(name.as_encoded_bytes())) {
         command.env_remove(name);
     }
     command.env("LC_ALL", "C");

@@ -1,6 +1,5 @@
 //! A PostgreSQL server for tests.
 
-mod certificates;
 mod install;
 mod settings;
 mod shared;
@@ -14,7 +13,7 @@ use rustix::process::Signal;
 
 use super::home::{self, Home};
 use super::running::Running;
-use super::{PATIENCE, StartError, free_port, poll, tail};
+use super::{PATIENCE, StartError, certificates, free_port, percent_encoded, poll, tail};
 use install::Install;
 pub use settings::Settings;
 pub use shared::SharedPostgres;
@@ -230,12 +229,4 @@ fn psql(install: &Install, url: &str, sql: &str) -> Result<String, StartError> {
     home::forget_surroundings(&mut command);
     command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql]);
     home::run(command).map(|rows| rows.trim_end().to_owned())
-}
-
-fn percent_encoded(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    };
-    text.bytes().map(encode).collect()
 }

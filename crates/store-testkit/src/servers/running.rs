@@ -29,6 +29,11 @@ impl Running {
         self.child.try_wait().expect("a child can be asked")
     }
 
+    /// Sends a signal and does not wait for what comes of it.
+    pub(super) fn signal(&self, signal: Signal) {
+        send(self.id(), signal);
+    }
+
     /// Sends a signal and waits for the end, which is forced after a minute.
     pub(super) fn end(mut self, signal: Signal) {
         self.end_within(signal, PATIENCE);

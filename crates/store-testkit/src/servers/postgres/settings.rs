@@ -4,9 +4,9 @@ use std::fmt;
 use std::fs;
 use std::io::Write;
 
-use super::super::StartError;
 use super::super::home::Home;
-use super::{ROLE, SUPERUSER, certificates, install};
+use super::super::{StartError, certificates};
+use super::{ROLE, SUPERUSER, install};
 
 /// How a server is set. The default is quick and careless: what it holds does not survive the machine, nor
 /// the last moment before a kill. [`durable`](Self::durable) is for tests about that.

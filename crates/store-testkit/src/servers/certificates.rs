@@ -1,11 +1,10 @@
-//! Certificates for a server with TLS, made by the `openssl` command, which comes with PostgreSQL's own
-//! packages.
+//! Certificates for a server with TLS, made by the `openssl` command.
 
 use std::fs;
 use std::path::PathBuf;
 
-use super::super::StartError;
-use super::super::home::{Home, run};
+use super::StartError;
+use super::home::{Home, run};
 
 /// Makes an authority and a certificate for this machine's loopback address, signed by it. As the server's
 /// account, since the server accepts only a key that is its own and that nobody else can read.
