@@ -3,6 +3,8 @@
 
 #[path = "protocol/arguments.rs"]
 mod arguments;
+#[path = "protocol/memory.rs"]
+mod memory;
 #[path = "protocol/server.rs"]
 mod server;
 
@@ -32,7 +34,7 @@ const BULK_PRODUCERS: u32 = 2;
 const IDLE_MAX: Duration = Duration::from_secs(60);
 const WARM_UP_SAMPLES: u32 = 10;
 
-/// A library with a job queue in a SQLite file or in a PostgreSQL database.
+/// A library with a job queue in a SQLite file or in a database of a server.
 pub(crate) trait Rival: Clone + Send + Sync + Sized + 'static {
     /// The name of the crate, as the lock file has it.
     const CRATE: &str;
@@ -98,9 +100,7 @@ pub(crate) async fn run<R: Rival>(lock: &str) -> Result<()> {
     };
 
     let queue = R::open(&arguments.place(R::CRATE, "bulk")?).await?;
-    let began = Instant::now();
-    fill(&queue, 1, arguments.jobs).await?;
-    tell("enqueue bulk of 1,000", rate(arguments.jobs, began.elapsed()));
+    tell("enqueue bulk of 1,000", enqueue_bulk(&queue, &arguments).await?);
     tell("run jobs that wait", run_all(&queue, 0, &arguments).await?);
     queue.close().await?;
 
@@ -131,6 +131,20 @@ pub(crate) async fn run<R: Rival>(lock: &str) -> Result<()> {
 
 fn rate(jobs: u32, took: Duration) -> Value {
     json!({ "jobs_per_s": f64::from(jobs) / took.as_secs_f64() })
+}
+
+/// Fills an empty place, and tells how much heavier a Redis server is with it.
+async fn enqueue_bulk<R: Rival>(queue: &R, arguments: &Arguments) -> Result<Value> {
+    let weigh = || arguments.redis().map(memory::used_bytes).transpose();
+    let before = weigh()?;
+    let began = Instant::now();
+    fill(queue, 1, arguments.jobs).await?;
+    let mut figures = rate(arguments.jobs, began.elapsed());
+    if let (Some(before), Some(after)) = (before, weigh()?) {
+        figures["memory_bytes_per_job"] =
+            json!(after.saturating_sub(before) as f64 / f64::from(arguments.jobs));
+    }
+    Ok(figures)
 }
 
 /// Runs all jobs, of which the last `fresh` ones are enqueued meanwhile, until the last completion is committed.

@@ -21,6 +21,7 @@ use table::Table;
 pub(crate) enum Store {
     Sqlite,
     Postgres,
+    Redis,
 }
 
 /// On SQLite, the first is the one that rivals are compared with; the second shows our default.
@@ -66,6 +67,30 @@ const ON_POSTGRES: [Program; 12] = [
         .with(&["--processes", "2"]),
 ];
 
+const ON_REDIS: [Program; 11] = [
+    Program::new("windlass", Made::Cargo("redis/windlass"), Role::Ours, Finished::Kept),
+    Program::new("windlass, finished deleted", Made::Cargo("redis/windlass"), Role::Ours, Finished::Deleted)
+        .with(&["--finished", "deleted"]),
+    Program::new("raw keys", Made::Cargo("redis/raw"), Role::Raw, Finished::Kept),
+    Program::new("raw keys, deleted", Made::Cargo("redis/raw"), Role::Raw, Finished::Deleted)
+        .with(&["--finished", "deleted"]),
+    // More waiting jobs than this end its worker: one of its scripts unpacks them all.
+    Program::new("apalis-redis, 7,000 jobs", Made::Cargo("redis/apalis"), Role::Rival, Finished::Kept)
+        .with(&["--jobs", "7000"]),
+    Program::new("oxana", Made::Cargo("redis/oxana"), Role::Rival, Finished::Deleted),
+    Program::new("rusty-sidekiq", Made::Cargo("redis/rusty-sidekiq"), Role::Rival, Finished::Deleted),
+    Program::new("BullMQ (Node)", Made::Node("bullmq"), Role::Rival, Finished::Kept).of("BullMQ"),
+    Program::new("BullMQ, 2 processes", Made::Node("bullmq"), Role::Rival, Finished::Kept)
+        .of("BullMQ")
+        .with(&["--processes", "2"]),
+    Program::new("BullMQ, removeOnComplete", Made::Node("bullmq"), Role::Rival, Finished::Deleted)
+        .of("BullMQ")
+        .with(&["--finished", "deleted"]),
+    Program::new("BullMQ, the same, 2 processes", Made::Node("bullmq"), Role::Rival, Finished::Deleted)
+        .of("BullMQ")
+        .with(&["--finished", "deleted", "--processes", "2"]),
+];
+
 /// How much is done.
 struct Scale {
     rounds: u32,
@@ -76,11 +101,15 @@ struct Scale {
 
 /// Builds the programs of one store or of all, runs them in turns and prints the medians, a table per store.
 pub(crate) fn run(store: Option<Store>, is_quick: bool) -> Result<()> {
-    if store != Some(Store::Postgres) {
+    let is_asked = |other| store.is_none_or(|store| store == other);
+    if is_asked(Store::Sqlite) {
         on_sqlite(is_quick)?;
     }
-    if store != Some(Store::Sqlite) {
+    if is_asked(Store::Postgres) {
         on_postgres(is_quick)?;
+    }
+    if is_asked(Store::Redis) {
+        on_redis(is_quick)?;
     }
     Ok(())
 }
@@ -115,12 +144,29 @@ fn on_postgres(is_quick: bool) -> Result<()> {
     Program::build_folder("postgres/server")?;
     let mut table = Table::new(&ON_POSTGRES);
     table.build();
-    let mut server = Server::start()?;
-    table.measure(&scale, |_program| {
-        server.make_fresh()?;
-        Ok(vec!["--server".into(), server.url.clone(), "--server-pid".into(), server.pid.clone()])
-    })?;
+    let mut server = Server::start("postgres/server", &[])?;
+    table.measure(&scale, |_program| server.make_fresh())?;
     table.print(&format!("PostgreSQL {}, durable commits", server.version), &scale);
+    Ok(())
+}
+
+/// Twice: as durable as Redis usually is, and as fast as it can be.
+fn on_redis(is_quick: bool) -> Result<()> {
+    let scale = if is_quick {
+        Scale { rounds: 1, jobs: "10000", singles: "5000", samples: "100" }
+    } else {
+        Scale { rounds: 3, jobs: "50000", singles: "20000", samples: "300" }
+    };
+    Program::build_folder("redis/server")?;
+    for (argument, persisted) in
+        [("everysec", "append-only file synced every second"), ("nothing", "nothing persisted")]
+    {
+        let mut table = Table::new(&ON_REDIS);
+        table.build();
+        let mut server = Server::start("redis/server", &[argument])?;
+        table.measure(&scale, |_program| server.make_fresh())?;
+        table.print(&format!("Redis {}, {persisted}", server.version), &scale);
+    }
     Ok(())
 }
 

@@ -2,12 +2,13 @@
 // same lines. Workers run in processes of their own beside the producers, except for the idle start, where one
 // clock has to see both.
 //
-// A library is { name, open(url, isFirst) }. An opened queue has enqueue(i), enqueueAll(numbers), start(note),
+// A library is { name, open(url, isFirst, finished) }. An opened queue has enqueue(i), enqueueAll(numbers), start(note),
 // isLeft() (whether a job is not completed yet) and close().
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const BULK = 1_000;
@@ -15,14 +16,17 @@ const PRODUCERS = 64;
 const BULK_PRODUCERS = 2;
 const IDLE_MAX_MS = 60_000;
 const WARM_UP_SAMPLES = 10;
+/** A Redis server has numbers for databases: their places in this list. */
+const DATABASES = ['bulk', 'whole', 'single', 'idle'];
 
 const options = {
   '--jobs': 20_000, '--singles': 20_000, '--samples': 300, '--processes': 1, '--server': '', '--server-pid': 0,
+  '--finished': 'kept',
 };
 
 /** Does all work and prints a line for each; or runs jobs, in a process that was started for that. */
 export async function run(library) {
-  if (process.argv[2] === '--worker') return work(library, process.argv[3]);
+  if (process.argv[2] === '--worker') return work(library, process.argv[3], process.argv[4]);
   await measure(library);
   // Libraries may leave timers behind that would hold the process.
   process.exit();
@@ -36,27 +40,27 @@ async function measure(library) {
   }
   const version = versionOf(library.name);
   const tell = (work, figures) => console.log(JSON.stringify({ who: library.name, version, work, ...figures }));
-  const place = work => `${options['--server'].replace(/\/$/, '')}/${work}`;
+  const server = options['--server'].replace(/\/$/, '');
+  const place = work => `${server}/${isRedis() ? DATABASES.indexOf(work) : work}`;
+  const open = work => library.open(place(work), true, options['--finished']);
   const jobs = options['--jobs'];
 
-  const bulk = await library.open(place('bulk'), true);
-  const began = performance.now();
-  await fill(bulk, 1, jobs);
-  tell('enqueue bulk of 1,000', rate(jobs, began));
+  const bulk = await open('bulk');
+  tell('enqueue bulk of 1,000', await enqueueBulk(bulk));
   tell('run jobs that wait', await runAll(bulk, place('bulk'), 0));
   await bulk.close();
 
-  const whole = await library.open(place('whole'), true);
+  const whole = await open('whole');
   tell('end to end', await runAll(whole, place('whole'), jobs));
   await whole.close();
   // More workers change nothing about the rest.
   if (options['--processes'] > 1) return;
 
-  const single = await library.open(place('single'), true);
+  const single = await open('single');
   tell('enqueue single by 64 producers', await enqueueSingle(single));
   await single.close();
 
-  const idle = await library.open(place('idle'), true);
+  const idle = await open('idle');
   const latencies = (await idleStarts(idle)).sort((a, b) => a - b);
   const percentile = percent => latencies[Math.floor((latencies.length - 1) * percent / 100)];
   tell('idle start', { p50_ms: percentile(50), p99_ms: percentile(99), samples: latencies.length });
@@ -64,6 +68,17 @@ async function measure(library) {
 }
 
 const rate = (jobs, began) => ({ jobs_per_s: jobs * 1_000 / (performance.now() - began) });
+
+/** Fills an empty place, and tells how much heavier a Redis server is with it. */
+async function enqueueBulk(queue) {
+  const jobs = options['--jobs'];
+  const before = isRedis() ? await usedBytes() : 0;
+  const began = performance.now();
+  await fill(queue, 1, jobs);
+  const figures = rate(jobs, began);
+  if (isRedis()) figures.memory_bytes_per_job = (await usedBytes() - before) / jobs;
+  return figures;
+}
 
 /** Runs all jobs, of which the last `fresh` ones are enqueued meanwhile, until the last completion is committed. */
 async function runAll(queue, place, fresh) {
@@ -87,7 +102,7 @@ async function runAll(queue, place, fresh) {
 
 /** A process with a worker that is connected and waits for the word to start. */
 async function startWorker(place) {
-  const child = fork(process.argv[1], ['--worker', place], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+  const child = fork(process.argv[1], ['--worker', place, options['--finished']], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   const worker = { child, seen: 0, ended: once(child, 'exit') };
   await Promise.race([once(child, 'message'), worker.ended]);
   child.on('message', seen => { worker.seen = seen; });
@@ -95,8 +110,8 @@ async function startWorker(place) {
 }
 
 /** What runs in such a process. */
-async function work(library, place) {
-  const queue = await library.open(place, false);
+async function work(library, place, finished) {
+  const queue = await library.open(place, false, finished);
   let seen = 0;
   let told = 0;
   setInterval(() => { if (seen > told) process.send(told = seen); }, 2);
@@ -146,12 +161,25 @@ async function idleStarts(queue) {
   return latencies;
 }
 
-/** Hundredths of a second that the server has used: the postmaster with its dead children, and those that live. */
+const isRedis = () => options['--server'].startsWith('redis:');
+
+/** Bytes of all keys. What connections and the append-only file hold for a moment is left out. */
+async function usedBytes() {
+  const { hostname, port } = new URL(options['--server']);
+  const socket = connect(Number(port), hostname);
+  socket.write('INFO memory\r\nQUIT\r\n');
+  let text = '';
+  for await (const part of socket) text += part;
+  const figure = name => Number(text.match(new RegExp(`^${name}:(\\d+)`, 'm'))[1]);
+  return figure('used_memory') - figure('mem_clients_normal') - figure('mem_aof_buffer');
+}
+
+/** Hundredths of a second that the server has used: its first process with its dead children, and those that live. */
 function serverCpuTicks() {
-  const postmaster = options['--server-pid'];
-  if (!postmaster) return 0;
-  const children = readFileSync(`/proc/${postmaster}/task/${postmaster}/children`, 'utf8').split(' ').filter(Boolean);
-  return children.reduce((sum, child) => sum + ticks(child, 2), ticks(postmaster, 4));
+  const parent = options['--server-pid'];
+  if (!parent) return 0;
+  const children = readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').split(' ').filter(Boolean);
+  return children.reduce((sum, child) => sum + ticks(child, 2), ticks(parent, 4));
 }
 
 function ticks(pid, fields) {
@@ -159,7 +187,7 @@ function ticks(pid, fields) {
     const rest = readFileSync(`/proc/${pid}/stat`, 'utf8').split(')').at(-1).trim().split(' ');
     return rest.slice(11, 11 + fields).reduce((sum, field) => sum + Number(field), 0);
   } catch {
-    return 0; // It has just ended, and is counted with the postmaster's next time.
+    return 0; // It has just ended, and is counted with the parent's next time.
   }
 }
 

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
+/// The databases that a work is done in. A Redis server has numbers for them: their places in this list.
+const DATABASES: [&str; 4] = ["bulk", "whole", "single", "idle"];
+
 /// What becomes of finished jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished {
@@ -15,7 +18,7 @@ pub(crate) enum Finished {
 #[derive(Debug, Clone)]
 #[allow(dead_code, reason = "a file has no connections, and a server no mode of a file")]
 pub(crate) struct Place {
-    /// The path of a SQLite file that does not exist yet, or the URL of an empty PostgreSQL database.
+    /// The path of a SQLite file that does not exist yet, or the URL of an empty database of a server.
     pub(crate) at: String,
     /// SQLite's `synchronous`.
     pub(crate) synchronous: String,
@@ -85,7 +88,10 @@ impl Arguments {
 
     /// Where one work is done: a file of its own, or the database of its name on the server.
     pub(crate) fn place(&self, program: &str, work: &str) -> Result<Place> {
-        let at = if let Some(server) = &self.server {
+        let at = if let Some(server) = self.redis() {
+            let number = DATABASES.iter().position(|database| *database == work);
+            format!("redis://{server}/{}", number.with_context(|| format!("no database for {work}"))?)
+        } else if let Some(server) = &self.server {
             format!("{server}/{work}")
         } else {
             let path = self.dir.join(format!("{program}-{work}.db"));
@@ -95,5 +101,10 @@ impl Arguments {
             path.display().to_string()
         };
         Ok(Place { at, ..self.place.clone() })
+    }
+
+    /// Host and port, if the server is one of Redis.
+    pub(crate) fn redis(&self) -> Option<&str> {
+        self.server.as_deref()?.strip_prefix("redis://")
     }
 }

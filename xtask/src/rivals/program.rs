@@ -20,6 +20,8 @@ pub(crate) struct Program {
     pub(crate) made: Made,
     pub(crate) role: Role,
     pub(crate) finished: Finished,
+    /// The library's name, if ours are compared with it by name as well, whoever is faster.
+    pub(crate) family: Option<&'static str>,
     arguments: &'static [&'static str],
 }
 
@@ -52,11 +54,17 @@ pub(crate) enum Finished {
 
 impl Program {
     pub(crate) const fn new(heading: &'static str, made: Made, role: Role, finished: Finished) -> Self {
-        Self { heading, made, role, finished, arguments: &[] }
+        Self { heading, made, role, finished, family: None, arguments: &[] }
     }
 
+    /// Its own arguments, which win over those that all get.
     pub(crate) const fn with(mut self, arguments: &'static [&'static str]) -> Self {
         self.arguments = arguments;
+        self
+    }
+
+    pub(crate) const fn of(mut self, family: &'static str) -> Self {
+        self.family = Some(family);
         self
     }
 
@@ -81,7 +89,7 @@ impl Program {
     /// Runs it and answers the lines that it printed, and why it did not print them all.
     pub(crate) fn measure(&self, arguments: &[String]) -> (Vec<Value>, Result<()>) {
         let mut command = self.command();
-        command.args(self.arguments).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(arguments).args(self.arguments).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = match command.spawn().with_context(|| format!("cannot start {}", self.heading)) {
             Ok(child) => child,
             Err(error) => return (Vec::new(), Err(error)),

@@ -1,4 +1,4 @@
-//! The one PostgreSQL server of a comparison. It is started by a program of its own, which is built beside the
+//! The one server of a comparison. It is started by a program of its own, which is built beside the
 //! rivals, so that these commands need not be built with everything that it takes to start one.
 
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -13,9 +13,9 @@ use super::target;
 #[derive(Debug)]
 pub(crate) struct Server {
     /// Without a database.
-    pub(crate) url: String,
-    /// The process id of its postmaster.
-    pub(crate) pid: String,
+    url: String,
+    /// The process id, of its first process if there are several.
+    pid: String,
     pub(crate) version: String,
     program: Child,
     orders: Option<ChildStdin>,
@@ -23,9 +23,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start() -> Result<Self> {
-        let path = target().join(format!("release/{}", binary_name("postgres/server")));
+    /// Starts it with the program that was built from a folder.
+    pub(crate) fn start(folder: &str, arguments: &[&str]) -> Result<Self> {
+        let path = target().join(format!("release/{}", binary_name(folder)));
         let mut program = Command::new(&path)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -37,12 +39,12 @@ impl Server {
         Ok(Self { url, pid, version, program, orders, answers })
     }
 
-    /// Makes all databases anew.
-    pub(crate) fn make_fresh(&mut self) -> Result<()> {
+    /// Makes all databases anew, and answers what a program is told about the server.
+    pub(crate) fn make_fresh(&mut self) -> Result<Vec<String>> {
         let orders = self.orders.as_mut().expect("its input is a pipe");
         orders.write_all(b"fresh\n").and_then(|()| orders.flush()).context("the server is gone")?;
         self.answers.next().context("the server is gone")??;
-        Ok(())
+        Ok(vec!["--server".into(), self.url.clone(), "--server-pid".into(), self.pid.clone()])
     }
 }
 

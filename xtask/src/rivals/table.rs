@@ -16,9 +16,10 @@ enum Unit {
     PerSecond,
     Milliseconds,
     Microseconds,
+    Bytes,
 }
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column(
         "enqueue single",
         "by 64 producers",
@@ -33,7 +34,35 @@ const COLUMNS: [Column; 8] = [
     Column("idle start", "p99", "idle start", "p99_ms", Unit::Milliseconds),
     Column("server CPU", "per job run", "run jobs that wait", "server_cpu_us_per_job", Unit::Microseconds),
     Column("server CPU", "end to end", "end to end", "server_cpu_us_per_job", Unit::Microseconds),
+    Column("memory per", "waiting job", "enqueue bulk of 1,000", "memory_bytes_per_job", Unit::Bytes),
 ];
+
+/// The best of these is what ours is compared with.
+#[derive(Debug, Clone, Copy)]
+enum Others {
+    Rivals,
+    Raw,
+    /// One library, however it is set.
+    Family(&'static str),
+}
+
+impl Others {
+    fn has(self, program: &Program) -> bool {
+        match self {
+            Self::Rivals => program.role == Role::Rival,
+            Self::Raw => program.role == Role::Raw,
+            Self::Family(name) => program.family == Some(name),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rivals => "the fastest rival",
+            Self::Raw => "the raw limit",
+            Self::Family(name) => name,
+        }
+    }
+}
 
 const HEADING_WIDTH: usize = 42;
 const COLUMN_WIDTH: usize = 17;
@@ -146,6 +175,7 @@ impl Table {
             (Some(figure), Unit::PerSecond) => format!("{}/s", thousands(figure)),
             (Some(figure), Unit::Milliseconds) => format!("{figure:.2} ms"),
             (Some(figure), Unit::Microseconds) => format!("{figure:.1} µs"),
+            (Some(figure), Unit::Bytes) => format!("{figure:.0} B"),
             (None, _) if self.failures.contains_key(&row) => "failed".into(),
             (None, _) => "-".into(),
         }
@@ -154,27 +184,32 @@ impl Table {
     /// How each of ours compares with those that do the same with finished jobs: above 1 it is faster, or takes
     /// less.
     fn print_ratios(&self, columns: &[usize]) {
+        let families: BTreeSet<_> = self.programs.iter().filter_map(|program| program.family).collect();
+        let others =
+            [Others::Rivals, Others::Raw].into_iter().chain(families.into_iter().map(Others::Family));
+        let others: Vec<_> = others.collect();
         for (row, ours) in self.programs.iter().enumerate().filter(|(_, program)| program.role == Role::Ours)
         {
-            for (role, name) in [(Role::Rival, "fastest rival"), (Role::Raw, "raw limit")] {
-                let ratios: Vec<_> = columns.iter().map(|column| self.ratio(row, *column, role)).collect();
+            for others in &others {
+                let ratios: Vec<_> = columns.iter().map(|column| self.ratio(row, *column, *others)).collect();
                 if ratios.iter().any(Option::is_some) {
                     let like = if ours.finished == Finished::Kept { "keeping" } else { "deleting" };
                     let shown =
                         |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| format!("{ratio:.2} x"));
                     println!();
-                    print_row(&format!("windlass to the {name}, {like}"), ratios.into_iter().map(shown));
+                    let name = others.name();
+                    print_row(&format!("windlass to {name}, {like}"), ratios.into_iter().map(shown));
                 }
             }
         }
     }
 
-    fn ratio(&self, ours: usize, column: usize, role: Role) -> Option<f64> {
+    fn ratio(&self, ours: usize, column: usize, others: Others) -> Option<f64> {
         let more_is_better = COLUMNS[column].4 == Unit::PerSecond;
         let is_like =
-            |program: &Program| program.role == role && program.finished == self.programs[ours].finished;
-        let others = (0..self.programs.len()).filter(|row| is_like(&self.programs[*row]));
-        let figures = others.filter_map(|row| self.median(row, column));
+            |program: &Program| others.has(program) && program.finished == self.programs[ours].finished;
+        let like = (0..self.programs.len()).filter(|row| is_like(&self.programs[*row]));
+        let figures = like.filter_map(|row| self.median(row, column));
         let own = self.median(ours, column)?;
         if more_is_better {
             figures.max_by(f64::total_cmp).map(|best| own / best)
@@ -214,11 +249,12 @@ mod tests {
 
     use super::*;
 
-    const PROGRAMS: [Program; 4] = [
+    const PROGRAMS: [Program; 5] = [
         Program::new("ours", Made::Node("ours"), Role::Ours, Finished::Kept),
         Program::new("keeps", Made::Node("keeps"), Role::Rival, Finished::Kept),
         Program::new("deletes", Made::Node("deletes"), Role::Rival, Finished::Deleted),
         Program::new("limit", Made::Node("limit"), Role::Raw, Finished::Kept),
+        Program::new("known", Made::Node("known"), Role::Rival, Finished::Kept).of("Known"),
     ];
     const RUN: usize = 2;
     const IDLE_P50: usize = 4;
@@ -234,8 +270,15 @@ mod tests {
     #[test]
     fn ours_is_compared_with_those_that_do_the_same_with_finished_jobs() {
         let table = table(&[(0, 300.0), (1, 100.0), (2, 900.0), (3, 400.0)]);
-        assert_eq!(table.ratio(0, RUN, Role::Rival), Some(3.0));
-        assert_eq!(table.ratio(0, RUN, Role::Raw), Some(0.75));
+        assert_eq!(table.ratio(0, RUN, Others::Rivals), Some(3.0));
+        assert_eq!(table.ratio(0, RUN, Others::Raw), Some(0.75));
+    }
+
+    #[test]
+    fn ours_is_compared_with_a_library_by_its_name_though_another_is_faster() {
+        let table = table(&[(0, 300.0), (1, 100.0), (4, 50.0)]);
+        assert_eq!(table.ratio(0, RUN, Others::Family("Known")), Some(6.0));
+        assert_eq!(table.ratio(0, RUN, Others::Rivals), Some(3.0));
     }
 
     #[test]
@@ -244,8 +287,8 @@ mod tests {
         for (row, latency) in [(0, 2.0), (1, 5.0)] {
             table.note(row, &json!({ "work": "idle start", "p50_ms": latency, "p99_ms": 50.0 }));
         }
-        assert_eq!(table.ratio(0, IDLE_P50, Role::Rival), Some(2.5));
-        assert_eq!(table.ratio(0, RUN, Role::Rival), None);
+        assert_eq!(table.ratio(0, IDLE_P50, Others::Rivals), Some(2.5));
+        assert_eq!(table.ratio(0, RUN, Others::Rivals), None);
     }
 
     #[test]
