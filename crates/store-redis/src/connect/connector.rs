@@ -1,0 +1,200 @@
+//! Makes connections: the socket, TLS, who we are, and the driver that keeps each going.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use redis::aio::{AsyncPushSender, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, RedisConnectionInfo, Value};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use windlass_core::store::StoreResult;
+
+use crate::error::{Away, Said, chain};
+use crate::options::{Encryption, Target};
+use crate::{RedisOptions, tls};
+
+/// How many requests wait for their turn to be written.
+const BUFFER: usize = 1_024;
+
+/// Connects to any server of the store, for the lines and for whoever needs a connection of their own.
+pub(crate) struct Connector {
+    options: RedisOptions,
+    tls: Option<TlsConnector>,
+    made: AtomicU64,
+}
+
+/// A connection. Cheap to clone; it is closed when the last clone goes.
+#[derive(Clone)]
+pub(crate) struct Wire {
+    pub(crate) connection: MultiplexedConnection,
+    /// Tells it from all others that this store ever made.
+    pub(crate) number: u64,
+    driver: Arc<Driver>,
+}
+
+/// What reads and writes. Nobody may wait for the answers any more when it is dropped, and a server that hangs would
+/// keep it for ever.
+struct Driver(AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Wire {
+    /// Whether the other side or an error has ended it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.driver.0.is_finished()
+    }
+}
+
+impl Connector {
+    /// Reads the certificates, which blocks for a moment.
+    pub(crate) fn new(options: &RedisOptions) -> StoreResult<Self> {
+        let tls = match options.encryption {
+            Encryption::Plain => None,
+            Encryption::Tls => Some(TlsConnector::from(Arc::new(tls::client_config(options)?))),
+        };
+        Ok(Self { options: options.clone(), tls, made: AtomicU64::new(0) })
+    }
+
+    /// A connection for requests.
+    pub(crate) async fn connect(&self, target: &Target) -> Result<Wire, Away> {
+        let config = AsyncConnectionConfig::new().set_pipeline_buffer_size(BUFFER);
+        let introduced = async {
+            let info = RedisConnectionInfo::default().set_skip_set_lib_name();
+            let wire = self.open(target, info, config).await?;
+            self.introduce(&wire).await?;
+            Ok(wire)
+        };
+        self.within_patience(introduced).await
+    }
+
+    /// A connection that hands what the server says by itself to somebody.
+    pub(crate) async fn connect_listening(
+        &self,
+        target: &Target,
+        heard: impl AsyncPushSender,
+    ) -> Result<Wire, Away> {
+        let config = AsyncConnectionConfig::new().set_push_sender(heard);
+        let mut info =
+            RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
+        if let Some(password) = &self.options.password {
+            info = info.set_username(self.user()).set_password(password);
+        }
+        self.within_patience(self.open(target, info, config)).await
+    }
+
+    async fn within_patience<T>(
+        &self,
+        attempt: impl Future<Output = Result<T, Away>>,
+    ) -> Result<T, Away> {
+        let patience = self.options.connect_timeout;
+        // In a place of its own: it is large, and every call would carry room for it.
+        match timeout(patience, Box::pin(attempt)).await {
+            Ok(result) => result,
+            Err(_) => Err(Away::passing(format!("no connection within {patience:?}"))),
+        }
+    }
+
+    async fn open(
+        &self,
+        target: &Target,
+        info: RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<Wire, Away> {
+        let away = |error: std::io::Error| Away::because(format!("cannot connect to {target}"), error);
+        match target {
+            Target::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(away)?;
+                self.drive(stream, info, config).await
+            }
+            Target::Tcp(host, port) => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(away)?;
+                stream.set_nodelay(true).map_err(away)?;
+                let Some(tls) = &self.tls else { return self.drive(stream, info, config).await };
+                let name = ServerName::try_from(host.clone()).map_err(|error| Away {
+                    what: format!("{target} has no name that a certificate could be for"),
+                    cause: Some(error.to_string()),
+                    is_lasting: true,
+                })?;
+                let stream = tls.connect(name, stream).await.map_err(|error| Away {
+                    is_lasting: is_lasting(&error),
+                    ..Away::because(format!("no TLS with {target}"), error)
+                })?;
+                self.drive(stream, info, config).await
+            }
+        }
+    }
+
+    async fn drive(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        info: RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<Wire, Away> {
+        let made = MultiplexedConnection::new_with_config(&info, stream, config).await;
+        let (connection, driver) = made.map_err(|error| match error.code() {
+            Some(code) => Away::said(&Said::new(code, error.detail().unwrap_or_default())),
+            None => Away::because("cannot connect", chain(&error)),
+        })?;
+        let driver = tokio::spawn(driver).abort_handle();
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        Ok(Wire { connection, number, driver: Arc::new(Driver(driver)) })
+    }
+
+    /// Says who we are, and which database.
+    async fn introduce(&self, wire: &Wire) -> Result<(), Away> {
+        let mut words = Vec::new();
+        if let Some(password) = &self.options.password {
+            let mut command = redis::cmd("AUTH");
+            // Servers from 6 on know users; one with a password alone has it for this user.
+            command.arg(self.user()).arg(password);
+            words.push(command);
+        }
+        if self.options.database != 0 {
+            words.push(redis::cmd("SELECT").arg(self.options.database).to_owned());
+        }
+        if words.is_empty() {
+            // Whether the server takes commands at all is found out here, where a failure holds others back.
+            words.push(redis::cmd("PING"));
+        }
+        for command in words {
+            ask(wire, &command).await?;
+        }
+        Ok(())
+    }
+
+    fn user(&self) -> &str {
+        self.options.user.as_deref().unwrap_or("default")
+    }
+}
+
+async fn ask(wire: &Wire, command: &Cmd) -> Result<(), Away> {
+    match wire.connection.clone().send_packed_command(command).await {
+        Ok(Value::ServerError(error)) => Err(Away::said(&Said::from(&error))),
+        Ok(_) => Ok(()),
+        Err(error) => Err(Away::because("cannot connect", chain(&error))),
+    }
+}
+
+/// Whether connecting again cannot help: a certificate that is not trusted, or no TLS at the other side. What only
+/// broke on the way has an error of the system.
+fn is_lasting(error: &std::io::Error) -> bool {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(
+        tls,
+        Some(
+            rustls::Error::InvalidCertificate(_)
+                | rustls::Error::InvalidMessage(_)
+                | rustls::Error::NoCertificatesPresented
+                | rustls::Error::PeerIncompatible(_)
+                | rustls::Error::AlertReceived(_)
+        )
+    )
+}

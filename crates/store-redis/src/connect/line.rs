@@ -1,0 +1,112 @@
+//! One connection to one server for one purpose, made when it is needed and again when it broke.
+//!
+//! One attempt at a time: whoever comes meanwhile waits for it and shares what it comes to. After a failure everyone
+//! gets its reason at once for a random while, longer with each failure in a row, so a server that comes back is not
+//! run over and nobody waits for one that is away.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Connector, Wire};
+use crate::error::Away;
+use crate::options::Target;
+
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// After a rest the other side may have gone without anybody having looked.
+const REST: Duration = Duration::from_millis(10);
+
+/// A connection to come.
+pub(crate) struct Line {
+    pub(crate) target: Target,
+    connector: Arc<Connector>,
+    state: Mutex<State>,
+    /// Held by the one who connects.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    wire: Option<Wire>,
+    used: Option<Instant>,
+    failures: u32,
+    closed: Option<(Instant, Away)>,
+}
+
+impl Line {
+    pub(super) fn new(target: Target, connector: Arc<Connector>) -> Self {
+        Self { target, connector, state: Mutex::default(), turn: tokio::sync::Mutex::default() }
+    }
+
+    /// The connection, or why there is none.
+    pub(crate) async fn wire(&self) -> Result<Wire, Away> {
+        if let Some(wire) = self.living().await {
+            return Ok(wire);
+        }
+        let _turn = self.turn.lock().await;
+        if let Some(wire) = self.living().await {
+            return Ok(wire);
+        }
+        if let Some((until, away)) = &self.state().closed
+            && Instant::now() < *until
+        {
+            return Err(away.clone());
+        }
+        let made = self.connector.connect(&self.target).await;
+        let mut state = self.state();
+        match made {
+            Ok(wire) => {
+                *state = State { wire: Some(wire.clone()), used: Some(Instant::now()), ..State::default() };
+                Ok(wire)
+            }
+            Err(away) => {
+                state.failures = state.failures.saturating_add(1);
+                state.closed = Some((Instant::now() + pause(state.failures), away.clone()));
+                Err(away)
+            }
+        }
+    }
+
+    /// Lends this connection to nobody any more. Those who wait for its answers still get them.
+    pub(crate) fn retire(&self, number: u64) {
+        let mut state = self.state();
+        if state.wire.as_ref().is_some_and(|wire| wire.number == number) {
+            state.wire = None;
+        }
+    }
+
+    /// Whatever connection there is, it leads to the wrong place.
+    pub(crate) fn retire_any(&self) {
+        self.state().wire = None;
+    }
+
+    async fn living(&self) -> Option<Wire> {
+        let rested = {
+            let mut state = self.state();
+            state.wire.as_ref()?;
+            state.used.replace(Instant::now()).is_none_or(|used| used.elapsed() > REST)
+        };
+        if rested {
+            // Lets the runtime look at the sockets, and then the connection at its own.
+            tokio::task::yield_now().await;
+        }
+        let mut state = self.state();
+        if state.wire.as_ref().is_some_and(Wire::is_closed) {
+            state.wire = None;
+        }
+        state.wire.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Full jitter: anything up to a bound that doubles.
+pub(crate) fn pause(failures: u32) -> Duration {
+    let most = PAUSE_MIN.saturating_mul(1 << failures.min(8)).min(PAUSE_MAX);
+    PAUSE_MIN + (most - PAUSE_MIN).mul_f64(fastrand::f64())
+}

@@ -1,0 +1,151 @@
+//! The Redis store of Windlass: jobs on a Redis server or Cluster, for one process or a fleet.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), windlass_core::StoreError> {
+//! use windlass_core::Store;
+//! use windlass_store_redis::RedisStore;
+//!
+//! let store = RedisStore::open("redis://localhost").await?;
+//! println!("{}", store.about().durability);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ## Parameters of the URL
+//!
+//! | parameter | values | meaning |
+//! |---|---|---|
+//! | `namespace` | a name without `:` (`windlass`) | what all keys are under |
+//! | `timeout` | a span (`15s`) | how long a call waits for an answer |
+//! | `connect_timeout` | a span (`3s`) | how long connecting may take |
+//! | `wait` | 0 (default) to 100 | replicas that must have a job before it is accepted |
+//! | `wait_timeout` | a span (`1s`) | how long to wait for them |
+//! | `eviction` | `refuse` (default), `allow` | whether a server that may throw keys away will do |
+//! | `listen` | `auto` (default), `never` | whether to hear of other processes by pub/sub |
+//! | `ca_file` | a path | certificates to trust instead of the system's, with TLS |
+
+mod answer;
+mod connect;
+mod definitions;
+mod error;
+mod inspect;
+mod jobs;
+mod keys;
+mod leases;
+mod maintenance;
+mod options;
+mod outbox;
+mod queues;
+mod registry;
+mod row;
+mod script;
+mod session;
+mod spread;
+mod tls;
+mod wakeup;
+mod whereabouts;
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::StoreError;
+use windlass_core::bell::{Bell, Rings};
+use windlass_core::clock::Clock;
+use windlass_core::store::{About, StoreResult, Wakeup};
+
+pub use options::{Eviction, Listen, RedisOptions};
+pub use wakeup::WakeMode;
+
+use connect::{Effect, Lane, Server};
+use error::Fault;
+use keys::Keys;
+use registry::Registry;
+use session::Session;
+use wakeup::Wakeups;
+use whereabouts::Whereabouts;
+
+/// A store on a Redis server or Cluster. Cheap to clone; the last handle that goes closes its connections when what
+/// was handed in is finished.
+#[derive(Clone)]
+pub struct RedisStore {
+    server: Server,
+    tools: Arc<Tools>,
+    about: Arc<About>,
+}
+
+/// What every call needs.
+pub(crate) struct Tools {
+    pub(crate) keys: Keys,
+    pub(crate) registry: Registry,
+    pub(crate) whereabouts: Whereabouts,
+    wakeups: Wakeups,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl Tools {
+    /// Rings when a write has taken effect.
+    pub(crate) fn ring(&self, rings: Rings) {
+        if !rings.is_empty() {
+            self.wakeups.ring(rings);
+        }
+    }
+
+    /// The first argument of every script: empty for the server's clock, or the microseconds of a test's.
+    pub(crate) fn clock(&self) -> Bytes {
+        match &self.clock {
+            Some(clock) => Bytes::from(clock.now().as_micros().to_string()),
+            None => Bytes::new(),
+        }
+    }
+}
+
+impl RedisStore {
+    /// Opens the store that a URL names; see the crate's page for its parameters.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        Self::open_with(RedisOptions::parse(url)?).await
+    }
+
+    /// Opens a store by options.
+    pub async fn open_with(options: RedisOptions) -> Result<Self, StoreError> {
+        let server = Server::start(&options).await?;
+        let probe = server.probe().await?;
+        let about = About { scheme: "redis", place: options.place(), durability: probe.durability };
+        let tools = Tools {
+            keys: Keys::new(&options.namespace),
+            registry: Registry::default(),
+            whereabouts: Whereabouts::default(),
+            wakeups: Wakeups::new(&server),
+            clock: options.clock.clone(),
+        };
+        Ok(Self { server, tools: Arc::new(tools), about: Arc::new(about) })
+    }
+
+    /// How this store hears of the writes of other processes.
+    pub fn wake_mode(&self) -> WakeMode {
+        self.tools.wakeups.mode()
+    }
+
+    /// Runs an operation on the store's own thread, to its end even if the caller goes away.
+    pub(crate) async fn call<T, F, Fut>(&self, lane: Lane, effect: Effect, operation: F) -> StoreResult<T>
+    where
+        F: FnOnce(Arc<Tools>, Session) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Fault>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let tools = Arc::clone(&self.tools);
+        self.server.call(lane, effect, move |session| operation(tools, session)).await
+    }
+}
+
+impl Wakeup for RedisStore {
+    fn bell(&self) -> &Bell {
+        self.tools.wakeups.bell()
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore").field("about", &self.about).finish_non_exhaustive()
+    }
+}

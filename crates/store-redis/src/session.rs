@@ -1,0 +1,328 @@
+//! What an operation sees of the servers: scripts and commands, each sent to where its first key is.
+//!
+//! Cheap to clone, and several requests may be under way at once (join them): over one connection they take effect in
+//! the order in which they were first polled, each by itself. What a server says to be passing (it loads, a slot
+//! moves, a script runs long) is tried again for a while; nothing that may have taken effect ever is.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::{Arg, Cmd, Value};
+use tokio::time::{Instant, sleep};
+
+use crate::connect::{Lane, Line, Shared, Wire, redirection, slot_of};
+use crate::error::{Away, Fault, Said, Verdict, chain};
+use crate::options::Target;
+use crate::script::Script;
+
+/// How long a call tries again by itself, at most.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often a request may be sent elsewhere.
+const HOPS_MAX: u32 = 8;
+
+/// A request that was given up after so long says that its connection is of no use.
+const HUNG: Duration = Duration::from_secs(1);
+
+/// The servers, for one operation.
+#[derive(Clone)]
+pub(crate) struct Session {
+    shared: Arc<Shared>,
+    lane: Lane,
+    /// After this nothing is tried again.
+    until: Instant,
+    has_sent: Arc<AtomicBool>,
+}
+
+impl Session {
+    pub(crate) fn new(shared: Arc<Shared>, lane: Lane, deadline: Duration) -> Self {
+        let until = Instant::now() + PATIENCE.min(deadline / 2);
+        Self { shared, lane, until, has_sent: Arc::default() }
+    }
+
+    /// Whether a server may have got something.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.has_sent.load(Ordering::Relaxed)
+    }
+
+    /// Runs a script where its first key is. A server that does not know it yet gets its text.
+    pub(crate) async fn run(
+        &self,
+        script: &'static Script,
+        keys: Vec<Bytes>,
+        args: Vec<Bytes>,
+    ) -> Result<Value, Fault> {
+        let request = Request { lane: self.lane, slot: keys.first().map(|key| slot_of(key)), replicas: None };
+        self.evaluate(&request, script, &keys, &args).await.map(|(answer, _)| answer)
+    }
+
+    /// As [`run`](Self::run), and waits for the replicas that the options ask for. With fewer the write is unknown: it
+    /// is there, and may be lost.
+    pub(crate) async fn run_acknowledged(
+        &self,
+        script: &'static Script,
+        keys: Vec<Bytes>,
+        args: Vec<Bytes>,
+    ) -> Result<Value, Fault> {
+        let options = &self.shared.options;
+        if options.replicas == 0 {
+            return self.run(script, keys, args).await;
+        }
+        let slot = keys.first().map(|key| slot_of(key));
+        let replicas = Some((options.replicas, options.wait_timeout));
+        let request = Request { lane: Lane::Replicas, slot, replicas };
+        let (answer, reached) = self.evaluate(&request, script, &keys, &args).await?;
+        match reached {
+            Some(Value::Int(reached)) if reached >= i64::from(options.replicas) => Ok(answer),
+            Some(Value::ServerError(error)) => Err(Fault::Half(Box::new(Said::from(&error).into()))),
+            reached => {
+                let reached = if let Some(Value::Int(reached)) = reached { reached } else { 0 };
+                Err(Fault::Lost(format!(
+                    "{reached} of {} replicas have the write after {:?}",
+                    options.replicas, options.wait_timeout
+                )))
+            }
+        }
+    }
+
+    /// Runs a command where the key that is its first argument is, or anywhere if that is none of ours.
+    pub(crate) async fn command(&self, command: Cmd) -> Result<Value, Fault> {
+        let slot = match command.args_iter().nth(1) {
+            Some(Arg::Simple(key)) if key.starts_with(b"wl:{") => Some(slot_of(key)),
+            _ => None,
+        };
+        let request = Request { lane: self.lane, slot, replicas: None };
+        self.send(&request, &command).await.map(|(answer, _)| answer)
+    }
+
+    /// Runs a command on one server, whatever slots it has.
+    pub(crate) async fn command_at(&self, target: &Target, command: &Cmd) -> Result<Value, Fault> {
+        let line = self.shared.roads.line_to(self.lane, target);
+        let mut answers = self.once(&line, &[command]).await?;
+        no_error(answers.pop().unwrap_or(Value::Nil))
+    }
+
+    async fn evaluate(
+        &self,
+        request: &Request,
+        script: &'static Script,
+        keys: &[Bytes],
+        args: &[Bytes],
+    ) -> Result<(Value, Option<Value>), Fault> {
+        let by_digest = evaluation("EVALSHA", script.digest(), keys, args);
+        match self.send(request, &by_digest).await {
+            Err(Fault::Said(said)) if said.verdict() == Verdict::NoScript => {
+                tracing::debug!(script = script.name, "the server gets a script");
+                self.send(request, &evaluation("EVAL", script.text, keys, args)).await
+            }
+            result => result,
+        }
+    }
+
+    /// Sends a request to where it belongs, until somebody takes it or patience ends.
+    async fn send(&self, request: &Request, command: &Cmd) -> Result<(Value, Option<Value>), Fault> {
+        let roads = &self.shared.roads;
+        let (mut tries, mut hops, mut ask) = (0, 0, None::<Target>);
+        loop {
+            let asked = ask.take();
+            let result = match &asked {
+                Some(target) => self.attempt(request, &roads.line_to(request.lane, target), command, true).await,
+                None => match roads.line(request.lane, request.slot).await {
+                    Ok(line) => self.attempt(request, &line, command, false).await,
+                    Err(away) => Err((away.into(), None)),
+                },
+            };
+            let (fault, line) = match result {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => failed,
+            };
+            let next = self.judge(&fault, line.as_deref());
+            hops += 1;
+            match next {
+                Next::Elsewhere(target) if hops <= HOPS_MAX => ask = target,
+                Next::Later if Instant::now() < self.until => {
+                    tries += 1;
+                    sleep(pause(tries).min(self.until.saturating_duration_since(Instant::now()))).await;
+                }
+                _ => return Err(fault),
+            }
+        }
+    }
+
+    /// What to do about a failure.
+    fn judge(&self, fault: &Fault, line: Option<&Line>) -> Next {
+        let roads = &self.shared.roads;
+        let is_cluster = roads.is_cluster();
+        match fault {
+            // Another node may have the slot by now, if it can be found out who.
+            Fault::Away(away) if is_cluster && !away.is_lasting => {
+                roads.doubt();
+                Next::Later
+            }
+            Fault::Lost(_) | Fault::Timeout(_) => {
+                roads.doubt();
+                Next::Never
+            }
+            Fault::Said(said) => match (said.verdict(), line) {
+                (Verdict::Moved, Some(line)) if is_cluster => match redirection(&said.text, &line.target) {
+                    Some((slot, target)) => {
+                        roads.moved(slot, target);
+                        Next::Elsewhere(None)
+                    }
+                    None => Next::Never,
+                },
+                (Verdict::Ask, Some(line)) if is_cluster => match redirection(&said.text, &line.target) {
+                    Some((_, target)) => Next::Elsewhere(Some(target)),
+                    None => Next::Never,
+                },
+                (Verdict::Again(_), line) => {
+                    roads.doubt();
+                    if let Some(line) = line
+                        && matches!(said.code.as_str(), "READONLY" | "MASTERDOWN")
+                    {
+                        // The name may lead to another server by now.
+                        line.retire_any();
+                    }
+                    Next::Later
+                }
+                _ => Next::Never,
+            },
+            _ => Next::Never,
+        }
+    }
+
+    /// Sends a request once; again only if the connection turns out to have been closed before.
+    async fn attempt(
+        &self,
+        request: &Request,
+        line: &Arc<Line>,
+        command: &Cmd,
+        is_asking: bool,
+    ) -> Result<(Value, Option<Value>), (Fault, Option<Arc<Line>>)> {
+        let asking = redis::cmd("ASKING");
+        let wait = request.replicas.map(|(replicas, patience)| {
+            redis::cmd("WAIT").arg(replicas).arg(patience.as_millis() as u64).to_owned()
+        });
+        let mut commands = Vec::with_capacity(3);
+        commands.extend(is_asking.then_some(&asking));
+        commands.push(command);
+        commands.extend(wait.as_ref());
+        let failed = |fault| (fault, Some(Arc::clone(line)));
+        let mut answers = self.once(line, &commands).await.map_err(failed)?;
+        let reached = wait.and_then(|_| answers.pop());
+        let answer = no_error(answers.pop().unwrap_or(Value::Nil)).map_err(failed)?;
+        Ok((answer, reached))
+    }
+
+    /// Sends commands in one piece and waits for their answers, errors of the server among them.
+    async fn once(&self, line: &Line, commands: &[&Cmd]) -> Result<Vec<Value>, Fault> {
+        for _ in 0..2 {
+            let wire = line.wire().await?;
+            match self.exchange(line, &wire, commands).await {
+                Exchange::Answered(answers) => return Ok(answers),
+                Exchange::Failed(fault) => return Err(fault),
+                Exchange::Closed => line.retire(wire.number),
+            }
+        }
+        Err(Away::passing("the connection was closed").into())
+    }
+
+    /// The driver takes the request in the first poll, or fails there: on this runtime of one thread no answer can
+    /// come between. What fails later may have been sent.
+    async fn exchange(&self, line: &Line, wire: &Wire, commands: &[&Cmd]) -> Exchange {
+        let mut connection = wire.connection.clone();
+        let request = async {
+            if let [command] = commands {
+                return connection.send_packed_command(command).await.map(|answer| vec![answer]);
+            }
+            let mut pipeline = redis::pipe();
+            for command in commands {
+                pipeline.add_command((*command).clone());
+            }
+            connection.send_packed_commands(&pipeline, 0, commands.len()).await
+        };
+        let mut request = pin!(request);
+        let first = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
+        let result = match first {
+            Poll::Ready(Err(_)) => return Exchange::Closed,
+            Poll::Ready(Ok(answers)) => Ok(answers),
+            Poll::Pending => {
+                self.has_sent.store(true, Ordering::Relaxed);
+                let _watch = Watch { line, number: wire.number, began: Instant::now() };
+                request.await
+            }
+        };
+        match result {
+            Ok(answers) => Exchange::Answered(answers),
+            Err(error) => {
+                line.retire(wire.number);
+                Exchange::Failed(Fault::Lost(chain(&error)))
+            }
+        }
+    }
+}
+
+/// Where a request goes, and what it waits for.
+struct Request {
+    lane: Lane,
+    slot: Option<u16>,
+    replicas: Option<(u32, Duration)>,
+}
+
+/// What became of commands on one connection.
+enum Exchange {
+    Answered(Vec<Value>),
+    Failed(Fault),
+    /// Nothing was sent.
+    Closed,
+}
+
+/// What to do after a failure.
+enum Next {
+    Never,
+    Later,
+    /// To this server once, or to where the map says now.
+    Elsewhere(Option<Target>),
+}
+
+/// Watches over a request under way: one that is dropped after a long wait takes its connection out of use.
+struct Watch<'l> {
+    line: &'l Line,
+    number: u64,
+    began: Instant,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.began.elapsed() >= HUNG {
+            self.line.retire(self.number);
+        }
+    }
+}
+
+fn evaluation(verb: &str, script: &str, keys: &[Bytes], args: &[Bytes]) -> Cmd {
+    let mut command = redis::cmd(verb);
+    command.arg(script).arg(keys.len());
+    for part in keys.iter().chain(args) {
+        command.arg(&part[..]);
+    }
+    command
+}
+
+fn no_error(answer: Value) -> Result<Value, Fault> {
+    match answer {
+        Value::ServerError(error) => Err(Said::from(&error).into()),
+        answer => Ok(answer),
+    }
+}
+
+/// Full jitter from a few milliseconds on.
+fn pause(tries: u32) -> Duration {
+    let most = Duration::from_millis(10).saturating_mul(1 << tries.min(5));
+    most.mul_f64(fastrand::f64().max(0.1))
+}
