@@ -8,6 +8,7 @@ mod deleted;
 mod history;
 mod ours;
 mod raw;
+mod redis;
 mod report;
 mod server;
 mod snapshot;
@@ -29,7 +30,8 @@ struct Arguments {
     /// Fewer jobs and rounds: a minute instead of several
     #[arg(long)]
     quick: bool,
-    /// Only stores whose name contains this: memory, sqlite full, sqlite normal, postgres, postgres off
+    /// Only stores whose name contains this: memory, sqlite full, sqlite normal, postgres, postgres off, redis,
+    /// redis none
     #[arg(long)]
     only: Option<String>,
     /// Leave out the long run with a million finished and a million scheduled jobs
@@ -127,10 +129,11 @@ async fn main() -> Result<()> {
         }
         let connections = Connections::find(subject, scale.jobs).await?;
         measure(subject, scale, connections, &mut report).await?;
-        if subject.is_postgres() {
+        if subject.has_server() {
             deleted::measure(subject, scale, connections, &mut report).await?;
         }
-        if matches!(subject, Subject::SqliteFull | Subject::Postgres) && !arguments.no_history {
+        let has_history = matches!(subject, Subject::SqliteFull | Subject::Postgres | Subject::Redis);
+        if has_history && !arguments.no_history {
             history::measure(subject, scale, &mut report).await?;
         }
         if subject == Subject::Postgres {

@@ -10,7 +10,6 @@ use tokio::sync::mpsc;
 use windlass::{Client, Job, JobError, State, Worker};
 
 use crate::report::Whole;
-use crate::server::Server;
 use crate::subject::{Finished, Subject};
 
 /// A job that does nothing. Its payload is as small as the raw limit's.
@@ -106,7 +105,7 @@ pub(crate) async fn whole(subject: Subject, jobs: u32, finished: Finished) -> Re
     let place = subject.place()?;
     let client = place.client_with(finished).await?;
     let (worker, mut done) = worker(&client, jobs);
-    let cpu = if subject.is_postgres() { Server::get().cpu()? } else { None };
+    let cpu = subject.server_cpu()?;
     let started = Instant::now();
     let running = worker.start()?;
     fill(&client, jobs).await?;

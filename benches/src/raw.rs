@@ -3,6 +3,7 @@
 
 mod memory;
 mod postgres;
+mod redis;
 mod sqlite;
 
 use std::time::Duration;
@@ -12,7 +13,7 @@ use anyhow::Result;
 use crate::report::Whole;
 use crate::subject::{Finished, Subject};
 
-/// How many jobs one raw claim and one raw settle move.
+/// How many jobs one raw claim and one raw settle move; on Redis fewer, since a script keeps everybody else waiting.
 const BATCH: u32 = 500;
 
 /// How many connections serve the raw limit best, where a store has several.
@@ -26,15 +27,17 @@ impl Connections {
     /// Tries some numbers, none of them above what ours uses by default, each twice.
     pub(crate) async fn find(subject: Subject, jobs: u32) -> Result<Self> {
         let (mut best, mut drain_max, mut whole_max) = (Self { drain: 1, whole: 1 }, 0.0, 0.0);
-        if !subject.is_postgres() {
-            return Ok(best);
-        }
-        for connections in [2, 4, 8, 8, 4, 2] {
-            let rate = postgres::drain(subject, jobs / 2, Finished::Kept, connections).await?;
+        let tried = match subject {
+            Subject::Postgres | Subject::PostgresOff => [2, 4, 8, 8, 4, 2],
+            Subject::Redis | Subject::RedisNone => [1, 2, 4, 4, 2, 1],
+            Subject::Memory | Subject::SqliteFull | Subject::SqliteNormal => return Ok(best),
+        };
+        for connections in tried {
+            let rate = drain(subject, jobs / 2, Finished::Kept, connections).await?;
             if rate > drain_max {
                 (drain_max, best.drain) = (rate, connections);
             }
-            let whole = postgres::whole(subject, jobs / 2, Finished::Kept, connections).await?;
+            let whole = whole(subject, jobs / 2, Finished::Kept, connections).await?;
             if whole.rate > whole_max {
                 (whole_max, best.whole) = (whole.rate, connections);
             }
@@ -54,10 +57,11 @@ pub(crate) async fn enqueue(subject: Subject, jobs: u32) -> Result<f64> {
         Subject::Memory => Ok(memory::enqueue(jobs)),
         Subject::SqliteFull | Subject::SqliteNormal => sqlite::enqueue(subject, jobs).await,
         Subject::Postgres | Subject::PostgresOff => postgres::enqueue(subject, jobs).await,
+        Subject::Redis | Subject::RedisNone => redis::enqueue(subject, jobs).await,
     }
 }
 
-/// Jobs per second of claiming and settling rows that are there, 500 a batch. Deleting is for PostgreSQL only.
+/// Jobs per second of claiming and settling rows that are there, in batches. Deleting is for servers only.
 pub(crate) async fn drain(subject: Subject, jobs: u32, finished: Finished, connections: u32) -> Result<f64> {
     match subject {
         Subject::Memory => Ok(memory::drain(jobs)),
@@ -65,10 +69,11 @@ pub(crate) async fn drain(subject: Subject, jobs: u32, finished: Finished, conne
         Subject::Postgres | Subject::PostgresOff => {
             postgres::drain(subject, jobs, finished, connections).await
         }
+        Subject::Redis | Subject::RedisNone => redis::drain(subject, jobs, finished, connections).await,
     }
 }
 
-/// Jobs per second of inserting, claiming and settling in turn. Deleting is for PostgreSQL only.
+/// Jobs per second of inserting, claiming and settling in turn. Deleting is for servers only.
 pub(crate) async fn whole(
     subject: Subject,
     jobs: u32,
@@ -81,6 +86,7 @@ pub(crate) async fn whole(
         Subject::Postgres | Subject::PostgresOff => {
             postgres::whole(subject, jobs, finished, connections).await
         }
+        Subject::Redis | Subject::RedisNone => redis::whole(subject, jobs, finished, connections).await,
     }
 }
 
@@ -95,5 +101,6 @@ pub(crate) async fn latency(subject: Subject, samples: u32) -> Result<Vec<Durati
         Subject::Memory => memory::latency(samples),
         Subject::SqliteFull | Subject::SqliteNormal => sqlite::latency(subject, samples).await,
         Subject::Postgres | Subject::PostgresOff => postgres::latency(subject, samples).await,
+        Subject::Redis | Subject::RedisNone => redis::latency(subject, samples).await,
     }
 }

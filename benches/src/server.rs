@@ -58,10 +58,16 @@ impl Server {
 /// Commits as durable as PostgreSQL makes them by itself; buffers and log as in any installation with traffic.
 fn start() -> PostgresServer {
     let settings = Settings::default().durable().set("shared_buffers", "512MB").set("max_wal_size", "4GB");
+    keep_files_beside_build();
+    PostgresServer::start(&settings)
+}
+
+/// Makes servers that are started afterwards keep their files beside the build.
+pub(crate) fn keep_files_beside_build() {
     if let Ok(folder) = folder() {
+        // Refused if it was done before, which is as good.
         let _ = tempfile::env::override_temp_dir(&folder);
     }
-    PostgresServer::start(&settings)
 }
 
 /// Beside the build, not in a temporary folder that may be held in memory. Everybody may make and remove folders of

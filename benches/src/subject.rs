@@ -7,7 +7,8 @@ use tempfile::TempDir;
 use windlass::Client;
 use windlass::queue::{Keep, QueueConfig};
 
-use crate::server::Schema;
+use crate::redis::{self, Database};
+use crate::server::{Schema, Server, ServerCpu};
 
 /// A store at a durability level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +18,22 @@ pub(crate) enum Subject {
     SqliteNormal,
     Postgres,
     PostgresOff,
+    /// With an append-only file that is synced every second.
+    Redis,
+    /// That persists nothing.
+    RedisNone,
 }
 
 impl Subject {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Memory, Self::SqliteFull, Self::SqliteNormal, Self::Postgres, Self::PostgresOff];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Memory,
+        Self::SqliteFull,
+        Self::SqliteNormal,
+        Self::Postgres,
+        Self::PostgresOff,
+        Self::Redis,
+        Self::RedisNone,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -30,21 +42,41 @@ impl Subject {
             Self::SqliteNormal => "sqlite normal",
             Self::Postgres => "postgres",
             Self::PostgresOff => "postgres off",
+            Self::Redis => "redis",
+            Self::RedisNone => "redis none",
         }
     }
 
     /// The value of SQLite's `synchronous` or PostgreSQL's `synchronous_commit`.
     pub(crate) fn synchronous(self) -> &'static str {
         match self {
-            Self::Memory | Self::SqliteFull => "full",
             Self::SqliteNormal => "normal",
             Self::Postgres => "on",
             Self::PostgresOff => "off",
+            Self::Memory | Self::SqliteFull | Self::Redis | Self::RedisNone => "full",
         }
     }
 
     pub(crate) fn is_postgres(self) -> bool {
         matches!(self, Self::Postgres | Self::PostgresOff)
+    }
+
+    pub(crate) fn is_redis(self) -> bool {
+        matches!(self, Self::Redis | Self::RedisNone)
+    }
+
+    /// Whether jobs lie on a server, which serves several connections and has a time of its own.
+    pub(crate) fn has_server(self) -> bool {
+        self.is_postgres() || self.is_redis()
+    }
+
+    /// Begins to count the server's time; nothing where there is no server of ours.
+    pub(crate) fn server_cpu(self) -> Result<Option<ServerCpu>> {
+        match self {
+            Self::Postgres | Self::PostgresOff => Server::get().cpu(),
+            Self::Redis | Self::RedisNone => redis::Server::get(self).cpu().map(Some),
+            Self::Memory | Self::SqliteFull | Self::SqliteNormal => Ok(None),
+        }
     }
 
     /// A fresh, empty place.
@@ -53,6 +85,7 @@ impl Subject {
             Self::Memory => Ground::Memory,
             Self::SqliteFull | Self::SqliteNormal => Ground::Folder(tempfile::tempdir_in(base_folder()?)?),
             Self::Postgres | Self::PostgresOff => Ground::Schema(Schema::new()),
+            Self::Redis | Self::RedisNone => Ground::Database(Database::new(self)),
         };
         Ok(Place { subject: self, ground })
     }
@@ -84,6 +117,7 @@ enum Ground {
     Memory,
     Folder(TempDir),
     Schema(Schema),
+    Database(Database),
 }
 
 impl Place {
@@ -104,6 +138,15 @@ impl Place {
         .with_context(|| format!("{} has no schema", self.subject.name()))
     }
 
+    /// The database, on Redis.
+    pub(crate) fn database(&self) -> Result<&Database> {
+        match &self.ground {
+            Ground::Database(database) => Some(database),
+            _ => None,
+        }
+        .with_context(|| format!("{} has no database", self.subject.name()))
+    }
+
     /// Opens the store through the front door.
     pub(crate) async fn client(&self) -> Result<Client> {
         let synchronous = self.subject.synchronous();
@@ -111,6 +154,7 @@ impl Place {
             Ground::Memory => "memory:".to_owned(),
             Ground::Folder(_) => format!("sqlite://{}?synchronous={synchronous}", self.path()?.display()),
             Ground::Schema(schema) => schema.url(&format!("synchronous_commit={synchronous}")),
+            Ground::Database(database) => database.url(),
         };
         Ok(Client::open(url).await?)
     }
@@ -126,11 +170,12 @@ impl Place {
         Ok(client)
     }
 
-    /// Bytes on disk.
+    /// Bytes on disk; on Redis, in the server's memory.
     pub(crate) fn bytes(&self) -> Result<u64> {
         match &self.ground {
             Ground::Memory => Ok(0),
             Ground::Schema(schema) => schema.bytes(),
+            Ground::Database(database) => database.bytes(),
             Ground::Folder(folder) => {
                 let mut bytes = 0;
                 for entry in std::fs::read_dir(folder.path())? {

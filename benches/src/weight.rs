@@ -15,6 +15,7 @@ use crate::subject::Subject;
 #[derive(Serialize, Deserialize)]
 struct Weight {
     memory: f64,
+    /// In the server's memory, where it keeps jobs there.
     disk: f64,
 }
 
@@ -31,7 +32,8 @@ pub(crate) fn measure(subject: Subject, jobs: u32, report: &mut Report) -> Resul
     let weight: Weight = serde_json::from_slice(&output.stdout)?;
     report.figure(subject, "memory per waiting job", format!("{} B", whole(weight.memory)));
     if subject != Subject::Memory {
-        report.figure(subject, "disk per waiting job", format!("{} B", whole(weight.disk)));
+        let place = if subject.is_redis() { "server's memory" } else { "disk" };
+        report.figure(subject, &format!("{place} per waiting job"), format!("{} B", whole(weight.disk)));
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ enum Command {
     },
     /// Measure other job queues beside Windlass, in turns, and print one table per store
     ///
-    /// For PostgreSQL it starts a durable server of its own, and needs Node's npm for the rivals written in it.
+    /// For PostgreSQL and Redis it starts servers of its own, and needs Node's npm for the rivals written in it.
     Rivals {
         /// Only the job queues in this store
         #[arg(long, value_enum)]
