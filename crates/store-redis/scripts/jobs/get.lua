@@ -1,0 +1,30 @@
+-- Looks jobs of one queue up, with all that is kept of them.
+-- KEYS: those of the queue.
+-- ARGV: 1 clock, 2- ids.
+-- Answer: for each id {} if it is not there, else {record, payload if it stands apart, output, progress,
+--   fence number of the first record of an attempt, records of attempts ...}; what there is none of is null.
+local answers = {}
+local records = redis.call('HMGET', JOBS, unpack(ARGV, 2))
+local outputs = redis.call('HMGET', OUTPUTS, unpack(ARGV, 2))
+local progress = redis.call('HMGET', PROGRESS, unpack(ARGV, 2))
+for i, record in ipairs(records) do
+  local id = ARGV[1 + i]
+  answers[i] = {}
+  if record then
+    local payload = read('>I4', record, 74) > INLINE_MAX and redis.call('HGET', BODIES, id) or false
+    local last = read('>I8', record, 24)
+    local from = math.max(1, last - ATTEMPTS_KEPT + 1)
+    local answer = { record, payload, outputs[i], progress[i], from }
+    if last > 0 then
+      local fields = {}
+      for number = from, last do
+        fields[#fields + 1] = id .. pack('>I8', number)
+      end
+      for _, attempt in ipairs(redis.call('HMGET', ATTEMPTS, unpack(fields))) do
+        answer[#answer + 1] = attempt
+      end
+    end
+    answers[i] = answer
+  end
+end
+return answers

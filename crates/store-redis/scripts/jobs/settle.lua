@@ -1,0 +1,111 @@
+-- Records the outcome of attempts in one queue, each only if its fence holds. Reap is the same under another right.
+-- KEYS: those of the queue.
+-- ARGV: 1 clock, 2 version of the definition that the outcomes were judged by,
+--   3 what gives the right to write: 'fence', or 'lost' if the lease must have run out as well,
+--   4 the states of which the queue keeps none, as their bytes, 5 how many; then so many ids, fences (number, nonce) and
+--   outcomes: 1-23 as the record begins with, 24 what follows for it at the end of all: '0' and 1 delay in micros (8 bytes),
+--   2 the rest of the attempt's record, 4 output; 8 if the output is above the cap.
+-- Answer: {'stale'}: judged by another definition; {'ok', answers}: a byte for each: the state that the job came to,
+--   'f' fenced, 'l' its output is too large.
+if (redis.call('HGET', META, 'version') or '0') ~= ARGV[2] then
+  return { 'stale' }
+end
+local needs_lost, dropped, n = ARGV[3] == 'lost', {}, tonumber(ARGV[5])
+for i = 1, #ARGV[4] do
+  dropped[byte(ARGV[4], i)] = true
+end
+local records = redis.call('HMGET', JOBS, unpack(ARGV, 6, 5 + n))
+local more = 6 + 3 * n
+
+local lives = {}
+local function is_lost(lease)
+  if lives[lease] == nil then
+    local lease_until = redis.call('ZSCORE', LEASES, lease)
+    lives[lease] = lease_until and tonumber(lease_until) > now or false
+  end
+  return not lives[lease]
+end
+
+local jobs, settled, answers, ended = batch('HSET', JOBS), {}, {}, {}
+-- What the newest outcome says, and whose lease the newest job hung on.
+local outcome_before, outcome, state, flags, lease_before, running
+for i = 1, n do
+  local id, record, fence, said = ARGV[5 + i], records[i], ARGV[5 + n + i], ARGV[5 + 2 * n + i]
+  if said ~= outcome_before then
+    outcome_before, outcome, state, flags = said, sub(said, 1, 23), byte(said, 1), byte(said, 24) - 48
+  end
+  local delay, attempt, output
+  if flags ~= 0 then
+    if flags % 2 >= 1 then delay, more = read('>I8', ARGV[more]), more + 1 end
+    if flags % 4 >= 2 then attempt, more = ARGV[more], more + 1 end
+    if flags % 8 >= 4 then output, more = ARGV[more], more + 1 end
+  end
+  local answer, v = 'f', nil
+  if record and byte(record, 1) == S_RUNNING and not settled[id] then
+    v = v_end(record)
+    if sub(record, 24, 31) .. sub(record, v + 1, v + 8) == fence then
+      local lease = sub(record, v + 9, v + 24)
+      if not needs_lost or is_lost(lease) then
+        answer = flags >= 8 and 'l' or ''
+      end
+      if lease ~= lease_before then
+        lease_before, running = lease, batch('SREM', lease_key('running:', lease))
+      end
+    end
+  end
+  if answer == '' then
+    settled[id] = true
+    running[#running + 1] = id
+    local start, to = outcome, state
+    if byte(record, 2) == 49 then
+      -- Somebody asked it to stop: it does not go back.
+      add(batch('SREM', lease_key('stopping:', lease_before)), id)
+      if to < S_COMPLETED then
+        start, to, delay = REQUESTED .. sub(outcome, 4), S_CANCELLED, nil
+      end
+    end
+    ended[to] = (ended[to] or 0) + 1
+    if dropped[to] then
+      forget(id, record)
+    else
+      if attempt then
+        local number = read('>I8', record, 24)
+        add(batch('HSET', ATTEMPTS), id .. sub(fence, 1, 8), sub(record, 4, 7) .. now8 .. sub(record, v + 25) .. attempt)
+        if number > ATTEMPTS_KEPT then
+          add(batch('HDEL', ATTEMPTS), id .. pack('>I8', number - ATTEMPTS_KEPT))
+        end
+      end
+      local at = #jobs
+      jobs[at + 1] = id
+      if to >= S_COMPLETED then
+        jobs[at + 2] = start .. sub(record, 24, 65) .. now8 .. sub(record, 74)
+        local places = batch('ZADD', ENDED[to])
+        local place = #places
+        places[place + 1], places[place + 2] = now, sub(record, 40, 47) .. id
+        if output then add(batch('HSET', OUTPUTS), id, output) end
+      else
+        local due8 = delay and instant(now + delay) or sub(record, 32, 39)
+        record = start .. sub(record, 24, 31) .. due8 .. sub(record, 40, 65) .. ZERO8 .. sub(record, 74)
+        jobs[at + 2] = record
+        enter(id, record)
+        count(to, -1)
+      end
+    end
+    answer = string.char(to)
+  end
+  answers[i] = answer
+end
+local total = 0
+for to, jobs_ended in pairs(ended) do
+  total = total + jobs_ended
+  if not dropped[to] then
+    count(to, jobs_ended)
+    if ENDED[to] then redis.call('ZCARD', ENDED[to]) end
+  end
+end
+if total > 0 then
+  count(S_RUNNING, -total)
+  write()
+  write_released()
+end
+return { 'ok', table.concat(answers) }

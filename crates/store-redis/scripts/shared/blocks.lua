@@ -1,0 +1,35 @@
+-- The order of acceptance: ids stand in blocks of at most BLOCK_MAX, one after the other. A block goes when the last of
+-- its jobs has gone, unless it is the one that is being filled. An id that went and came again stands twice; what counts
+-- is the block that its record names, and of two places in one block the later.
+-- Needs: keys, record.
+local BLOCK_MAX = 128
+local released = {}
+
+local function block_key(number)
+  return PREFIX .. 'block:' .. number
+end
+
+local function drop_block(number)
+  redis.call('UNLINK', block_key(number))
+  redis.call('ZREM', BLOCKS, number)
+  redis.call('HDEL', LIVE, number)
+end
+
+-- Notes that a job leaves its block.
+local function release(record)
+  local block = sub(record, 82, 85)
+  released[block] = (released[block] or 0) + 1
+end
+
+-- Writes what was noted. It comes after the batches.
+local function write_released()
+  local current
+  for block, jobs in pairs(released) do
+    local number = string.format('%.0f', read('>I4', block))
+    current = current or redis.call('HGET', META, 'block')
+    if redis.call('HINCRBY', LIVE, number, -jobs) <= 0 and number ~= current then
+      drop_block(number)
+    end
+  end
+  released = {}
+end
