@@ -4,7 +4,11 @@
 //! ring it for those too. A ring between two waits is not lost. A bell may still be silent when it should
 //! ring (another process died before it could), so whoever waits for it polls as well.
 
+mod wake;
+
 use tokio::sync::watch;
+
+pub use wake::{Note, Owed, WakeMode, WakeModeCell};
 
 use crate::state::State;
 

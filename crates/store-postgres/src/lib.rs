@@ -52,7 +52,7 @@ use windlass_core::bell::{Bell, Rings};
 use windlass_core::store::{About, Store, StoreResult, Wakeup, Within};
 
 pub use options::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
-pub use wakeup::WakeMode;
+pub use windlass_core::bell::WakeMode;
 
 use connect::{Effect, Lane, Server};
 use definitions::Definitions;

@@ -8,12 +8,10 @@ mod commit;
 mod listen;
 mod ring;
 
-use std::fmt;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio_postgres::types::{ToSql, Type};
-use windlass_core::bell::{Bell, Rings, Topic};
+use windlass_core::bell::{Bell, Note, Rings, WakeMode, WakeModeCell};
 
 use crate::connect::Server;
 use crate::error::Fault;
@@ -29,7 +27,7 @@ pub(crate) struct Wakeups {
     bell: Bell,
     ringer: Ringer,
     commits: CommitWatch,
-    mode: Arc<Mode>,
+    mode: Arc<WakeModeCell>,
     listener: OnceLock<()>,
 }
 
@@ -39,7 +37,7 @@ impl Wakeups {
         let bell = Bell::new();
         let ringer = Ringer::new(server.clone(), bell.clone());
         let commits = CommitWatch::new(server.clone(), &ringer);
-        let mode = Arc::new(Mode::new(match server.shared().options.listen {
+        let mode = Arc::new(WakeModeCell::new(match server.shared().options.listen {
             Listen::Auto => WakeMode::Starting,
             Listen::Never => WakeMode::Polling,
         }));
@@ -77,89 +75,11 @@ impl Wakeups {
     }
 }
 
-/// How a store hears of the writes of other processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WakeMode {
-    /// Not known yet, or nobody listens.
-    Starting,
-    /// By notifications of the server.
-    Listening,
-    /// By looking again and again: notifications do not come through at present, or are not wanted.
-    Polling,
-}
-
-impl fmt::Display for WakeMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Starting => "starting",
-            Self::Listening => "listening",
-            Self::Polling => "polling",
-        })
-    }
-}
-
-#[derive(Debug)]
-struct Mode(AtomicU8);
-
-impl Mode {
-    fn new(mode: WakeMode) -> Self {
-        Self(AtomicU8::new(mode as u8))
-    }
-
-    fn get(&self) -> WakeMode {
-        let all = [WakeMode::Starting, WakeMode::Listening, WakeMode::Polling];
-        all[usize::from(self.0.load(Ordering::Relaxed))]
-    }
-
-    fn set(&self, mode: WakeMode) {
-        self.0.store(mode as u8, Ordering::Relaxed);
-    }
-}
-
-/// What a notification says: who sent it, and about what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Note {
-    /// A ring of a process.
-    Rings { owner: u64, rings: Rings },
-    /// A listener's word to itself.
-    Test { nonce: u64 },
-}
-
-/// The letter of each topic, at the place that is its number.
-const LETTERS: [char; 3] = ['w', 'c', 'f'];
-
-impl Note {
-    /// Reads the text of a notification. One that is not ours says nothing about what it is about.
-    fn read(text: &str) -> Option<Self> {
-        let (name, rest) = text.split_once(' ')?;
-        let number = u64::from_str_radix(name, 16).ok()?;
-        if rest == "?" {
-            return Some(Self::Test { nonce: number });
-        }
-        let topic = |letter| LETTERS.iter().position(|&known| known == letter).map(|at| Topic::ALL[at]);
-        let rings = rest.chars().map(topic).collect::<Option<Rings>>()?;
-        Some(Self::Rings { owner: number, rings })
-    }
-
-    /// Sends it to everyone who listens, as a statement of its own.
-    async fn send(self, session: Session, channel: String) -> Result<(), Fault> {
-        let text = self.to_string();
-        let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&channel, Type::TEXT), (&text, Type::TEXT)];
-        session.query("SELECT pg_notify($1, $2)", &parameters).await.map(drop)
-    }
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Test { nonce } => write!(f, "{nonce:016x} ?"),
-            Self::Rings { owner, rings } => {
-                let letters: String = rings.topics().map(|topic| LETTERS[topic as usize]).collect();
-                write!(f, "{owner:016x} {letters}")
-            }
-        }
-    }
+/// Sends a note to everyone who listens, as a statement of its own.
+async fn send(note: Note, session: Session, channel: String) -> Result<(), Fault> {
+    let text = note.to_string();
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&channel, Type::TEXT), (&text, Type::TEXT)];
+    session.query("SELECT pg_notify($1, $2)", &parameters).await.map(drop)
 }
 
 /// The channel of a schema.

@@ -23,7 +23,7 @@ pub(crate) use crate::error::Effect;
 use crate::error::{Away, Fault};
 use crate::session::Session;
 pub(crate) use connector::{Connector, Wire};
-pub(crate) use line::Line;
+pub(crate) use line::{Line, pause};
 pub(crate) use roads::Roads;
 pub(crate) use slots::{redirection, slot_of};
 use thread::Owner;
@@ -139,3 +139,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

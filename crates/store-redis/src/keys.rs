@@ -38,9 +38,9 @@ impl Keys {
         self.shared("lease-expiry")
     }
 
-    /// The number of the newest lease (string).
-    pub(crate) fn lease_count(&self) -> Bytes {
-        self.shared("lease-count")
+    /// Lease id by its place in the order of opening (zset).
+    pub(crate) fn lease_order(&self) -> Bytes {
+        self.shared("lease-order")
     }
 
     /// The channel through which processes wake each other.
@@ -90,6 +90,9 @@ names! {
     leases = "leases", "This queue's copy of leases, by expiry (zset).";
     outbox = "outbox", "Letters to other queues (stream).";
     inbox = "inbox", "Queue to the number of the last letter from it (hash).";
+    none = "none", "Never there. While a slot is being moved a node takes a script only if it has all keys that the script
+        names, and knows nothing of those that it makes up: without this one a script could stop half-way, or make a key
+        that is still to come. With it all of them wait until the slot has arrived.";
 }
 
 impl QueueKeys {

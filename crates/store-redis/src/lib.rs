@@ -55,11 +55,12 @@ use windlass_core::clock::Clock;
 use windlass_core::store::{About, StoreResult, Wakeup};
 
 pub use options::{Eviction, Listen, RedisOptions};
-pub use wakeup::WakeMode;
+pub use windlass_core::bell::WakeMode;
 
 use connect::{Effect, Lane, Server};
 use error::Fault;
 use keys::Keys;
+use leases::Holders;
 use registry::Registry;
 use session::Session;
 use wakeup::Wakeups;
@@ -79,6 +80,7 @@ pub(crate) struct Tools {
     pub(crate) keys: Keys,
     pub(crate) registry: Registry,
     pub(crate) whereabouts: Whereabouts,
+    pub(crate) holders: Holders,
     wakeups: Wakeups,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -115,6 +117,7 @@ impl RedisStore {
             keys: Keys::new(&options.namespace),
             registry: Registry::default(),
             whereabouts: Whereabouts::default(),
+            holders: Holders::default(),
             wakeups: Wakeups::new(&server),
             clock: options.clock.clone(),
         };

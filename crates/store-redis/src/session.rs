@@ -45,6 +45,11 @@ impl Session {
         Self { shared, lane, until, has_sent: Arc::default() }
     }
 
+    /// What is known of the servers, and how to reach each.
+    pub(crate) fn servers(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Whether a server may have got something.
     pub(crate) fn has_sent(&self) -> bool {
         self.has_sent.load(Ordering::Relaxed)

@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_postgres::{AsyncMessage, Client};
-use windlass_core::bell::Bell;
+use windlass_core::bell::{Bell, Note, WakeMode, WakeModeCell};
 
-use super::{Mode, Note, WakeMode, channel};
+use super::{channel, send};
 use crate::connect::{Lane, Shared};
 use crate::error::{Away, chain};
 
@@ -35,7 +35,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Listener {
     shared: Arc<Shared>,
     bell: Bell,
-    mode: Arc<Mode>,
+    mode: Arc<WakeModeCell>,
     owner: u64,
     channel: String,
 }
@@ -55,7 +55,7 @@ struct Ear {
 }
 
 impl Listener {
-    pub(super) fn new(shared: Arc<Shared>, bell: Bell, mode: Arc<Mode>, owner: u64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, bell: Bell, mode: Arc<WakeModeCell>, owner: u64) -> Self {
         let channel = channel(&shared.options.schema);
         Self { shared, bell, mode, owner, channel }
     }
@@ -134,8 +134,8 @@ impl Listener {
     /// Whether a word by another connection comes back by this one.
     async fn test(&self, ear: &mut Ear) -> Result<(), End> {
         let nonce = fastrand::u64(..);
-        let send = |session| Note::Test { nonce }.send(session, self.channel.clone());
-        let sent = self.shared.run(ANSWER_WAIT, Lane::Work, send).await;
+        let test = |session| send(Note::Test { nonce }, session, self.channel.clone());
+        let sent = self.shared.run(ANSWER_WAIT, Lane::Work, test).await;
         sent.map_err(|fault| End::Lost(format!("{fault:?}")))?;
         let until = Instant::now() + TEST_WAIT;
         loop {

@@ -1,13 +1,12 @@
 //! Tells other processes, at once when it is quiet and a few times per second when it is not.
 
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
-use windlass_core::bell::{Bell, Rings, Topic};
+use windlass_core::bell::{Bell, Note, Owed, Rings};
 
-use super::{Note, channel};
+use super::{channel, send};
 use crate::connect::{Lane, Server, Shared};
 
 /// A notification takes a lock of the whole server, so there are at most 20 per second and process.
@@ -33,14 +32,14 @@ struct Core {
 struct Teller {
     shared: Arc<Shared>,
     owner: u64,
-    /// What others were not told yet; while it is not 0, somebody is on the way to tell them.
-    owed: AtomicU8,
+    /// What others were not told yet.
+    owed: Owed,
     told: Mutex<Option<Instant>>,
 }
 
 impl Ringer {
     pub(super) fn new(server: Server, bell: Bell) -> Self {
-        let (shared, owner, owed) = (Arc::clone(server.shared()), fastrand::u64(..), AtomicU8::new(0));
+        let (shared, owner, owed) = (Arc::clone(server.shared()), fastrand::u64(..), Owed::default());
         let teller = Arc::new(Teller { shared, owner, owed, told: Mutex::new(None) });
         Self(Arc::new(Core { server, bell, teller }))
     }
@@ -60,7 +59,7 @@ impl Ringer {
             return;
         }
         rings.ring(&self.0.bell);
-        if self.0.teller.owed.fetch_or(bits(rings), Ordering::AcqRel) == 0 {
+        if self.0.teller.owed.add(rings) {
             let teller = Arc::clone(&self.0.teller);
             self.0.server.spawn(async move { teller.tell().await });
         }
@@ -83,22 +82,14 @@ impl Teller {
         }
         let sent = self.shared.run(DEADLINE, Lane::Work, |session| {
             // Taken at the last moment: what was rung while all connections were busy goes along.
-            let rings = rings(self.owed.swap(0, Ordering::AcqRel));
+            let note = Note::Rings { owner: self.owner, rings: self.owed.take() };
             *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-            Note::Rings { owner: self.owner, rings }.send(session, channel(&self.shared.options.schema))
+            send(note, session, channel(&self.shared.options.schema))
         });
         if let Err(fault) = sent.await {
             tracing::debug!(?fault, "cannot ring for other processes");
             // Nobody is on the way any more, so that the next ring sends somebody.
-            self.owed.store(0, Ordering::Release);
+            let _ = self.owed.take();
         }
     }
-}
-
-fn bits(rings: Rings) -> u8 {
-    rings.topics().fold(0, |bits, topic| bits | 1 << topic as u8)
-}
-
-fn rings(bits: u8) -> Rings {
-    Topic::ALL.into_iter().filter(|&topic| bits & (1 << topic as u8) != 0).collect()
 }

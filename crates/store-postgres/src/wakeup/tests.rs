@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::AsyncMessage;
-use windlass_core::bell::Listener as Ear;
+use windlass_core::bell::{Listener as Ear, Topic};
 use windlass_store_testkit::servers::{PgBouncer, PoolMode, PostgresServer, Settings};
 
 use super::*;
@@ -51,18 +51,6 @@ async fn overhear(server: &Server) -> mpsc::UnboundedReceiver<String> {
         std::future::pending::<()>().await;
     });
     notes
-}
-
-#[test]
-fn a_note_survives_its_text() {
-    let rings = Rings::about(Topic::Work).and(Rings::about(Topic::Finish));
-    for note in [Note::Rings { owner: 7, rings }, Note::Test { nonce: u64::MAX }] {
-        assert_eq!(Note::read(&note.to_string()), Some(note));
-    }
-    assert_eq!(Note::Rings { owner: 10, rings }.to_string(), "000000000000000a wf");
-    for foreign in ["", "x", "0a", "0a x", "zz w"] {
-        assert_eq!(Note::read(foreign), None, "{foreign:?}");
-    }
 }
 
 #[tokio::test]
