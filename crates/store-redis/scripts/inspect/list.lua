@@ -1,0 +1,66 @@
+-- Looks through the jobs of one queue, the newest accepted first, for those that match. Changes nothing.
+--
+-- KEYS those of the queue
+-- ARGV 1 clock, 2 seq to begin before, 3 state ('' any), 4 kind ('' any), 5 tag between commas ('' any), 6 most to answer,
+--   7 most to look at
+-- Answers the seq that the next look begins before (0: there are no more) and how many jobs were looked at, then for each
+-- job that matches its seq, its id and the bytes that it takes to show it: 8, 16 and 4 bytes.
+
+-- Blocks that one call reads; most jobs of old ones may be gone.
+local BLOCKS_READ = 8
+
+local before, most, looks = tonumber(ARGV[2]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local state, kind, tag = byte(ARGV[3]), ARGV[4], ARGV[5]
+local looked, found = 0, {}
+
+local function matches(record)
+  if state and byte(record, 1) ~= state then
+    return false
+  end
+  if kind ~= '' and kind_of(record) ~= kind then
+    return false
+  end
+  return tag == '' or string.find(tags_of(record), tag, 1, true) ~= nil
+end
+
+local function size(id, record)
+  local bytes = read('>I4', record, 74) + redis.call('HSTRLEN', OUTPUTS, id) + redis.call('HSTRLEN', PROGRESS, id)
+  return pack('>I4', math.min(bytes, 4294967295))
+end
+
+local function answer(from)
+  return { string.format('%.0f', from), looked, unpack(found) }
+end
+
+-- The ids of a block that may be jobs of it, the newest first: one that went and came again stands twice.
+local function ids_of(number)
+  local block, ids, seen = redis.call('GET', block_key(number)) or '', {}, {}
+  for at = #block - 15, 1, -16 do
+    local id = sub(block, at, at + 15)
+    if not seen[id] then
+      seen[id] = true
+      ids[#ids + 1] = id
+    end
+  end
+  return ids
+end
+
+local blocks = redis.call('ZREVRANGEBYSCORE', BLOCKS, '(' .. ARGV[2], '-inf', 'WITHSCORES', 'LIMIT', 0, BLOCKS_READ)
+for b = 1, #blocks, 2 do
+  local block4, ids = pack('>I4', blocks[b]), ids_of(blocks[b])
+  local records = #ids > 0 and redis.call('HMGET', JOBS, unpack(ids)) or {}
+  for i, id in ipairs(ids) do
+    local record = records[i]
+    local seq = record and sub(record, 82, 85) == block4 and read('>I8', record, 40)
+    if seq and seq < before then
+      looked = looked + 1
+      if matches(record) then
+        found[#found + 1] = sub(record, 40, 47) .. id .. size(id, record)
+      end
+      if #found == most or looked == looks then
+        return answer(seq)
+      end
+    end
+  end
+end
+return answer(#blocks == 2 * BLOCKS_READ and blocks[#blocks] or 0)

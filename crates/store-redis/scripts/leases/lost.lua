@@ -1,0 +1,32 @@
+-- Finds running jobs of one queue whose lease has run out. Changes nothing.
+--
+-- KEYS those of the queue
+-- ARGV 1 clock, 2 how many lost leases to skip, 3 most jobs to answer
+-- Answers how many leases to skip next time (-1: there are no more), then id and record of each job.
+
+-- Leases that one call looks at.
+local STEP = 50
+
+local limit = tonumber(ARGV[3])
+local leases = redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', ARGV[2], STEP)
+local found = {-1}
+if #leases == STEP then
+  found[1] = ARGV[2] + STEP
+end
+for _, lease in ipairs(leases) do
+  if limit == 0 then
+    break
+  end
+  local ids = redis.call('SRANDMEMBER', lease_key('running:', lease), limit)
+  if #ids > 0 then
+    local records = redis.call('HMGET', JOBS, unpack(ids))
+    for i, id in ipairs(ids) do
+      if records[i] then
+        found[#found + 1] = id
+        found[#found + 1] = records[i]
+        limit = limit - 1
+      end
+    end
+  end
+end
+return found

@@ -1,0 +1,32 @@
+-- Forgets copies of leases that have run out and that no job hangs on in this queue: those that are named, and a few
+-- more whose record the namespace may have lost.
+--
+-- KEYS those of the queue
+-- ARGV 1 clock, 2... leases
+-- Answers the places (from 1) of those named leases of which a copy stays.
+
+-- Copies that are looked at besides those that are named.
+local MORE = 50
+
+local function stays(lease)
+  local expiry = redis.call('ZSCORE', LEASES, lease)
+  if not expiry then
+    return false
+  end
+  if tonumber(expiry) > now or redis.call('SCARD', lease_key('running:', lease)) > 0 then
+    return true
+  end
+  redis.call('ZREM', LEASES, lease)
+  return false
+end
+
+local staying = {}
+for i = 2, #ARGV do
+  if stays(ARGV[i]) then
+    staying[#staying + 1] = i - 1
+  end
+end
+for _, lease in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, MORE)) do
+  stays(lease)
+end
+return staying

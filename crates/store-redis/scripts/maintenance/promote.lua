@@ -1,0 +1,7 @@
+-- Moves jobs of one queue whose expiry has come to dead, and those whose time has come to ready.
+--
+-- KEYS those of the queue
+-- ARGV 1 clock, 2 most that expire, 3 most that become ready
+-- Answers how many expired, how many are ready now, and how many letters to other queues wait here.
+
+return { expire(ARGV[2]), promote(ARGV[3]), redis.call('XLEN', OUTBOX) }

@@ -1,0 +1,59 @@
+-- Removes jobs of one queue that have ended and are no longer kept: the first to end, and of those that ended together
+-- the first accepted.
+--
+-- KEYS those of the queue
+-- ARGV 1 clock, 2 version of the definition, 3 state, 4 how many are kept ('' all), 5 for how many micros ('' for ever),
+--   6 most to remove
+-- Answers how many are gone and whether there may be more (1 or 0), or nothing if the definition has changed.
+
+-- What one call may weigh: a job 1, a record of an attempt 1, each 8 KiB of payload or output 1.
+local WEIGHT_MAX = 1000
+
+if (redis.call('HGET', META, 'version') or '0') ~= ARGV[2] then
+  return {}
+end
+local state, most = byte(ARGV[3]), tonumber(ARGV[6])
+local ended = ENDED[state]
+local surplus = ARGV[4] == '' and 0 or redis.call('ZCARD', ended) - ARGV[4]
+local oldest_kept = ARGV[5] == '' and -1 or now - ARGV[5]
+if most == 0 then
+  return { 0, 0 }
+end
+
+-- The first ones in order, so what goes is the front of this.
+local first = redis.call('ZRANGE', ended, 0, most - 1, 'WITHSCORES')
+local ids = {}
+for i = 1, #first, 2 do
+  if #ids >= surplus and tonumber(first[i + 1]) >= oldest_kept then
+    break
+  end
+  ids[#ids + 1] = sub(first[i], 9)
+end
+if #ids == 0 then
+  return { 0, 0 }
+end
+
+local records = redis.call('HMGET', JOBS, unpack(ids))
+local has_outputs = redis.call('EXISTS', OUTPUTS) == 1
+local weight, places, gone = 0, 0, 0
+for i, id in ipairs(ids) do
+  if weight >= WEIGHT_MAX then
+    break
+  end
+  local record = records[i]
+  places = i
+  -- A place without a job should not be; it goes as well.
+  if record and byte(record, 1) == state then
+    local bytes = read('>I4', record, 74)
+    if has_outputs then
+      bytes = bytes + redis.call('HSTRLEN', OUTPUTS, id)
+    end
+    weight = weight + 1 + bytes / 8192 + forget(id, record)
+    gone = gone + 1
+  end
+end
+redis.call('ZREMRANGEBYRANK', ended, 0, places - 1)
+count(state, -gone)
+write()
+write_released()
+return { gone, (places < #ids or places == most) and 1 or 0 }
