@@ -6,6 +6,8 @@
 
 pub mod fleet;
 pub mod jobs;
+pub mod producer;
+pub mod scene;
 pub mod server;
 pub mod witness;
 

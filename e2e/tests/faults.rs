@@ -3,107 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tempfile::TempDir;
-use windlass::{Client, Ending, Error, JobId, JobState, Running, StoreErrorKind, Worker};
 use windlass_e2e::eventually;
-use windlass_e2e::jobs::{self, Hold, Touch};
-use windlass_e2e::server::{assert_tidy, completed};
-use windlass_e2e::witness::Witness;
+use windlass_e2e::scene::Scene;
+use windlass_e2e::server::StoreServer;
 use windlass_store_testkit::servers::{PostgresServer, Settings};
 
-/// A worker in this process, so that its health can be asked for, under load; and a job that lasts over everything.
-struct Scene {
-    server: PostgresServer,
-    client: Client,
-    running: Running,
-    folder: TempDir,
-    is_over: Arc<AtomicBool>,
-    producer: tokio::task::JoinHandle<(Vec<JobId>, u32)>,
-    hold: JobId,
-}
-
-impl Scene {
-    async fn new(settings: &Settings, parameters: &str) -> Self {
-        let server = PostgresServer::start(settings);
-        let client = Client::open(format!("{}{parameters}", server.url())).await.unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let running = Worker::with_state(&client, Witness::open(folder.path(), "worker"))
-            .poll_interval(Duration::from_millis(200))
-            .handle(jobs::touch)
-            .handle(jobs::hold)
-            .start()
-            .unwrap();
-        let hold = client.enqueue(Hold { gate: folder.path().to_owned() }).await.unwrap().id();
-        let is_over = Arc::<AtomicBool>::default();
-        let producer = tokio::spawn(produce(client.clone(), Arc::clone(&is_over)));
-        let scene = Self { server, client, running, folder, is_over, producer, hold };
-        scene.until_jobs_complete().await;
-        scene
-    }
-
-    async fn until_jobs_complete(&self) {
-        let goal = completed(&self.server) + 20;
-        eventually("jobs complete", async || (completed(&self.server) >= goal).then_some(())).await;
-    }
-
-    async fn until_health_shows_it(&self) {
-        eventually("health shows the trouble", async || (!self.running.health().is_ok()).then_some(())).await;
-    }
-
-    /// The trouble is over: everything goes on, and what was accepted is done.
-    async fn recovers(self, what: &str) {
-        let back = Instant::now();
-        self.until_jobs_complete().await;
-        let first = back.elapsed();
-        eventually("the worker is well again", async || self.running.health().is_ok().then_some(())).await;
-        println!("{what}: jobs complete {first:?} after it, health is good after {:?}", back.elapsed());
-        self.is_over.store(true, Ordering::Relaxed);
-        let (accepted, refused) = self.producer.await.unwrap();
-        std::fs::write(self.folder.path().join("worker"), "").unwrap();
-        let open = "SELECT (SELECT count(*) FROM windlass.waiting) + (SELECT count(*) FROM windlass.running)";
-        eventually("every job has ended", async || (self.server.psql(open) == "0").then_some(())).await;
-        let health = self.running.health();
-        assert_eq!((health.lease.lost, health.fenced), (0, 0), "{health:?}");
-        for chunk in accepted.chunks(500) {
-            for (id, record) in chunk.iter().zip(self.client.store().get(chunk).await.unwrap()) {
-                let record = record.unwrap_or_else(|| panic!("job {id} was accepted and is lost"));
-                assert_eq!(record.state, JobState::Completed, "{record:?}");
-                let completed =
-                    record.attempts.iter().filter(|attempt| attempt.ending == Some(Ending::Completed));
-                assert_eq!(completed.count(), 1, "{record:?}");
-            }
-        }
-        let held = self.client.job(self.hold).await.unwrap().unwrap();
-        assert_eq!((held.state, held.fence), (JobState::Completed, 1), "it ran through: {held:?}");
-        println!("{what}: {} accepted and completed once, {refused} refused or unknown", accepted.len());
-        assert_tidy(&self.server);
-        self.running.stop().await;
-    }
-}
-
-/// Enqueues until it is told to stop; answers what was accepted, and how many were not.
-async fn produce(client: Client, is_over: Arc<AtomicBool>) -> (Vec<JobId>, u32) {
-    let (mut accepted, mut others) = (Vec::new(), 0);
-    for number in 0.. {
-        if is_over.load(Ordering::Relaxed) {
-            break;
-        }
-        match client.enqueue(Touch { number }).await {
-            Ok(handle) => accepted.push(handle.id()),
-            Err(Error::Store(error)) if error.is_transient() => {
-                assert_ne!(error.kind(), StoreErrorKind::Fatal);
-                others += 1;
-            }
-            Err(error) => panic!("neither accepted, refused nor unknown: {error}"),
-        }
-        // A steady load, not the most.
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    (accepted, others)
+async fn scene(settings: &Settings, parameters: &str) -> Scene<PostgresServer> {
+    Scene::new(PostgresServer::start(settings), parameters).await
 }
 
 const TERMINATE: &str =
@@ -111,7 +19,7 @@ const TERMINATE: &str =
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_terminated_by_an_administrator() {
-    let scene = Scene::new(&Settings::default(), "").await;
+    let scene = scene(&Settings::default(), "").await;
     let mut ended = 0;
     for _ in 0..10 {
         ended += scene.server.psql(TERMINATE).parse::<u32>().unwrap();
@@ -123,7 +31,7 @@ async fn connections_terminated_by_an_administrator() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tables_locked_for_twenty_seconds() {
-    let scene = Scene::new(&Settings::default(), "").await;
+    let scene = scene(&Settings::default(), "").await;
     let lock = |table: &'static str, seconds: u32| {
         let sql = format!(
             "BEGIN; LOCK TABLE windlass.{table} IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep({seconds}); COMMIT"
@@ -139,7 +47,7 @@ async fn tables_locked_for_twenty_seconds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_a_free_connection() {
-    let scene = Scene::new(&Settings::default().max_connections(24), "").await;
+    let scene = scene(&Settings::default().max_connections(24), "").await;
     // Everybody is thrown out, and others take what becomes free.
     let url = scene.server.url();
     let hog = || {
@@ -170,7 +78,7 @@ async fn a_server_without_a_free_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_that_take_too_long() {
-    let scene = Scene::new(&Settings::default(), "?statement_timeout=300ms&lock_timeout=1h").await;
+    let scene = scene(&Settings::default(), "?statement_timeout=300ms&lock_timeout=1h").await;
     let sql = "BEGIN; LOCK TABLE windlass.waiting IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(4); COMMIT";
     let url = scene.server.superuser_url();
     let lock = tokio::process::Command::new("psql").args(["-X", "-q", "-d", &url, "-c", sql]).output();
@@ -181,14 +89,14 @@ async fn statements_that_take_too_long() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_read_only_for_a_while() {
-    let scene = Scene::new(&Settings::default(), "").await;
+    let scene = scene(&Settings::default(), "").await;
     scene.server.psql("ALTER SYSTEM SET default_transaction_read_only = on");
     scene.server.psql("SELECT pg_reload_conf()");
     scene.server.psql(TERMINATE);
     scene.until_health_shows_it().await;
-    let before = completed(&scene.server);
+    let before = scene.server.completed();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(completed(&scene.server), before, "nothing can be written");
+    assert_eq!(scene.server.completed(), before, "nothing can be written");
     scene.server.psql("ALTER SYSTEM RESET default_transaction_read_only");
     scene.server.psql("SELECT pg_reload_conf()");
     scene.recovers("read-only server").await;

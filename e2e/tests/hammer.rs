@@ -8,10 +8,12 @@ use std::time::Duration;
 use windlass::{Client, JobId, JobState};
 use windlass_e2e::fleet::{Fleet, WorkerProcess, WorkerSettings};
 use windlass_e2e::jobs::Touch;
-use windlass_e2e::server::assert_tidy;
+use windlass_e2e::server::StoreServer;
 use windlass_e2e::witness::Ledger;
 use windlass_e2e::{eventually, setting};
-use windlass_store_testkit::servers::{PgBouncer, PoolMode, PostgresServer, Settings};
+use windlass_store_testkit::servers::{
+    PgBouncer, PoolMode, PostgresServer, RedisCluster, RedisServer, RedisSettings, Settings,
+};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_e2e-worker");
 const PROCESSES: u32 = 5;
@@ -127,14 +129,14 @@ mod postgres {
     async fn ten_workers_in_five_processes_run_each_job_exactly_once() {
         let server = PostgresServer::start(&Settings::default());
         hammer(&Fleet::on(WORKER, server.url())).await;
-        assert_tidy(&server);
+        server.assert_tidy();
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn killed_workers_lose_nothing_and_every_extra_start_is_explained() {
         let server = PostgresServer::start(&Settings::default());
         hammer_with_kills(&Fleet::on(WORKER, server.url())).await;
-        assert_tidy(&server);
+        server.assert_tidy();
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,6 +144,30 @@ mod postgres {
         let server = PostgresServer::start(&Settings::default());
         let pooler = PgBouncer::before(&server, PoolMode::Transaction);
         hammer_with_kills(&Fleet::on(WORKER, pooler.url())).await;
-        assert_tidy(&server);
+        server.assert_tidy();
+    }
+}
+
+mod redis {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn ten_workers_in_five_processes_run_each_job_exactly_once() {
+        let server = RedisServer::start(&RedisSettings::default());
+        hammer(&Fleet::on(WORKER, server.url())).await;
+        server.assert_tidy();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn killed_workers_lose_nothing_and_every_extra_start_is_explained() {
+        let server = RedisServer::start(&RedisSettings::default());
+        hammer_with_kills(&Fleet::on(WORKER, server.url())).await;
+        server.assert_tidy();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn on_a_cluster_killed_workers_lose_nothing_either() {
+        let cluster = RedisCluster::start();
+        hammer_with_kills(&Fleet::on(WORKER, cluster.url())).await;
     }
 }

@@ -58,12 +58,18 @@ enum Command {
         /// How many times to kill a worker
         #[arg(long, default_value_t = 60)]
         kills: u32,
-        /// How many times to kill the PostgreSQL server
+        /// How many times to kill the PostgreSQL server, and the Redis server
         #[arg(long, default_value_t = 20)]
         server_kills: u32,
         /// How many calls of the PostgreSQL store to drop
         #[arg(long, default_value_t = 100_000)]
         drops: u32,
+        /// How many times to kill a primary of the Redis Cluster
+        #[arg(long, default_value_t = 10)]
+        failovers: u32,
+        /// How many slots of the Redis Cluster to move
+        #[arg(long, default_value_t = 60)]
+        slot_moves: u32,
     },
 }
 
@@ -87,14 +93,16 @@ fn run(command: Command) -> Result<()> {
                 .run()
         }
         Command::Rivals { store, quick } => rivals::run(store, quick),
-        Command::Chaos { jobs, kills, server_kills, drops } => {
+        Command::Chaos { jobs, kills, server_kills, drops, failovers, slot_moves } => {
             needs::servers()?;
-            let tests = ["--test", "hammer", "--test", "server_kill", "--test", "faults"];
+            let tests = ["hammer", "server_kill", "faults", "redis_faults", "cluster_faults"];
             shell::cargo("torment workers and servers", ["test", "--release", "-p", "windlass-e2e"])
-                .args(tests)
+                .args(tests.iter().flat_map(|test| ["--test", test]))
                 .env("WINDLASS_HAMMER_JOBS", jobs)
                 .env("WINDLASS_HAMMER_KILLS", kills)
                 .env("WINDLASS_SERVER_KILLS", server_kills)
+                .env("WINDLASS_FAILOVERS", failovers)
+                .env("WINDLASS_SLOT_MOVES", slot_moves)
                 .args(["--", "--nocapture", "--test-threads=1"])
                 .run()?;
             let arguments = ["test", "--release", "-p", "windlass-store-postgres", "--test", "dropped"];

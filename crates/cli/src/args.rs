@@ -25,7 +25,7 @@ pub(crate) use trial::{BenchArgs, DemoArgs};
 #[command(disable_help_subcommand = true, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// The store, as sqlite://jobs.db or postgres://app@localhost/app
+    /// The store, as sqlite://jobs.db, postgres://app@localhost/app or redis://localhost
     #[arg(long, global = true, env = "WINDLASS_STORE", value_name = "URL", hide_env_values = true)]
     #[arg(help_heading = "Options of every command")]
     pub(crate) store: Option<String>,

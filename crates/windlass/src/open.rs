@@ -6,13 +6,25 @@ use windlass_core::{Store, StoreError};
 use windlass_store_memory::MemoryStore;
 use windlass_worker::Result;
 
-/// What a URL may be.
-const SUPPORTED: &str = match (cfg!(feature = "sqlite"), cfg!(feature = "postgres")) {
-    (true, true) => "memory:, sqlite://path, sqlite::memory: and postgres://user@host/database are supported",
-    (true, false) => "memory:, sqlite://path, sqlite:path and sqlite::memory: are supported",
-    (false, true) => "memory: and postgres://user@host/database are supported",
-    (false, false) => "memory: is supported",
-};
+/// What a URL may be, by what this program was built with.
+fn supported() -> String {
+    let mut urls = vec!["memory:"];
+    if cfg!(feature = "sqlite") {
+        urls.extend(["sqlite://path", "sqlite::memory:"]);
+    }
+    if cfg!(feature = "postgres") {
+        urls.push("postgres://user@host/database");
+    }
+    if cfg!(feature = "redis") {
+        urls.extend(["redis://host", "redis-cluster://host,host"]);
+    }
+    match urls.split_last() {
+        Some((last, others)) if !others.is_empty() => {
+            format!("{} and {last} are supported", others.join(", "))
+        }
+        _ => "memory: is supported".to_owned(),
+    }
+}
 
 /// Opens the store at a URL.
 ///
@@ -24,13 +36,13 @@ pub async fn open_store(url: impl AsRef<str>) -> Result<Arc<dyn Store>> {
         Some("memory") => Ok(Arc::new(MemoryStore::new())),
         Some("sqlite") => open_sqlite(url).await,
         Some("postgres" | "postgresql") => open_postgres(url).await,
-        Some(scheme @ ("redis" | "rediss" | "valkey")) => {
-            Err(address(format!("this version has no store for {scheme}: {SUPPORTED}")))
+        Some("redis" | "rediss" | "redis-cluster" | "rediss-cluster" | "redis+unix" | "unix") => {
+            open_redis(url).await
         }
         // The rest of the URL may hold a password and is not repeated.
-        Some(scheme) => Err(address(format!("no store is called {:?}: {SUPPORTED}", short(scheme)))),
-        None if url.contains(['@', '=']) => Err(address(format!("this is no store URL: {SUPPORTED}"))),
-        None => Err(address(format!("{:?} is no store URL: {SUPPORTED}", short(url)))),
+        Some(scheme) => Err(address(format!("no store is called {:?}", short(scheme)))),
+        None if url.contains(['@', '=']) => Err(address("this is no store URL".into())),
+        None => Err(address(format!("{:?} is no store URL", short(url)))),
     }
 }
 
@@ -42,7 +54,7 @@ async fn open_sqlite(url: &str) -> Result<Arc<dyn Store>> {
 #[cfg(not(feature = "sqlite"))]
 #[allow(clippy::unused_async)]
 async fn open_sqlite(_url: &str) -> Result<Arc<dyn Store>> {
-    Err(address(format!("this program was built without the feature `sqlite`: switch it on; {SUPPORTED}")))
+    Err(without("sqlite"))
 }
 
 #[cfg(feature = "postgres")]
@@ -53,11 +65,29 @@ async fn open_postgres(url: &str) -> Result<Arc<dyn Store>> {
 #[cfg(not(feature = "postgres"))]
 #[allow(clippy::unused_async)]
 async fn open_postgres(_url: &str) -> Result<Arc<dyn Store>> {
-    Err(address(format!("this program was built without the feature `postgres`: switch it on; {SUPPORTED}")))
+    Err(without("postgres"))
 }
 
-fn address(text: String) -> windlass_worker::Error {
+#[cfg(feature = "redis")]
+async fn open_redis(url: &str) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(windlass_store_redis::RedisStore::open(url).await?))
+}
+
+#[cfg(not(feature = "redis"))]
+#[allow(clippy::unused_async)]
+async fn open_redis(_url: &str) -> Result<Arc<dyn Store>> {
+    Err(without("redis"))
+}
+
+#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+fn without(feature: &str) -> windlass_worker::Error {
+    let text =
+        format!("this program was built without the feature `{feature}`: switch it on; {}", supported());
     StoreError::Address(text).into()
+}
+
+fn address(wrong: String) -> windlass_worker::Error {
+    StoreError::Address(format!("{wrong}: {}", supported())).into()
 }
 
 fn short(text: &str) -> String {

@@ -89,12 +89,23 @@ async fn postgres_runs_jobs_of_programs_and_of_those_who_speak_sql() {
 }
 
 #[tokio::test]
+#[cfg(feature = "redis")]
+async fn redis_runs_jobs_on_a_server_and_on_a_cluster() {
+    use windlass_store_testkit::servers::{RedisCluster, RedisServer};
+
+    for url in [RedisServer::shared().url(), RedisCluster::shared().url()] {
+        let separator = if url.contains('?') { '&' } else { '?' };
+        round_trip(&format!("{url}{separator}namespace=facade-{}", std::process::id())).await;
+    }
+}
+
+#[tokio::test]
 async fn unknown_urls_say_what_is_supported() {
     for (url, wanted) in [
         ("mysql://user:secret@host/jobs", "no store is called \"mysql\": memory:"),
         ("host/jobs?password=secret", "this is no store URL: memory:"),
         ("postgress://user:secret@host/jobs", "no store is called \"postgress\": memory:"),
-        ("redis://localhost", "this version has no store for redis: memory:"),
+        ("reddis://:secret@localhost", "no store is called \"reddis\": memory:"),
         ("jobs.db", "\"jobs.db\" is no store URL: memory:"),
         ("", "\"\" is no store URL: memory:"),
     ] {
@@ -116,6 +127,13 @@ async fn a_feature_that_is_off_is_named() {
 async fn postgres_that_is_off_is_named() {
     let error = Client::open("postgres://localhost/jobs").await.expect_err("no such store here").to_string();
     assert!(error.contains("feature `postgres`"), "{error}");
+}
+
+#[tokio::test]
+#[cfg(not(feature = "redis"))]
+async fn redis_that_is_off_is_named() {
+    let error = Client::open("rediss://localhost").await.expect_err("no such store here").to_string();
+    assert!(error.contains("feature `redis`"), "{error}");
 }
 
 #[tokio::test]

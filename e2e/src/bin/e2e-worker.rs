@@ -12,6 +12,8 @@ struct Arguments {
     store: String,
     label: String,
     witness: PathBuf,
+    /// The library's own choice if there are none.
+    queues: Vec<String>,
     workers: u32,
     threads: usize,
     concurrency: usize,
@@ -39,7 +41,7 @@ async fn serve(arguments: Arguments) -> Result<()> {
     let client = Client::open(&arguments.store).await?;
     let mut running = Vec::new();
     for _ in 0..arguments.workers {
-        let worker = Worker::with_state(&client, witness.clone())
+        let mut worker = Worker::with_state(&client, witness.clone())
             .name(&arguments.label)
             .concurrency(arguments.concurrency)
             .lease_unchecked(arguments.lease)
@@ -52,6 +54,9 @@ async fn serve(arguments: Arguments) -> Result<()> {
             .handle_blocking(jobs::hold_thread)
             .handle(jobs::spin)
             .handle(jobs::abort);
+        for queue in &arguments.queues {
+            worker = worker.queue(queue, arguments.concurrency);
+        }
         running.push(tokio::spawn(worker.run()));
     }
     for worker in running {
@@ -66,6 +71,7 @@ impl Arguments {
             store: String::new(),
             label: String::new(),
             witness: PathBuf::new(),
+            queues: Vec::new(),
             workers: 1,
             threads: 2,
             concurrency: 16,
@@ -82,6 +88,7 @@ impl Arguments {
                 "--store" => read.store = value,
                 "--label" => read.label = value,
                 "--witness" => read.witness = value.into(),
+                "--queues" => read.queues = value.split(',').map(ToOwned::to_owned).collect(),
                 "--workers" => read.workers = value.parse()?,
                 "--threads" => read.threads = value.parse()?,
                 "--concurrency" => read.concurrency = value.parse()?,

@@ -13,6 +13,9 @@ Stores:
   postgres://USER:PASSWORD@HOST:PORT/DATABASE
                   tables in the schema windlass, or in that of ?schema=NAME; put a URL with a password
                   into WINDLASS_STORE, since arguments can be seen by everyone on the machine
+  redis://USER:PASSWORD@HOST:PORT/NUMBER, redis-cluster://HOST:PORT,HOST:PORT, redis+unix:///SOCKET
+                  keys that begin with wl:{windlass, or with that of ?namespace=NAME; rediss:// and
+                  rediss-cluster:// with TLS
   memory:         nothing is kept when the command ends
 
 Exit codes:
@@ -30,6 +33,7 @@ Examples:
   windlass demo
   windlass demo --jobs 2000
   windlass demo --store postgres://app@localhost/shop
+  windlass demo --store redis://localhost?namespace=trial
   windlass demo --keep            keeps the file, to look at with jobs list and jobs show
   windlass demo --json            the summary as one JSON document
 
@@ -128,7 +132,8 @@ Examples:
   windlass migrate --store postgres://app@localhost/shop
   windlass migrate --store postgres://app@localhost/shop --dry-run | psql -v ON_ERROR_STOP=1 shop
 
-With --json: one document, {\"pending\": [...]}; functions of PostgreSQL have no version.";
+With --json: one document, {\"pending\": [...]}; functions of PostgreSQL have no version.
+Redis has no schema and nothing to migrate.";
 
 pub(super) const BENCH: &str = "\
 Examples:

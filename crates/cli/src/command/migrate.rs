@@ -40,7 +40,7 @@ pub(crate) async fn run(session: &mut Session, args: &MigrateArgs) -> anyhow::Re
         Scheme::Sqlite => of_sqlite(session, args).await?,
         Scheme::Postgres => of_postgres(session.url(), args).await?,
         Scheme::Other => {
-            // Opening it says what is wrong with a URL that names no store at all.
+            // Redis and memory have none. Opening it says what is wrong with a URL that names no store at all.
             session.open(Access::Create).await?;
             Plan::default()
         }
@@ -81,7 +81,10 @@ fn answer(session: &mut Session, args: &MigrateArgs, plan: &Plan) -> anyhow::Res
     } else if pending.is_empty() {
         // In a script this is a comment.
         let comment = if args.dry_run { "-- " } else { "" };
-        session.output.line(format_args!("{comment}schema {found} is up to date"))?;
+        match known {
+            0 => session.output.line(format_args!("{comment}nothing to migrate: this store has no schema"))?,
+            _ => session.output.line(format_args!("{comment}schema {found} is up to date"))?,
+        }
     } else if args.dry_run {
         session.output.line(plan.script.trim_end())?;
     } else {

@@ -9,6 +9,7 @@ mod hostile;
 mod jobs;
 mod postgres;
 mod queues;
+mod redis;
 mod secrets;
 mod shell;
 mod stores;

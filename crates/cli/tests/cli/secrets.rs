@@ -1,6 +1,6 @@
 //! No password is ever printed, whatever goes wrong and whatever is asked for.
 
-use windlass_store_testkit::servers::{PostgresServer, Settings};
+use windlass_store_testkit::servers::{PostgresServer, RedisServer, RedisSettings, Settings};
 
 use crate::shell::{Shell, finish};
 
@@ -73,6 +73,33 @@ fn no_password_is_printed() {
         let mut demo = shell.command(["demo", "--store", &url]);
         let ran = finish(demo.env("RUST_LOG", "trace")).exits(code);
         assert!(!ran.stderr.contains("hunter2") && !ran.stdout.contains("hunter2"), "{ran:#?}");
+    }
+}
+
+#[test]
+fn no_password_of_redis_is_printed() {
+    let shell = Shell::new();
+    let server = RedisServer::start(&RedisSettings::default().password(SECRET));
+    let (url, port) = (server.url(), server.port());
+    assert!(url.contains(ENCODED), "{url}");
+    for args in [&["enqueue", "k"][..], &["jobs", "list", "--json"], &["queues"], &["workers"], &["migrate"]]
+    {
+        see(&shell, &url, args, 0);
+    }
+    for url in [
+        format!("redis://:{ENCODED}x@127.0.0.1:{port}"),
+        format!("redis://nobody:{ENCODED}@127.0.0.1:{port}"),
+        format!("redis://:{ENCODED}@127.0.0.1:1"),
+        format!("redis://:{ENCODED}@nowhere.invalid"),
+        format!("rediss://:{ENCODED}@127.0.0.1:{port}"),
+        format!("redis-cluster://:{ENCODED}@127.0.0.1:{port}"),
+        format!("redis+unix://:{ENCODED}@/nowhere/redis.sock"),
+        format!("redis://:{SECRET}@127.0.0.1:{port}"),
+        format!("redis://127.0.0.1:{port}?password={ENCODED}x"),
+        format!("{url}?colour=red"),
+        format!("{url}/many"),
+    ] {
+        see(&shell, &url, &["jobs", "list", "--json"], 3);
     }
 }
 

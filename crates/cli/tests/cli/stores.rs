@@ -52,7 +52,7 @@ fn a_store_that_cannot_be_used_says_why() {
     for (url, complaint) in [
         ("mysql://db/jobs", "sqlite"),
         ("postgres:///jobs", "the URL names no host"),
-        ("redis://db", "this version has no store for redis"),
+        ("redis:///jobs", "redis://user:password@host:port"),
         ("jobs.db", "sqlite"),
         ("sqlite://", "names no file"),
         ("sqlite://nowhere/jobs.db", "there is no directory nowhere"),
@@ -101,6 +101,6 @@ fn migrate_shows_applies_and_then_has_nothing_to_do() {
     assert_eq!(pending["pending"][0]["version"], 1);
     shell.run(["migrate"]).ok().prints("applied 0001 jobs");
     shell.run(["migrate"]).ok().prints("is up to date");
-    shell.run(["migrate", "--store", "memory:"]).ok().prints("is up to date");
+    shell.run(["migrate", "--store", "memory:"]).ok().prints("nothing to migrate");
     shell.run(["migrate", "--store", "nonsense:"]).exits(3);
 }
