@@ -52,12 +52,13 @@ use bytes::Bytes;
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
 use windlass_core::clock::Clock;
-use windlass_core::store::{About, StoreResult, Wakeup};
+use windlass_core::store::{About, Store, StoreResult, Wakeup};
 
 pub use options::{Eviction, Listen, RedisOptions};
 pub use windlass_core::bell::WakeMode;
 
 use connect::{Effect, Lane, Server};
+use definitions::Definitions;
 use error::Fault;
 use keys::Keys;
 use leases::Holders;
@@ -81,6 +82,7 @@ pub(crate) struct Tools {
     pub(crate) registry: Registry,
     pub(crate) whereabouts: Whereabouts,
     pub(crate) holders: Holders,
+    pub(crate) definitions: Definitions,
     wakeups: Wakeups,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -118,6 +120,7 @@ impl RedisStore {
             registry: Registry::default(),
             whereabouts: Whereabouts::default(),
             holders: Holders::default(),
+            definitions: Definitions::default(),
             wakeups: Wakeups::new(&server),
             clock: options.clock.clone(),
         };
@@ -138,6 +141,12 @@ impl RedisStore {
     {
         let tools = Arc::clone(&self.tools);
         self.server.call(lane, effect, move |session| operation(tools, session)).await
+    }
+}
+
+impl Store for RedisStore {
+    fn about(&self) -> About {
+        (*self.about).clone()
     }
 }
 

@@ -17,17 +17,23 @@ pub(crate) const WIDTH: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Asks for every item, several at once; the answers come in the order of the items. The first fault ends it.
-pub(crate) async fn each<T, R, F, Fut>(items: Vec<T>, ask: F) -> Result<Vec<R>, Fault>
+///
+/// The requests are made before the first is polled: the compiler cannot prove of a closure over borrowed items, kept
+/// while others are awaited, that it may move between threads.
+pub(crate) fn each<T, R, F, Fut>(items: Vec<T>, ask: F) -> impl Future<Output = Result<Vec<R>, Fault>>
 where
     F: Fn(T) -> Fut,
     Fut: Future<Output = Result<R, Fault>>,
 {
-    let mut answers = Vec::with_capacity(items.len());
-    let mut asked = stream::iter(items).map(ask).buffered(WIDTH);
-    while let Some(answer) = asked.next().await {
-        answers.push(answer?);
+    let requests: Vec<Fut> = items.into_iter().map(ask).collect();
+    async move {
+        let mut answers = Vec::with_capacity(requests.len());
+        let mut asked = stream::iter(requests).buffered(WIDTH);
+        while let Some(answer) = asked.next().await {
+            answers.push(answer?);
+        }
+        Ok(answers)
     }
-    Ok(answers)
 }
 
 /// Asks every queue, several at once, until so many were found. Those that fail are left out, unless nothing is found.

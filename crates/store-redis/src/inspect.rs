@@ -1,0 +1,202 @@
+//! Finding jobs, the newest accepted first, over all queues or in one.
+//!
+//! Every queue has its own order of acceptance; the numbers in it come from the servers' clocks, so they can be compared.
+//! A page is merged from looks into each queue, then its jobs are read.
+
+mod merge;
+mod place;
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use redis::Value;
+use windlass_core::store::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult};
+use windlass_core::{JobId, JobRecord, Name};
+
+use crate::connect::{Effect, Lane};
+use crate::error::Fault;
+use crate::registry::Registry;
+use crate::row::{Apart, Row};
+use crate::script::{Script, script};
+use crate::session::Session;
+use crate::{RedisStore, Tools, answer, spread};
+use merge::{Found, Look, Merge, Wanted};
+use place::Place;
+
+static LIST: Script = script!("inspect/list", "keys", "record", "blocks");
+static READ: Script = script!("inspect/read", "keys", "record");
+
+/// A page with this many bytes of payload, output and progress is full.
+const PAGE_BYTES: u64 = 16 << 20;
+/// How many jobs one script looks at.
+const LOOK_STEP: u32 = 500;
+/// How many jobs, and about how many bytes of them, one script reads.
+const READ_STEP: usize = 250;
+const READ_BYTES: u64 = 2 << 20;
+
+#[async_trait]
+impl Inspect for RedisStore {
+    async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> StoreResult<JobPage> {
+        let start = after.map_or(Ok(Place::NEWEST), Place::parse)?;
+        if limit == 0 {
+            return Ok(JobPage::default());
+        }
+        let filter = filter.clone();
+        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
+            list(&tools, &session, &filter, &start, limit.min(PAGE_MAX)).await
+        })
+        .await
+    }
+}
+
+async fn list(
+    tools: &Tools,
+    session: &Session,
+    filter: &Filter,
+    start: &Place,
+    limit: u32,
+) -> Result<JobPage, Fault> {
+    let queues = match &filter.queue {
+        Some(queue) => vec![queue.clone()],
+        None => Registry::all(session, &tools.keys).await?,
+    };
+    let mut merge = Merge::new(queues, start, limit as usize, PAGE_BYTES);
+    let mut looks_left = SCAN_MAX;
+    loop {
+        let wanted = merge.wanted();
+        if wanted.is_empty() || looks_left == 0 {
+            break;
+        }
+        // Every queue looks at one job at least, so that each call comes further.
+        let count = u32::try_from(wanted.len()).unwrap_or(u32::MAX);
+        let step = (looks_left / count).clamp(1, LOOK_STEP);
+        let looks = spread::each(wanted, |wanted| look(tools, session, filter, wanted, limit, step)).await?;
+        for look in looks {
+            looks_left = looks_left.saturating_sub(look.looked);
+            merge.add(look);
+        }
+    }
+    let (found, next) = merge.finish();
+    let jobs = read(tools, session, filter, found).await?;
+    Ok(JobPage { jobs, next: next.map(|place| place.cursor()) })
+}
+
+/// Looks into one queue.
+async fn look(
+    tools: &Tools,
+    session: &Session,
+    filter: &Filter,
+    wanted: Wanted,
+    most: u32,
+    looks: u32,
+) -> Result<Look, Fault> {
+    let state = filter.state.map(|state| state.code().to_string()).unwrap_or_default();
+    let arguments = vec![
+        tools.clock(),
+        wanted.before.to_string().into(),
+        state.into(),
+        filter.kind.as_ref().map(|kind| Bytes::copy_from_slice(kind.as_str().as_bytes())).unwrap_or_default(),
+        filter.tag.as_ref().map(|tag| Bytes::from(format!(",{tag},"))).unwrap_or_default(),
+        most.min(LOOK_STEP).to_string().into(),
+        looks.to_string().into(),
+    ];
+    let answer = session.run(&LIST, tools.keys.queue(&wanted.queue).all(), arguments).await?;
+    let mut answer = answer::array(answer)?.into_iter();
+    let (Some(before), Some(looked)) = (answer.next(), answer.next()) else {
+        return Err(Fault::Corrupt("a look into a queue has no end".to_owned()));
+    };
+    Ok(Look {
+        lane: wanted.lane,
+        before: answer::integer(before)?.unsigned_abs(),
+        looked: answer::integer(looked)? as u32,
+        found: answer.map(found).collect::<Result<_, _>>()?,
+    })
+}
+
+/// A job as the script tells it: seq, id and size.
+fn found(value: Value) -> Result<Found, Fault> {
+    let bytes = answer::bytes(value)?;
+    let read = || {
+        let (seq, rest) = bytes.split_first_chunk()?;
+        let (id, size) = rest.split_first_chunk()?;
+        let size = u32::from_be_bytes(size.try_into().ok()?);
+        Some(Found { seq: u64::from_be_bytes(*seq), id: JobId::from_bytes(*id), size: size.into() })
+    };
+    read().ok_or_else(|| Fault::Corrupt("a job that was found has no place".to_owned()))
+}
+
+/// Reads the jobs that were found, in their order. Those that went or changed since, so that they match no more, are
+/// left out.
+async fn read(
+    tools: &Tools,
+    session: &Session,
+    filter: &Filter,
+    found: Vec<(Name, Found)>,
+) -> Result<Vec<JobRecord>, Fault> {
+    let order: Vec<_> = found.iter().map(|(queue, job)| (queue.clone(), job.id)).collect();
+    let read = spread::each(steps(found), |(queue, ids)| read_step(tools, session, queue, ids));
+    let place = |record: JobRecord| ((record.queue.clone(), record.id), record);
+    let mut records: HashMap<_, _> = read.await?.into_iter().flatten().map(place).collect();
+    let jobs = order.iter().filter_map(|place| records.remove(place));
+    let matching = jobs.filter(|job| filter.matches(job.queue.as_str(), job.kind.as_str(), job.state, &job.tags));
+    Ok(matching.collect())
+}
+
+/// Ids by queue, in pieces that one script reads in a moment.
+fn steps(found: Vec<(Name, Found)>) -> Vec<(Name, Vec<JobId>)> {
+    let mut by_queue: Vec<(Name, Vec<Found>)> = Vec::new();
+    for (queue, job) in found {
+        match by_queue.iter_mut().find(|(name, _)| *name == queue) {
+            Some((_, jobs)) => jobs.push(job),
+            None => by_queue.push((queue, vec![job])),
+        }
+    }
+    let mut steps = Vec::new();
+    for (queue, jobs) in by_queue {
+        let (mut ids, mut bytes) = (Vec::new(), 0);
+        for job in jobs {
+            if ids.len() == READ_STEP || bytes > READ_BYTES {
+                steps.push((queue.clone(), std::mem::take(&mut ids)));
+                bytes = 0;
+            }
+            ids.push(job.id);
+            bytes += job.size;
+        }
+        steps.push((queue, ids));
+    }
+    steps
+}
+
+async fn read_step(
+    tools: &Tools,
+    session: &Session,
+    queue: Name,
+    ids: Vec<JobId>,
+) -> Result<Vec<JobRecord>, Fault> {
+    let arguments = ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes()));
+    let arguments = std::iter::once(tools.clock()).chain(arguments).collect();
+    let answer = answer::array(session.run(&READ, tools.keys.queue(&queue).all(), arguments).await?)?;
+    let lists = answer.into_iter().map(|list| {
+        let values = answer::array(list)?.into_iter().map(answer::optional_bytes);
+        values.collect::<Result<Vec<_>, Fault>>()
+    });
+    let lists = lists.collect::<Result<Vec<_>, Fault>>()?;
+    let [records, payloads, outputs, progress] = &lists[..] else {
+        return Err(Fault::Corrupt("jobs were read without their parts".to_owned()));
+    };
+    tools.whereabouts.note(&queue, ids.iter().copied());
+    let part = |list: &[Option<Bytes>], place: usize| list.get(place).cloned().flatten();
+    let mut jobs = Vec::with_capacity(ids.len());
+    for (place, &id) in ids.iter().enumerate() {
+        if let Some(record) = part(records, place) {
+            let apart = Apart {
+                payload: part(payloads, place),
+                output: part(outputs, place),
+                progress: part(progress, place),
+            };
+            jobs.push(Row::unpack(record)?.record(id, &queue, apart)?.0);
+        }
+    }
+    Ok(jobs)
+}

@@ -1,0 +1,126 @@
+//! Who holds a lease: the worker's label and the queues that it serves. They never change, so this process remembers
+//! them of the leases that it opened or asked for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use windlass_core::{LeaseId, Name};
+
+use crate::error::Fault;
+use crate::session::Session;
+use crate::{Tools, answer};
+
+/// The most leases that are remembered; a process has few.
+const REMEMBERED_MAX: usize = 1_000;
+
+/// Where the label begins in the record of a lease, after the instant of its opening.
+pub(super) const OPENED_BYTES: usize = 8;
+
+/// The holder of a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// The worker's label, as it is kept.
+    pub(crate) label: String,
+    /// The queues that it serves.
+    pub(crate) queues: Vec<Name>,
+}
+
+impl Holder {
+    /// As it is stored: the length of the label, the label, and the queues with spaces between them.
+    pub(super) fn pack(&self) -> Bytes {
+        let length = u16::try_from(self.label.len()).expect("a kept label is short");
+        let mut packed = BytesMut::new();
+        packed.put_u16(length);
+        packed.put_slice(self.label.as_bytes());
+        for (place, queue) in self.queues.iter().enumerate() {
+            if place > 0 {
+                packed.put_u8(b' ');
+            }
+            packed.put_slice(queue.as_str().as_bytes());
+        }
+        packed.freeze()
+    }
+
+    /// What [`pack`](Self::pack) made.
+    pub(super) fn unpack(packed: &[u8]) -> Result<Self, Fault> {
+        Self::read(packed).ok_or_else(|| Fault::Corrupt("a lease has a record that cannot be read".to_owned()))
+    }
+
+    fn read(packed: &[u8]) -> Option<Self> {
+        let (length, rest) = packed.split_first_chunk()?;
+        let (label, queues) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+        let queues = std::str::from_utf8(queues).ok()?;
+        let names = queues.split(' ').filter(|name| !name.is_empty());
+        Some(Self {
+            label: std::str::from_utf8(label).ok()?.to_owned(),
+            queues: names.map(|name| Name::new(name).ok()).collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// Holders that this process knows.
+#[derive(Debug, Default)]
+pub(crate) struct Holders {
+    known: Mutex<HashMap<LeaseId, Arc<Holder>>>,
+}
+
+impl Holders {
+    /// The holder of a lease, unless nobody knows of it any more.
+    pub(crate) async fn of(
+        tools: &Tools,
+        session: &Session,
+        lease: LeaseId,
+    ) -> Result<Option<Arc<Holder>>, Fault> {
+        if let Some(holder) = tools.holders.known().get(&lease) {
+            return Ok(Some(Arc::clone(holder)));
+        }
+        let mut get = redis::cmd("HGET");
+        get.arg(&tools.keys.leases()[..]).arg(&lease.as_bytes()[..]);
+        let Some(record) = answer::optional_bytes(session.command(get).await?)? else {
+            return Ok(None);
+        };
+        let holder = Arc::new(Holder::unpack(record.get(OPENED_BYTES..).unwrap_or_default())?);
+        tools.holders.remember(lease, Arc::clone(&holder));
+        Ok(Some(holder))
+    }
+
+    pub(super) fn remember(&self, lease: LeaseId, holder: Arc<Holder>) {
+        let mut known = self.known();
+        if known.len() >= REMEMBERED_MAX {
+            known.clear();
+        }
+        known.insert(lease, holder);
+    }
+
+    pub(super) fn forget(&self, lease: LeaseId) {
+        self.known().remove(&lease);
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<LeaseId, Arc<Holder>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_reads_back() {
+        let name = |text: &str| Name::new(text).unwrap();
+        for queues in [vec![], vec![name("q")], vec![name("b:c"), name("a.-_")]] {
+            for label in ["", "höst «☃»", "a b"] {
+                let holder = Holder { label: label.to_owned(), queues: queues.clone() };
+                assert_eq!(Holder::unpack(&holder.pack()).ok(), Some(holder));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_holder_is_told() {
+        for bytes in [&b""[..], b"\0", b"\0\x05abc", b"\0\x01aq{}"] {
+            assert!(Holder::unpack(bytes).is_err(), "{bytes:?}");
+        }
+    }
+}

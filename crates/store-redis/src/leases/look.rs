@@ -1,0 +1,180 @@
+//! Looking at leases: which there are, which jobs are lost with them, and which can be forgotten.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use redis::Value;
+use windlass_core::clock::Timestamp;
+use windlass_core::job::LostJob;
+use windlass_core::store::{LeaseRecord, Swept};
+use windlass_core::{JobId, LeaseId, Name};
+
+use super::holders::{Holder, OPENED_BYTES};
+use super::renew::{id, record_keys};
+use crate::error::Fault;
+use crate::registry::Registry;
+use crate::row::Row;
+use crate::script::{Script, script};
+use crate::session::Session;
+use crate::{Tools, answer, spread};
+
+static LOST: Script = script!("leases/lost", "keys", "clock", "record");
+static SWEEP: Script = script!("leases/sweep", "keys", "clock", "record");
+static RUNNING: Script = script!("leases/running", "keys", "record");
+static LIST_RECORDS: Script = script!("leases/namespace/list", "clock");
+static EXPIRED_RECORDS: Script = script!("leases/namespace/expired", "clock");
+static FORGET_RECORDS: Script = script!("leases/namespace/forget", "clock", "lease_record");
+
+/// How many lost jobs one script answers.
+const LOST_STEP: u32 = 250;
+/// How many leases one script reads or forgets.
+const STEP: u32 = 250;
+/// How often a sweep reads further records that have run out.
+const SWEEP_ROUNDS: u32 = 10;
+/// The instant that stands for "never" in an order of leases.
+const NEVER_MICROS: i64 = 1 << 53;
+
+/// Running jobs of lost leases. Queues that are away are left out, unless nothing else is found.
+pub(super) async fn lost(tools: &Tools, session: &Session, limit: u32) -> Result<Vec<LostJob>, Fault> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let queues = Registry::all(session, &tools.keys).await?;
+    let ask = |queue: Name| async move { lost_in(tools, session, &queue, limit).await };
+    spread::gather(queues, limit as usize, ask).await
+}
+
+async fn lost_in(tools: &Tools, session: &Session, queue: &Name, limit: u32) -> Result<Vec<LostJob>, Fault> {
+    let (mut found, mut skip) = (Vec::new(), 0);
+    while skip >= 0 && found.len() < limit as usize {
+        let step = LOST_STEP.min(limit - found.len() as u32);
+        let arguments = vec![tools.clock(), skip.to_string().into(), step.to_string().into()];
+        let mut answer = answer::array(session.run(&LOST, tools.keys.queue(queue).all(), arguments).await?)?.into_iter();
+        let next = answer.next().ok_or_else(|| Fault::Corrupt("lost jobs have no end".to_owned()))?;
+        skip = answer::integer(next)?;
+        while let (Some(id), Some(record)) = (answer.next(), answer.next()) {
+            found.push(Row::unpack(answer::bytes(record)?)?.lost(job_id(id)?, queue)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Forgets leases that have run out and that no job hangs on.
+pub(super) async fn sweep(tools: &Tools, session: &Session, limit: u32) -> Result<Swept, Fault> {
+    let mut swept = Swept::default();
+    let mut busy = 0;
+    for _ in 0..SWEEP_ROUNDS {
+        let step = STEP.min(limit - swept.leases);
+        if step == 0 {
+            break;
+        }
+        let arguments = vec![tools.clock(), busy.to_string().into(), step.to_string().into()];
+        let expired = session.run(&EXPIRED_RECORDS, vec![tools.keys.lease_expiry()], arguments).await?;
+        let expired = answer::byte_strings(expired)?;
+        let staying = sweep_copies(tools, session, &expired).await?;
+        let idle = (0..).zip(&expired).filter(|(place, _)| !staying.contains(place)).map(|(_, lease)| lease.clone());
+        let arguments: Vec<_> = std::iter::once(tools.clock()).chain(idle).collect();
+        if arguments.len() > 1 {
+            let gone = session.run(&FORGET_RECORDS, record_keys(tools), arguments).await?;
+            swept.leases += answer::integer(gone)? as u32;
+        }
+        busy += staying.len();
+        if expired.len() < step as usize {
+            break;
+        }
+    }
+    Ok(swept)
+}
+
+/// Forgets idle copies of leases everywhere. Answers the places of those leases that a copy stays of.
+async fn sweep_copies(tools: &Tools, session: &Session, leases: &[Bytes]) -> Result<HashSet<usize>, Fault> {
+    let queues = Registry::all(session, &tools.keys).await?;
+    let staying = spread::each(queues, |queue| async move {
+        let arguments = std::iter::once(tools.clock()).chain(leases.iter().cloned()).collect();
+        let staying = session.run(&SWEEP, tools.keys.queue(&queue).all(), arguments).await?;
+        answer::array(staying)?.into_iter().map(answer::integer).collect::<Result<Vec<_>, _>>()
+    });
+    Ok(staying.await?.into_iter().flatten().map(|place| place as usize - 1).collect())
+}
+
+/// The leases, newest first.
+pub(super) async fn list(tools: &Tools, session: &Session, limit: u32) -> Result<Vec<LeaseRecord>, Fault> {
+    let mut records = Vec::new();
+    let mut before = Bytes::from_static(b"+inf");
+    while records.len() < limit as usize {
+        let step = STEP.min(limit - records.len() as u32);
+        let arguments = vec![tools.clock(), before, step.to_string().into()];
+        let answer = session.run(&LIST_RECORDS, record_keys(tools), arguments).await?;
+        let mut answer = answer::array(answer)?.into_iter();
+        let (Some(now), Some(next)) = (answer.next(), answer.next()) else {
+            return Err(Fault::Corrupt("a page of leases has no time".to_owned()));
+        };
+        before = answer::bytes(next)?;
+        let now = answer::integer(now)?;
+        let known = records.len();
+        while let (Some(id), Some(record), Some(expiry)) = (answer.next(), answer.next(), answer.next()) {
+            records.push(lease_record(id, &answer::bytes(record)?, answer::integer(expiry)?, now)?);
+        }
+        if records.len() == known {
+            break;
+        }
+    }
+    count_running(tools, session, &mut records).await?;
+    Ok(records)
+}
+
+/// Asks every queue of these leases how many jobs hang on each.
+async fn count_running(tools: &Tools, session: &Session, records: &mut [LeaseRecord]) -> Result<(), Fault> {
+    let mut by_queue: Vec<(Name, Vec<usize>)> = Vec::new();
+    for (place, record) in records.iter().enumerate() {
+        for queue in &record.queues {
+            match by_queue.iter_mut().find(|(name, _)| name == queue) {
+                Some((_, places)) => places.push(place),
+                None => by_queue.push((queue.clone(), vec![place])),
+            }
+        }
+    }
+    let ids: Vec<_> = records.iter().map(|record| id(record.id)).collect();
+    let ids = &ids;
+    let counts = spread::each(by_queue, |(queue, places)| async move {
+        let mut counts = Vec::with_capacity(places.len());
+        for step in places.chunks(STEP as usize) {
+            let leases = step.iter().map(|&place| ids[place].clone());
+            let arguments = std::iter::once(tools.clock()).chain(leases).collect();
+            let running = session.run(&RUNNING, tools.keys.queue(&queue).all(), arguments).await?;
+            for (&place, running) in step.iter().zip(answer::array(running)?) {
+                counts.push((place, answer::integer(running)?));
+            }
+        }
+        Ok(counts)
+    });
+    for (place, running) in counts.await?.into_iter().flatten() {
+        records[place].running += running.unsigned_abs();
+    }
+    Ok(())
+}
+
+fn lease_record(id: Value, record: &[u8], expiry: i64, now: i64) -> Result<LeaseRecord, Fault> {
+    let id = answer::bytes(id)?;
+    let id = <[u8; 16]>::try_from(&id[..]).map_err(|_| Fault::Corrupt("a lease has no id".to_owned()))?;
+    let (opened, holder) = record
+        .split_first_chunk::<OPENED_BYTES>()
+        .ok_or_else(|| Fault::Corrupt("a lease has a record that cannot be read".to_owned()))?;
+    let Holder { label, queues } = Holder::unpack(holder)?;
+    let expires = if expiry >= NEVER_MICROS { i64::MAX } else { expiry };
+    Ok(LeaseRecord {
+        id: LeaseId::from_bytes(id),
+        worker: label,
+        queues,
+        opened_at: Timestamp::from_micros(i64::from_be_bytes(*opened)),
+        expires_at: Timestamp::from_micros(expires),
+        is_lost: expires <= now,
+        running: 0,
+    })
+}
+
+fn job_id(value: Value) -> Result<JobId, Fault> {
+    let bytes = answer::bytes(value)?;
+    let bytes = <[u8; 16]>::try_from(&bytes[..]);
+    bytes.map(JobId::from_bytes).map_err(|_| Fault::Corrupt("a lost job has no id".to_owned()))
+}
