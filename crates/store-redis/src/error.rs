@@ -58,10 +58,11 @@ impl Said {
         if self.code != "ERR" || !self.text.contains("running script") {
             return None;
         }
-        let (_, inner) = self.text.rsplit_once(": -").or_else(|| self.text.rsplit_once(": @-"))?;
-        let (code, text) = inner.split_once(' ')?;
-        let is_code = code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase());
-        is_code.then(|| Self { code: code.to_owned(), text: text.to_owned() })
+        self.text.rsplit(": ").find_map(|part| {
+            let (code, text) = part.trim_start_matches('-').split_once(' ')?;
+            let is_code = code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase());
+            is_code.then(|| Self { code: code.to_owned(), text: text.to_owned() })
+        })
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
@@ -226,6 +227,9 @@ impl Verdict {
             "ERR" if text.contains("DB index is out of range") => {
                 Self::Address("the server has no database of this number")
             }
+            "ERR" if text.contains("SELECT is not allowed in cluster mode") => Self::Address(
+                "this is a node of a Cluster, which has only database 0: leave the database out",
+            ),
             "DENIED" => {
                 Self::Address("the server is in protected mode: give it a password, or let it listen locally")
             }
@@ -283,3 +287,6 @@ pub(crate) fn chain(error: &RedisError) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

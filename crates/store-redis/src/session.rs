@@ -136,7 +136,9 @@ impl Session {
         loop {
             let asked = ask.take();
             let result = match &asked {
-                Some(target) => self.attempt(request, &roads.line_to(request.lane, target), command, true).await,
+                Some(target) => {
+                    self.attempt(request, &roads.line_to(request.lane, target), command, true).await
+                }
                 None => match roads.line(request.lane, request.slot).await {
                     Ok(line) => self.attempt(request, &line, command, false).await,
                     Err(away) => Err((away.into(), None)),
@@ -258,6 +260,8 @@ impl Session {
             Poll::Ready(Ok(answers)) => Ok(answers),
             Poll::Pending => {
                 self.has_sent.store(true, Ordering::Relaxed);
+                #[cfg(test)]
+                line.sent.fetch_add(1, Ordering::Relaxed);
                 let _watch = Watch { line, number: wire.number, began: Instant::now() };
                 request.await
             }

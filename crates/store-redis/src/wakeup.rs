@@ -50,8 +50,7 @@ impl Wakeups {
             let shared = Arc::clone(self.server.shared());
             if shared.options.listen == Listen::Auto {
                 let (bell, mode) = (self.bell.clone(), Arc::clone(&self.mode));
-                let listener =
-                    Listener::new(shared, bell, mode, self.ringer.owner(), self.channel.clone());
+                let listener = Listener::new(shared, bell, mode, self.ringer.owner(), self.channel.clone());
                 self.server.spawn_background(listener.run());
             }
         });

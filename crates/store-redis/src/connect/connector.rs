@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use windlass_core::store::StoreResult;
 
-use crate::error::{Away, Said, chain};
+use crate::error::{Away, Said, Verdict, chain};
 use crate::options::{Encryption, Target};
 use crate::{RedisOptions, tls};
 
@@ -65,7 +65,7 @@ impl Connector {
 
     /// A connection for requests.
     pub(crate) async fn connect(&self, target: &Target) -> Result<Wire, Away> {
-        let config = AsyncConnectionConfig::new().set_pipeline_buffer_size(BUFFER);
+        let config = config().set_pipeline_buffer_size(BUFFER);
         let introduced = async {
             let info = RedisConnectionInfo::default().set_skip_set_lib_name();
             let wire = self.open(target, info, config).await?;
@@ -81,7 +81,7 @@ impl Connector {
         target: &Target,
         heard: impl AsyncPushSender,
     ) -> Result<Wire, Away> {
-        let config = AsyncConnectionConfig::new().set_push_sender(heard);
+        let config = config().set_push_sender(heard);
         let mut info =
             RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
         if let Some(password) = &self.options.password {
@@ -90,15 +90,16 @@ impl Connector {
         self.within_patience(self.open(target, info, config)).await
     }
 
-    async fn within_patience<T>(
-        &self,
-        attempt: impl Future<Output = Result<T, Away>>,
-    ) -> Result<T, Away> {
+    async fn within_patience<T>(&self, attempt: impl Future<Output = Result<T, Away>>) -> Result<T, Away> {
         let patience = self.options.connect_timeout;
         // In a place of its own: it is large, and every call would carry room for it.
         match timeout(patience, Box::pin(attempt)).await {
             Ok(result) => result,
-            Err(_) => Err(Away::passing(format!("no connection within {patience:?}"))),
+            Err(_) => {
+                // A server without TLS waits for the rest of what it takes for a command.
+                let doubt = if self.tls.is_some() { ", if it speaks TLS at all" } else { "" };
+                Err(Away::passing(format!("no connection within {patience:?}{doubt}")))
+            }
         }
     }
 
@@ -175,9 +176,18 @@ impl Connector {
     }
 }
 
+/// Without a limit of the driver's own: whoever asks has a deadline.
+fn config() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None)
+}
+
+/// What only the content of the server is not ready for yet is said again to the call, which can wait.
 async fn ask(wire: &Wire, command: &Cmd) -> Result<(), Away> {
     match wire.connection.clone().send_packed_command(command).await {
-        Ok(Value::ServerError(error)) => Err(Away::said(&Said::from(&error))),
+        Ok(Value::ServerError(error)) => match Said::from(&error) {
+            said if matches!(said.verdict(), Verdict::Again(_)) => Ok(()),
+            said => Err(Away::said(&said)),
+        },
         Ok(_) => Ok(()),
         Err(error) => Err(Away::because("cannot connect", chain(&error))),
     }

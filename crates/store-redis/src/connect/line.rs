@@ -26,6 +26,9 @@ pub(crate) struct Line {
     state: Mutex<State>,
     /// Held by the one who connects.
     turn: tokio::sync::Mutex<()>,
+    /// How many requests went over it.
+    #[cfg(test)]
+    pub(crate) sent: std::sync::atomic::AtomicU64,
 }
 
 #[derive(Default)]
@@ -38,7 +41,14 @@ struct State {
 
 impl Line {
     pub(super) fn new(target: Target, connector: Arc<Connector>) -> Self {
-        Self { target, connector, state: Mutex::default(), turn: tokio::sync::Mutex::default() }
+        Self {
+            target,
+            connector,
+            state: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            #[cfg(test)]
+            sent: std::sync::atomic::AtomicU64::default(),
+        }
     }
 
     /// The connection, or why there is none.

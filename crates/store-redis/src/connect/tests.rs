@@ -1,0 +1,390 @@
+//! Connections on real servers: what breaks, what is told about it, and that it comes back.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::Value;
+use tokio::time::Instant;
+use windlass_core::store::{Durability, StoreResult};
+use windlass_core::{StoreError, StoreErrorKind};
+use windlass_store_testkit::servers::{Aof, RedisCluster, RedisServer, RedisSettings};
+
+use super::*;
+use crate::RedisOptions;
+use crate::script::Script;
+
+/// Reads one of our keys, without writing.
+static READ: Script = Script::new("tests/read", "return redis.call('HGET', KEYS[1], ARGV[1])");
+/// Its first write is one that needs memory, as in an enqueue.
+static GROW: Script = Script::new("tests/grow", "return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])");
+/// Its first write removes, as in a settle.
+static REMOVE: Script = Script::new(
+    "tests/remove",
+    "redis.call('HDEL', KEYS[1], '') return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])",
+);
+/// Runs for a while of the server's clock.
+static LONG: Script = Script::new(
+    "tests/long",
+    "local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end \
+     local until_ = now() + ARGV[1] while now() < until_ do end return 1",
+);
+
+pub(crate) async fn open(url: &str) -> Server {
+    open_with(&RedisOptions::parse(url).unwrap()).await
+}
+
+pub(crate) async fn open_with(options: &RedisOptions) -> Server {
+    let server = Server::start(options).await.unwrap();
+    server.probe().await.unwrap();
+    server
+}
+
+fn key(number: u32) -> Vec<Bytes> {
+    vec![Bytes::from(format!("wl:{{t:{number}}}:x"))]
+}
+
+/// Runs a script about a key of the tests.
+pub(crate) async fn run(
+    server: &Server,
+    effect: Effect,
+    script: &'static Script,
+    args: &[&str],
+) -> StoreResult<Value> {
+    run_at(server, 0, effect, script, args).await
+}
+
+async fn run_at(
+    server: &Server,
+    number: u32,
+    effect: Effect,
+    script: &'static Script,
+    args: &[&str],
+) -> StoreResult<Value> {
+    let args = args.iter().map(|arg| Bytes::from((*arg).to_owned())).collect();
+    let work = move |session: Session| async move { session.run(script, key(number), args).await };
+    server.call(Lane::Work, effect, work).await
+}
+
+async fn grow(server: &Server) -> StoreResult<Value> {
+    run(server, Effect::Write, &GROW, &["a", "b"]).await
+}
+
+async fn read(server: &Server) -> StoreResult<Value> {
+    run(server, Effect::Read, &READ, &["a"]).await
+}
+
+/// Calls until it works; a call that does not must not say that nobody knows.
+async fn until_it_works(server: &Server) {
+    let began = Instant::now();
+    while let Err(error) = read(server).await {
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{error}");
+    }
+}
+
+async fn refusal(url: &str) -> StoreError {
+    let server = Server::start(&RedisOptions::parse(url).unwrap()).await.unwrap();
+    server.probe().await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_its_scripts_gets_them_again() {
+    let redis = RedisServer::start(&RedisSettings::default());
+    let server = open(&redis.url()).await;
+    for _ in 0..3 {
+        redis.command(&["SCRIPT", "FLUSH"]);
+        grow(&server).await.unwrap();
+        assert_eq!(read(&server).await.unwrap(), Value::BulkString(b"b".to_vec()));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_fails_fast_and_is_found_again() {
+    let redis = RedisServer::start(&RedisSettings::default());
+    let server = open(&redis.url()).await;
+    grow(&server).await.unwrap();
+    redis.kill();
+    for _ in 0..20 {
+        let began = Instant::now();
+        let error = grow(&server).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    }
+    redis.restart();
+    until_it_works(&server).await;
+    grow(&server).await.unwrap();
+}
+
+#[tokio::test]
+async fn many_who_want_a_connection_at_once_share_one_attempt() {
+    let redis = RedisServer::start(&RedisSettings::default());
+    let server = open(&redis.url()).await;
+    redis.stop();
+    redis.restart();
+    let before = redis.info("total_connections_received").unwrap().parse::<u64>().unwrap();
+    let calls = (0..200).map(|_| read(&server));
+    let failed = futures_util::future::join_all(calls).await.into_iter().filter(Result::is_err).count();
+    assert_eq!(failed, 0);
+    let after = redis.info("total_connections_received").unwrap().parse::<u64>().unwrap();
+    // One of ours; two that asked for these numbers.
+    assert!(after - before <= 3, "{} connections", after - before);
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_runs_into_the_deadline_and_recovers() {
+    let redis = RedisServer::start(&RedisSettings::default());
+    let options = RedisOptions::parse(&redis.url()).unwrap().timeout(Duration::from_millis(1_500)).unwrap();
+    let server = open_with(&options.connect_timeout(Duration::from_millis(500)).unwrap()).await;
+    grow(&server).await.unwrap();
+    redis.pause();
+    let (began, both) = (Instant::now(), tokio::join!(grow(&server), read(&server)));
+    assert_eq!(both.0.unwrap_err().kind(), StoreErrorKind::Unknown);
+    assert_eq!(both.1.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    let (began, error) = (Instant::now(), grow(&server).await.unwrap_err());
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "nothing was sent: {error}");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    redis.resume();
+    until_it_works(&server).await;
+    grow(&server).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_after_sending_leaves_a_write_unknown() {
+    let redis = RedisServer::start(&RedisSettings::default());
+    let server = open(&redis.url()).await;
+    grow(&server).await.unwrap();
+    read(&server).await.unwrap();
+    let line = server.shared().roads.line(Lane::Work, None).await.ok().unwrap();
+    let before = line.sent.load(Ordering::Relaxed);
+    redis.pause();
+    let (writing, reading) = (server.clone(), server.clone());
+    let writing = tokio::spawn(async move { grow(&writing).await });
+    let reading = tokio::spawn(async move { read(&reading).await });
+    while line.sent.load(Ordering::Relaxed) < before + 2 {
+        tokio::task::yield_now().await;
+    }
+    redis.kill();
+    assert_eq!(writing.await.unwrap().unwrap_err().kind(), StoreErrorKind::Unknown);
+    assert_eq!(reading.await.unwrap().unwrap_err().kind(), StoreErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn a_lease_does_not_wait_behind_work() {
+    let redis = RedisServer::start(&RedisSettings::default());
+    let server = open(&redis.url()).await;
+    let work = server.shared().roads.line(Lane::Work, None).await.ok().unwrap().wire().await.unwrap();
+    let lease = server.shared().roads.line(Lane::Lease, None).await.ok().unwrap().wire().await.unwrap();
+    assert_ne!(work.number, lease.number);
+}
+
+#[tokio::test]
+async fn a_replica_is_waited_for_and_then_said_to_be_read_only() {
+    let primary = RedisServer::start(&RedisSettings::default());
+    let replica = RedisServer::start(&RedisSettings::default().replica_of(&primary));
+    let server = open(&replica.url()).await;
+    let error = grow(&server).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    assert!(error.to_string().contains("read-only"), "{error}");
+    let promoting = server.clone();
+    let waiting = tokio::spawn(async move { grow(&promoting).await });
+    replica.command(&["REPLICAOF", "NO", "ONE"]);
+    waiting.await.unwrap().expect("the call tries again by itself");
+}
+
+#[tokio::test]
+async fn a_long_script_makes_others_wait_a_while() {
+    let redis = RedisServer::start(&RedisSettings::default().set("busy-reply-threshold", 50));
+    let server = open(&redis.url()).await;
+    read(&server).await.unwrap();
+    let long = server.clone();
+    let long = tokio::spawn(async move { run(&long, Effect::Read, &LONG, &["800"]).await });
+    // Over the connection of its own, so that it is not behind the script.
+    let busy = server
+        .call(Lane::Lease, Effect::Write, |session| async move {
+            session.run(&GROW, key(0), vec![Bytes::from_static(b"a"), Bytes::from_static(b"b")]).await
+        })
+        .await;
+    busy.expect("the call tries again until the script is over");
+    long.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_what_grows_and_lets_the_rest_go_on() {
+    let redis = RedisServer::start(&RedisSettings::default());
+    let server = open(&redis.url()).await;
+    grow(&server).await.unwrap();
+    redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let error = grow(&server).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    assert!(error.to_string().contains("memory is full (maxmemory)"), "{error}");
+    run(&server, Effect::Write, &REMOVE, &["c", "d"]).await.expect("it began by removing something");
+    read(&server).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_loading_server_is_waited_for() {
+    let settings = RedisSettings::default().set("save", "3600 1").set("key-load-delay", 1_000);
+    let redis = RedisServer::start(&settings.set("loading-process-events-interval-bytes", 1_024));
+    let server = open(&redis.url()).await;
+    redis.command(&["EVAL", "for i = 1, 800 do redis.call('SET', i, i) end", "0"]);
+    grow(&server).await.unwrap();
+    redis.stop();
+    let loading = server.clone();
+    let restart = std::thread::spawn(move || {
+        redis.restart();
+        redis
+    });
+    let line = server.shared().roads.line(Lane::Work, None).await.ok().unwrap();
+    let began = Instant::now();
+    let tries = loop {
+        let before = line.sent.load(Ordering::Relaxed);
+        match read(&loading).await {
+            Ok(answer) => {
+                assert_eq!(answer, Value::BulkString(b"b".to_vec()));
+                break line.sent.load(Ordering::Relaxed) - before;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+                assert!(began.elapsed() < Duration::from_secs(20), "{error}");
+            }
+        }
+    };
+    let _redis = restart.join().unwrap();
+    assert!(tries > 3, "{tries} tries: the call that met the server while it loaded waited for it");
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_hears_why_and_no_password_is_shown() {
+    let redis = RedisServer::start(&RedisSettings::default().password("right-secret"));
+    let (right, port) = (redis.url(), redis.port());
+    open(&right).await;
+    for (url, hint) in [
+        (format!("redis://:wrong-secret@127.0.0.1:{port}"), "the user or the password"),
+        (format!("redis://127.0.0.1:{port}"), "wants a password"),
+        (format!("redis://nobody:wrong-secret@127.0.0.1:{port}"), "the user or the password"),
+    ] {
+        let error = refusal(&url).await;
+        assert_eq!(error.kind(), StoreErrorKind::Fatal);
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(hint) && !text.contains("secret"), "{text}");
+    }
+    let open_to_all = RedisServer::start(&RedisSettings::default());
+    let error = refusal(&format!("redis://u:wrong-secret@127.0.0.1:{}", open_to_all.port())).await;
+    assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+    let error = refusal(&format!("{}/99", open_to_all.url())).await;
+    assert!(error.to_string().contains("no database of this number"), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_with_few_rights_will_do() {
+    let rules = "~wl:* &wl:* +@all -@dangerous +info";
+    let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules).aof(Aof::Always));
+    let server = Server::start(&RedisOptions::parse(&redis.url()).unwrap()).await.unwrap();
+    // Without CONFIG it is only known that there is a file, not when it reaches the disk.
+    assert_eq!(server.probe().await.unwrap().durability, Durability::Crash);
+    grow(&server).await.unwrap();
+    let rules = "~wl:* &wl:* +@all -@dangerous";
+    let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules));
+    let error = refusal(&redis.url()).await;
+    assert!(error.to_string().contains("+info"), "{error}");
+}
+
+#[tokio::test]
+async fn settings_decide_what_is_promised() {
+    for (settings, expected) in [
+        (RedisSettings::default(), Durability::Server),
+        (RedisSettings::default().aof(Aof::Everysec), Durability::Crash),
+        (RedisSettings::default().aof(Aof::Always), Durability::PowerCut),
+    ] {
+        let redis = RedisServer::start(&settings);
+        let server = Server::start(&RedisOptions::parse(&redis.url()).unwrap()).await.unwrap();
+        assert_eq!(server.probe().await.unwrap().durability, expected);
+    }
+    let evicting = RedisServer::start(&RedisSettings::default().set("maxmemory-policy", "allkeys-lru"));
+    let error = refusal(&evicting.url()).await;
+    assert!(error.to_string().contains("noeviction") && error.kind() == StoreErrorKind::Fatal, "{error}");
+    open(&format!("{}?eviction=allow", evicting.url())).await;
+}
+
+#[tokio::test]
+async fn a_write_that_too_few_replicas_have_is_unknown() {
+    let primary = RedisServer::start(&RedisSettings::default());
+    let options = RedisOptions::parse(&primary.url()).unwrap().wait(1).unwrap();
+    let server = open_with(&options.wait_timeout(Duration::from_millis(300)).unwrap()).await;
+    let acknowledged = |server: Server| async move {
+        let args = vec![Bytes::from_static(b"a"), Bytes::from_static(b"b")];
+        let work = |session: Session| async move { session.run_acknowledged(&GROW, key(0), args).await };
+        server.call(Lane::Work, Effect::Write, work).await
+    };
+    let error = acknowledged(server.clone()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unknown);
+    let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(format!("{error} {source}").contains("0 of 1 replicas"), "{error}: {source}");
+    assert_eq!(read(&server).await.unwrap(), Value::BulkString(b"b".to_vec()), "it is there all the same");
+    let _replica = RedisServer::start(&RedisSettings::default().replica_of(&primary));
+    let began = Instant::now();
+    while acknowledged(server.clone()).await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(20), "the replica has it soon");
+    }
+}
+
+#[tokio::test]
+async fn tls_and_sockets_lead_to_the_same_server() {
+    let redis = RedisServer::start(&RedisSettings::default().tls());
+    let ca = redis.ca_path();
+    let url = format!("rediss://localhost:{}?ca_file={}", redis.port(), ca.display());
+    grow(&open(&url).await).await.unwrap();
+    let socket = format!("redis+unix://{}", redis.socket_path().display());
+    assert_eq!(read(&open(&socket).await).await.unwrap(), Value::BulkString(b"b".to_vec()));
+    let other = RedisServer::start(&RedisSettings::default().tls());
+    let url = format!("rediss://localhost:{}?ca_file={}", redis.port(), other.ca_path().display());
+    let error = refusal(&url).await;
+    assert_eq!(error.kind(), StoreErrorKind::Fatal, "{error}");
+    let plain = RedisServer::start(&RedisSettings::default());
+    let ca = ca.display();
+    let url = format!("rediss://localhost:{}?ca_file={ca}&connect_timeout=300ms", plain.port());
+    let error = refusal(&url).await;
+    assert!(error.to_string().contains("TLS"), "{error}");
+}
+
+#[tokio::test]
+async fn a_cluster_is_followed_wherever_its_slots_go() {
+    let cluster = RedisCluster::start();
+    let server = open(&cluster.url()).await;
+    for number in 0..50 {
+        run_at(&server, number, Effect::Write, &GROW, &["a", "b"]).await.unwrap();
+    }
+    let slot = slot_of(&key(0)[0]);
+    assert_eq!(slot, cluster.slot_of("wl:{t:0}:x"));
+    let from = cluster.primary_of(slot);
+    let to = *cluster.primaries().iter().find(|&&place| place != from).unwrap();
+    cluster.move_slot(slot, to, Duration::from_millis(1));
+    assert_eq!(read(&server).await.unwrap(), Value::BulkString(b"b".to_vec()));
+    // A URL that names one node and does not say that it is a Cluster will do as well.
+    let node = cluster.nodes()[0].port();
+    let server = open(&format!("redis://127.0.0.1:{node}")).await;
+    for number in 0..50 {
+        run_at(&server, number, Effect::Write, &GROW, &["a", "b"]).await.unwrap();
+    }
+    let error = refusal(&format!("redis://127.0.0.1:{node}/1")).await;
+    assert_eq!(error.kind(), StoreErrorKind::Fatal, "{error}");
+    let alone = RedisServer::start(&RedisSettings::default());
+    let error = refusal(&format!("redis-cluster://127.0.0.1:{}", alone.port())).await;
+    assert!(error.to_string().contains("no node of a Cluster"), "{error}");
+}
+
+#[tokio::test]
+async fn a_cluster_goes_on_with_the_replica_of_a_killed_primary() {
+    let cluster = RedisCluster::start();
+    let server = open(&cluster.url()).await;
+    grow(&server).await.unwrap();
+    let slot = slot_of(&key(0)[0]);
+    let killed = cluster.kill_primary_of(slot);
+    let error = grow(&server).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    cluster.until_promoted(slot, killed);
+    until_it_works(&server).await;
+    grow(&server).await.unwrap();
+}

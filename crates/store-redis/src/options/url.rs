@@ -115,9 +115,11 @@ fn target(text: &str) -> Result<Target, StoreError> {
     }
     let port = match port {
         "" => PORT,
-        port => port.parse().ok().filter(|&port| port > 0).ok_or_else(|| {
-            address(format!("the port is no number from 1 to 65535: {FORM}; {ENCODE}"))
-        })?,
+        port => port
+            .parse()
+            .ok()
+            .filter(|&port| port > 0)
+            .ok_or_else(|| address(format!("the port is no number from 1 to 65535: {FORM}; {ENCODE}")))?,
     };
     Ok(Target::Tcp(decoded(host)?.into_owned(), port))
 }
@@ -205,3 +207,6 @@ fn one_of<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, St
 fn time(value: &str) -> Duration {
     humantime::parse_duration(value).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;
