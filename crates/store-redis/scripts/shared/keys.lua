@@ -5,4 +5,5 @@ local PROGRESS, ATTEMPTS, BLOCKS, LIVE = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local SCHEDULED, EXPIRING = KEYS[9], KEYS[10]
 local COMPLETED, DEAD, CANCELLED = KEYS[11], KEYS[12], KEYS[13]
 local LEASES, OUTBOX, INBOX = KEYS[14], KEYS[15], KEYS[16]
+-- KEYS[17] is never there; see keys.rs.
 local PREFIX = string.sub(META, 1, -5)

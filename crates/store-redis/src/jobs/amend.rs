@@ -1,0 +1,96 @@
+//! Changes that a person asks for: cancel, retry and delete.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use windlass_core::bell::{Rings, Topic};
+use windlass_core::store::Amended;
+use windlass_core::{JobId, State};
+
+use crate::error::Fault;
+use crate::script::{Script, script};
+use crate::session::Session;
+use crate::whereabouts::Whereabouts;
+use crate::{Tools, answer};
+
+static CANCEL: Script =
+    script!("jobs/cancel", "keys", "clock", "record", "batch", "blocks", "places", "amend");
+static RETRY: Script = script!("jobs/retry", "keys", "clock", "record", "batch", "blocks", "places", "amend");
+static DELETE: Script =
+    script!("jobs/delete", "keys", "clock", "record", "batch", "blocks", "places", "amend");
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Cancel,
+    Retry,
+    Delete,
+}
+
+impl Verb {
+    const fn script(self) -> &'static Script {
+        match self {
+            Self::Cancel => &CANCEL,
+            Self::Retry => &RETRY,
+            Self::Delete => &DELETE,
+        }
+    }
+
+    /// What is owed when it was done to a job that is now in this state.
+    fn rings(self, state: State) -> Rings {
+        match (self, state) {
+            (Self::Cancel, State::Running) => Rings::about(Topic::Cancel),
+            // Whoever waits for its end should hear that it is gone.
+            (Self::Delete, _) => Rings::about(Topic::Finish),
+            _ => Rings::entered(state),
+        }
+    }
+}
+
+pub(super) async fn amend(
+    tools: &Tools,
+    session: &Session,
+    verb: Verb,
+    ids: &[JobId],
+) -> Result<Vec<Amended>, Fault> {
+    let has_changed = AtomicBool::new(false);
+    let answers = Whereabouts::each(tools, session, ids, |queue, ids| {
+        let has_changed = &has_changed;
+        async move {
+            let mut arguments = vec![tools.clock()];
+            arguments.extend(ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes())));
+            let said = session.run(verb.script(), tools.keys.queue(&queue).all(), arguments).await?;
+            let said = answer::bytes(said)?;
+            let answers = said.chunks_exact(2).map(amended).collect::<Result<Vec<_>, Fault>>()?;
+            let done = answers.iter().flatten().filter_map(|answer| match answer {
+                Amended::Done(state) => Some(*state),
+                _ => None,
+            });
+            let rings = done.fold(Rings::NONE, |rings, state| rings.and(verb.rings(state)));
+            if !rings.is_empty() {
+                has_changed.store(true, Ordering::Relaxed);
+                tools.ring(rings);
+            }
+            Ok(answers)
+        }
+    });
+    match answers.await {
+        Ok(answers) => Ok(answers.into_iter().map(|answer| answer.unwrap_or(Amended::Missing)).collect()),
+        // What was changed is changed: to say that nothing was would be wrong.
+        Err(fault) if has_changed.load(Ordering::Relaxed) => Err(Fault::Half(Box::new(fault))),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// What the script said about one job; nothing if the queue does not have it.
+fn amended(said: &[u8]) -> Result<Option<Amended>, Fault> {
+    let state = || {
+        let state = said[1].checked_sub(b'0').and_then(|code| State::from_code(code.into()));
+        state.ok_or_else(|| Fault::Corrupt(format!("a change was answered with {said:?}")))
+    };
+    match said[0] {
+        b'd' => state().map(|state| Some(Amended::Done(state))),
+        b'r' => state().map(|state| Some(Amended::Refused(state))),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,139 @@
+//! How the jobs of a call are shared out over scripts.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use windlass_core::job::NewJob;
+use windlass_core::store::{Enqueued, Taken};
+use windlass_core::{JobId, Name, State};
+
+use super::enqueued;
+use crate::error::Fault;
+
+/// The most jobs that one script takes.
+const JOBS_MAX: usize = 1_000;
+
+/// The most bytes of payload that one script takes; a single job may have more.
+const BYTES_MAX: usize = 4 << 20;
+
+/// The jobs of a call, in chunks that one script takes each.
+pub(super) struct Plan<'j> {
+    /// Every id once.
+    pub(super) chunks: Vec<Chunk<'j>>,
+    /// Jobs whose id stood in the call before, with the place where.
+    repeats: Vec<(usize, usize)>,
+    /// The first job that is another one than that of the same id before it. What comes after it is left out.
+    pub(super) conflict: Option<JobId>,
+}
+
+/// Jobs of one queue, by their places in the call, in order.
+pub(super) struct Chunk<'j> {
+    pub(super) queue: &'j Name,
+    pub(super) places: Vec<usize>,
+    bytes: usize,
+}
+
+impl Chunk<'_> {
+    pub(super) fn jobs<'j>(&self, jobs: &'j [NewJob]) -> impl Iterator<Item = &'j NewJob> {
+        self.places.iter().map(|&place| &jobs[place])
+    }
+}
+
+impl<'j> Plan<'j> {
+    pub(super) fn of(jobs: &'j [NewJob]) -> Self {
+        let mut plan = Self { chunks: Vec::new(), repeats: Vec::new(), conflict: None };
+        let mut places = HashMap::with_capacity(jobs.len());
+        // The chunk of each queue that is being filled.
+        let mut filling: HashMap<&Name, usize> = HashMap::new();
+        for (place, job) in jobs.iter().enumerate() {
+            if let Some(&before) = places.get(&job.id) {
+                let NewJob { queue, kind, payload, .. } = &jobs[before];
+                let first = Taken { state: State::Ready, queue: queue.as_str(), kind: kind.as_str(), payload };
+                if first.answer(job).is_err() {
+                    plan.conflict = Some(job.id);
+                    break;
+                }
+                plan.repeats.push((place, before));
+                continue;
+            }
+            places.insert(job.id, place);
+            let bytes = job.payload.len();
+            let room = |chunk: &Chunk<'_>| chunk.places.len() < JOBS_MAX && chunk.bytes + bytes <= BYTES_MAX;
+            let found = filling.get(&job.queue).copied().filter(|&chunk| room(&plan.chunks[chunk]));
+            let chunk = found.unwrap_or_else(|| {
+                plan.chunks.push(Chunk { queue: &job.queue, places: Vec::new(), bytes: 0 });
+                filling.insert(&job.queue, plan.chunks.len() - 1);
+                plan.chunks.len() - 1
+            });
+            plan.chunks[chunk].places.push(place);
+            plan.chunks[chunk].bytes += bytes;
+        }
+        plan
+    }
+
+    /// The answers in the order of the call, from a byte for each job of each chunk.
+    pub(super) fn answers(&self, jobs: &[NewJob], said: &[Bytes]) -> Result<Vec<Enqueued>, Fault> {
+        let mut found = vec![None; jobs.len()];
+        for (chunk, said) in self.chunks.iter().zip(said) {
+            if said.len() != chunk.places.len() {
+                return Err(Fault::Corrupt(format!("{} answers for {} jobs", said.len(), chunk.places.len())));
+            }
+            for (&place, &said) in chunk.places.iter().zip(said) {
+                found[place] = Some(enqueued(said, jobs[place].id)?);
+            }
+        }
+        for &(place, before) in &self.repeats {
+            found[place] = found[before].map(|(_, state)| (Enqueued::Existing(state), state));
+        }
+        let answers = found.into_iter().map(|found| found.map(|(answer, _)| answer));
+        answers.collect::<Option<_>>().ok_or_else(|| Fault::Defect("a job of the call was left out".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::Options;
+
+    use super::*;
+
+    fn job(queue: &str, payload: &[u8]) -> NewJob {
+        NewJob::new("k", payload.to_vec(), Options::new().queue(queue)).unwrap()
+    }
+
+    #[test]
+    fn chunks_are_bounded_and_keep_the_order_of_each_queue() {
+        let mut jobs: Vec<_> = (0..2_500).map(|place| job(["a", "b"][place % 2], b"")).collect();
+        jobs.push(job("a", &vec![0; BYTES_MAX + 1]));
+        jobs.push(job("a", b"x"));
+        let plan = Plan::of(&jobs);
+        let sizes: Vec<_> =
+            plan.chunks.iter().map(|chunk| (chunk.queue.as_str(), chunk.places.len())).collect();
+        assert_eq!(sizes, [("a", 1_000), ("b", 1_000), ("a", 250), ("b", 250), ("a", 1), ("a", 1)]);
+        assert!(plan.chunks.iter().all(|chunk| chunk.places.is_sorted()));
+        let said: Vec<_> = plan.chunks.iter().map(|chunk| Bytes::from(vec![b'r'; chunk.places.len()])).collect();
+        assert_eq!(plan.answers(&jobs, &said).unwrap(), vec![Enqueued::New; jobs.len()]);
+    }
+
+    #[test]
+    fn a_repeat_is_answered_by_what_became_of_the_first() {
+        let (first, other) = (job("a", b"1"), job("a", b"2"));
+        let jobs = [first.clone(), other, first.clone()];
+        let plan = Plan::of(&jobs);
+        assert!(plan.conflict.is_none());
+        let answers = plan.answers(&jobs, &[Bytes::from_static(b"s4")]).unwrap();
+        let existing = Enqueued::Existing;
+        assert_eq!(answers, [Enqueued::New, existing(State::Completed), existing(State::Scheduled)]);
+        assert!(plan.answers(&jobs, &[Bytes::from_static(b"s")]).is_err());
+    }
+
+    #[test]
+    fn another_job_under_the_same_id_ends_the_plan() {
+        let first = job("a", b"1");
+        for other in [job("b", b"1"), job("a", b"2")] {
+            let jobs = [first.clone(), other.with_id(first.id), job("a", b"3")];
+            let plan = Plan::of(&jobs);
+            assert_eq!(plan.conflict, Some(first.id));
+            assert_eq!(plan.chunks[0].places, [0]);
+        }
+    }
+}

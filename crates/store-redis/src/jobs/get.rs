@@ -1,0 +1,69 @@
+//! Looking jobs up by id, with their attempts.
+
+use bytes::Bytes;
+use redis::Value;
+use windlass_core::job::JobRecord;
+use windlass_core::{JobId, Name};
+
+use crate::error::Fault;
+use crate::row::{Apart, Row, attempt};
+use crate::script::{Script, script};
+use crate::session::Session;
+use crate::whereabouts::Whereabouts;
+use crate::{Tools, answer};
+
+static GET: Script = script!("jobs/get", "keys", "record");
+
+/// How many jobs one script reads: each may have as many attempts as are kept.
+const JOBS_MAX: usize = 50;
+
+pub(super) async fn get(
+    tools: &Tools,
+    session: &Session,
+    ids: &[JobId],
+) -> Result<Vec<Option<JobRecord>>, Fault> {
+    Whereabouts::each(tools, session, ids, |queue, ids| async move {
+        let mut records = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(JOBS_MAX) {
+            records.extend(from_queue(tools, session, &queue, ids).await?);
+        }
+        Ok(records)
+    })
+    .await
+}
+
+async fn from_queue(
+    tools: &Tools,
+    session: &Session,
+    queue: &Name,
+    ids: &[JobId],
+) -> Result<Vec<Option<JobRecord>>, Fault> {
+    let mut arguments = vec![tools.clock()];
+    arguments.extend(ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes())));
+    let found = answer::array(session.run(&GET, tools.keys.queue(queue).all(), arguments).await?)?;
+    if found.len() != ids.len() {
+        return Err(Fault::Corrupt(format!("{} answers about {} jobs", found.len(), ids.len())));
+    }
+    ids.iter().zip(found).map(|(&id, found)| record(id, queue, answer::array(found)?)).collect()
+}
+
+fn record(id: JobId, queue: &Name, found: Vec<Value>) -> Result<Option<JobRecord>, Fault> {
+    let mut parts = found.into_iter();
+    let Some(record) = parts.next() else { return Ok(None) };
+    let mut next = || parts.next().unwrap_or(Value::Nil);
+    let row = Row::unpack(answer::bytes(record)?)?;
+    let apart = Apart {
+        payload: answer::optional_bytes(next())?,
+        output: answer::optional_bytes(next())?,
+        progress: answer::optional_bytes(next())?,
+    };
+    let first = answer::integer(next())?.unsigned_abs();
+    let mut attempts = Vec::new();
+    for (number, stored) in (first..).zip(parts) {
+        if let Some(stored) = answer::optional_bytes(stored)? {
+            attempts.push(attempt::unpack(number, stored)?);
+        }
+    }
+    let (record, last) = row.record(id, queue, apart)?;
+    Ok(Some(record.with_attempts(attempts, last)))
+}

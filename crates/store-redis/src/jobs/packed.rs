@@ -1,0 +1,158 @@
+//! Jobs on their way into a queue, as `scripts/shared/accept.lua` takes them, and as letters carry them.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use windlass_core::job::NewJob;
+use windlass_core::options::Due;
+
+use crate::error::Fault;
+use crate::row::{self, INLINE_MAX, Reader, spec};
+
+/// The form in which letters carry jobs.
+const FORMAT: u8 = 1;
+
+/// Where a head has the payload's length.
+const PAYLOAD_LENGTH: std::ops::Range<usize> = 3..7;
+
+/// Some jobs of one queue.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Packed {
+    pub(crate) ids: Vec<Bytes>,
+    heads: Vec<Bytes>,
+    specs: Vec<Bytes>,
+    /// Payloads that stand apart.
+    bodies: Vec<Bytes>,
+}
+
+impl Packed {
+    /// Packs jobs, judged by the cap of their queue.
+    pub(crate) fn of<'j>(jobs: impl Iterator<Item = &'j NewJob>, cap: usize) -> Result<Self, Fault> {
+        let mut packed = Self::default();
+        for job in jobs {
+            let spec = spec::pack(job)?;
+            let head = head(job, spec.len(), cap);
+            packed.ids.push(Bytes::copy_from_slice(job.id.as_bytes()));
+            packed.heads.push(head);
+            packed.specs.push(spec);
+            if job.payload.len() > INLINE_MAX {
+                packed.bodies.push(job.payload.clone());
+            }
+        }
+        Ok(packed)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The arguments that a script gets them as, after those of its own.
+    pub(crate) fn push_to(&self, arguments: &mut Vec<Bytes>) {
+        arguments.reserve(1 + 3 * self.ids.len() + self.bodies.len());
+        arguments.push(self.ids.len().to_string().into());
+        for part in [&self.ids, &self.heads, &self.specs, &self.bodies] {
+            arguments.extend(part.iter().cloned());
+        }
+    }
+
+    /// As a letter carries them.
+    pub(crate) fn encode(&self) -> Bytes {
+        let lengths = self.specs.iter().chain(&self.bodies).map(|part| part.len() + 4).sum::<usize>();
+        let mut encoded = BytesMut::with_capacity(5 + 100 * self.ids.len() + lengths);
+        encoded.put_u8(FORMAT);
+        encoded.put_u32(u32::try_from(self.ids.len()).expect("a letter carries few jobs"));
+        for (place, id) in self.ids.iter().enumerate() {
+            encoded.put_slice(id);
+            for part in [&self.heads[place], &self.specs[place]] {
+                put(&mut encoded, part);
+            }
+        }
+        for body in &self.bodies {
+            put(&mut encoded, body);
+        }
+        encoded.freeze()
+    }
+
+    /// What [`encode`](Self::encode) made.
+    pub(crate) fn decode(encoded: Bytes) -> Result<Self, Fault> {
+        Self::read(Reader(encoded)).ok_or_else(|| Fault::Corrupt("a letter does not read back".to_owned()))
+    }
+
+    fn read(mut from: Reader) -> Option<Self> {
+        let (format, count) = (from.u8()?, from.u32()?);
+        let mut packed = Self::default();
+        for _ in 0..count {
+            packed.ids.push(from.take(16)?);
+            packed.heads.push(part(&mut from)?);
+            packed.specs.push(part(&mut from)?);
+        }
+        for head in &packed.heads {
+            let length = u32::from_be_bytes(head.get(PAYLOAD_LENGTH)?.try_into().ok()?);
+            if length as usize > INLINE_MAX {
+                packed.bodies.push(part(&mut from)?);
+            }
+        }
+        (format == FORMAT && from.0.is_empty()).then_some(packed)
+    }
+}
+
+fn put(encoded: &mut BytesMut, part: &[u8]) {
+    encoded.put_u32(u32::try_from(part.len()).expect("a payload is within its cap"));
+    encoded.put_slice(part);
+}
+
+fn part(from: &mut Reader) -> Option<Bytes> {
+    let length = from.u32()?;
+    from.take(length as usize)
+}
+
+/// What most jobs of a call have in common, so that the script reads it once.
+fn head(job: &NewJob, spec_length: usize, cap: usize) -> Bytes {
+    let mut head = BytesMut::with_capacity(30 + job.kind.as_str().len());
+    head.put_u8(if job.check_payload(cap).is_err() { b'1' } else { b'0' });
+    head.put_i16(job.priority);
+    head.put_u32(u32::try_from(job.payload.len()).unwrap_or(u32::MAX));
+    head.put_u32(u32::try_from(spec_length).expect("what is packed of a job is short"));
+    let (form, micros) = match job.due {
+        Due::After(delay) => (b'a', row::micros(delay)),
+        Due::At(time) => (b't', row::instant_micros(time)),
+        _ => (b'n', 0),
+    };
+    head.put_u8(form);
+    head.put_u64(micros);
+    head.put_u8(if job.expires.is_some() { b'e' } else { b'-' });
+    head.put_u64(job.expires.map_or(0, row::micros));
+    head.put_u8(u8::try_from(job.kind.as_str().len()).expect("a name is at most 128 bytes long"));
+    head.put_slice(job.kind.as_str().as_bytes());
+    head.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use windlass_core::Options;
+
+    use super::*;
+
+    #[test]
+    fn a_letter_reads_back_and_no_part_of_it_does() {
+        let jobs = [
+            NewJob::new("k", "short", Options::new()).unwrap(),
+            NewJob::new("l", vec![7; INLINE_MAX + 1], Options::new().delay(Duration::MAX).priority(-1)).unwrap(),
+            NewJob::new("m", "", Options::new().expires_in(Duration::ZERO).tag("t")).unwrap(),
+        ];
+        let packed = Packed::of(jobs.iter(), 1 << 20).unwrap();
+        assert_eq!((packed.len(), packed.bodies.len()), (3, 1));
+        let encoded = packed.encode();
+        assert_eq!(Packed::decode(encoded.clone()).unwrap(), packed);
+        for length in 0..encoded.len() {
+            assert!(Packed::decode(encoded.slice(..length)).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_above_the_cap_says_so() {
+        let jobs = [4, 5].map(|length| NewJob::new("k", vec![0; length], Options::new()).unwrap());
+        let packed = Packed::of(jobs.iter(), 4).unwrap();
+        assert_eq!(packed.heads.iter().map(|head| head[0]).collect::<Vec<_>>(), b"01");
+    }
+}

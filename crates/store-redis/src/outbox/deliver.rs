@@ -1,0 +1,199 @@
+//! Delivery: letters into their targets, and out of the outbox.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use redis::Value;
+use windlass_core::Name;
+use windlass_core::bell::{Rings, Topic};
+
+use super::letter::{Content, Letter, Posted};
+use crate::error::Fault;
+use crate::jobs::ENQUEUE;
+use crate::script::{Script, script};
+use crate::session::Session;
+use crate::{Tools, answer};
+
+static READ: Script = script!("outbox/read", "keys");
+static REMOVE: Script = script!("outbox/remove", "keys");
+
+/// How often the outbox is read in one delivery.
+const READS_MAX: usize = 50;
+
+/// Delivers what waits in the outbox of a queue, in bounded steps. Answers how many letters were delivered. Safe to be
+/// called by many at once.
+pub(crate) async fn deliver(tools: &Tools, session: &Session, source: &Name) -> Result<u32, Fault> {
+    let delivery = Delivery::new(tools, session, source);
+    let (delivered, fault) = delivery.waiting(&[], None).await;
+    if delivered.iter().any(|(_, said)| said.iter().any(|said| matches!(said, b'r' | b's'))) {
+        tools.ring(Rings::about(Topic::Work));
+    }
+    match fault {
+        Some(fault) if delivered.is_empty() => Err(fault),
+        _ => Ok(delivered.len() as u32),
+    }
+}
+
+/// What targets said about letters, by number; empty for one that was applied before.
+type Said = Vec<(u64, Bytes)>;
+
+/// One delivery from one source.
+pub(super) struct Delivery<'a> {
+    tools: &'a Tools,
+    session: &'a Session,
+    source: &'a Name,
+}
+
+impl<'a> Delivery<'a> {
+    pub(super) fn new(tools: &'a Tools, session: &'a Session, source: &'a Name) -> Self {
+        Self { tools, session, source }
+    }
+
+    /// Delivers letters that were posted when no others waited: several targets at once.
+    pub(super) async fn own(&self, posted: Vec<Posted>) -> Said {
+        let mut targets: HashMap<Name, Vec<Posted>> = HashMap::new();
+        for letter in posted {
+            targets.entry(letter.letter.target.clone()).or_default().push(letter);
+        }
+        let delivered = join_all(targets.into_values().map(|letters| async move {
+            let mut delivered = Said::new();
+            for letter in letters {
+                match self.apply(&letter).await {
+                    Ok(said) => delivered.push((letter.number, said)),
+                    Err(fault) => {
+                        self.left(&letter.letter.target, &fault);
+                        break;
+                    }
+                }
+            }
+            delivered
+        }));
+        let delivered: Said = delivered.await.into_iter().flatten().collect();
+        if let Err(fault) = self.remove(delivered.iter().map(|(number, _)| *number)).await {
+            self.left(self.source, &fault);
+        }
+        delivered.into_iter().filter(|(_, said)| !said.is_empty()).collect()
+    }
+
+    /// Delivers letters that were posted behind others: those before them for the same targets come first.
+    pub(super) async fn all_for(&self, posted: &[Posted]) -> Said {
+        let targets: HashSet<_> = posted.iter().map(|letter| &letter.letter.target).collect();
+        let targets: Vec<_> = targets.into_iter().cloned().collect();
+        let last = posted.last().map(|letter| letter.number);
+        let (delivered, _) = self.waiting(&targets, last).await;
+        delivered.into_iter().filter(|(_, said)| !said.is_empty()).collect()
+    }
+
+    /// Delivers what waits for some targets, or for all if none is named, up to a letter.
+    async fn waiting(&self, targets: &[Name], last: Option<u64>) -> (Said, Option<Fault>) {
+        let (mut delivered, mut fault, mut away) = (Said::new(), None, HashSet::new());
+        let mut after = Bytes::from_static(b"0");
+        for _ in 0..READS_MAX {
+            let read = match self.read(&after, targets).await {
+                Ok(read) => read,
+                Err(error) => return (delivered, fault.or(Some(error))),
+            };
+            let begin = delivered.len();
+            for (target, letter) in read.letters {
+                if away.contains(&target) {
+                    continue;
+                }
+                let said = match &letter {
+                    Ok(letter) => self.apply(letter).await.map(|said| (letter.number, said)),
+                    // It stays, and all for the same target behind it: to go on would lose what it says.
+                    Err(what) => Err(Fault::Corrupt(what.clone())),
+                };
+                match said {
+                    Ok(said) => delivered.push(said),
+                    Err(error) => {
+                        self.left(&target, &error);
+                        away.insert(target);
+                        fault = fault.or(Some(error));
+                    }
+                }
+            }
+            if let Err(error) = self.remove(delivered[begin..].iter().map(|(number, _)| *number)).await {
+                return (delivered, fault.or(Some(error)));
+            }
+            match read.after {
+                Some((number, next)) if last.is_none_or(|last| number < last) => after = next,
+                _ => break,
+            }
+        }
+        (delivered, fault)
+    }
+
+    /// Applies a letter in its target. Answers what that said of it, nothing if it was applied before.
+    async fn apply(&self, posted: &Posted) -> Result<Bytes, Fault> {
+        let Letter { target, content } = &posted.letter;
+        let Content::Enqueue { jobs, offsets } = content;
+        self.tools.registry.enter(self.session, &self.tools.keys, [target]).await?;
+        let mut arguments = vec![
+            self.tools.clock(),
+            Bytes::new(),
+            Bytes::copy_from_slice(self.source.as_str().as_bytes()),
+            posted.number.to_string().into(),
+            posted.seq.clone(),
+            posted.at.clone(),
+            offsets.clone(),
+        ];
+        jobs.push_to(&mut arguments);
+        let keys = self.tools.keys.queue(target).all();
+        let mut answer = answer::array(self.session.run(&ENQUEUE, keys, arguments).await?)?.into_iter();
+        match &answer::bytes(answer.next().unwrap_or(Value::Nil))?[..] {
+            b"known" => Ok(Bytes::new()),
+            b"ok" => answer::bytes(answer.next().unwrap_or(Value::Nil)),
+            _ => Err(Fault::Corrupt("a letter was answered with something else".to_owned())),
+        }
+    }
+
+    async fn read(&self, after: &Bytes, targets: &[Name]) -> Result<Read, Fault> {
+        let mut arguments = vec![self.tools.clock(), after.clone()];
+        arguments.extend(targets.iter().map(|target| Bytes::copy_from_slice(target.as_str().as_bytes())));
+        let keys = self.tools.keys.queue(self.source).all();
+        let mut answer = answer::array(self.session.run(&READ, keys, arguments).await?)?.into_iter();
+        let next = answer::bytes(answer.next().unwrap_or(Value::Nil))?;
+        let fields = answer::byte_strings(answer.next().unwrap_or(Value::Nil))?;
+        let letters = fields.chunks_exact(5).map(letter).collect::<Result<_, _>>()?;
+        let after = if next.is_empty() { None } else { Some((number(&next)?, next)) };
+        Ok(Read { after, letters })
+    }
+
+    async fn remove(&self, numbers: impl Iterator<Item = u64>) -> Result<(), Fault> {
+        let mut arguments = vec![self.tools.clock()];
+        arguments.extend(numbers.map(|number| Bytes::from(number.to_string())));
+        if arguments.len() > 1 {
+            let keys = self.tools.keys.queue(self.source).all();
+            self.session.run(&REMOVE, keys, arguments).await?;
+        }
+        Ok(())
+    }
+
+    fn left(&self, target: &Name, fault: &Fault) {
+        tracing::debug!(source = %self.source, %target, ?fault, "letters are left for a later delivery");
+    }
+}
+
+/// What a look into an outbox found.
+struct Read {
+    /// Where to go on, if more wait.
+    after: Option<(u64, Bytes)>,
+    letters: Vec<(Name, Result<Posted, String>)>,
+}
+
+fn letter(fields: &[Bytes]) -> Result<(Name, Result<Posted, String>), Fault> {
+    let number = number(&fields[0])?;
+    let target = std::str::from_utf8(&fields[1]).ok().and_then(|text| Name::new(text).ok());
+    let target = target.ok_or_else(|| Fault::Corrupt("a letter goes to no queue".to_owned()))?;
+    let posted = match Letter::decode(target.clone(), fields[4].clone()) {
+        Ok(letter) => Ok(Posted { number, letter, seq: fields[2].clone(), at: fields[3].clone() }),
+        Err(fault) => Err(format!("letter {number}: {fault:?}")),
+    };
+    Ok((target, posted))
+}
+
+fn number(text: &[u8]) -> Result<u64, Fault> {
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| Fault::Corrupt("a letter has no number".to_owned()))
+}
