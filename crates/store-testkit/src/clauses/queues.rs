@@ -1,5 +1,6 @@
 //! What queues permit and what they hold.
 
+use windlass_core::job::NewJob;
 use windlass_core::queue::{Keep, QueueConfig, QueueRecord, Retention};
 use windlass_core::size::{CAP_MAX, Caps};
 use windlass_core::store::Filter;
@@ -131,8 +132,8 @@ pub async fn counts_ignore_what_was_not_stored(h: &impl Harness) {
     let new = crate::scene::job(Options::new());
     scene.enqueue(new.clone()).await;
     scene.store.enqueue(std::slice::from_ref(&new)).await.expect("a repeat is answered");
-    let other = crate::scene::job(Options::new().queue("other")).with_id(new.id);
-    let batch = [crate::scene::job(Options::new()), other];
+    let taken = NewJob::new("another", "", Options::new()).expect("a proper job").with_id(new.id);
+    let batch = [crate::scene::job(Options::new().queue("other")), taken];
     scene.store.enqueue(&batch).await.expect_err("the batch is refused");
     assert_eq!(scene.count(QUEUE, State::Ready).await, 1);
     assert_eq!(queues(&scene).await.len(), 1, "a refused job makes no queue");
