@@ -1,0 +1,447 @@
+//! The rules of a queue, without locks, threads or code of users: what may start now, who is to be called, which
+//! events and conditions follow. [`Shared`](crate::shared::Shared) puts a lock around it and carries out the
+//! [`Effects`] after the lock is released.
+//!
+//! What must hold: if work is ready, the queue is not paused, the rate allows it and a slot is free, then a runner
+//! is on its way or busy and about to ask.
+
+mod control;
+pub(crate) mod feed;
+mod keys;
+mod lanes;
+mod listing;
+pub(crate) mod rate;
+mod room;
+mod seats;
+#[cfg(test)]
+mod tests;
+pub(crate) mod watch;
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::Why;
+use crate::token::Token;
+use feed::{Event, Feed};
+use keys::Keys;
+use lanes::Lanes;
+pub use listing::{Running, Waiting};
+use rate::{Gauge, Rate};
+use room::Room;
+use seats::{Call, Seats};
+use watch::{Sight, Watch};
+
+/// The state of a queue.
+pub(crate) struct Machine<W> {
+    lanes: Lanes<W>,
+    keys: Option<Keys>,
+    gauge: Option<Gauge>,
+    pub(crate) seats: Seats,
+    pub(crate) room: Room,
+    watch: Watch,
+    feed: Feed,
+    settings: Settings,
+    waiting: usize,
+    /// Of those that wait, how many are held aside by their key.
+    held: usize,
+    running: usize,
+    counts: Counts,
+    is_paused: bool,
+    is_closed: bool,
+    is_rate_limited: bool,
+    is_saturated: bool,
+    is_flooded: bool,
+}
+
+/// How a queue behaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) concurrency: usize,
+    pub(crate) capacity: usize,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) per_key: Option<usize>,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) watermarks: Option<(usize, usize)>,
+    pub(crate) order: Order,
+    pub(crate) is_paused: bool,
+}
+
+/// Which of equal priority comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// First in, first out.
+    #[default]
+    OldestFirst,
+    /// Last in, first out: the freshest is served, and what nobody waits for any more goes stale.
+    NewestFirst,
+}
+
+/// Tells one piece of work from all others of its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id {
+    pub(crate) sequence: u64,
+    pub(crate) index: u32,
+}
+
+impl Id {
+    /// The id of what was never taken in.
+    pub(crate) const NONE: Self = Self { sequence: u64::MAX, index: u32::MAX };
+}
+
+/// What was asked for with a piece of work.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Options {
+    pub(crate) priority: i16,
+    pub(crate) is_first: bool,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// What is rarely asked for, kept apart so that the rest stays small.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Extra {
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) token: Option<Token>,
+}
+
+/// How a piece of work has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Completed,
+    Failed(Why),
+}
+
+/// What has failed, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// The work.
+    pub id: Id,
+    /// The kind of its failure.
+    pub why: Why,
+}
+
+/// How many, since the queue was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Wait now.
+    pub waiting: usize,
+    /// Run now.
+    pub running: usize,
+    /// Were taken in.
+    pub added: u64,
+    /// Ended with their own result.
+    pub completed: u64,
+    /// Ended otherwise.
+    pub failed: u64,
+}
+
+/// What a runner gets that asks for work.
+pub(crate) enum Step<W> {
+    Run {
+        id: Id,
+        work: W,
+        timeout: Option<Duration>,
+    },
+    /// Nothing before this time; this runner is to come back then.
+    Later(Instant),
+    Park,
+    Leave,
+}
+
+/// What has to be done after the lock is released: anything that may run code of others.
+pub(crate) struct Effects<W> {
+    first: Option<Waker>,
+    rest: Vec<Waker>,
+    pub(crate) hires: usize,
+    pub(crate) refused: Vec<(W, Why)>,
+}
+
+impl<W> Effects<W> {
+    pub(crate) fn new() -> Self {
+        Self { first: None, rest: Vec::new(), hires: 0, refused: Vec::new() }
+    }
+
+    fn wake(&mut self, waker: Waker) {
+        match self.first {
+            None => self.first = Some(waker),
+            Some(_) => self.rest.push(waker),
+        }
+    }
+
+    pub(crate) fn wakers(&mut self) -> impl Iterator<Item = Waker> {
+        self.first.take().into_iter().chain(self.rest.drain(..))
+    }
+}
+
+impl<W> Machine<W> {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            lanes: Lanes::new(),
+            keys: settings.per_key.map(Keys::new),
+            gauge: settings.rate.map(Gauge::new),
+            seats: Seats::new(),
+            room: Room::default(),
+            watch: Watch::default(),
+            feed: Feed::default(),
+            waiting: 0,
+            held: 0,
+            running: 0,
+            counts: Counts::default(),
+            is_paused: settings.is_paused,
+            is_closed: false,
+            is_rate_limited: false,
+            is_saturated: false,
+            is_flooded: false,
+            settings,
+        }
+    }
+
+    /// Whether one more, without a promised place, would be too many.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting + self.room.promised() >= self.settings.capacity
+    }
+
+    /// Takes work in. The caller has made sure that there is room.
+    #[inline]
+    pub(crate) fn insert(&mut self, work: W, options: Options, effects: &mut Effects<W>) -> Id {
+        let id = self.lanes.keep(work, options.priority, options.extra);
+        if options.is_first || self.settings.order == Order::NewestFirst {
+            self.lanes.put_front(id.index);
+        } else {
+            self.lanes.put_back(id.index);
+        }
+        self.waiting += 1;
+        self.counts.added += 1;
+        self.emit(Event::Added(id), effects);
+        if !self.is_saturated && self.waiting > self.settings.concurrency.saturating_sub(self.running) {
+            self.is_saturated = true;
+            self.emit(Event::Saturated, effects);
+        }
+        if let Some((_, high)) = self.settings.watermarks
+            && self.waiting >= high
+            && !self.is_flooded
+        {
+            self.is_flooded = true;
+            self.emit(Event::HighWater, effects);
+        }
+        self.call(effects);
+        if self.seats.is_deserted() {
+            // Somebody has to be there to notice the end of the runtime.
+            self.call_one(effects);
+        }
+        id
+    }
+
+    /// A runner asks for work.
+    #[inline]
+    pub(crate) fn take(&mut self, seat: u32, effects: &mut Effects<W>) -> Step<W> {
+        if self.waiting == 0 {
+            return if self.is_closed { Step::Leave } else { Step::Park };
+        }
+        if self.is_paused || self.running >= self.settings.concurrency {
+            return Step::Park;
+        }
+        while let Some(index) = self.lanes.first() {
+            let mut now = None;
+            if let Some(gauge) = &mut self.gauge {
+                let instant = *now.insert(Instant::now());
+                if let Err(later) = gauge.may_start(instant, self.running) {
+                    self.rate_limits(effects);
+                    return if self.seats.has_timekeeper() { Step::Park } else { Step::Later(later) };
+                }
+            }
+            self.lanes.take_out(index);
+            if self.is_held_by_key(index) {
+                continue;
+            }
+            if let (Some(gauge), Some(now)) = (&mut self.gauge, now) {
+                gauge.note(now);
+            }
+            return self.start(index, seat, now, effects);
+        }
+        Step::Park
+    }
+
+    fn start(&mut self, index: u32, seat: u32, now: Option<Instant>, effects: &mut Effects<W>) -> Step<W> {
+        self.waiting -= 1;
+        self.running += 1;
+        let work = self.lanes.hand_out(index, seat);
+        let entry = self.lanes.entry(index);
+        let own = entry.extra.as_ref().and_then(|extra| extra.timeout);
+        let timeout = own.or(self.settings.timeout).filter(|timeout| *timeout != Duration::MAX);
+        if timeout.is_some() {
+            entry.started = Some(now.unwrap_or_else(Instant::now));
+        }
+        let id = Id { index, sequence: entry.sequence };
+        self.emit(Event::Started(id), effects);
+        self.rate_clears(effects);
+        self.after_decrease(effects);
+        self.call(effects);
+        Step::Run { id, work, timeout }
+    }
+
+    /// Holds work aside whose key has no place left.
+    #[inline]
+    fn is_held_by_key(&mut self, index: u32) -> bool {
+        let Some(keys) = &mut self.keys else { return false };
+        let entry = self.lanes.entry(index);
+        let Some(key) = entry.extra.as_ref().and_then(|extra| extra.key.as_ref()) else { return false };
+        if keys.start(key) {
+            return false;
+        }
+        keys.hold(key, entry.priority, entry.order, index);
+        self.held += 1;
+        true
+    }
+
+    /// A runner's work has ended.
+    #[inline]
+    pub(crate) fn finish(&mut self, id: Id, verdict: Verdict, effects: &mut Effects<W>) {
+        let extra = self.lanes.end(id.index);
+        self.running -= 1;
+        if let (Some(keys), Some(key)) = (&mut self.keys, extra.and_then(|extra| extra.key))
+            && let Some(next) = keys.end(&key)
+        {
+            self.held -= 1;
+            self.lanes.put_in_order(next);
+        }
+        self.record(id, verdict, effects);
+        if self.running == 0 {
+            self.emit(Event::NoneRunning, effects);
+            if self.waiting == 0 {
+                self.emit(Event::Idle, effects);
+            }
+        }
+        self.look(effects);
+        self.end_if_over(effects);
+    }
+
+    fn record(&mut self, id: Id, verdict: Verdict, effects: &mut Effects<W>) {
+        match verdict {
+            Verdict::Completed => {
+                self.counts.completed += 1;
+                self.emit(Event::Completed(id), effects);
+            }
+            Verdict::Failed(why) => {
+                self.counts.failed += 1;
+                self.emit(Event::Failed(id, why), effects);
+                self.watch.fail(Failure { id, why }, |waker| effects.wake(waker));
+            }
+        }
+    }
+
+    /// Fewer wait than before.
+    #[inline]
+    fn after_decrease(&mut self, effects: &mut Effects<W>) {
+        if self.waiting == 0 {
+            self.is_saturated = false;
+            self.rate_clears(effects);
+            self.emit(Event::Empty, effects);
+            if self.running == 0 {
+                self.emit(Event::Idle, effects);
+            }
+        }
+        if self.is_flooded && self.settings.watermarks.is_some_and(|(low, _)| self.waiting <= low) {
+            self.is_flooded = false;
+            self.emit(Event::LowWater, effects);
+        }
+        self.admit(effects);
+        self.look(effects);
+        if self.waiting == 0 && self.is_closed {
+            self.seats.call_all(|waker| effects.wake(waker));
+        }
+    }
+
+    /// Lets those in who wait for room.
+    #[inline]
+    pub(crate) fn admit(&mut self, effects: &mut Effects<W>) {
+        while self.room.is_wanted() && (self.is_closed || !self.is_full()) {
+            if let Some(waker) = self.room.admit() {
+                effects.wake(waker);
+            }
+        }
+    }
+
+    /// Calls runners for what is ready, two at most: those call more.
+    #[inline]
+    fn call(&mut self, effects: &mut Effects<W>) {
+        if self.is_paused || self.is_rate_limited {
+            return;
+        }
+        for _ in 0..2 {
+            let called = self.seats.called();
+            let is_enough = called >= self.waiting - self.held
+                || self.running + called >= self.settings.concurrency
+                || !self.seats.may_call();
+            if is_enough {
+                return;
+            }
+            self.call_one(effects);
+        }
+    }
+
+    fn call_one(&mut self, effects: &mut Effects<W>) {
+        match self.seats.call() {
+            Call::Wake(waker) => effects.wake(waker),
+            Call::Hire => effects.hires += 1,
+        }
+    }
+
+    fn rate_limits(&mut self, effects: &mut Effects<W>) {
+        if !self.is_rate_limited {
+            self.is_rate_limited = true;
+            self.emit(Event::RateLimited, effects);
+            self.look(effects);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn rate_clears(&mut self, effects: &mut Effects<W>) {
+        if self.is_rate_limited {
+            self.is_rate_limited = false;
+            self.emit(Event::RateCleared, effects);
+            self.look(effects);
+        }
+    }
+
+    #[inline]
+    fn emit(&mut self, event: Event, effects: &mut Effects<W>) {
+        if !self.feed.is_empty() {
+            self.feed.emit(event, |waker| effects.wake(waker));
+        }
+    }
+
+    #[inline]
+    fn look(&mut self, effects: &mut Effects<W>) {
+        if !self.watch.is_empty() {
+            let sight = self.sight();
+            self.watch.look(sight, |waker| effects.wake(waker));
+        }
+    }
+
+    fn sight(&self) -> Sight {
+        Sight {
+            waiting: self.waiting,
+            running: self.running,
+            is_rate_limited: self.is_rate_limited,
+            is_flooded: self.is_flooded,
+        }
+    }
+
+    fn end_if_over(&mut self, effects: &mut Effects<W>) {
+        if self.is_over() {
+            self.feed.end(|waker| effects.wake(waker));
+        }
+    }
+
+    /// Whether nothing can happen any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_closed && self.waiting == 0 && self.running == 0
+    }
+}

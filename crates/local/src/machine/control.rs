@@ -1,0 +1,260 @@
+//! What people do to a queue: pause, clear, close, cancel, change settings, ask.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::feed::Event;
+use super::lanes::Stage;
+use super::rate::{Gauge, Rate};
+use super::watch::Condition;
+use super::{Counts, Effects, Failure, Id, Machine, Settings, Verdict};
+use crate::error::Why;
+use crate::token::Token;
+
+impl<W> Machine<W> {
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { waiting: self.waiting, running: self.running, ..self.counts }
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    pub(crate) fn is_rate_limited(&self) -> bool {
+        self.is_rate_limited
+    }
+
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.is_flooded
+    }
+
+    /// Whether work waits that has to wait: for a slot, or for the rate.
+    pub(crate) fn is_saturated(&self) -> bool {
+        self.waiting > 0 && (self.running >= self.settings.concurrency || self.is_rate_limited)
+    }
+
+    pub(crate) fn pause(&mut self, effects: &mut Effects<W>) {
+        if !std::mem::replace(&mut self.is_paused, true) {
+            self.emit(Event::Paused, effects);
+        }
+    }
+
+    pub(crate) fn start_again(&mut self, effects: &mut Effects<W>) {
+        if std::mem::replace(&mut self.is_paused, false) {
+            self.emit(Event::Resumed, effects);
+            self.call(effects);
+        }
+    }
+
+    pub(crate) fn set_concurrency(&mut self, concurrency: usize, effects: &mut Effects<W>) {
+        self.settings.concurrency = concurrency;
+        self.call(effects);
+    }
+
+    pub(crate) fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.settings.timeout = timeout;
+    }
+
+    pub(crate) fn set_rate(&mut self, rate: Option<Rate>, effects: &mut Effects<W>) {
+        self.settings.rate = rate;
+        match (&mut self.gauge, rate) {
+            (Some(gauge), Some(rate)) => gauge.change(rate),
+            (gauge, rate) => *gauge = rate.map(Gauge::new),
+        }
+        self.rate_clears(effects);
+        if let Some(waker) = self.seats.call_timekeeper() {
+            effects.wake(waker);
+        }
+        self.call(effects);
+    }
+
+    /// Removes everything that waits.
+    pub(crate) fn clear(&mut self, why: Why, effects: &mut Effects<W>) -> usize {
+        let waiting: Vec<Id> = self.listed().into_iter().map(|(_, id)| id).collect();
+        let cleared = waiting.len();
+        for id in waiting {
+            self.remove(id, why, effects);
+        }
+        if cleared > 0 {
+            self.after_decrease(effects);
+            self.end_if_over(effects);
+        }
+        cleared
+    }
+
+    /// Removes everything that waits, and stops everything that runs.
+    pub(crate) fn abort(&mut self, effects: &mut Effects<W>) -> usize {
+        let running: Vec<Id> =
+            self.lanes.running().map(|(index, entry)| Id { index, sequence: entry.sequence }).collect();
+        for id in &running {
+            self.stop(*id, Why::Aborted, effects);
+        }
+        running.len() + self.clear(Why::Aborted, effects)
+    }
+
+    /// Takes nothing in any more.
+    pub(crate) fn close(&mut self, effects: &mut Effects<W>) {
+        if std::mem::replace(&mut self.is_closed, true) {
+            return;
+        }
+        self.emit(Event::Closed, effects);
+        self.admit(effects);
+        if self.waiting == 0 {
+            self.seats.call_all(|waker| effects.wake(waker));
+        }
+        self.end_if_over(effects);
+    }
+
+    /// Nobody can start the queue again: what a pause keeps waiting would wait for ever.
+    pub(crate) fn abandon(&mut self, effects: &mut Effects<W>) {
+        self.close(effects);
+        if self.is_paused {
+            self.clear(Why::Closed, effects);
+        }
+    }
+
+    /// Nobody runs anything any more.
+    pub(crate) fn end(&mut self, effects: &mut Effects<W>) {
+        self.close(effects);
+        self.clear(Why::Closed, effects);
+    }
+
+    /// Somebody who waits for room, or was promised some, goes away.
+    pub(crate) fn give_up(&mut self, ticket: Option<u64>, effects: &mut Effects<W>) {
+        match ticket {
+            Some(ticket) => self.room.leave(ticket),
+            None => self.room.redeem(),
+        }
+        self.admit(effects);
+    }
+
+    /// Cancels one that waits or runs.
+    pub(crate) fn cancel(&mut self, id: Id, why: Why, effects: &mut Effects<W>) -> bool {
+        match self.lanes.find(id).map(|entry| entry.stage) {
+            Some(Stage::Running) => self.stop(id, why, effects),
+            Some(Stage::Ready | Stage::Held) => {
+                self.remove(id, why, effects);
+                self.after_decrease(effects);
+                self.end_if_over(effects);
+                true
+            }
+            Some(Stage::Free) | None => false,
+        }
+    }
+
+    /// Cancels everything that hangs on this token.
+    pub(crate) fn cancel_token(&mut self, token: &Token, effects: &mut Effects<W>) {
+        let hangs = |(index, entry): (u32, &super::lanes::Entry<W>)| {
+            let own = entry.extra.as_ref().and_then(|extra| extra.token.as_ref());
+            own.is_some_and(|own| own.is(token)).then_some(Id { index, sequence: entry.sequence })
+        };
+        let ids: Vec<Id> = self.lanes.waiting().chain(self.lanes.running()).filter_map(hangs).collect();
+        for id in ids {
+            self.cancel(id, Why::Cancelled, effects);
+        }
+    }
+
+    /// Removes one that waits.
+    fn remove(&mut self, id: Id, why: Why, effects: &mut Effects<W>) {
+        let entry = self.lanes.entry(id.index);
+        let work = entry.work.take().expect("what waits has its work");
+        if entry.stage == Stage::Held {
+            let key = entry.extra.as_ref().and_then(|extra| extra.key.as_ref());
+            if let (Some(keys), Some(key)) = (&mut self.keys, key) {
+                keys.let_go(key, entry.priority, entry.order);
+            }
+            self.held -= 1;
+        } else {
+            self.lanes.take_out(id.index);
+        }
+        self.lanes.forget(id.index);
+        self.waiting -= 1;
+        effects.refused.push((work, why));
+        self.record(id, Verdict::Failed(why), effects);
+    }
+
+    /// Tells the runner of one that runs to stop it. The first reason counts.
+    fn stop(&mut self, id: Id, why: Why, effects: &mut Effects<W>) -> bool {
+        let entry = self.lanes.entry(id.index);
+        if entry.stop.is_some() {
+            return false;
+        }
+        entry.stop = Some(why);
+        let seat = entry.seat;
+        if let Some(waker) = self.seats.ring(seat) {
+            effects.wake(waker);
+        }
+        true
+    }
+
+    /// Why a running one has to stop, if it has to.
+    pub(crate) fn has_to_stop(&mut self, id: Id) -> Option<Why> {
+        self.lanes.entry(id.index).stop
+    }
+
+    /// Moves one that waits behind all of another priority.
+    pub(crate) fn set_priority(&mut self, id: Id, priority: i16) -> bool {
+        let Some(entry) = self.lanes.find(id) else { return false };
+        match entry.stage {
+            Stage::Ready if entry.priority == priority => {}
+            Stage::Ready => {
+                self.lanes.take_out(id.index);
+                self.lanes.entry(id.index).priority = priority;
+                self.lanes.put_back(id.index);
+            }
+            Stage::Held => {
+                let before = (entry.priority, entry.order);
+                entry.priority = priority;
+                let key = entry.extra.as_ref().and_then(|extra| extra.key.as_ref());
+                if let (Some(keys), Some(key)) = (&mut self.keys, key) {
+                    keys.let_go(key, before.0, before.1);
+                    keys.hold(key, priority, before.1, id.index);
+                }
+            }
+            Stage::Running | Stage::Free => return false,
+        }
+        true
+    }
+
+    pub(crate) fn subscribe(&mut self, capacity: usize) -> u64 {
+        self.feed.subscribe(capacity)
+    }
+
+    pub(crate) fn unsubscribe(&mut self, number: u64) {
+        self.feed.unsubscribe(number);
+    }
+
+    pub(crate) fn poll_event(&mut self, number: u64, context: &Context<'_>) -> Poll<Option<Event>> {
+        let is_over = self.is_over();
+        self.feed.poll(number, is_over, context.waker())
+    }
+
+    /// Waits for a condition. The number is that of the one who waits, once it has to.
+    pub(crate) fn poll_condition(
+        &mut self,
+        condition: Condition,
+        number: &mut Option<u64>,
+        context: &Context<'_>,
+    ) -> Poll<Option<Failure>> {
+        let Some(known) = *number else {
+            if condition.holds(self.sight()) {
+                return Poll::Ready(None);
+            }
+            *number = Some(self.watch.add(condition, context.waker().clone()));
+            return Poll::Pending;
+        };
+        self.watch.has_held(known, context.waker()).map_or(Poll::Pending, Poll::Ready)
+    }
+
+    pub(crate) fn unwatch(&mut self, number: u64) {
+        self.watch.remove(number);
+    }
+}

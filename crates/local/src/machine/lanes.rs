@@ -1,0 +1,273 @@
+//! The order of what waits: one list per priority, linked through a slab, so that taking the next, putting in
+//! front, removing from the middle and moving between priorities all touch a few neighbours only, and so that
+//! memory is used again instead of allocated again.
+
+use tokio::time::Instant;
+
+use super::{Extra, Id};
+use crate::error::Why;
+
+/// No entry.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The slab and its lists.
+pub(crate) struct Lanes<W> {
+    entries: Vec<Entry<W>>,
+    free: u32,
+    /// By rising priority; none is empty.
+    levels: Vec<Level>,
+    running: List,
+    sequence: u64,
+    front: i64,
+    back: i64,
+}
+
+/// One piece of work, waiting or running.
+pub(crate) struct Entry<W> {
+    /// Tells this use of the place from those before.
+    pub(crate) sequence: u64,
+    /// Its place within its priority.
+    pub(crate) order: i64,
+    previous: u32,
+    next: u32,
+    pub(crate) priority: i16,
+    pub(crate) stage: Stage,
+    /// Who runs it, while it runs.
+    pub(crate) seat: u32,
+    pub(crate) started: Option<Instant>,
+    /// Why it has to stop, if it has to.
+    pub(crate) stop: Option<Why>,
+    pub(crate) work: Option<W>,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// Where a piece of work stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Free,
+    /// In the list of its priority.
+    Ready,
+    /// Out of the lists, until another of its key ends.
+    Held,
+    Running,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+#[derive(Debug)]
+struct Level {
+    priority: i16,
+    list: List,
+}
+
+const EMPTY: List = List { head: NONE, tail: NONE };
+
+impl<W> Lanes<W> {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            free: NONE,
+            levels: Vec::new(),
+            running: EMPTY,
+            sequence: 0,
+            front: -1,
+            back: 0,
+        }
+    }
+
+    /// Keeps a piece of work, in no list yet.
+    #[inline]
+    pub(crate) fn keep(&mut self, work: W, priority: i16, extra: Option<Box<Extra>>) -> Id {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        let entry = Entry {
+            sequence,
+            order: 0,
+            previous: NONE,
+            next: NONE,
+            priority,
+            stage: Stage::Held,
+            seat: NONE,
+            started: None,
+            stop: None,
+            work: Some(work),
+            extra,
+        };
+        let index = self.free;
+        if index == NONE {
+            let index =
+                u32::try_from(self.entries.len()).expect("fewer than four billion pieces of work wait");
+            self.entries.push(entry);
+            return Id { index, sequence };
+        }
+        self.free = self.entries[index as usize].next;
+        self.entries[index as usize] = entry;
+        Id { index, sequence }
+    }
+
+    /// Puts an entry behind all others of its priority.
+    #[inline]
+    pub(crate) fn put_back(&mut self, index: u32) {
+        self.entry(index).order = self.back;
+        self.back += 1;
+        let level = self.level(index);
+        let mut list = self.levels[level].list;
+        self.link(&mut list, index, NONE);
+        self.levels[level].list = list;
+    }
+
+    /// Puts an entry before all others of its priority.
+    pub(crate) fn put_front(&mut self, index: u32) {
+        self.entry(index).order = self.front;
+        self.front -= 1;
+        self.put_in_order(index);
+    }
+
+    /// Puts an entry where its order says, which is near the front.
+    pub(crate) fn put_in_order(&mut self, index: u32) {
+        let level = self.level(index);
+        let order = self.entries[index as usize].order;
+        let mut list = self.levels[level].list;
+        let mut before = list.head;
+        while before != NONE && self.entries[before as usize].order < order {
+            before = self.entries[before as usize].next;
+        }
+        self.link(&mut list, index, before);
+        self.levels[level].list = list;
+    }
+
+    /// The next to start, still in its list.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<u32> {
+        self.levels.last().map(|level| level.list.head)
+    }
+
+    /// Takes an entry out of the list of its priority.
+    #[inline]
+    pub(crate) fn take_out(&mut self, index: u32) {
+        let priority = self.entries[index as usize].priority;
+        let level = if self.levels.last().is_some_and(|level| level.priority == priority) {
+            self.levels.len() - 1
+        } else {
+            self.levels
+                .binary_search_by_key(&priority, |level| level.priority)
+                .expect("what is ready is in the list of its priority")
+        };
+        let mut list = self.levels[level].list;
+        self.unlink(&mut list, index);
+        self.levels[level].list = list;
+        if list.head == NONE {
+            self.levels.remove(level);
+        }
+        self.entry(index).stage = Stage::Held;
+    }
+
+    /// Hands the work of an entry out to a seat.
+    #[inline]
+    pub(crate) fn hand_out(&mut self, index: u32, seat: u32) -> W {
+        let mut list = self.running;
+        self.link(&mut list, index, NONE);
+        self.running = list;
+        let entry = self.entry(index);
+        entry.stage = Stage::Running;
+        entry.seat = seat;
+        entry.work.take().expect("what was not handed out has its work")
+    }
+
+    /// Forgets a running entry.
+    #[inline]
+    pub(crate) fn end(&mut self, index: u32) -> Option<Box<Extra>> {
+        let mut list = self.running;
+        self.unlink(&mut list, index);
+        self.running = list;
+        self.forget(index)
+    }
+
+    /// Forgets an entry that is in no list.
+    pub(crate) fn forget(&mut self, index: u32) -> Option<Box<Extra>> {
+        let free = self.free;
+        let entry = self.entry(index);
+        entry.stage = Stage::Free;
+        entry.next = free;
+        let extra = entry.extra.take();
+        self.free = index;
+        extra
+    }
+
+    /// The entry of an id, if it still is that one's.
+    pub(crate) fn find(&mut self, id: Id) -> Option<&mut Entry<W>> {
+        let entry = self.entries.get_mut(id.index as usize)?;
+        (entry.sequence == id.sequence && entry.stage != Stage::Free).then_some(entry)
+    }
+
+    #[inline]
+    pub(crate) fn entry(&mut self, index: u32) -> &mut Entry<W> {
+        &mut self.entries[index as usize]
+    }
+
+    /// Everything that waits, ready or held, with its place in the slab.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (u32, &Entry<W>)> {
+        let is_waiting = |entry: &Entry<W>| matches!(entry.stage, Stage::Ready | Stage::Held);
+        (0..).zip(&self.entries).filter(move |(_, entry)| is_waiting(entry))
+    }
+
+    /// Everything that runs, oldest first.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (u32, &Entry<W>)> {
+        let mut index = self.running.head;
+        std::iter::from_fn(move || {
+            let entry = self.entries.get(index as usize)?;
+            Some((std::mem::replace(&mut index, entry.next), entry))
+        })
+    }
+
+    /// The level of an entry's priority, made if need be.
+    #[inline]
+    fn level(&mut self, index: u32) -> usize {
+        let entry = &mut self.entries[index as usize];
+        entry.stage = Stage::Ready;
+        let priority = entry.priority;
+        if self.levels.last().is_some_and(|level| level.priority == priority) {
+            return self.levels.len() - 1;
+        }
+        match self.levels.binary_search_by_key(&priority, |level| level.priority) {
+            Ok(level) => level,
+            Err(level) => {
+                self.levels.insert(level, Level { priority, list: EMPTY });
+                level
+            }
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, list: &mut List, index: u32, before: u32) {
+        let previous = if before == NONE { list.tail } else { self.entries[before as usize].previous };
+        let entry = &mut self.entries[index as usize];
+        entry.previous = previous;
+        entry.next = before;
+        match previous {
+            NONE => list.head = index,
+            _ => self.entries[previous as usize].next = index,
+        }
+        match before {
+            NONE => list.tail = index,
+            _ => self.entries[before as usize].previous = index,
+        }
+    }
+
+    #[inline]
+    fn unlink(&mut self, list: &mut List, index: u32) {
+        let Entry { previous, next, .. } = self.entries[index as usize];
+        match previous {
+            NONE => list.head = next,
+            _ => self.entries[previous as usize].next = next,
+        }
+        match next {
+            NONE => list.tail = previous,
+            _ => self.entries[next as usize].previous = previous,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Conditions that can be awaited. A condition that held for a moment counts, even if it no longer holds when the
+//! one who waits gets to run.
+
+use std::task::Waker;
+
+use super::Failure;
+
+/// What can be waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// Nothing waits.
+    Empty,
+    /// Nothing waits and nothing runs.
+    Idle,
+    /// Nothing runs.
+    NoneRunning,
+    /// Fewer than so many wait.
+    SizeBelow(usize),
+    /// The rate holds work back.
+    RateLimited,
+    /// The rate does not.
+    RateCleared,
+    /// Producers may go on.
+    Open,
+    /// Something fails from now on.
+    Failure,
+}
+
+/// What conditions are judged by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sight {
+    pub(crate) waiting: usize,
+    pub(crate) running: usize,
+    pub(crate) is_rate_limited: bool,
+    pub(crate) is_flooded: bool,
+}
+
+impl Condition {
+    pub(crate) fn holds(self, sight: Sight) -> bool {
+        match self {
+            Self::Empty => sight.waiting == 0,
+            Self::Idle => sight.waiting == 0 && sight.running == 0,
+            Self::NoneRunning => sight.running == 0,
+            Self::SizeBelow(size) => sight.waiting < size,
+            Self::RateLimited => sight.is_rate_limited,
+            Self::RateCleared => !sight.is_rate_limited,
+            Self::Open => !sight.is_flooded,
+            Self::Failure => false,
+        }
+    }
+}
+
+/// Those who wait.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    watchers: Vec<Watcher>,
+    numbers: u64,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    number: u64,
+    condition: Condition,
+    has_held: bool,
+    failure: Option<Failure>,
+    waker: Waker,
+}
+
+impl Watch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.watchers.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, condition: Condition, waker: Waker) -> u64 {
+        let number = self.numbers;
+        self.numbers += 1;
+        self.watchers.push(Watcher { number, condition, has_held: false, failure: None, waker });
+        number
+    }
+
+    /// Whether the condition has held since; if not, remembers whom to wake.
+    pub(crate) fn has_held(&mut self, number: u64, waker: &Waker) -> Option<Option<Failure>> {
+        let watcher = self.watchers.iter_mut().find(|watcher| watcher.number == number)?;
+        if watcher.has_held {
+            return Some(watcher.failure);
+        }
+        watcher.waker.clone_from(waker);
+        None
+    }
+
+    pub(crate) fn remove(&mut self, number: u64) {
+        self.watchers.retain(|watcher| watcher.number != number);
+    }
+
+    /// Notes all conditions that hold now, and hands out whom to wake.
+    pub(crate) fn look(&mut self, sight: Sight, mut wake: impl FnMut(Waker)) {
+        for watcher in &mut self.watchers {
+            if !watcher.has_held && watcher.condition.holds(sight) {
+                watcher.has_held = true;
+                wake(watcher.waker.clone());
+            }
+        }
+    }
+
+    /// Something has failed.
+    pub(crate) fn fail(&mut self, failure: Failure, mut wake: impl FnMut(Waker)) {
+        for watcher in &mut self.watchers {
+            if !watcher.has_held && watcher.condition == Condition::Failure {
+                watcher.has_held = true;
+                watcher.failure = Some(failure);
+                wake(watcher.waker.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Adding work, with or without options, waiting for room or not, with or without a result to wait for.
+//!
+//! The methods are the same on the queue and on [`With`], for futures and for items.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Refused};
+use crate::handle::Handle;
+use crate::machine::{Extra, Id, Options};
+use crate::queue::Queue;
+use crate::queue::until::Place;
+use crate::shared::NotTaken;
+use crate::slot::{Answer, Slot};
+use crate::token::Token;
+use crate::work::{Accepts, Closure, Work};
+
+/// Options for the work that is added through it. Made by [`Queue::with`]; can be used any number of times.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct With<'queue, W: Work> {
+    queue: &'queue Queue<W>,
+    options: Options,
+}
+
+impl<W: Work> Queue<W> {
+    /// Options for work: `queue.with().priority(5).timeout(limit).add(work)`.
+    pub fn with(&self) -> With<'_, W> {
+        With { queue: self, options: Options::default() }
+    }
+
+    /// Adds work; its result comes through the handle. Takes effect at once, without being awaited. If the queue is
+    /// full, the handle settles with [`Error::Full`].
+    pub fn add<X>(&self, input: X) -> Handle<W::Output, W>
+    where
+        W: Accepts<X>,
+    {
+        self.with().add(input)
+    }
+
+    /// Waits for room, then adds work. Those who wait get in, in the order of their coming.
+    pub async fn push<X>(&self, input: X) -> Result<Handle<W::Output, W>, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        self.with().push(input).await
+    }
+
+    /// Adds work if there is room, and gives it back if not.
+    pub fn try_push<X>(&self, input: X) -> Result<Handle<W::Output, W>, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        self.with().try_push(input)
+    }
+
+    /// Waits for room, then adds work whose result nobody wants.
+    pub async fn post<X>(&self, input: X) -> Result<Id, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        self.with().post(input).await
+    }
+
+    /// Adds work whose result nobody wants if there is room, and gives it back if not.
+    pub fn try_post<X>(&self, input: X) -> Result<Id, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        self.with().try_post(input)
+    }
+
+    /// Adds many, as room allows, and waits for all. The results are in the order of the work.
+    pub async fn add_all<I, T>(&self, inputs: I) -> Vec<Result<T, Error>>
+    where
+        I: IntoIterator,
+        W: Accepts<I::Item, Output = T>,
+    {
+        self.with().add_all(inputs).await
+    }
+}
+
+impl<'env> Queue<Closure<'env>> {
+    /// Adds work whose `Err` counts as a failure in events, counts and [`until_failure`](Queue::until_failure).
+    pub fn add_fallible<F, T, E>(&self, future: F) -> Handle<Result<T, E>, Closure<'env>>
+    where
+        F: Future<Output = Result<T, E>> + Send + 'env,
+        Result<T, E>: Send + 'env,
+    {
+        self.with().add_fallible(future)
+    }
+}
+
+impl<W: Work> With<'_, W> {
+    /// Higher ones start first; 0 is what work has that says nothing. First in, first out within a priority.
+    pub fn priority(mut self, priority: i16) -> Self {
+        self.options.priority = priority;
+        self
+    }
+
+    /// Goes before all others of its priority.
+    pub fn front(mut self) -> Self {
+        self.options.is_first = true;
+        self
+    }
+
+    /// How long it may run, counted from its start.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.extra().timeout = Some(timeout);
+        self
+    }
+
+    /// It may run for ever, whatever the timeout of the queue is.
+    pub fn no_timeout(self) -> Self {
+        self.timeout(Duration::MAX)
+    }
+
+    /// What it belongs to, for a queue that has a limit [per key](crate::Builder::per_key).
+    pub fn key(mut self, key: impl Into<Arc<str>>) -> Self {
+        self.extra().key = Some(key.into());
+        self
+    }
+
+    /// A name to know it by in lists.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.extra().name = Some(name.into());
+        self
+    }
+
+    fn extra(&mut self) -> &mut Extra {
+        self.options.extra.get_or_insert_default()
+    }
+
+    /// Adds work; its result comes through the handle. Takes effect at once, without being awaited. If the queue is
+    /// full, the handle settles with [`Error::Full`].
+    pub fn add<X>(&self, input: X) -> Handle<W::Output, W>
+    where
+        W: Accepts<X>,
+    {
+        let (slot, answer) = Slot::new();
+        self.insert(W::pack(input, answer), slot, false)
+    }
+
+    /// Waits for room, then adds work. Those who wait get in, in the order of their coming.
+    pub async fn push<X>(&self, input: X) -> Result<Handle<W::Output, W>, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        match Place::wait(&self.queue.shared).await {
+            Ok(place) => Ok(self.add_at(place, input)),
+            Err(_) => Err(Refused::Closed(input)),
+        }
+    }
+
+    /// Adds work if there is room, and gives it back if not.
+    pub fn try_push<X>(&self, input: X) -> Result<Handle<W::Output, W>, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        match Place::find(&self.queue.shared) {
+            Ok(place) => Ok(self.add_at(place, input)),
+            Err(Error::Full) => Err(Refused::Full(input)),
+            Err(_) => Err(Refused::Closed(input)),
+        }
+    }
+
+    /// Waits for room, then adds work whose result nobody wants.
+    pub async fn post<X>(&self, input: X) -> Result<Id, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        match Place::wait(&self.queue.shared).await {
+            Ok(place) => Ok(self.post_at(place, input)),
+            Err(_) => Err(Refused::Closed(input)),
+        }
+    }
+
+    /// Adds work whose result nobody wants if there is room, and gives it back if not.
+    pub fn try_post<X>(&self, input: X) -> Result<Id, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        match Place::find(&self.queue.shared) {
+            Ok(place) => Ok(self.post_at(place, input)),
+            Err(Error::Full) => Err(Refused::Full(input)),
+            Err(_) => Err(Refused::Closed(input)),
+        }
+    }
+
+    /// Adds many, as room allows, and waits for all. The results are in the order of the work.
+    pub async fn add_all<I, T>(&self, inputs: I) -> Vec<Result<T, Error>>
+    where
+        I: IntoIterator,
+        W: Accepts<I::Item, Output = T>,
+    {
+        let mut handles = Vec::new();
+        for input in inputs {
+            handles.push(self.push(input).await.map_err(|_| Error::Closed));
+        }
+        let mut results = Vec::with_capacity(handles.len());
+        for handle in handles {
+            results.push(match handle {
+                Ok(handle) => handle.await,
+                Err(error) => Err(error),
+            });
+        }
+        results
+    }
+
+    pub(crate) fn add_at<X>(&self, place: Place<'_, W>, input: X) -> Handle<W::Output, W>
+    where
+        W: Accepts<X>,
+    {
+        let (slot, answer) = Slot::new();
+        self.insert(W::pack(input, answer), slot, place.use_up())
+    }
+
+    fn post_at<X>(&self, place: Place<'_, W>, input: X) -> Id
+    where
+        W: Accepts<X>,
+    {
+        let work = W::pack(input, Answer::to_nobody());
+        let taken = self.queue.shared.insert(work, self.options.clone(), place.use_up());
+        taken.unwrap_or_else(|refused| {
+            drop(reason(refused));
+            Id::NONE
+        })
+    }
+
+    /// Puts work in and answers its handle, which is settled already if it was not taken in.
+    fn insert<T>(&self, work: W, slot: Arc<Slot<T>>, is_promised: bool) -> Handle<T, W> {
+        let shared = Arc::clone(&self.queue.shared);
+        match shared.insert(work, self.options.clone(), is_promised) {
+            Ok(id) => Handle::new(slot, shared, id),
+            Err(refused) => {
+                let (work, error) = reason(refused);
+                work.refuse(error.clone());
+                Handle::refused(shared, error)
+            }
+        }
+    }
+}
+
+impl<W: Work + 'static> With<'_, W> {
+    /// It is cancelled when this token is.
+    pub fn token(mut self, token: &Token) -> Self {
+        self.queue.shared.heed(token);
+        self.extra().token = Some(token.clone());
+        self
+    }
+}
+
+impl<'env> With<'_, Closure<'env>> {
+    /// Adds work whose `Err` counts as a failure in events, counts and [`until_failure`](Queue::until_failure).
+    pub fn add_fallible<F, T, E>(&self, future: F) -> Handle<Result<T, E>, Closure<'env>>
+    where
+        F: Future<Output = Result<T, E>> + Send + 'env,
+        Result<T, E>: Send + 'env,
+    {
+        let (slot, answer) = Slot::new();
+        self.insert(Closure::new(future, answer, Result::is_err), slot, false)
+    }
+}
+
+/// Work that was not taken in, and the error it settles with.
+fn reason<W>(refused: NotTaken<W>) -> (W, Error) {
+    match refused {
+        NotTaken::Full(work) => (work, Error::Full),
+        NotTaken::Closed(work) => (work, Error::Closed),
+        NotTaken::Cancelled(work) => (work, Error::Cancelled),
+    }
+}

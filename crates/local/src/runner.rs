@@ -1,0 +1,276 @@
+//! A runner: takes work from the queue, runs it, and asks for more, until there is none; then it is parked. One
+//! slot of concurrency is one runner, so nothing is spawned per piece of work.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::error::{Error, Why, panic_text};
+use crate::machine::{Effects, Id, Step, Verdict};
+use crate::shared::Shared;
+use crate::sync::{AtomicBool, Ordering};
+use crate::work::{Perform, Unit, Work};
+
+/// How many pieces of work a runner runs before it lets others on its thread go first.
+const BUDGET: u32 = 64;
+
+pin_project! {
+    /// The future of one runner.
+    pub(crate) struct Runner<W: Work, P: Perform<W>> {
+        // Dropped before the station, which then reports that it was.
+        #[pin]
+        run: Option<P::Run>,
+        perform: P,
+        station: Station<W>,
+    }
+}
+
+/// What a runner has besides the work itself.
+struct Station<W: Work> {
+    shared: Arc<Shared<W>>,
+    seat: Option<u32>,
+    bell: Arc<AtomicBool>,
+    /// What runs, or has ended and is not reported yet.
+    id: Option<Id>,
+    timeout: Option<Duration>,
+    timer: Option<Pin<Box<Sleep>>>,
+    is_timekeeper: bool,
+    has_noted_start: bool,
+    waker: Option<Waker>,
+    has_left: bool,
+}
+
+/// What to do next.
+enum Next<W> {
+    Run(W),
+    Wait,
+    Leave,
+}
+
+impl<W: Work, P: Perform<W>> Runner<W, P> {
+    pub(crate) fn new(shared: Arc<Shared<W>>, perform: P) -> Self {
+        let station = Station {
+            shared,
+            seat: None,
+            bell: Arc::new(AtomicBool::new(false)),
+            id: None,
+            timeout: None,
+            timer: None,
+            is_timekeeper: false,
+            has_noted_start: false,
+            waker: None,
+            has_left: false,
+        };
+        Self { run: None, perform, station }
+    }
+}
+
+impl<W: Work, P: Perform<W>> Future for Runner<W, P> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        let mut verdict = None;
+        for _ in 0..BUDGET {
+            if this.run.is_none() {
+                match this.station.next(verdict.take(), context) {
+                    Next::Run(work) => this.run.set(Some(this.perform.start(work))),
+                    Next::Wait => return Poll::Pending,
+                    Next::Leave => return Poll::Ready(()),
+                }
+            }
+            let run = this.run.as_mut().as_pin_mut().expect("there is work, or it was just set");
+            let Poll::Ready(end) = this.station.poll(run, context) else { return Poll::Pending };
+            // The drop is user code as well. What it had to say is settled; a panic changes nothing about that.
+            let _ = catch_unwind(AssertUnwindSafe(|| this.run.set(None)));
+            verdict = Some(end);
+        }
+        this.station.report(verdict);
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<W: Work> Station<W> {
+    /// Reports what has ended and asks for more.
+    fn next(&mut self, verdict: Option<Verdict>, context: &mut Context<'_>) -> Next<W> {
+        if self.is_timekeeper && self.poll_timer(context).is_pending() && self.seat_waits(context) {
+            return Next::Wait;
+        }
+        let mut effects = Effects::new();
+        let step = {
+            let mut machine = self.shared.lock();
+            let seat = match self.seat {
+                Some(seat) => {
+                    if std::mem::take(&mut self.is_timekeeper) {
+                        machine.seats.end_timekeeping(seat);
+                        machine.rate_clears(&mut effects);
+                    }
+                    if !machine.seats.arrive(seat) {
+                        machine.seats.register(seat, context.waker());
+                        return Next::Wait;
+                    }
+                    seat
+                }
+                None => {
+                    let (seat, bell) = machine.seats.enroll();
+                    self.bell = bell;
+                    *self.seat.insert(seat)
+                }
+            };
+            if let (Some(id), Some(verdict)) = (self.id.take(), verdict) {
+                machine.finish(id, verdict, &mut effects);
+            }
+            let step = machine.take(seat, &mut effects);
+            match step {
+                Step::Park if !machine.seats.park(seat, context.waker()) => Step::Leave,
+                Step::Later(time) => {
+                    machine.seats.keep_time(seat, context.waker());
+                    Step::Later(time)
+                }
+                step => step,
+            }
+        };
+        let next = self.prepare(step, context);
+        self.shared.carry_out(effects);
+        next
+    }
+
+    fn prepare(&mut self, step: Step<W>, context: &mut Context<'_>) -> Next<W> {
+        match step {
+            Step::Run { id, work, timeout } => {
+                self.id = Some(id);
+                self.timeout = timeout;
+                self.has_noted_start = false;
+                if let Some(timeout) = timeout {
+                    self.set_timer(Instant::now().checked_add(timeout));
+                }
+                Next::Run(work)
+            }
+            Step::Later(time) => {
+                self.is_timekeeper = true;
+                self.set_timer(Some(time));
+                if self.poll_timer(context).is_ready() {
+                    context.waker().wake_by_ref();
+                }
+                Next::Wait
+            }
+            Step::Park => Next::Wait,
+            Step::Leave => {
+                self.leave();
+                Next::Leave
+            }
+        }
+    }
+
+    /// Runs the work a little further.
+    fn poll<R: Unit>(&mut self, mut run: Pin<&mut R>, context: &mut Context<'_>) -> Poll<Verdict> {
+        if self.bell.load(Ordering::Acquire)
+            && let Some(why) = self.answer_bell()
+        {
+            return Poll::Ready(refuse(
+                run,
+                if why == Why::Aborted { Error::Aborted } else { Error::Cancelled },
+            ));
+        }
+        match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))) {
+            Ok(Poll::Ready(verdict)) => return Poll::Ready(verdict),
+            Err(payload) => return Poll::Ready(refuse(run, Error::Panicked(panic_text(&*payload)))),
+            Ok(Poll::Pending) => {}
+        }
+        if let Some(timeout) = self.timeout
+            && self.poll_timer(context).is_ready()
+        {
+            return Poll::Ready(refuse(run, Error::TimedOut(timeout)));
+        }
+        self.settle_in(context);
+        Poll::Pending
+    }
+
+    /// Makes sure that the queue knows how to wake this runner, and since when its work runs.
+    fn settle_in(&mut self, context: &mut Context<'_>) {
+        let is_known = self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
+        if is_known && self.has_noted_start {
+            return;
+        }
+        let (Some(seat), Some(id)) = (self.seat, self.id) else { return };
+        let mut machine = self.shared.lock();
+        machine.note_start(id);
+        self.has_noted_start = true;
+        if !is_known {
+            machine.seats.register(seat, context.waker());
+            self.waker = Some(context.waker().clone());
+        }
+        if machine.has_to_stop(id).is_some() {
+            // It may have been told so before it could be woken.
+            context.waker().wake_by_ref();
+        }
+    }
+
+    /// Somebody rang: why the work that runs now has to stop, if it is meant.
+    fn answer_bell(&mut self) -> Option<Why> {
+        self.bell.store(false, Ordering::Release);
+        let id = self.id?;
+        self.shared.lock().has_to_stop(id)
+    }
+
+    /// Reports what has ended, without asking for more.
+    fn report(&mut self, verdict: Option<Verdict>) {
+        if let (Some(id), Some(verdict)) = (self.id.take(), verdict) {
+            self.shared.act(|machine, effects| machine.finish(id, verdict, effects));
+        }
+    }
+
+    fn set_timer(&mut self, time: Option<Instant>) {
+        // Beyond what the clock can count is as good as never.
+        let time = time.unwrap_or_else(|| Instant::now() + Duration::from_secs(60 * 60 * 24 * 365));
+        match &mut self.timer {
+            Some(timer) => timer.as_mut().reset(time),
+            None => self.timer = Some(Box::pin(sleep_until(time))),
+        }
+    }
+
+    fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.timer.as_mut().map_or(Poll::Pending, |timer| timer.as_mut().poll(context))
+    }
+
+    /// Whether the timekeeper still is one, and was not called.
+    fn seat_waits(&self, context: &mut Context<'_>) -> bool {
+        let Some(seat) = self.seat else { return false };
+        self.shared.lock().seats.keeps_time(seat, context.waker())
+    }
+
+    fn leave(&mut self) {
+        self.has_left = true;
+        if let Some(seat) = self.seat.take() {
+            self.shared.lock().seats.leave(seat);
+        }
+    }
+}
+
+impl<W: Work> Drop for Station<W> {
+    /// A runner that is dropped did not leave: its runtime has ended, or its driver was dropped. Nobody will run
+    /// what waits, so nobody may go on waiting for it.
+    fn drop(&mut self) {
+        if self.has_left {
+            return;
+        }
+        self.report(Some(Verdict::Failed(Why::Closed)));
+        match self.seat {
+            Some(_) => self.leave(),
+            None => self.shared.lock().seats.never_came(),
+        }
+        self.shared.end();
+    }
+}
+
+fn refuse<R: Unit>(run: Pin<&mut R>, error: Error) -> Verdict {
+    let why = error.kind();
+    run.refuse(error);
+    Verdict::Failed(why)
+}

@@ -1,0 +1,201 @@
+//! The machine behind its lock, and what carries its effects out. Queue, handles and runners share one.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use crate::error::{Error, Why};
+use crate::machine::{Effects, Id, Machine, Options, Settings};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
+use crate::token::{Cancels, Token};
+use crate::work::Work;
+
+/// What all parts of one queue share.
+pub(crate) struct Shared<W> {
+    machine: Mutex<Machine<W>>,
+    crew: Crew<W>,
+    /// A hint, to refuse work before it is packed up.
+    is_closed: AtomicBool,
+    /// Whether there can ever be too many. If not, nobody has to ask for a place.
+    is_bounded: bool,
+}
+
+/// Where runners come from.
+pub(crate) enum Crew<W> {
+    /// They are spawned.
+    Spawned(Box<dyn Fn(Arc<Shared<W>>) + Send + Sync>),
+    /// Somebody drives them, and is told how many are wanted.
+    Driven(Mutex<Wanted>),
+}
+
+/// How many runners the driver is to add, and how it is woken.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) runners: usize,
+    waker: Option<Waker>,
+}
+
+/// Why work was not taken in.
+pub(crate) enum NotTaken<W> {
+    Full(W),
+    Closed(W),
+    Cancelled(W),
+}
+
+impl<W: Work> Shared<W> {
+    pub(crate) fn new(settings: Settings, crew: Crew<W>) -> Arc<Self> {
+        let is_bounded = settings.capacity != usize::MAX;
+        let machine = Mutex::new(Machine::new(settings));
+        Arc::new(Self { machine, crew, is_closed: AtomicBool::new(false), is_bounded })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Machine<W>> {
+        lock(&self.machine)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.is_bounded
+    }
+
+    /// Does something to the machine and then, unlocked, what follows from it.
+    #[inline]
+    pub(crate) fn act<R>(self: &Arc<Self>, action: impl FnOnce(&mut Machine<W>, &mut Effects<W>) -> R) -> R {
+        let mut effects = Effects::new();
+        let result = action(&mut self.lock(), &mut effects);
+        self.carry_out(effects);
+        result
+    }
+
+    /// Takes work in if there is room. A promised place is used up, whatever comes out.
+    #[inline]
+    pub(crate) fn insert(
+        self: &Arc<Self>,
+        work: W,
+        options: Options,
+        is_promised: bool,
+    ) -> Result<Id, NotTaken<W>> {
+        self.act(|machine, effects| {
+            if is_promised {
+                machine.room.redeem();
+            }
+            if machine.is_closed() {
+                return Err(NotTaken::Closed(work));
+            }
+            if options.extra.as_ref().and_then(|extra| extra.token.as_ref()).is_some_and(Token::is_cancelled)
+            {
+                machine.admit(effects);
+                return Err(NotTaken::Cancelled(work));
+            }
+            if machine.is_full() {
+                return Err(NotTaken::Full(work));
+            }
+            Ok(machine.insert(work, options, effects))
+        })
+    }
+
+    /// Wakes, hires and refuses.
+    #[inline]
+    pub(crate) fn carry_out(self: &Arc<Self>, mut effects: Effects<W>) {
+        for waker in effects.wakers() {
+            waker.wake();
+        }
+        if effects.hires > 0 {
+            self.hire(effects.hires);
+        }
+        if !effects.refused.is_empty() {
+            refuse(effects.refused);
+        }
+    }
+
+    #[cold]
+    fn hire(self: &Arc<Self>, runners: usize) {
+        match &self.crew {
+            Crew::Spawned(spawn) => (0..runners).for_each(|_| spawn(Arc::clone(self))),
+            Crew::Driven(wanted) => {
+                let waker = {
+                    let mut wanted = lock(wanted);
+                    wanted.runners += runners;
+                    wanted.waker.take()
+                };
+                waker.into_iter().for_each(Waker::wake);
+            }
+        }
+    }
+
+    /// How many runners a driver is to add; `None` if the crew is not driven.
+    pub(crate) fn poll_wanted(&self, context: &Context<'_>) -> Poll<usize> {
+        let Crew::Driven(wanted) = &self.crew else { return Poll::Pending };
+        let mut wanted = lock(wanted);
+        if wanted.runners > 0 {
+            return Poll::Ready(std::mem::take(&mut wanted.runners));
+        }
+        wanted.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Wakes the driver, if there is one, to see what has changed.
+    fn wake_driver(&self) {
+        if let Crew::Driven(wanted) = &self.crew {
+            let waker = lock(wanted).waker.take();
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    pub(crate) fn cancel(self: &Arc<Self>, id: Id) -> bool {
+        self.act(|machine, effects| machine.cancel(id, Why::Cancelled, effects))
+    }
+
+    /// Takes nothing in any more; what waits is run.
+    pub(crate) fn close(self: &Arc<Self>) {
+        self.end_with(Machine::close);
+    }
+
+    /// The last owner is gone.
+    pub(crate) fn abandon(self: &Arc<Self>) {
+        self.end_with(Machine::abandon);
+    }
+
+    /// The runtime is gone.
+    pub(crate) fn end(self: &Arc<Self>) {
+        self.end_with(Machine::end);
+    }
+
+    fn end_with(self: &Arc<Self>, ending: impl FnOnce(&mut Machine<W>, &mut Effects<W>)) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.act(ending);
+        self.wake_driver();
+    }
+}
+
+impl<W: Work + 'static> Shared<W> {
+    /// Has a token tell this queue when it is cancelled.
+    pub(crate) fn heed(self: &Arc<Self>, token: &Token) {
+        let queue: Weak<Self> = Arc::downgrade(self);
+        let queue: Weak<dyn Cancels> = queue;
+        token.watch(&queue);
+    }
+}
+
+impl<W: Work + 'static> Cancels for Shared<W> {
+    fn cancel_token(self: Arc<Self>, token: &Token) {
+        self.act(|machine, effects| machine.cancel_token(token, effects));
+    }
+}
+
+#[cold]
+fn refuse<W: Work>(refused: Vec<(W, Why)>) {
+    for (work, why) in refused {
+        let error = match why {
+            Why::Cleared => Error::Cleared,
+            Why::Aborted => Error::Aborted,
+            Why::Closed => Error::Closed,
+            _ => Error::Cancelled,
+        };
+        // It is dropped in there, which is code of users: the next one has to be settled all the same.
+        let _ = catch_unwind(AssertUnwindSafe(|| work.refuse(error)));
+    }
+}
