@@ -134,7 +134,8 @@ impl Builder {
     where
         T: Send + 'static,
         F: Future<Output = Result<R, E>> + Send + 'static,
-        F::Output: Send + 'static,
+        R: Send + 'static,
+        E: Send + 'static,
         H: Fn(T) -> F + Send + Sync + 'static,
     {
         self.handle_as(handler, Result::is_err)
