@@ -9,7 +9,7 @@ use windlass_core::store::SharedStore;
 use windlass_store_redis::{RedisOptions, RedisStore};
 use windlass_store_testkit::{Exception, Harness, async_trait};
 
-pub struct Namespaces {
+pub(crate) struct Namespaces {
     url: String,
     /// Tells the namespaces of this process from others'.
     name: String,
@@ -18,7 +18,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    pub fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),
             name: format!("test-{}-{:x}", std::process::id(), fastrand::u32(..)),
