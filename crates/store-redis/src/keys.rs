@@ -2,9 +2,14 @@
 //!
 //! All keys of a queue carry the tag `{namespace:queue}`, so a Cluster keeps them in one slot and a script may touch
 //! them all. A namespace has no `:` and no name has a brace, so no tag can be forged and none reads two ways.
+//!
+//! Keys of kinds, leases and blocks are made by the scripts out of the others. While a Cluster moves a slot key by key,
+//! a node takes a script only if it has all keys that were named, and knows nothing of those that the script makes up:
+//! it would stop half-way at the first of them that has gone. So each script also names a key that is never there:
+//! then no node takes it before the slot has moved as a whole, and the call tries again until then.
 
 use bytes::Bytes;
-use windlass_core::{LeaseId, Name};
+use windlass_core::Name;
 
 /// The names of one namespace.
 #[derive(Debug, Clone)]
@@ -90,46 +95,13 @@ names! {
     leases = "leases", "This queue's copy of leases, by expiry (zset).";
     outbox = "outbox", "Letters to other queues (stream).";
     inbox = "inbox", "Queue to the number of the last letter from it (hash).";
-    none = "none", "Never there. While a slot is being moved a node takes a script only if it has all keys that the script
-        names, and knows nothing of those that it makes up: without this one a script could stop half-way, or make a key
-        that is still to come. With it all of them wait until the slot has arrived.";
+    none = "none", "Never there, see above.";
 }
 
 impl QueueKeys {
-    /// What all keys of the queue begin with. Scripts that learn of a kind, a lease or a block only while they run
-    /// make its key from this.
-    pub(crate) fn prefix(&self) -> Bytes {
-        self.prefix.clone()
-    }
-
-    /// Ready jobs of a kind, in the order of their turns (zset).
-    pub(crate) fn ready(&self, kind: &Name) -> Bytes {
-        self.join(format!("ready:{kind}").as_bytes())
-    }
-
-    /// Ids in the order of acceptance (string).
-    pub(crate) fn block(&self, number: u64) -> Bytes {
-        self.join(format!("block:{number}").as_bytes())
-    }
-
-    /// Jobs that hang on a lease (set).
-    pub(crate) fn running(&self, lease: LeaseId) -> Bytes {
-        self.join(format!("running:{}", hex(lease)).as_bytes())
-    }
-
-    /// Those of them that are asked to stop (set).
-    pub(crate) fn stopping(&self, lease: LeaseId) -> Bytes {
-        self.join(format!("stopping:{}", hex(lease)).as_bytes())
-    }
-
     fn join(&self, name: &[u8]) -> Bytes {
         [&self.prefix[..], name].concat().into()
     }
-}
-
-/// A lease in the name of a key: 32 lower-case hexadecimal digits, as Lua makes them with `%02x`.
-pub(crate) fn hex(lease: LeaseId) -> String {
-    uuid::Uuid::from_bytes(*lease.as_bytes()).simple().to_string()
 }
 
 #[cfg(test)]
@@ -143,19 +115,9 @@ mod tests {
     #[test]
     fn all_keys_of_a_queue_carry_its_tag() {
         let queue = keys().queue(&Name::new("mail:high").unwrap());
-        assert_eq!(queue.prefix(), "wl:{windlass:mail:high}:");
         assert_eq!(queue.meta(), "wl:{windlass:mail:high}:meta");
-        assert_eq!(queue.ready(&Name::new("k").unwrap()), "wl:{windlass:mail:high}:ready:k");
-        assert_eq!(queue.block(7), "wl:{windlass:mail:high}:block:7");
+        assert!(queue.all().iter().all(|key| key.starts_with(b"wl:{windlass:mail:high}:")));
+        assert_eq!(queue.all().last(), Some(&queue.none()));
         assert_eq!(keys().queues(), "wl:{windlass}:queues");
-    }
-
-    #[test]
-    fn a_lease_in_a_key_is_plain_hexadecimal() {
-        let lease = LeaseId::new();
-        let text = hex(lease);
-        assert!(text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()), "{text}");
-        let key = keys().queue(&Name::new("q").unwrap()).running(lease);
-        assert_eq!(key, format!("wl:{{windlass:q}}:running:{text}"));
     }
 }

@@ -20,8 +20,11 @@ use crate::error::{Away, Fault, Said, Verdict, chain};
 use crate::options::Target;
 use crate::script::Script;
 
-/// How long a call tries again by itself, at most.
+/// How long a request is tried again, at most.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// So long before the deadline nothing is tried again: what the server said is worth more than that time is up.
+const LAST_WORD: Duration = Duration::from_millis(50);
 
 /// How often a request may be sent elsewhere.
 const HOPS_MAX: u32 = 8;
@@ -34,15 +37,14 @@ const HUNG: Duration = Duration::from_secs(1);
 pub(crate) struct Session {
     shared: Arc<Shared>,
     lane: Lane,
-    /// After this nothing is tried again.
-    until: Instant,
+    /// When whoever waits gives up.
+    deadline: Instant,
     has_sent: Arc<AtomicBool>,
 }
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, lane: Lane, deadline: Duration) -> Self {
-        let until = Instant::now() + PATIENCE.min(deadline / 2);
-        Self { shared, lane, until, has_sent: Arc::default() }
+        Self { shared, lane, deadline: Instant::now() + deadline, has_sent: Arc::default() }
     }
 
     /// What is known of the servers, and how to reach each.
@@ -132,6 +134,7 @@ impl Session {
     /// Sends a request to where it belongs, until somebody takes it or patience ends.
     async fn send(&self, request: &Request, command: &Cmd) -> Result<(Value, Option<Value>), Fault> {
         let roads = &self.shared.roads;
+        let until = (Instant::now() + PATIENCE).min(self.deadline - LAST_WORD);
         let (mut tries, mut hops, mut ask) = (0, 0, None::<Target>);
         loop {
             let asked = ask.take();
@@ -152,9 +155,9 @@ impl Session {
             hops += 1;
             match next {
                 Next::Elsewhere(target) if hops <= HOPS_MAX => ask = target,
-                Next::Later if Instant::now() < self.until => {
+                Next::Later if Instant::now() < until => {
                     tries += 1;
-                    sleep(pause(tries).min(self.until.saturating_duration_since(Instant::now()))).await;
+                    sleep(pause(tries).min(until.saturating_duration_since(Instant::now()))).await;
                 }
                 _ => return Err(fault),
             }

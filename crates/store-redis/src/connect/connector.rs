@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::aio::{AsyncPushSender, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, RedisConnectionInfo, Value};
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, Value};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -149,24 +149,30 @@ impl Connector {
         Ok(Wire { connection, number, driver: Arc::new(Driver(driver)) })
     }
 
-    /// Says who we are, and which database.
+    /// Says who we are, and which database. Whether the server lets us in at all is found out here, where a failure
+    /// holds others back.
     async fn introduce(&self, wire: &Wire) -> Result<(), Away> {
-        let mut words = Vec::new();
+        let mut words = redis::pipe();
         if let Some(password) = &self.options.password {
-            let mut command = redis::cmd("AUTH");
             // Servers from 6 on know users; one with a password alone has it for this user.
-            command.arg(self.user()).arg(password);
-            words.push(command);
+            words.cmd("AUTH").arg(self.user()).arg(password);
         }
         if self.options.database != 0 {
-            words.push(redis::cmd("SELECT").arg(self.options.database).to_owned());
+            words.cmd("SELECT").arg(self.options.database);
         }
-        if words.is_empty() {
-            // Whether the server takes commands at all is found out here, where a failure holds others back.
-            words.push(redis::cmd("PING"));
-        }
-        for command in words {
-            ask(wire, &command).await?;
+        words.cmd("CLIENT").arg("SETNAME").arg("windlass");
+        let count = words.len();
+        let answers = wire.connection.clone().send_packed_commands(&words, 0, count).await;
+        let answers = answers.map_err(|error| Away::because("cannot connect", chain(&error)))?;
+        for (place, answer) in answers.iter().enumerate() {
+            let Value::ServerError(error) = answer else { continue };
+            let said = Said::from(error);
+            // The name is for people. What the server is not ready for yet it will say to the call, which can wait.
+            let is_needed = place + 1 < count;
+            let is_passing = matches!(said.verdict(), Verdict::Again(_)) || said.code == "NOPERM";
+            if is_needed || !is_passing {
+                return Err(Away::said(&said));
+            }
         }
         Ok(())
     }
@@ -179,18 +185,6 @@ impl Connector {
 /// Without a limit of the driver's own: whoever asks has a deadline.
 fn config() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None)
-}
-
-/// What only the content of the server is not ready for yet is said again to the call, which can wait.
-async fn ask(wire: &Wire, command: &Cmd) -> Result<(), Away> {
-    match wire.connection.clone().send_packed_command(command).await {
-        Ok(Value::ServerError(error)) => match Said::from(&error) {
-            said if matches!(said.verdict(), Verdict::Again(_)) => Ok(()),
-            said => Err(Away::said(&said)),
-        },
-        Ok(_) => Ok(()),
-        Err(error) => Err(Away::because("cannot connect", chain(&error))),
-    }
 }
 
 /// Whether connecting again cannot help: a certificate that is not trusted, or no TLS at the other side. What only
