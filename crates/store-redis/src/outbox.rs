@@ -27,42 +27,56 @@ use letter::Posted;
 
 static POST: Script = script!("outbox/post", "keys", "clock");
 
-/// Sends letters from a queue, all of them or none. They need so many places in the order of acceptance. Answers what
-/// each target said, as far as the letters could be delivered at once; the others will be.
+/// Sends letters from a queue, all of them or none. Answers what each target said, as far as the letters could be
+/// delivered at once; the others will be.
 pub(crate) async fn send(
     tools: &Tools,
     session: &Session,
     source: &Name,
     letters: Vec<Letter>,
-    places: usize,
 ) -> Result<Vec<Option<Bytes>>, Fault> {
-    let mut arguments = vec![tools.clock(), places.to_string().into()];
-    for letter in &letters {
-        arguments.push(Bytes::copy_from_slice(letter.target.as_str().as_bytes()));
-        arguments.push(letter.encode());
-    }
-    let keys = tools.keys.queue(source).all();
-    let posted = answer::array(session.run_acknowledged(&POST, keys, arguments).await?)?;
-    // They are accepted by now: whatever goes wrong from here on is made good by a later delivery.
-    let Ok([first, seq, at, waiting]) = <[Value; 4]>::try_from(posted) else {
-        tracing::warn!(%source, "letters were posted, and the server's answer does not read");
-        return Ok(vec![None; letters.len()]);
+    let count = letters.len();
+    let Some((posted, waiting)) = post(tools, session, source, letters).await? else {
+        return Ok(vec![None; count]);
     };
-    let read = || Some((answer::integer(first).ok()?, answer::bytes(seq).ok()?, answer::bytes(at).ok()?));
-    let Some((first, seq, at)) = read() else {
-        return Ok(vec![None; letters.len()]);
-    };
-    let numbers = first.unsigned_abs()..;
-    let posted: Vec<_> = numbers
-        .zip(letters)
-        .map(|(number, letter)| Posted { number, letter, seq: seq.clone(), at: at.clone() })
-        .collect();
     let numbers: Vec<_> = posted.iter().map(|letter| letter.number).collect();
     let delivery = Delivery::new(tools, session, source);
-    let said = match answer::integer(waiting) {
-        Ok(0) => delivery.own(posted).await,
+    let said = match waiting {
+        0 => delivery.own(posted).await,
         _ => delivery.all_for(&posted).await,
     };
     let mut said: HashMap<u64, Bytes> = said.into_iter().collect();
     Ok(numbers.iter().map(|number| said.remove(number)).collect())
 }
+
+/// Puts letters into the outbox of a queue. Answers them with their numbers, and how many waited before; nothing where
+/// they are posted and the answer does not read.
+async fn post(
+    tools: &Tools,
+    session: &Session,
+    source: &Name,
+    letters: Vec<Letter>,
+) -> Result<Option<(Vec<Posted>, i64)>, Fault> {
+    let mut arguments = vec![tools.clock()];
+    for letter in &letters {
+        arguments.push(Bytes::copy_from_slice(letter.target.as_str().as_bytes()));
+        arguments.push(letter.encode());
+    }
+    let keys = tools.keys.queue(source).all();
+    let answer = session.run_acknowledged(&POST, keys, arguments).await?;
+    // They are accepted by now: whatever goes wrong from here on is made good by a later delivery.
+    let read = || {
+        let [first, seq, at, waiting] = <[Value; 4]>::try_from(answer::array(answer).ok()?).ok()?;
+        let numbers = answer::integer(first).ok()?.unsigned_abs()..;
+        let (seq, at) = (answer::bytes(seq).ok()?, answer::bytes(at).ok()?);
+        let posted = numbers.zip(letters).map(|(number, letter)| {
+            let (seq, at) = (seq.clone(), at.clone());
+            Posted { number, letter, seq, at }
+        });
+        Some((posted.collect(), answer::integer(waiting).ok()?))
+    };
+    Ok(read())
+}
+
+#[cfg(test)]
+mod tests;

@@ -49,7 +49,7 @@ pub(super) async fn enqueue(
                     (Letter::enqueue(chunk.queue, packed, &chunk.places), said)
                 })
                 .unzip();
-            let said = outbox::send(tools, session, first.queue, letters, jobs.len()).await?;
+            let said = outbox::send(tools, session, first.queue, letters).await?;
             // What is still under way will be as it was found by the check.
             said.into_iter().zip(expected).map(|(said, expected)| said.unwrap_or(expected)).collect()
         }

@@ -1,0 +1,173 @@
+//! Letters count once, whoever delivers them and however often, and in the order in which they were posted.
+
+use std::sync::Arc;
+
+use windlass_core::store::{Enqueued, Filter, Inspect, Jobs, Maintenance, Queues, StoreResult};
+use windlass_core::{JobId, NewJob, Options};
+use windlass_store_testkit::servers::RedisServer;
+
+use super::*;
+use crate::connect::{Effect, Lane};
+use crate::jobs::packed::Packed;
+use crate::{RedisOptions, RedisStore};
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn job(queue: &str) -> NewJob {
+    NewJob::new("k", "payload", Options::new().queue(queue)).unwrap()
+}
+
+fn letter(target: &str, jobs: &[NewJob]) -> Letter {
+    let places: Vec<_> = (0..jobs.len()).collect();
+    Letter::enqueue(&name(target), Packed::of(jobs.iter(), 1 << 20).unwrap(), &places)
+}
+
+/// Two clients of one namespace that nobody else uses.
+async fn clients() -> (RedisStore, RedisStore, String) {
+    let namespace = format!("outbox-{:x}", fastrand::u64(..));
+    let open = async || {
+        let options = RedisOptions::parse(RedisServer::shared().url()).unwrap();
+        RedisStore::open_with(options.namespace(&namespace).unwrap()).await.unwrap()
+    };
+    (open().await, open().await, namespace)
+}
+
+/// Posts letters from queue `a` and goes no further, as a client that dies does.
+async fn post_only(store: &RedisStore, letters: Vec<Letter>) -> Vec<Posted> {
+    let posted = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
+        let targets: Vec<_> = letters.iter().map(|letter| letter.target.clone()).chain([name("a")]).collect();
+        tools.registry.enter(&session, &tools.keys, &targets).await?;
+        post(&tools, &session, &name("a"), letters).await
+    });
+    posted.await.unwrap().expect("the answer reads").0
+}
+
+async fn deliver_all(store: &RedisStore) -> StoreResult<u32> {
+    store
+        .call(Lane::Work, Effect::Write, |tools, session| async move {
+            deliver(&tools, &session, &name("a")).await
+        })
+        .await
+}
+
+/// Applies letters as a client does that has read them before others delivered them.
+async fn deliver_again(store: &RedisStore, letters: Vec<Posted>) {
+    let again = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
+        let source = name("a");
+        Ok(Delivery::new(&tools, &session, &source).own(letters).await)
+    });
+    assert_eq!(again.await.unwrap(), [], "nothing is applied twice");
+}
+
+/// The jobs of a queue, the first accepted first.
+async fn listed(store: &RedisStore, queue: &str) -> Vec<JobId> {
+    let filter = Filter { queue: Some(name(queue)), ..Filter::default() };
+    let page = store.list(&filter, None, 1_000).await.unwrap();
+    page.jobs.iter().rev().map(|job| job.id).collect()
+}
+
+fn ids(jobs: &[NewJob]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.id).collect()
+}
+
+#[tokio::test]
+async fn what_a_client_left_behind_is_delivered_by_maintenance_of_another() {
+    let (dying, other, _) = clients().await;
+    let (first, second) = ([job("b"), job("b")], [job("c")]);
+    post_only(&dying, vec![letter("b", &first), letter("c", &second)]).await;
+    drop(dying);
+    assert_eq!(listed(&other, "b").await, []);
+    other.promote(100).await.unwrap();
+    assert_eq!((listed(&other, "b").await, listed(&other, "c").await), (ids(&first), ids(&second)));
+    assert_eq!(deliver_all(&other).await.unwrap(), 0, "the outbox is empty");
+}
+
+#[tokio::test]
+async fn a_letter_counts_once_even_if_its_jobs_are_gone() {
+    let (one, two, _) = clients().await;
+    let jobs = [job("b"), job("b")];
+    let posted = post_only(&one, vec![letter("b", &jobs)]).await;
+    assert_eq!(deliver_all(&two).await.unwrap(), 1);
+    deliver_again(&one, posted.clone()).await;
+    assert_eq!(listed(&one, "b").await, ids(&jobs));
+    one.delete(&ids(&jobs)).await.unwrap();
+    deliver_again(&two, posted).await;
+    assert_eq!(listed(&one, "b").await, []);
+    let counts = one.queues(None, 9).await.unwrap();
+    assert!(counts.iter().all(|queue| queue.counts.total() == 0), "{counts:?}");
+}
+
+#[tokio::test]
+async fn several_may_deliver_at_once() {
+    let (one, two, _) = clients().await;
+    let jobs: Vec<Vec<NewJob>> = (0..40).map(|_| (0..5).map(|_| job("b")).collect()).collect();
+    for jobs in jobs.chunks(8) {
+        post_only(&one, jobs.iter().map(|jobs| letter("b", jobs)).collect()).await;
+    }
+    let (one, two) = (Arc::new(one), Arc::new(two));
+    let deliveries = [&one, &two, &one, &two].map(|store| {
+        let store = Arc::clone(store);
+        tokio::spawn(async move { deliver_all(&store).await.unwrap() })
+    });
+    for delivery in deliveries {
+        delivery.await.unwrap();
+    }
+    let expected: Vec<_> = jobs.iter().flatten().map(|job| job.id).collect();
+    assert_eq!(listed(&one, "b").await, expected, "each once, in the order in which they were posted");
+    assert_eq!(deliver_all(&one).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_target_that_is_away_holds_up_only_its_own() {
+    let (one, two, namespace) = clients().await;
+    let (first, other, last) = ([job("b")], [job("c")], [job("b")]);
+    // Another kind of content makes every script of the queue fail.
+    let key = format!("wl:{{{namespace}:b}}:meta");
+    let command = |words: &[&str]| {
+        let mut command = redis::cmd(words[0]);
+        words[1..].iter().for_each(|word| drop(command.arg(*word)));
+        two.call(Lane::Work, Effect::Write, move |_, session| async move { session.command(command).await })
+    };
+    post_only(&one, vec![letter("b", &first), letter("c", &other), letter("b", &last)]).await;
+    command(&["SET", &key, "in the way"]).await.unwrap();
+    assert_eq!(deliver_all(&two).await.unwrap(), 1);
+    assert_eq!(listed(&two, "c").await, ids(&other));
+    assert!(deliver_all(&one).await.is_err(), "what is left cannot be delivered");
+    command(&["DEL", &key]).await.unwrap();
+    assert_eq!(deliver_all(&one).await.unwrap(), 2);
+    assert_eq!(listed(&two, "b").await, [ids(&first), ids(&last)].concat());
+}
+
+#[tokio::test]
+async fn who_comes_later_delivers_what_waits_before() {
+    let (dying, other, _) = clients().await;
+    let early = [job("b")];
+    post_only(&dying, vec![letter("b", &early)]).await;
+    // Its first queue is `a`, so these letters stand behind the one above.
+    let batch = [job("a"), job("b"), job("c")];
+    assert_eq!(other.enqueue(&batch).await.unwrap(), [Enqueued::New; 3]);
+    assert_eq!(listed(&other, "b").await, [early[0].id, batch[1].id]);
+    assert_eq!(listed(&other, "a").await, [batch[0].id]);
+}
+
+#[tokio::test]
+async fn a_batch_of_several_queues_is_all_or_nothing() {
+    let (one, two, _) = clients().await;
+    let taken = job("b");
+    one.enqueue(std::slice::from_ref(&taken)).await.unwrap();
+    let other = NewJob::new("other", "", Options::new().queue("b")).unwrap().with_id(taken.id);
+    assert!(one.enqueue(&[job("a"), other, job("c")]).await.is_err());
+    assert_eq!((listed(&one, "a").await.len(), listed(&one, "c").await.len()), (0, 0));
+    let batch: Vec<_> = (0..2_400).map(|place| job(["a", "b", "c"][place % 3])).chain([taken.clone()]).collect();
+    let answers = two.enqueue(&batch).await.unwrap();
+    assert_eq!(answers.iter().filter(|answer| **answer == Enqueued::New).count(), 2_400);
+    assert_eq!(answers.last(), Some(&Enqueued::Existing(windlass_core::State::Ready)));
+    let again = one.enqueue(&batch).await.unwrap();
+    assert!(again.iter().all(|answer| matches!(answer, Enqueued::Existing(_))));
+    assert_eq!(listed(&one, "b").await.len(), 801);
+    let page = one.list(&Filter::default(), None, 1_000).await.unwrap();
+    let newest: Vec<_> = batch[..2_400].iter().rev().take(1_000).map(|job| job.id).collect();
+    assert_eq!(page.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), newest, "one order over all queues");
+}
