@@ -215,7 +215,9 @@ async fn idle_starts<R: Rival>(mut queue: R, samples: u32) -> Result<Vec<Duratio
         tokio::time::sleep(Duration::from_micros(5_000 + u64::from(i % 7) * 300)).await;
         let called = Instant::now();
         queue.enqueue(Nothing { i }).await?;
-        let started = reports.recv().await.context("the worker ended before the job started")?;
+        let started = tokio::time::timeout(IDLE_MAX, reports.recv()).await;
+        let started = started.with_context(|| format!("job {i} of idle starts has not started"))?;
+        let started = started.context("the worker ended before the job started")?;
         if i >= WARM_UP_SAMPLES {
             latencies.push(started.duration_since(called));
         }

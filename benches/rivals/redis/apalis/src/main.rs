@@ -16,6 +16,10 @@ use crate::protocol::{Nothing, Place, Rival, Starts};
 
 /// The fastest of those tried, and as many slots.
 const BATCH: usize = 100;
+/// A worker that found nothing looks again with its next heartbeat, and only then. By default that is 30 s away, and a
+/// worker counts as dead after as long as here.
+const HEARTBEAT: Duration = Duration::from_millis(5);
+const HEARTBEATS_MISSED: usize = 60_000;
 
 #[derive(Clone)]
 struct Apalis(RedisStorage<Nothing>);
@@ -28,7 +32,13 @@ impl Rival for Apalis {
         let connection = apalis_redis::connect(&place.at[..]).await?;
         // Its lock of every single job looks through the whole list of waiting jobs; that a job hangs on its worker is
         // known without. Nobody listens to its events.
-        let config = Config::default().queue("rivals").batch_size(BATCH).lock_tasks(false).emit_events(false);
+        let config = Config::default()
+            .queue("rivals")
+            .batch_size(BATCH)
+            .heartbeat_interval(HEARTBEAT)
+            .missed_heartbeats(HEARTBEATS_MISSED)
+            .lock_tasks(false)
+            .emit_events(false);
         Ok(Self(RedisStorage::new(connection).with_config(config)))
     }
 

@@ -37,17 +37,13 @@ impl oxana::Job for Nothing {}
 
 #[derive(oxana::Worker)]
 #[oxana(context = Starts, job = Nothing, error = Infallible, registry = None)]
-struct Handler(Starts);
-
-impl oxana::FromContext<Starts> for Handler {
-    fn from_context(starts: &Starts) -> Self {
-        Self(starts.clone())
-    }
+struct Handler {
+    starts: Starts,
 }
 
 impl Handler {
     async fn process(&self, _job: Nothing, _context: &JobContext) -> Result<(), Infallible> {
-        self.0.note();
+        self.starts.note();
         Ok(())
     }
 }
