@@ -61,7 +61,8 @@ async fn progress(ctx: &Ctx, witness: &Witness) {
     match ctx.progress(&witness.label()).await {
         Ok(()) => witness.line("progressed", ctx),
         Err(windlass::Error::Fenced) => witness.line("progress-fenced", ctx),
-        Err(error) => panic!("neither taken nor fenced: {error}"),
+        Err(windlass::Error::Store(error)) if error.is_transient() => witness.line("progress-refused", ctx),
+        Err(error) => panic!("neither taken, fenced nor refused for a while: {error}"),
     }
 }
 

@@ -32,12 +32,14 @@ pub struct Told {
 }
 
 impl Producers {
-    /// Starts so many; job by job they go through the queues.
-    pub fn start(client: &Client, count: usize, queues: &[&'static str]) -> Self {
+    /// Starts so many, which share the clients; job by job they go through the queues.
+    pub fn start(clients: &[Client], count: usize, queues: &[&'static str]) -> Self {
         let (is_over, in_doubt) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let produce =
-            |_| produce(client.clone(), queues.to_vec(), Arc::clone(&is_over), Arc::clone(&in_doubt));
-        let running = (0..count).map(|number| tokio::spawn(produce(number))).collect();
+        let produce = |client: &Client| {
+            produce(client.clone(), queues.to_vec(), Arc::clone(&is_over), Arc::clone(&in_doubt))
+        };
+        let running =
+            clients.iter().cycle().take(count).map(|client| tokio::spawn(produce(client))).collect();
         Self { is_over, in_doubt, running }
     }
 

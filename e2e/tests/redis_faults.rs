@@ -122,6 +122,9 @@ async fn a_server_whose_memory_is_full() {
     assert!(refusal.to_string().contains("memory"), "{refusal}");
     // Nothing of what was refused is there, and what was accepted is.
     assert_eq!(client.store().get(&ballasts).await.unwrap().iter().flatten().count(), ballasts.len());
+    // Now without room for the smallest.
+    let used: u64 = server.info("used_memory").unwrap().parse().unwrap();
+    server.command(&["CONFIG", "SET", "maxmemory", &(used - 2_000_000).to_string()]);
     let refused = client.enqueue(Touch { number: 0 }).await;
     assert!(refused.is_err(), "a small one is refused as well");
 

@@ -14,7 +14,11 @@ use windlass_store_testkit::servers::{Aof, PostgresServer, RedisServer, RedisSet
 
 const WORKER: &str = env!("CARGO_BIN_EXE_e2e-worker");
 const PROCESSES: u32 = 3;
+/// Each with a lane of its own, so that a kill meets several calls under way.
+const CLIENTS: usize = 4;
 const PRODUCERS: usize = 8;
+/// Every fourth time the server stays away longer than any call waits for it.
+const AWAY: Duration = Duration::from_secs(3);
 /// Between two kills at least this many jobs complete.
 const ROUND: u64 = 100;
 
@@ -36,7 +40,11 @@ async fn torment<S: StoreServer>(server: &S, before_kill: impl Fn(&S, u32)) {
         ..WorkerSettings::default()
     };
     let workers: Vec<_> = (0..PROCESSES).map(|number| fleet.start(&settings(number))).collect();
-    let producers = Producers::start(&client, PRODUCERS, &["default"]);
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(fleet.client().await);
+    }
+    let producers = Producers::start(&clients, PRODUCERS, &["default"]);
     let kills = setting("WINDLASS_SERVER_KILLS", 5);
     let mut waits = Vec::new();
     for kill in 0..kills {
@@ -44,6 +52,9 @@ async fn torment<S: StoreServer>(server: &S, before_kill: impl Fn(&S, u32)) {
         eventually("jobs complete", async || (server.completed() >= goal).then_some(())).await;
         before_kill(server, kill);
         server.kill();
+        if kill % 4 == 3 {
+            tokio::time::sleep(AWAY).await;
+        }
         server.restart();
         waits.push(first_completion(server).await);
     }

@@ -70,6 +70,9 @@ enum Command {
         /// How many slots of the Redis Cluster to move
         #[arg(long, default_value_t = 60)]
         slot_moves: u32,
+        /// How many finished jobs to prune from Redis
+        #[arg(long, default_value_t = 1_500_000)]
+        history: u32,
     },
 }
 
@@ -93,9 +96,9 @@ fn run(command: Command) -> Result<()> {
                 .run()
         }
         Command::Rivals { store, quick } => rivals::run(store, quick),
-        Command::Chaos { jobs, kills, server_kills, drops, failovers, slot_moves } => {
+        Command::Chaos { jobs, kills, server_kills, drops, failovers, slot_moves, history } => {
             needs::servers()?;
-            let tests = ["hammer", "server_kill", "faults", "redis_faults", "cluster_faults"];
+            let tests = ["hammer", "server_kill", "faults", "redis_faults", "redis_prune", "cluster_faults"];
             shell::cargo("torment workers and servers", ["test", "--release", "-p", "windlass-e2e"])
                 .args(tests.iter().flat_map(|test| ["--test", test]))
                 .env("WINDLASS_HAMMER_JOBS", jobs)
@@ -103,6 +106,7 @@ fn run(command: Command) -> Result<()> {
                 .env("WINDLASS_SERVER_KILLS", server_kills)
                 .env("WINDLASS_FAILOVERS", failovers)
                 .env("WINDLASS_SLOT_MOVES", slot_moves)
+                .env("WINDLASS_HISTORY_JOBS", history)
                 .args(["--", "--nocapture", "--test-threads=1"])
                 .run()?;
             let arguments = ["test", "--release", "-p", "windlass-store-postgres", "--test", "dropped"];
