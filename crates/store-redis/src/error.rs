@@ -50,11 +50,11 @@ pub(crate) struct Said {
 impl Said {
     pub(crate) fn new(code: &str, text: &str) -> Self {
         let said = Self { code: code.to_owned(), text: text.to_owned() };
-        said.from_inside().unwrap_or(said)
+        said.inner().unwrap_or(said)
     }
 
     /// Up to version 6.2 an error of a command inside a script stands in the middle of the script's own.
-    fn from_inside(&self) -> Option<Self> {
+    fn inner(&self) -> Option<Self> {
         if self.code != "ERR" || !self.text.contains("running script") {
             return None;
         }

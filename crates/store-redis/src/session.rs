@@ -4,19 +4,16 @@
 //! the order in which they were first polled, each by itself. What a server says to be passing (it loads, a slot
 //! moves, a script runs long) is tried again for a while; nothing that may have taken effect ever is.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use redis::{Arg, Cmd, Value};
 use tokio::time::{Instant, sleep};
 
-use crate::connect::{Lane, Line, Shared, Wire, redirection, slot_of};
-use crate::error::{Away, Fault, Said, Verdict, chain};
+use crate::connect::{Lane, Line, Shared, redirection, slot_of};
+use crate::error::{Fault, Said, Verdict};
 use crate::options::Target;
 use crate::script::Script;
 
@@ -28,9 +25,6 @@ const LAST_WORD: Duration = Duration::from_millis(50);
 
 /// How often a request may be sent elsewhere.
 const HOPS_MAX: u32 = 8;
-
-/// A request that was given up after so long says that its connection is of no use.
-const HUNG: Duration = Duration::from_secs(1);
 
 /// The servers, for one operation.
 #[derive(Clone)]
@@ -110,7 +104,7 @@ impl Session {
     /// Runs a command on one server, whatever slots it has.
     pub(crate) async fn command_at(&self, target: &Target, command: &Cmd) -> Result<Value, Fault> {
         let line = self.shared.roads.line_to(self.lane, target);
-        let mut answers = self.once(&line, &[command]).await?;
+        let mut answers = line.exchange(&[command], &self.has_sent).await?;
         no_error(answers.pop().unwrap_or(Value::Nil))
     }
 
@@ -206,7 +200,7 @@ impl Session {
         }
     }
 
-    /// Sends a request once; again only if the connection turns out to have been closed before.
+    /// Sends a request to one server.
     async fn attempt(
         &self,
         request: &Request,
@@ -223,59 +217,10 @@ impl Session {
         commands.push(command);
         commands.extend(wait.as_ref());
         let failed = |fault| (fault, Some(Arc::clone(line)));
-        let mut answers = self.once(line, &commands).await.map_err(failed)?;
+        let mut answers = line.exchange(&commands, &self.has_sent).await.map_err(failed)?;
         let reached = wait.and_then(|_| answers.pop());
         let answer = no_error(answers.pop().unwrap_or(Value::Nil)).map_err(failed)?;
         Ok((answer, reached))
-    }
-
-    /// Sends commands in one piece and waits for their answers, errors of the server among them.
-    async fn once(&self, line: &Line, commands: &[&Cmd]) -> Result<Vec<Value>, Fault> {
-        for _ in 0..2 {
-            let wire = line.wire().await?;
-            match self.exchange(line, &wire, commands).await {
-                Exchange::Answered(answers) => return Ok(answers),
-                Exchange::Failed(fault) => return Err(fault),
-                Exchange::Closed => line.retire(wire.number),
-            }
-        }
-        Err(Away::passing("the connection was closed").into())
-    }
-
-    /// The driver takes the request in the first poll, or fails there: on this runtime of one thread no answer can
-    /// come between. What fails later may have been sent.
-    async fn exchange(&self, line: &Line, wire: &Wire, commands: &[&Cmd]) -> Exchange {
-        let mut connection = wire.connection.clone();
-        let request = async {
-            if let [command] = commands {
-                return connection.send_packed_command(command).await.map(|answer| vec![answer]);
-            }
-            let mut pipeline = redis::pipe();
-            for command in commands {
-                pipeline.add_command((*command).clone());
-            }
-            connection.send_packed_commands(&pipeline, 0, commands.len()).await
-        };
-        let mut request = pin!(request);
-        let first = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
-        let result = match first {
-            Poll::Ready(Err(_)) => return Exchange::Closed,
-            Poll::Ready(Ok(answers)) => Ok(answers),
-            Poll::Pending => {
-                self.has_sent.store(true, Ordering::Relaxed);
-                #[cfg(test)]
-                line.sent.fetch_add(1, Ordering::Relaxed);
-                let _watch = Watch { line, number: wire.number, began: Instant::now() };
-                request.await
-            }
-        };
-        match result {
-            Ok(answers) => Exchange::Answered(answers),
-            Err(error) => {
-                line.retire(wire.number);
-                Exchange::Failed(Fault::Lost(chain(&error)))
-            }
-        }
     }
 }
 
@@ -286,35 +231,12 @@ struct Request {
     replicas: Option<(u32, Duration)>,
 }
 
-/// What became of commands on one connection.
-enum Exchange {
-    Answered(Vec<Value>),
-    Failed(Fault),
-    /// Nothing was sent.
-    Closed,
-}
-
 /// What to do after a failure.
 enum Next {
     Never,
     Later,
     /// To this server once, or to where the map says now.
     Elsewhere(Option<Target>),
-}
-
-/// Watches over a request under way: one that is dropped after a long wait takes its connection out of use.
-struct Watch<'l> {
-    line: &'l Line,
-    number: u64,
-    began: Instant,
-}
-
-impl Drop for Watch<'_> {
-    fn drop(&mut self) {
-        if self.began.elapsed() >= HUNG {
-            self.line.retire(self.number);
-        }
-    }
 }
 
 fn evaluation(verb: &str, script: &str, keys: &[Bytes], args: &[Bytes]) -> Cmd {

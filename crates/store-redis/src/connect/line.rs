@@ -4,13 +4,18 @@
 //! gets its reason at once for a random while, longer with each failure in a row, so a server that comes back is not
 //! run over and nobody waits for one that is away.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
+use redis::{Cmd, RedisResult, Value};
 use tokio::time::Instant;
 
 use super::{Connector, Wire};
-use crate::error::Away;
+use crate::error::{Away, Fault, chain};
 use crate::options::Target;
 
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -18,6 +23,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// After a rest the other side may have gone without anybody having looked.
 const REST: Duration = Duration::from_millis(10);
+
+/// A request that was given up after so long says that its connection is of no use.
+const HUNG: Duration = Duration::from_secs(1);
 
 /// A connection to come.
 pub(crate) struct Line {
@@ -80,6 +88,41 @@ impl Line {
         }
     }
 
+    /// Sends commands in one piece and waits for their answers, errors of the server among them. What was found to be
+    /// closed before anything was sent is made again, once. `has_sent` is set when a server may have got something.
+    pub(crate) async fn exchange(
+        &self,
+        commands: &[&Cmd],
+        has_sent: &AtomicBool,
+    ) -> Result<Vec<Value>, Fault> {
+        for _ in 0..2 {
+            let wire = self.wire().await?;
+            // The driver takes the request in the first poll, or fails there: on this runtime of one thread no answer
+            // can come between. What fails later may have been sent.
+            let mut request = pin!(request(&wire, commands));
+            let first = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
+            let result = match first {
+                Poll::Ready(Err(_)) => {
+                    self.retire(wire.number);
+                    continue;
+                }
+                Poll::Ready(Ok(answers)) => Ok(answers),
+                Poll::Pending => {
+                    has_sent.store(true, Ordering::Relaxed);
+                    #[cfg(test)]
+                    self.sent.fetch_add(1, Ordering::Relaxed);
+                    let _watch = Watch { line: self, number: wire.number, began: Instant::now() };
+                    request.await
+                }
+            };
+            return result.map_err(|error| {
+                self.retire(wire.number);
+                Fault::Lost(chain(&error))
+            });
+        }
+        Err(Away::passing("the connection was closed").into())
+    }
+
     /// Lends this connection to nobody any more. Those who wait for its answers still get them.
     pub(crate) fn retire(&self, number: u64) {
         let mut state = self.state();
@@ -112,6 +155,33 @@ impl Line {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn request(wire: &Wire, commands: &[&Cmd]) -> RedisResult<Vec<Value>> {
+    let mut connection = wire.connection.clone();
+    if let [command] = commands {
+        return connection.send_packed_command(command).await.map(|answer| vec![answer]);
+    }
+    let mut pipeline = redis::pipe();
+    for command in commands {
+        pipeline.add_command((*command).clone());
+    }
+    connection.send_packed_commands(&pipeline, 0, commands.len()).await
+}
+
+/// Watches over a request under way: one that is dropped after a long wait takes its connection out of use.
+struct Watch<'l> {
+    line: &'l Line,
+    number: u64,
+    began: Instant,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.began.elapsed() >= HUNG {
+            self.line.retire(self.number);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::select_ok;
 use redis::Value;
 use tokio::time::{Instant, timeout};
 
@@ -16,8 +17,11 @@ use crate::RedisOptions;
 use crate::error::{Away, Said, chain};
 use crate::options::{Layout, Target};
 
-/// How long a node may take to tell the map before another one is asked.
+/// How long a node may take to tell the map.
 const MAP_WAIT: Duration = Duration::from_secs(1);
+
+/// The most nodes that are asked for it.
+const CANDIDATES_MAX: usize = 10;
 
 /// The map is not read more often than this.
 const MAP_PAUSE: Duration = Duration::from_millis(100);
@@ -119,30 +123,35 @@ impl Roads {
         map.slots.is_none() || (map.is_stale && map.read.is_none_or(|read| read.elapsed() >= MAP_PAUSE))
     }
 
-    /// Reads the map, unless somebody has meanwhile.
+    /// Reads the map, unless somebody does or has meanwhile. An old map is better than waiting: a wrong way is put
+    /// right by the node that is asked.
     async fn read_map(&self) -> Result<(), Away> {
-        let _turn = self.turn.lock().await;
+        let _turn = match self.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(_) if self.map().slots.is_some() => return Ok(()),
+            Err(_) => self.turn.lock().await,
+        };
         if !self.needs_reading() {
             return Ok(());
         }
-        let known = self.map().slots.as_ref().map(|slots| slots.nodes().to_vec()).unwrap_or_default();
-        let mut candidates = known;
+        let mut candidates =
+            self.map().slots.as_ref().map(|slots| slots.nodes().to_vec()).unwrap_or_default();
         fastrand::shuffle(&mut candidates);
         candidates.extend(self.seeds.iter().cloned());
-        let mut last = Away::passing("the cluster has no node");
-        for target in &candidates {
-            match timeout(MAP_WAIT, self.ask(target)).await {
-                Ok(Ok(slots)) => {
-                    self.take(slots);
-                    return Ok(());
+        candidates.truncate(CANDIDATES_MAX);
+        // All at once: one that hangs must not hold up the rest.
+        let answers = candidates.iter().map(|target| Box::pin(self.ask(target)));
+        match select_ok(answers).await {
+            Ok((slots, _)) => self.take(slots),
+            Err(away) => {
+                let mut map = self.map();
+                map.read = Some(Instant::now());
+                if map.slots.is_none() {
+                    return Err(away);
                 }
-                Ok(Err(away)) => last = away,
-                Err(_) => last = Away::passing(format!("{target} does not tell the map of its cluster")),
             }
         }
-        let mut map = self.map();
-        map.read = Some(Instant::now());
-        if map.slots.is_some() { Ok(()) } else { Err(last) }
+        Ok(())
     }
 
     fn take(&self, slots: Slots) {
@@ -156,6 +165,13 @@ impl Roads {
     }
 
     async fn ask(&self, target: &Target) -> Result<Slots, Away> {
+        match timeout(MAP_WAIT, self.ask_at_leisure(target)).await {
+            Ok(result) => result,
+            Err(_) => Err(Away::passing(format!("{target} does not tell the map of its cluster"))),
+        }
+    }
+
+    async fn ask_at_leisure(&self, target: &Target) -> Result<Slots, Away> {
         let wire = self.line_to(Lane::Lease, target).wire().await?;
         let question = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
         match wire.connection.clone().send_packed_command(&question).await {

@@ -1,14 +1,17 @@
 //! Connections on real servers: what breaks, what is told about it, and that it comes back.
 
+mod cluster;
+mod open;
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Value;
 use tokio::time::Instant;
-use windlass_core::store::{Durability, StoreResult};
+use windlass_core::store::StoreResult;
 use windlass_core::{StoreError, StoreErrorKind};
-use windlass_store_testkit::servers::{Aof, RedisCluster, RedisServer, RedisSettings};
+use windlass_store_testkit::servers::{RedisServer, RedisSettings};
 
 use super::*;
 use crate::RedisOptions;
@@ -256,59 +259,6 @@ async fn a_loading_server_is_waited_for() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_hears_why_and_no_password_is_shown() {
-    let redis = RedisServer::start(&RedisSettings::default().password("right-secret"));
-    let (right, port) = (redis.url(), redis.port());
-    open(&right).await;
-    for (url, hint) in [
-        (format!("redis://:wrong-secret@127.0.0.1:{port}"), "the user or the password"),
-        (format!("redis://127.0.0.1:{port}"), "wants a password"),
-        (format!("redis://nobody:wrong-secret@127.0.0.1:{port}"), "the user or the password"),
-    ] {
-        let error = refusal(&url).await;
-        assert_eq!(error.kind(), StoreErrorKind::Fatal);
-        let text = format!("{error} {error:?}");
-        assert!(text.contains(hint) && !text.contains("secret"), "{text}");
-    }
-    let open_to_all = RedisServer::start(&RedisSettings::default());
-    let error = refusal(&format!("redis://u:wrong-secret@127.0.0.1:{}", open_to_all.port())).await;
-    assert!(!format!("{error:?}").contains("secret"), "{error:?}");
-    let error = refusal(&format!("{}/99", open_to_all.url())).await;
-    assert!(error.to_string().contains("no database of this number"), "{error}");
-}
-
-#[tokio::test]
-async fn a_user_with_few_rights_will_do() {
-    let rules = "~wl:* &wl:* +@all -@dangerous +info";
-    let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules).aof(Aof::Always));
-    let server = Server::start(&RedisOptions::parse(&redis.url()).unwrap()).await.unwrap();
-    // Without CONFIG it is only known that there is a file, not when it reaches the disk.
-    assert_eq!(server.probe().await.unwrap().durability, Durability::Crash);
-    grow(&server).await.unwrap();
-    let rules = "~wl:* &wl:* +@all -@dangerous";
-    let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules));
-    let error = refusal(&redis.url()).await;
-    assert!(error.to_string().contains("+info"), "{error}");
-}
-
-#[tokio::test]
-async fn settings_decide_what_is_promised() {
-    for (settings, expected) in [
-        (RedisSettings::default(), Durability::Server),
-        (RedisSettings::default().aof(Aof::Everysec), Durability::Crash),
-        (RedisSettings::default().aof(Aof::Always), Durability::PowerCut),
-    ] {
-        let redis = RedisServer::start(&settings);
-        let server = Server::start(&RedisOptions::parse(&redis.url()).unwrap()).await.unwrap();
-        assert_eq!(server.probe().await.unwrap().durability, expected);
-    }
-    let evicting = RedisServer::start(&RedisSettings::default().set("maxmemory-policy", "allkeys-lru"));
-    let error = refusal(&evicting.url()).await;
-    assert!(error.to_string().contains("noeviction") && error.kind() == StoreErrorKind::Fatal, "{error}");
-    open(&format!("{}?eviction=allow", evicting.url())).await;
-}
-
-#[tokio::test]
 async fn a_write_that_too_few_replicas_have_is_unknown() {
     let primary = RedisServer::start(&RedisSettings::default());
     let options = RedisOptions::parse(&primary.url()).unwrap().wait(1).unwrap();
@@ -328,111 +278,4 @@ async fn a_write_that_too_few_replicas_have_is_unknown() {
     while acknowledged(server.clone()).await.is_err() {
         assert!(began.elapsed() < Duration::from_secs(20), "the replica has it soon");
     }
-}
-
-#[tokio::test]
-async fn tls_and_sockets_lead_to_the_same_server() {
-    let redis = RedisServer::start(&RedisSettings::default().tls());
-    let ca = redis.ca_path();
-    let url = format!("rediss://localhost:{}?ca_file={}", redis.port(), ca.display());
-    grow(&open(&url).await).await.unwrap();
-    let socket = format!("redis+unix://{}", redis.socket_path().display());
-    assert_eq!(read(&open(&socket).await).await.unwrap(), Value::BulkString(b"b".to_vec()));
-    let other = RedisServer::start(&RedisSettings::default().tls());
-    let url = format!("rediss://localhost:{}?ca_file={}", redis.port(), other.ca_path().display());
-    let error = refusal(&url).await;
-    assert_eq!(error.kind(), StoreErrorKind::Fatal, "{error}");
-    let plain = RedisServer::start(&RedisSettings::default());
-    let ca = ca.display();
-    let url = format!("rediss://localhost:{}?ca_file={ca}&connect_timeout=300ms", plain.port());
-    let error = refusal(&url).await;
-    assert!(error.to_string().contains("TLS"), "{error}");
-}
-
-#[tokio::test]
-async fn a_cluster_is_followed_wherever_its_slots_go() {
-    let cluster = RedisCluster::start();
-    let server = open(&cluster.url()).await;
-    for number in 0..50 {
-        run_at(&server, number, Effect::Write, &GROW, &["a", "b"]).await.unwrap();
-    }
-    let slot = slot_of(&key(0)[0]);
-    assert_eq!(slot, cluster.slot_of("wl:{t:0}:x"));
-    let from = cluster.primary_of(slot);
-    let to = *cluster.primaries().iter().find(|&&place| place != from).unwrap();
-    cluster.move_slot(slot, to, Duration::from_millis(1));
-    assert_eq!(read(&server).await.unwrap(), Value::BulkString(b"b".to_vec()));
-    // A URL that names one node and does not say that it is a Cluster will do as well.
-    let node = cluster.nodes()[0].port();
-    let server = open(&format!("redis://127.0.0.1:{node}")).await;
-    for number in 0..50 {
-        run_at(&server, number, Effect::Write, &GROW, &["a", "b"]).await.unwrap();
-    }
-    let error = refusal(&format!("redis://127.0.0.1:{node}/1")).await;
-    assert_eq!(error.kind(), StoreErrorKind::Fatal, "{error}");
-    let alone = RedisServer::start(&RedisSettings::default());
-    let error = refusal(&format!("redis-cluster://127.0.0.1:{}", alone.port())).await;
-    assert!(error.to_string().contains("no node of a Cluster"), "{error}");
-}
-
-/// Half of the keys of a queue have gone: no node may run a script that looks at the others.
-#[tokio::test]
-async fn no_script_runs_while_its_slot_is_half_moved() {
-    static LOOK: Script = Script::new(
-        "tests/look",
-        "local prefix = string.sub(KEYS[1], 1, -5) \
-         return {redis.call('EXISTS', prefix .. 'meta'), redis.call('EXISTS', prefix .. 'derived')}",
-    );
-    let cluster = RedisCluster::start();
-    let server = open(&cluster.url()).await;
-    let keys = crate::keys::Keys::new(&server.shared().options.namespace);
-    let queue = keys.queue(&windlass_core::Name::new("moving").unwrap());
-    let (meta, slot) = (String::from_utf8(queue.meta().to_vec()).unwrap(), slot_of(&queue.meta()));
-    let derived = meta.replace(":meta", ":derived");
-    let (from, to) = {
-        let from = cluster.primary_of(slot);
-        (from, *cluster.primaries().iter().find(|&&place| place != from).unwrap())
-    };
-    let (source, target) = (&cluster.nodes()[from], &cluster.nodes()[to]);
-    for key in [&meta, &derived] {
-        source.command(&["SET", key, "1"]);
-    }
-    let look = |server: Server, keys: Vec<Bytes>| async move {
-        let work = |session: Session| async move { session.run(&LOOK, keys, Vec::new()).await };
-        server.call(Lane::Work, Effect::Read, work).await
-    };
-    let both = Value::Array(vec![Value::Int(1), Value::Int(1)]);
-    assert_eq!(look(server.clone(), queue.all()).await.unwrap(), both);
-    let (slot_text, target_port) = (slot.to_string(), target.port().to_string());
-    let (source_id, target_id) = (source.command(&["CLUSTER", "MYID"]), target.command(&["CLUSTER", "MYID"]));
-    target.command(&["CLUSTER", "SETSLOT", &slot_text, "IMPORTING", source_id.trim()]);
-    source.command(&["CLUSTER", "SETSLOT", &slot_text, "MIGRATING", target_id.trim()]);
-    for key in [&derived, &meta] {
-        source.command(&["MIGRATE", "127.0.0.1", &target_port, key, "0", "5000"]);
-        if key == &derived {
-            let error = look(server.clone(), vec![queue.meta()]).await.unwrap_err();
-            assert!(error.to_string().contains("non local key"), "it stopped half-way: {error}");
-        }
-        let error = look(server.clone(), queue.all()).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-    }
-    for place in cluster.primaries() {
-        let node = &cluster.nodes()[place];
-        node.command(&["CLUSTER", "SETSLOT", &slot_text, "NODE", target_id.trim()]);
-    }
-    assert_eq!(look(server.clone(), queue.all()).await.unwrap(), both);
-}
-
-#[tokio::test]
-async fn a_cluster_goes_on_with_the_replica_of_a_killed_primary() {
-    let cluster = RedisCluster::start();
-    let server = open(&cluster.url()).await;
-    grow(&server).await.unwrap();
-    let slot = slot_of(&key(0)[0]);
-    let killed = cluster.kill_primary_of(slot);
-    let error = grow(&server).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-    cluster.until_promoted(slot, killed);
-    until_it_works(&server).await;
-    grow(&server).await.unwrap();
 }
