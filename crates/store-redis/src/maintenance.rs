@@ -19,11 +19,13 @@ use crate::session::Session;
 use crate::{RedisStore, Tools, answer, outbox, queues, spread};
 
 static PROMOTE: Script =
-    script!("maintenance/promote", "keys", "clock", "record", "batch", "blocks", "places", "promote");
-static PRUNE: Script = script!("maintenance/prune", "keys", "clock", "record", "batch", "blocks", "places");
+    script!("maintenance/promote", "keys", "clock", "record", "lines", "batch", "blocks", "places", "promote");
+static PRUNE: Script = script!("maintenance/prune", "keys", "clock", "record", "lines", "batch", "blocks", "places");
 
-/// How many jobs one script moves or removes, so that none takes long.
-const STEP: u32 = 250;
+/// How many jobs one script moves, so that none takes long.
+const PROMOTE_STEP: u32 = 250;
+/// How many it removes: all that is kept of each is freed at once.
+const PRUNE_STEP: u32 = 100;
 
 #[async_trait]
 impl Maintenance for RedisStore {
@@ -48,7 +50,7 @@ impl Maintenance for RedisStore {
 async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promotion, Fault> {
     let queues = Registry::all(session, &tools.keys).await?;
     let senders = Mutex::new(Vec::new());
-    let rounds = spread::rounds(queues, limit, STEP, |queue: Name, shares| {
+    let rounds = spread::rounds(queues, limit, PROMOTE_STEP, |queue: Name, shares| {
         let senders = &senders;
         async move {
             let (moved, letters) = promote_in(tools, session, &queue, shares).await?;
@@ -121,7 +123,7 @@ async fn prune(tools: &Tools, session: &Session, limit: u32) -> Result<u32, Faul
             }
         }
     }
-    let rounds = spread::rounds(kept, limit, STEP, |kept: Kept, [share]| async move {
+    let rounds = spread::rounds(kept, limit, PRUNE_STEP, |kept: Kept, [share]| async move {
         Ok([prune_in(tools, session, &kept, share).await?])
     });
     let [pruned] = rounds.await.into_done()?;
