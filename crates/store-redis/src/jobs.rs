@@ -24,7 +24,7 @@ use settle::Right;
 
 /// Accepts jobs; also what delivers a letter.
 pub(crate) static ENQUEUE: Script =
-    script!("jobs/enqueue", "keys", "clock", "record", "batch", "blocks", "places", "accept");
+    script!("jobs/enqueue", "keys", "clock", "record", "lines", "batch", "blocks", "places", "accept");
 
 #[async_trait]
 impl Jobs for RedisStore {

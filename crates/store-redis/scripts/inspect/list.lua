@@ -48,7 +48,7 @@ end
 local blocks = redis.call('ZREVRANGEBYSCORE', BLOCKS, '(' .. ARGV[2], '-inf', 'WITHSCORES', 'LIMIT', 0, BLOCKS_READ)
 for b = 1, #blocks, 2 do
   local block4, ids = pack('>I4', blocks[b]), ids_of(blocks[b])
-  local records = #ids > 0 and redis.call('HMGET', JOBS, unpack(ids)) or {}
+  local records = #ids > 0 and load_records(unpack(ids)) or {}
   for i, id in ipairs(ids) do
     local record = records[i]
     local seq = record and sub(record, 82, 85) == block4 and read('>I8', record, 40)

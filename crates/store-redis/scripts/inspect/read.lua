@@ -4,7 +4,7 @@
 -- ARGV 1 clock, 2... ids
 -- Answers four lists: records, payloads that stand apart, outputs, progress; nil for what there is none of.
 
-local records = redis.call('HMGET', JOBS, unpack(ARGV, 2))
+local records = load_records(unpack(ARGV, 2))
 local payloads = {}
 for i, record in ipairs(records) do
   local is_apart = record and read('>I4', record, 74) > INLINE_MAX

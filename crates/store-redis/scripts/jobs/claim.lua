@@ -4,8 +4,9 @@
 --   7 how many of those are taken already, 8 '1' if the next job is taken whatever its size,
 --   9 how many expired and how many due jobs to move at most, 10 '1' to take although more are due, 11- kinds.
 -- Answer: {'lost'}: the lease has run out; {'more', expired}: so many were moved, more are there, none was taken;
---   {'jobs', expired, micros until the next is due or -1, version of the definition, now, 1 if a payload did not fit,
---   {id, record, ...}, {payloads that stand apart}}.
+--   {'jobs', expired, micros until the next is due or -1, version of the definition, now, why it ended (1 a payload did
+--   not fit, 2 so many stale members were passed that more jobs may follow, else 0), {id, record, ...}, {payloads that
+--   stand apart}}.
 local lease_until = redis.call('ZSCORE', LEASES, ARGV[2])
 if not lease_until or tonumber(lease_until) <= now then
   return { 'lost' }
@@ -30,94 +31,155 @@ end
 local next_due = due_first and math.max(0, due_first - now) or -1
 local limit = tonumber(ARGV[5])
 
--- Whose turn it is: ids in order, and of which kind (by its place) each is.
-local ids, kind_at, keys = {}, nil, {}
+-- Where ready jobs of the kinds stand: lines and zsets that hold something.
+local sources = {}
 for i = 11, limit > 0 and #ARGV or 10 do
-  keys[#keys + 1] = ready_key(ARGV[i])
+  local kind = ARGV[i]
+  if redis.call('LLEN', line_key(kind)) > 0 then
+    sources[#sources + 1] = { key = line_key(kind), kind = kind, is_line = true, read = 0 }
+  end
+  if redis.call('ZCARD', ready_key(kind)) > 0 then
+    sources[#sources + 1] = { key = ready_key(kind), kind = kind, read = 0 }
+  end
 end
-if #keys == 1 then
-  for i, member in ipairs(redis.call('ZRANGE', keys[1], 0, limit - 1)) do
-    ids[i] = sub(member, 17)
+-- Whether places come from one source, in the order in which it has them.
+local is_one = #sources == 1
+
+-- The next members of a source, and whether there may be more.
+local function next_members(source, size, with_scores)
+  local from, upto, members = source.read, source.read + size - 1, nil
+  if source.is_line then
+    members = redis.call('LRANGE', source.key, from, upto)
+  elseif with_scores then
+    members = redis.call('ZRANGE', source.key, from, upto, 'WITHSCORES')
+  else
+    members = redis.call('ZRANGE', source.key, from, upto)
   end
-elseif #keys > 1 then
-  -- Each kind's order is read in pieces, as far as it is needed. Seq, which no two jobs share, comes as a number.
-  local PIECE = 16
-  local heads = {}
-  local function advance(head)
-    local at = head.at + 2
-    if at > #head.piece then
-      if #head.piece < 2 * head.size then return false end
-      local from = head.from + head.size
-      head.size = math.min(2 * head.size, 512)
-      head.piece = redis.call('ZRANGE', head.key, from, from + head.size - 1, 'WITHSCORES')
-      head.from, at = from, 1
-      if #head.piece == 0 then return false end
-    end
-    head.at = at
-    head.score = tonumber(head.piece[at + 1])
-    head.due, head.seq = read('>I8I8', head.piece[at])
-    return true
+  local count = with_scores and not source.is_line and #members / 2 or #members
+  source.read = from + count
+  return members, count == size
+end
+
+-- Goes to the next place of a source that is merged with others; false if there is none. A source is read in pieces, as
+-- far as it is needed. Seq, which no two jobs share, comes as a number.
+local function advance(source)
+  local step = source.is_line and 1 or 2
+  source.at = (source.at or 1 - step) + step
+  if source.piece == nil or source.at > #source.piece then
+    if source.piece and not source.has_more then return false end
+    source.size = source.size and math.min(2 * source.size, 512) or 16
+    source.piece, source.has_more = next_members(source, source.size, true)
+    source.at = 1
+    if #source.piece == 0 then return false end
   end
-  local function is_before(a, b)
-    if a.score ~= b.score then return a.score < b.score end
-    if a.due ~= b.due then return a.due < b.due end
-    return a.seq < b.seq
-  end
-  for i, key in ipairs(keys) do
-    local piece = redis.call('ZRANGE', key, 0, PIECE - 1, 'WITHSCORES')
-    if #piece > 0 then
-      local head = { key = key, kind = i, piece = piece, size = PIECE, from = 0, at = -1 }
-      advance(head)
-      heads[#heads + 1] = head
-    end
-  end
-  kind_at = {}
-  while #heads > 0 and #ids < limit do
-    local best = 1
-    for i = 2, #heads do
-      if is_before(heads[i], heads[best]) then best = i end
-    end
-    local head, n = heads[best], #ids + 1
-    ids[n], kind_at[n] = sub(head.piece[head.at], 17), head.kind
-    if not advance(head) then table.remove(heads, best) end
+  source.member = source.piece[source.at]
+  source.score = source.is_line and 0 or tonumber(source.piece[source.at + 1])
+  source.due, source.seq = read('>I8I8', source.member)
+  return true
+end
+
+local function is_before(a, b)
+  if a.score ~= b.score then return a.score < b.score end
+  if a.due ~= b.due then return a.due < b.due end
+  return a.seq < b.seq
+end
+
+if not is_one then
+  for _, source in ipairs(sources) do
+    advance(source)
   end
 end
 
-local records = #ids > 0 and redis.call('HMGET', JOBS, unpack(ids)) or {}
+-- The next places in the order of their turns, at most so many, and the source of each unless there is one only.
+local function next_places(most)
+  if is_one then
+    local members, has_more = next_members(sources[1], most, false)
+    return members, nil, has_more
+  end
+  local members, origins = {}, {}
+  while #sources > 0 and #members < most do
+    local best = 1
+    for i = 2, #sources do
+      if is_before(sources[i], sources[best]) then best = i end
+    end
+    local source, n = sources[best], #members + 1
+    members[n], origins[n] = source.member, source
+    if not advance(source) then table.remove(sources, best) end
+  end
+  return members, origins, #sources > 0
+end
+
+local LOOKED_AT_MAX = 1000
+local FIRST = '30-\0\0\0\1' .. string.rep('\0', 23) .. '\1'
 local bytes, taken, is_untouched = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 local claim = ARGV[3] .. ARGV[2] .. now8 .. ARGV[4]
-local jobs, started, apart, passed, is_full = {}, {}, {}, {}, 0
-local counters_before, start
-for i = 1, #ids do
-  local record, id = records[i], ids[i]
-  if record and byte(record, 1) == S_READY then
-    local payload, v = read('>I4I4', record, 74)
-    taken = taken + payload
-    if not is_untouched and taken > bytes then
-      is_full = 1
-      break
-    end
-    is_untouched = false
-    local counters = sub(record, 4, 31)
-    if counters ~= counters_before then
-      local attempt, others, fence = read('>I4c16I8', counters)
-      start = '30-' .. pack('>I4', math.min(attempt + 1, 4294967295)) .. others .. pack('>I8', fence + 1)
-      counters_before = counters
-    end
-    if expiring_first and may_expire(record) then
-      add(batch('ZREM', EXPIRING), id)
-    end
-    local n = #started + 1
-    started[n] = id
-    jobs[2 * n - 1] = id
-    jobs[2 * n] = start .. sub(record, 32, 85 + v) .. claim
-    if payload > INLINE_MAX then
-      apart[#apart + 1] = id
-    end
+local jobs, started, apart, passed, ended = {}, {}, {}, {}, 0
+local looked_at, has_more, id_before, counters_before, start = 0, #sources > 0, nil, nil, nil
+while has_more and ended == 0 and #started < limit do
+  if looked_at >= LOOKED_AT_MAX then
+    ended = 2
+    break
   end
-  -- A place whose job is gone, or is elsewhere, is passed too.
-  local kind = kind_at and kind_at[i] or 1
-  passed[kind] = (passed[kind] or 0) + 1
+  local members, origins
+  members, origins, has_more = next_places(math.min(limit - #started, LOOKED_AT_MAX - looked_at))
+  local ids = {}
+  for i = 1, #members do
+    ids[i] = sub(members[i], 17)
+  end
+  looked_at = looked_at + #ids
+  local records = #ids > 0 and redis.call('HMGET', JOBS, unpack(ids)) or {}
+  for i = 1, #ids do
+    local record, id, origin = records[i], ids[i], origins and origins[i] or sources[1]
+    local tag = record and byte(record, 1) or 0
+    local payload, becomes
+    -- One that stands in a line and in a zset at the same place is met twice in a row.
+    if id == id_before then
+      tag = 0
+    elseif tag == S_FRESH then
+      if sub(record, 2, 17) == sub(members[i], 1, 16) then
+        payload = read('>I4', record, 20)
+        becomes = FIRST .. sub(record, 2, 19) .. ZERO8 .. sub(record, 2, 9) .. ZERO8 .. sub(record, 20)
+      end
+    elseif tag > 0 then
+      record = expand(record)
+      if stands_at(record, members[i]) then
+        local counters, v = sub(record, 4, 31), nil
+        if counters ~= counters_before then
+          local attempt, others, fence = read('>I4c16I8', counters)
+          start = '30-' .. pack('>I4', math.min(attempt + 1, 4294967295)) .. others .. pack('>I8', fence + 1)
+          counters_before = counters
+        end
+        payload, v = read('>I4I4', record, 74)
+        becomes = start .. sub(record, 32, 85 + v)
+      end
+    end
+    local counter = passed[origin]
+    if not counter then
+      counter = { places = 0, stale = 0 }
+      passed[origin] = counter
+    end
+    if becomes then
+      taken = taken + payload
+      if not is_untouched and taken > bytes then
+        ended = 1
+        break
+      end
+      is_untouched, id_before = false, id
+      if expiring_first and tag ~= S_FRESH and may_expire(record) then
+        add(batch('ZREM', EXPIRING), id)
+      end
+      local n = #started + 1
+      started[n] = id
+      jobs[2 * n - 1] = id
+      jobs[2 * n] = becomes .. claim
+      if payload > INLINE_MAX then
+        apart[#apart + 1] = id
+      end
+    else
+      counter.stale = counter.stale + 1
+    end
+    counter.places = counter.places + 1
+  end
 end
 local bodies = #apart > 0 and redis.call('HMGET', BODIES, unpack(apart)) or {}
 local version = redis.call('HGET', META, 'version') or '0'
@@ -125,8 +187,13 @@ local version = redis.call('HGET', META, 'version') or '0'
 if next(passed) then
   local running = lease_key('running:', ARGV[2])
   redis.call('SCARD', running)
-  for kind, places in pairs(passed) do
-    redis.call('ZREMRANGEBYRANK', keys[kind], 0, places - 1)
+  for source, counter in pairs(passed) do
+    if counter.places > 0 and source.is_line then
+      redis.call('LTRIM', source.key, counter.places, -1)
+      if counter.stale > 0 then note_stale(source.kind, -counter.stale) end
+    elseif counter.places > 0 then
+      redis.call('ZREMRANGEBYRANK', source.key, 0, counter.places - 1)
+    end
   end
   if #started > 0 then
     redis.call('HSET', JOBS, unpack(jobs))
@@ -136,4 +203,4 @@ if next(passed) then
     write()
   end
 end
-return { 'jobs', expired, next_due, version, now, is_full, jobs, bodies }
+return { 'jobs', expired, next_due, version, now, ended, jobs, bodies }

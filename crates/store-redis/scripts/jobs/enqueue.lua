@@ -34,11 +34,23 @@ opened[1] = filling
 local jobs, bodies, expiring = batch('HSET', JOBS), batch('HSET', BODIES), batch('ZADD', EXPIRING)
 local answers, n = {}, 0
 -- What the newest head says.
-local head_before, state, start, prefix, lengths, places, score, due8, expires8, expires_at
+local head_before, state, start, middle, places, score, due8, expires_at
+-- Whether the line of a kind takes jobs that are ready now.
+local lines = {}
+
+local function takes(kind)
+  if lines[kind] == nil then
+    local last = redis.call('LINDEX', line_key(kind), -1)
+    local due, place = 0, 0
+    if last then due, place = read('>I8I8', last) end
+    lines[kind] = due < accepted or (due == accepted and place < seq)
+  end
+  return lines[kind]
+end
 
 local function read_head(head)
   local large, priority, _, _, form, delay, has_expiry, expiry = read('>c1hI4I4c1I8c1I8', head)
-  local due = accepted
+  local due, kind = accepted, sub(head, 31)
   if form == 'a' then
     due = accepted + delay
   elseif form == 't' then
@@ -46,16 +58,17 @@ local function read_head(head)
   end
   due8 = instant(due)
   state = due > accepted and S_SCHEDULED or S_READY
-  start = (state == S_READY and '20-' or '10-') .. string.rep('\0', 28) .. due8
   expires_at = has_expiry == 'e' and accepted + expiry or nil
-  expires8 = expires_at and instant(expires_at) or ZERO8
-  prefix = sub(head, 2, 3) .. expires8 .. accepted8 .. ZERO8
-  lengths = sub(head, 4, 11)
-  if state == S_READY then
-    places, score = batch('ZADD', ready_key(sub(head, 31))), 0 - priority
-    -- A job's place: due, seq and id; see `enter`.
-  else
+  local tag = SHORT + (state == S_READY and 1 or 4) + (expires_at and 2 or 0)
+  start = string.char(tag) .. due8
+  middle = sub(head, 2, 3) .. (state == S_READY and '' or accepted8) .. (expires_at and instant(expires_at) or '')
+    .. sub(head, 4, 11)
+  if state == S_SCHEDULED then
     places, score = batch('ZADD', SCHEDULED), due
+  elseif priority == 0 and takes(kind) then
+    places, score = batch('RPUSH', line_key(kind)), nil
+  else
+    places, score = batch('ZADD', ready_key(kind)), 0 - priority
   end
   return large == '1'
 end
@@ -92,14 +105,16 @@ for i = 1, number_of_jobs do
     local seq8 = pack('>I8', last_seq)
     n = n + 1
     jobs[2 * n - 1] = id
-    jobs[2 * n] = start .. seq8 .. prefix .. lengths .. block4 .. v
+    jobs[2 * n] = start .. seq8 .. middle .. block4 .. v
     local at = #places
-    places[at + 1] = score
+    if score then
+      places[at + 1], at = score, at + 1
+    end
     if state == S_READY then
-      places[at + 2] = due8 .. seq8 .. id
+      places[at + 1] = due8 .. seq8 .. id
       answers[i] = 'r'
     else
-      places[at + 2] = seq8 .. id
+      places[at + 1] = seq8 .. id
       answers[i] = 's'
     end
     count(state, 1)

@@ -4,7 +4,7 @@
 -- Answer: for each id {} if it is not there, else {record, payload if it stands apart, output, progress,
 --   fence number of the first record of an attempt, records of attempts ...}; what there is none of is null.
 local answers = {}
-local records = redis.call('HMGET', JOBS, unpack(ARGV, 2))
+local records = load_records(unpack(ARGV, 2))
 local outputs = redis.call('HMGET', OUTPUTS, unpack(ARGV, 2))
 local progress = redis.call('HMGET', PROGRESS, unpack(ARGV, 2))
 for i, record in ipairs(records) do

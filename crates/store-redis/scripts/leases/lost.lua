@@ -19,7 +19,7 @@ for _, lease in ipairs(leases) do
   end
   local ids = redis.call('SRANDMEMBER', lease_key('running:', lease), limit)
   if #ids > 0 then
-    local records = redis.call('HMGET', JOBS, unpack(ids))
+    local records = load_records(unpack(ids))
     for i, id in ipairs(ids) do
       if records[i] then
         found[#found + 1] = id

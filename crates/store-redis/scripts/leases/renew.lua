@@ -30,7 +30,7 @@ local function fence_of(record)
   return sub(record, 24, 31) .. sub(record, from, from + 7)
 end
 
-local records = redis.call('HMGET', JOBS, unpack(ids))
+local records = load_records(unpack(ids))
 local asked = {}
 for i, id in ipairs(ids) do
   local record = records[i]

@@ -33,7 +33,7 @@ if #ids == 0 then
   return { 0, 0 }
 end
 
-local records = redis.call('HMGET', JOBS, unpack(ids))
+local records = load_records(unpack(ids))
 local has_outputs = redis.call('EXISTS', OUTPUTS) == 1
 local weight, places, gone = 0, 0, 0
 for i, id in ipairs(ids) do

@@ -3,7 +3,7 @@
 --   1 '1' if the payload is above the queue's cap, 2-3 priority, 4-7 payload length, 8-11 length of V,
 --   12 due 'n'ow, 'a'fter or a't', 13-20 those micros, 21 'e' if it expires, 22-29 after how many micros,
 --   30 length of kind, 31- kind.
--- Needs: keys, record. Says: FIRST, set before it is used.
+-- Needs: keys, record. `begin_jobs` comes first and says what FIRST is.
 local first, number_of_jobs, next_body
 
 local function begin_jobs(at)
@@ -14,7 +14,7 @@ end
 
 -- The records under the ids that are handed in.
 local function records_there()
-  return redis.call('HMGET', JOBS, unpack(ARGV, first + 1, first + number_of_jobs))
+  return load_records(unpack(ARGV, first + 1, first + number_of_jobs))
 end
 
 -- Head, V and, if it stands apart, payload of a job. To be asked once for each, in order.

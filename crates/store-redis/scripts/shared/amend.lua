@@ -1,12 +1,12 @@
 -- Changes that a person asks for, to one job after the other.
--- Needs: keys, record, batch, blocks, places. ARGV: 1 clock, 2- ids.
+-- Needs: keys, record, lines, batch, blocks, places. ARGV: 1 clock, 2- ids.
 -- Answer: two bytes for each: 'd' done, 'r' refused or 'm' missing, and the state that the job is in, or was in before
 -- it was removed.
 
 -- Asks `change` about each record that is there. It answers the record as it becomes, false to refuse, or nothing if the
 -- job goes. An id that stands twice is found as the first time left it.
 local function amend(change)
-  local records = redis.call('HMGET', JOBS, unpack(ARGV, 2))
+  local records = load_records(unpack(ARGV, 2))
   redis.call('ZCARD', CANCELLED)
   redis.call('ZCARD', SCHEDULED)
   local jobs, changed, answers = batch('HSET', JOBS), {}, {}

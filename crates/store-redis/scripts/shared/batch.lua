@@ -1,7 +1,7 @@
 -- Gathers writes, so that a key is written by one command for many jobs and nothing is written before all was read.
 -- Removals go first: a server without memory refuses only what comes as a script's first write, and a call that
 -- begins by taking something away goes through as a whole.
--- Needs: keys.
+-- Needs: keys, record, lines.
 local VALUES_MAX = 4000
 local REMOVALS = { ZREM = true, SREM = true, HDEL = true }
 local batches, batches_of, counts = {}, {}, {}
@@ -28,16 +28,23 @@ local function count(state, by)
 end
 
 local function write_batch(each)
-  local values = each[3]
+  local values, changed = each[3], 0
   for from = 1, #values, VALUES_MAX do
-    redis.call(each[1], each[2], unpack(values, from, math.min(from + VALUES_MAX - 1, #values)))
+    local answer = redis.call(each[1], each[2], unpack(values, from, math.min(from + VALUES_MAX - 1, #values)))
+    changed = changed + (tonumber(answer) or 0)
   end
+  return changed
 end
 
 -- Writes all that was gathered.
 local function write()
   for _, each in ipairs(batches) do
-    if REMOVALS[each[1]] then write_batch(each) end
+    if REMOVALS[each[1]] then
+      local left = #each[3] - write_batch(each)
+      local kind = ready_kinds[each[2]]
+      -- What a zset of ready jobs does not have stands in a line, and stays there.
+      if kind and left > 0 then note_stale(kind, left) end
+    end
   end
   for _, each in ipairs(batches) do
     if not REMOVALS[each[1]] then write_batch(each) end

@@ -1,5 +1,5 @@
 -- Where a job that does not run is found: by its turn, its due instant, its expiry or its end.
--- Needs: keys, record, batch, blocks.
+-- Needs: keys, record, lines, batch, blocks.
 local ENDED = { [S_COMPLETED] = COMPLETED, [S_DEAD] = DEAD, [S_CANCELLED] = CANCELLED }
 
 local function add(values, a, b)

@@ -1,5 +1,5 @@
 -- What has expired becomes dead, what is due becomes ready; each in one step that is complete in itself.
--- Needs: keys, clock, record, batch, blocks, places.
+-- Needs: keys, clock, record, lines, batch, blocks, places.
 
 -- Moves jobs whose expiry has come, at most so many. Answers how many.
 local function expire(most)
@@ -7,7 +7,7 @@ local function expire(most)
   if #ids == 0 then
     return 0
   end
-  local records = redis.call('HMGET', JOBS, unpack(ids))
+  local records = load_records(unpack(ids))
   redis.call('ZCARD', DEAD)
   redis.call('ZCARD', SCHEDULED)
   local jobs, moved = batch('HSET', JOBS), 0
@@ -40,10 +40,11 @@ local function promote(most)
   local records = redis.call('HMGET', JOBS, unpack(ids))
   local jobs, moved = batch('HSET', JOBS), 0
   for i, id in ipairs(ids) do
-    local record = records[i]
+    local stored = records[i]
+    local record = stored and expand(stored)
     if record and byte(record, 1) == S_SCHEDULED then
-      record = '2' .. sub(record, 2)
-      add(jobs, id, record)
+      -- One more in the first byte is ready, in the short form as in the long one.
+      add(jobs, id, string.char(byte(stored, 1) + 1) .. sub(stored, 2))
       add(batch('ZADD', ready_key(kind_of(record))), 0 - read('>h', record, 48), sub(record, 32, 47) .. id)
       moved = moved + 1
     end
@@ -54,6 +55,33 @@ local function promote(most)
   count(S_READY, moved)
   write()
   return moved
+end
+
+-- Clears the head of a line that holds little but stale members: what lives there goes to the kind's zset. At most so
+-- many members of one line.
+local function clear_line(most)
+  local stale = redis.call('HGETALL', STALE)
+  for i = 1, #stale, 2 do
+    local kind, key, count = stale[i], line_key(stale[i]), tonumber(stale[i + 1])
+    if count > 1000 and 2 * count > redis.call('LLEN', key) then
+      local members, ids, passed = redis.call('LRANGE', key, 0, most - 1), {}, 0
+      for m, member in ipairs(members) do
+        ids[m] = sub(member, 17)
+      end
+      local records = #ids > 0 and load_records(unpack(ids)) or {}
+      for m, member in ipairs(members) do
+        if records[m] and stands_at(records[m], member) then
+          add(batch('ZADD', ready_key(kind)), 0, member)
+        else
+          passed = passed + 1
+        end
+      end
+      redis.call('LTRIM', key, #members, -1)
+      write()
+      note_stale(kind, #members == 0 and -count or -passed)
+      return
+    end
+  end
 end
 
 -- The score of the first in an order, if there is one.

@@ -3,6 +3,9 @@
 --   48-49 priority, 50-57 expiry, 58-65 enqueued, 66-73 finished, 74-77 payload length, 78-81 length of V, 82-85 block,
 --   86- V (kind length, kind, payload if it is short, the rest of what was handed in), and once it was claimed
 --   B: nonce 8, lease 16, claimed 8, label with its length.
+-- A job that was never claimed has a short form: 1 '@' and what it has (1 is ready, 2 expires, 4 is due at another time
+--   than it was enqueued), 2-9 due, 10-17 seq, 18-19 priority, enqueued and expiry if it has them (8 each), then payload
+--   length and all that follows. Everything but enqueue and claim sees the long form, by `load_records`.
 -- Texts are compared for equality only: the order of `<` depends on the server's locale.
 -- Needs: keys.
 local byte, sub = string.byte, string.sub
@@ -16,13 +19,47 @@ local EXPIRED, REQUESTED = '50e', '60r'
 local INLINE_MAX = 1024
 local ATTEMPTS_KEPT = 50
 
-local ready_keys, lease_keys = {}, {}
+-- Tags of short records: all are at least SHORT; a fresh one that is ready is mostly S_FRESH.
+local SHORT, S_FRESH = 64, 65
+-- State, counters and fence number of a job that was never claimed, after its state.
+local UNTOUCHED = '0-' .. string.rep('\0', 28)
 
+local ready_keys, ready_kinds, lease_keys = {}, {}, {}
+
+-- The long form of a record.
+local function expand(record)
+  local tag, at = byte(record, 1), 20
+  if tag < SHORT then
+    return record
+  end
+  local enqueued8, expires8 = sub(record, 2, 9), ZERO8
+  if tag % 8 >= 4 then
+    enqueued8, at = sub(record, at, at + 7), at + 8
+  end
+  if tag % 4 >= 2 then
+    expires8, at = sub(record, at, at + 7), at + 8
+  end
+  local state = tag % 2 == 1 and '2' or '1'
+  return state .. UNTOUCHED .. sub(record, 2, 19) .. expires8 .. enqueued8 .. ZERO8 .. sub(record, at)
+end
+
+-- The records under ids, false where there is none.
+local function load_records(...)
+  local records = redis.call('HMGET', JOBS, ...)
+  for i = 1, #records do
+    if records[i] then
+      records[i] = expand(records[i])
+    end
+  end
+  return records
+end
+
+-- The key of the ready jobs of a kind that stand in a zset.
 local function ready_key(kind)
   local key = ready_keys[kind]
   if not key then
     key = PREFIX .. 'ready:' .. kind
-    ready_keys[kind] = key
+    ready_keys[kind], ready_kinds[key] = key, kind
   end
   return key
 end

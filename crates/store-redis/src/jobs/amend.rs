@@ -14,10 +14,10 @@ use crate::whereabouts::Whereabouts;
 use crate::{Tools, answer};
 
 static CANCEL: Script =
-    script!("jobs/cancel", "keys", "clock", "record", "batch", "blocks", "places", "amend");
-static RETRY: Script = script!("jobs/retry", "keys", "clock", "record", "batch", "blocks", "places", "amend");
+    script!("jobs/cancel", "keys", "clock", "record", "lines", "batch", "blocks", "places", "amend");
+static RETRY: Script = script!("jobs/retry", "keys", "clock", "record", "lines", "batch", "blocks", "places", "amend");
 static DELETE: Script =
-    script!("jobs/delete", "keys", "clock", "record", "batch", "blocks", "places", "amend");
+    script!("jobs/delete", "keys", "clock", "record", "lines", "batch", "blocks", "places", "amend");
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,13 +18,16 @@ use crate::session::Session;
 use crate::{Tools, answer, spread};
 
 static CLAIM: Script =
-    script!("jobs/claim", "keys", "clock", "record", "batch", "blocks", "places", "promote");
+    script!("jobs/claim", "keys", "clock", "record", "lines", "batch", "blocks", "places", "promote");
 
 /// The most jobs that one script hands out.
 const JOBS_MAX: u32 = 500;
 
 /// How many expired and how many due jobs one script moves.
 const MOVED_MAX: u32 = 250;
+
+/// How often a claim comes again because it met nothing but members that jobs left behind.
+const PASSES_MAX: u32 = 20;
 
 pub(super) async fn claim(
     tools: &Tools,
@@ -37,7 +40,7 @@ pub(super) async fn claim(
     let mut claim = Claim::new(tools, session, request, &holder.label);
     let mut is_lost = false;
     for (place, share) in request.queues.iter().enumerate() {
-        if claim.wanted(share) == 0 {
+        if claim.left() == 0 {
             // Nothing more will be taken; these queues are only moved along, and need not wait for each other.
             is_lost |= claim.move_along(&request.queues[place..]).await?;
             break;
@@ -98,19 +101,19 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// How many jobs a queue may still give.
-    fn wanted(&self, share: &QueueShare) -> u32 {
+    /// How many jobs may still be taken.
+    fn left(&self) -> u32 {
         if self.is_full || self.kinds.is_empty() {
             return 0;
         }
         let taken = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
-        self.request.limit.saturating_sub(taken).min(share.limit)
+        self.request.limit.saturating_sub(taken)
     }
 
     /// Takes jobs of one queue, in their turn. Answers whether the lease lives there.
     async fn fill(&mut self, share: &QueueShare) -> Result<bool, Fault> {
-        let mut left = self.wanted(share);
-        let mut moving = Moving::default();
+        let mut left = self.left().min(share.limit);
+        let (mut moving, mut passes) = (Moving::default(), 0);
         loop {
             let wanted = left.min(JOBS_MAX);
             match self.step(&share.queue, wanted, &mut moving).await? {
@@ -121,11 +124,18 @@ impl<'a> Claim<'a> {
                 }
                 Step::Given(given) => {
                     let count = u32::try_from(given.records.len()).unwrap_or(u32::MAX);
-                    let (is_full, next_due) = (given.is_full, given.next_due);
+                    let (end, next_due) = (given.end, given.next_due);
                     self.land(&share.queue, given).await?;
-                    self.is_full |= is_full;
+                    self.is_full |= end == End::Full;
                     left -= count.min(left);
-                    if is_full || count < wanted || left == 0 {
+                    passes += u32::from(end == End::Passed);
+                    let is_last = match end {
+                        End::Full => true,
+                        End::Passed => passes >= PASSES_MAX,
+                        End::Plain => count < wanted,
+                    };
+                    if is_last || left == 0 {
+                        let next_due = if end == End::Passed { Some(Duration::ZERO) } else { next_due };
                         next_due.into_iter().for_each(|span| self.due_in(span));
                         return Ok(true);
                     }
@@ -243,7 +253,7 @@ enum Step {
 struct Given {
     next_due: Option<Duration>,
     version: i64,
-    is_full: bool,
+    end: End,
     count: usize,
     records: Vec<(JobId, Bytes)>,
     bodies: Vec<Option<Bytes>>,
@@ -255,7 +265,11 @@ impl Given {
         let next_due = u64::try_from(answer::integer(next())?).ok().map(Duration::from_micros);
         let version = answer::integer(next())?;
         let _now = answer::integer(next())?;
-        let is_full = answer::integer(next())? == 1;
+        let end = match answer::integer(next())? {
+            1 => End::Full,
+            2 => End::Passed,
+            _ => End::Plain,
+        };
         let flat = answer::byte_strings(next())?;
         let bodies = answer::array(next())?.into_iter().map(answer::optional_bytes);
         let mut records = Vec::with_capacity(flat.len() / 2);
@@ -265,8 +279,19 @@ impl Given {
             records.push((JobId::from_bytes(id), record));
         }
         let bodies = bodies.collect::<Result<_, _>>()?;
-        Ok(Self { next_due, version, is_full, count: records.len(), records, bodies })
+        Ok(Self { next_due, version, end, count: records.len(), records, bodies })
     }
+}
+
+/// Why a script handed out no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It was asked for no more, or has no more.
+    Plain,
+    /// A payload did not fit.
+    Full,
+    /// It passed as many members as it may that jobs left behind; more jobs may follow.
+    Passed,
 }
 
 /// How much of one queue a claim has moved.

@@ -15,7 +15,7 @@ use crate::script::{Script, script};
 use crate::session::Session;
 use crate::{Tools, answer, spread};
 
-static PROGRESS: Script = script!("jobs/progress", "keys", "record", "batch", "blocks", "places");
+static PROGRESS: Script = script!("jobs/progress", "keys", "record", "lines", "batch", "blocks", "places");
 
 pub(super) async fn progress(
     tools: &Tools,

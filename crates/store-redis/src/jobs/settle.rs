@@ -15,7 +15,7 @@ use crate::script::{Script, script};
 use crate::session::Session;
 use crate::{Tools, answer, spread};
 
-static SETTLE: Script = script!("jobs/settle", "keys", "clock", "record", "batch", "blocks", "places");
+static SETTLE: Script = script!("jobs/settle", "keys", "clock", "record", "lines", "batch", "blocks", "places");
 
 /// The most outcomes that one script writes, and the most bytes of theirs; a single one may have more.
 const ITEMS_MAX: usize = 500;

@@ -127,7 +127,9 @@ async fn a_target_that_is_away_holds_up_only_its_own() {
     let key = format!("wl:{{{namespace}:b}}:meta");
     let command = |words: &[&str]| {
         let mut command = redis::cmd(words[0]);
-        words[1..].iter().for_each(|word| drop(command.arg(*word)));
+        words[1..].iter().for_each(|word| {
+            command.arg(*word);
+        });
         two.call(Lane::Work, Effect::Write, move |_, session| async move { session.command(command).await })
     };
     post_only(&one, vec![letter("b", &first), letter("c", &other), letter("b", &last)]).await;
