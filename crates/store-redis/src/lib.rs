@@ -11,6 +11,31 @@
 //! # }
 //! ```
 //!
+//! ## URLs
+//!
+//! | URL | leads to |
+//! |---|---|
+//! | `redis://user:password@host:port/database` | a server, or a Cluster that this server is a node of |
+//! | `rediss://…` | the same with TLS |
+//! | `redis+unix:///path?db=database` | a server by its local socket |
+//! | `redis-cluster://host:port,host:port` | a Cluster; any of its nodes that answers will do |
+//! | `rediss-cluster://…` | the same with TLS |
+//!
+//! Servers are Redis 6.2 or newer with `maxmemory-policy noeviction`. A user of its own needs
+//! `~wl:* &wl:* +@all -@dangerous +info`, and on a Cluster `+cluster|slots`.
+//!
+//! ## What an accepted job survives
+//!
+//! | server | an accepted job |
+//! |---|---|
+//! | `appendonly yes`, `appendfsync always` | survives a power cut |
+//! | `appendonly yes`, otherwise | survives a crash, a power cut may take the newest jobs |
+//! | snapshots or nothing | survives its clients, is lost when the server ends |
+//!
+//! A replica that takes over for a lost primary may not have the newest writes: jobs that were accepted may then be
+//! missing, and jobs that were finished may come again. `wait` makes that less likely for jobs as they are accepted.
+//! When a server's memory is full nothing is accepted any more, and what was accepted goes on.
+//!
 //! ## Parameters of the URL
 //!
 //! | parameter | values | meaning |

@@ -75,7 +75,10 @@ impl Session {
             return self.run(script, keys, args).await;
         }
         let slot = keys.first().map(|key| slot_of(key));
-        let replicas = Some((options.replicas, options.wait_timeout));
+        // What the replicas say must come before whoever waits gives up.
+        let left = self.deadline.saturating_duration_since(Instant::now() + LAST_WORD);
+        let patience = options.wait_timeout.min(left).max(Duration::from_millis(1));
+        let replicas = Some((options.replicas, patience));
         let request = Request { lane: Lane::Replicas, slot, replicas };
         let (answer, reached) = self.evaluate(&request, script, &keys, &args).await?;
         match reached {
@@ -84,8 +87,8 @@ impl Session {
             reached => {
                 let reached = if let Some(Value::Int(reached)) = reached { reached } else { 0 };
                 Err(Fault::Lost(format!(
-                    "{reached} of {} replicas have the write after {:?}",
-                    options.replicas, options.wait_timeout
+                    "{reached} of {} replicas have the write after {patience:?}",
+                    options.replicas
                 )))
             }
         }

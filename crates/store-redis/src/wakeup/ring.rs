@@ -1,4 +1,7 @@
 //! Tells other processes, at once when it is quiet and every few milliseconds when it is not.
+//!
+//! A note wakes every process that listens, so a large fleet at work would be busy with notes alone: the more of them
+//! there are, the longer the next one waits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,8 +13,9 @@ use windlass_core::bell::{Bell, Note, Owed, Rings};
 use super::send;
 use crate::connect::{Lane, Server, Shared};
 
-/// A note wakes every process that listens, so there are at most 200 per second and process.
-const INTERVAL: Duration = Duration::from_millis(5);
+/// How long after a note the next one may follow: doubled with each that had to wait.
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// How long a note may take before it is given up.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -31,13 +35,21 @@ struct Teller {
     owner: u64,
     /// What others were not told yet.
     owed: Owed,
-    told: Mutex<Option<Instant>>,
+    told: Mutex<Told>,
+}
+
+/// When the last note went out, and how long the next one waits after it.
+#[derive(Clone, Copy)]
+struct Told {
+    at: Option<Instant>,
+    pause: Duration,
 }
 
 impl Ringer {
     pub(super) fn new(server: Server, bell: Bell, channel: Bytes) -> Self {
         let (shared, owner) = (Arc::clone(server.shared()), fastrand::u64(..));
-        let teller = Teller { shared, channel, owner, owed: Owed::default(), told: Mutex::new(None) };
+        let told = Mutex::new(Told { at: None, pause: PAUSE_MIN });
+        let teller = Teller { shared, channel, owner, owed: Owed::default(), told };
         Self { server, bell, teller: Arc::new(teller) }
     }
 
@@ -59,11 +71,16 @@ impl Ringer {
 impl Teller {
     async fn tell(&self) {
         let told = *self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(told) = told {
-            sleep_until(told + INTERVAL).await;
-        }
+        let next = told.at.map(|at| at + told.pause).filter(|&next| next > Instant::now());
+        let pause = match next {
+            Some(next) => {
+                sleep_until(next).await;
+                (told.pause * 2).min(PAUSE_MAX)
+            }
+            None => PAUSE_MIN,
+        };
         let note = Note::Rings { owner: self.owner, rings: self.owed.take() };
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Told { at: Some(Instant::now()), pause };
         let tell = |session| send(note, session, self.channel.clone());
         if let Err(fault) = self.shared.run(DEADLINE, Lane::Work, tell).await {
             tracing::debug!(?fault, "cannot ring for other processes");

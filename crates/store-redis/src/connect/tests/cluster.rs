@@ -91,3 +91,41 @@ async fn a_cluster_goes_on_with_the_replica_of_a_killed_primary() {
     until_it_works(&server).await;
     grow(&server).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_node_that_hangs_does_not_hold_up_the_others() {
+    let cluster = RedisCluster::start();
+    let options = RedisOptions::parse(&cluster.url()).unwrap().timeout(Duration::from_secs(1)).unwrap();
+    let server = open_with(&options.connect_timeout(Duration::from_millis(500)).unwrap()).await;
+    let place_of = |number: u32| cluster.primary_of(slot_of(&key(number)[0]));
+    let hung = place_of(0);
+    let elsewhere = (1..).find(|&number| place_of(number) != hung).unwrap();
+    for number in [0, elsewhere] {
+        run_at(&server, number, Effect::Write, &GROW, &["a", "b"]).await.unwrap();
+    }
+    cluster.nodes()[hung].pause();
+    let mut answered = 0;
+    for _ in 0..5 {
+        let mut stuck = std::pin::pin!(grow(&server));
+        let mut is_stuck = true;
+        while is_stuck {
+            let began = Instant::now();
+            let others = run_at(&server, elsewhere, Effect::Read, &READ, &["a"]);
+            tokio::select! {
+                biased;
+                answer = others => {
+                    // Until the Cluster itself notices, and then for a moment says that it is down.
+                    if let Err(error) = answer {
+                        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+                    } else {
+                        assert!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
+                        answered += 1;
+                    }
+                }
+                _ = &mut stuck => is_stuck = false,
+            }
+        }
+    }
+    assert!(answered > 10, "{answered} answers of the others");
+    cluster.nodes()[hung].resume();
+}
