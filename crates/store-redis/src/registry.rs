@@ -7,13 +7,17 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use redis::Value;
 use windlass_core::Name;
 
 use crate::answer;
 use crate::error::Fault;
 use crate::keys::Keys;
+use crate::script::{Script, script};
 use crate::session::Session;
+
+static ENTER: Script = script!("queues/enter");
 
 /// How long a queue counts as entered. A registry that lost its newest names with a server has them again after this.
 const ENTERED_FOR: Duration = Duration::from_secs(60);
@@ -45,12 +49,8 @@ impl Registry {
         missing.sort_unstable();
         missing.dedup();
         for names in missing.chunks(PAGE as usize) {
-            let mut add = redis::cmd("ZADD");
-            add.arg(&keys.queues()[..]);
-            for name in names {
-                add.arg(0).arg(name.as_str());
-            }
-            session.command(add).await?;
+            let names = names.iter().map(|name| Bytes::copy_from_slice(name.as_str().as_bytes()));
+            session.run(&ENTER, vec![keys.queues()], names.collect()).await?;
         }
         let now = Instant::now();
         let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,103 @@
+//! What `docs/operations/redis.md` says about rights and keys, tried on a server.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::process::Command;
+use std::time::Duration;
+
+use windlass_core::store::{
+    ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues, Settlement,
+    Store,
+};
+use windlass_core::{LeaseId, Name, NewJob, Options, Outcome, StoreError, judge};
+use windlass_store_redis::RedisStore;
+use windlass_store_testkit::servers::{Aof, RedisServer, RedisSettings};
+
+const PAGE: &str = include_str!("../../../docs/operations/redis.md");
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+/// What the page gives a user, after its password.
+fn rules() -> &'static str {
+    let rules = PAGE.split_once("ACL SETUSER worker on >secret ").unwrap().1;
+    rules.split_once('\n').unwrap().0
+}
+
+/// The life of jobs in two queues, and everything else that programs do.
+async fn live(store: &RedisStore) {
+    let queues = [name("default"), name("other")];
+    let (lease, ttl) = (LeaseId::new(), Duration::from_secs(60));
+    store.open(&NewLease { id: lease, worker: "w".into(), ttl, queues: queues.to_vec() }).await.unwrap();
+    let job = |queue: &Name, payload: usize| {
+        NewJob::new("k", vec![b'x'; payload], Options::new().queue(queue.as_str())).unwrap()
+    };
+    let later = NewJob::new("k", "", Options::new().delay(ttl).expires_in(2 * ttl).priority(3)).unwrap();
+    store.enqueue(&[job(&queues[0], 10), job(&queues[1], 5_000), later.clone()]).await.unwrap();
+    store.define(&queues[0], &Default::default()).await.unwrap();
+    let request = ClaimRequest {
+        lease,
+        queues: queues.iter().map(|queue| QueueShare { queue: queue.clone(), limit: 9 }).collect(),
+        kinds: vec![name("k")],
+        limit: 9,
+        bytes: 1 << 20,
+    };
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else { panic!("the lease lives") };
+    assert_eq!(jobs.len(), 2);
+    for (job, outcome) in jobs.iter().zip([Outcome::Completed { output: Some("1".into()) }, Outcome::Returned]) {
+        let transition = judge(&job.facts, outcome, 0.5);
+        let settlement = Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition };
+        store.settle(&[settlement]).await.unwrap();
+    }
+    let ids = [later.id, jobs[0].id, jobs[1].id];
+    store.retry(&ids).await.unwrap();
+    store.cancel(&ids).await.unwrap();
+    store.renew(lease, ttl, 10).await.unwrap();
+    store.lost(10).await.unwrap();
+    store.promote(10).await.unwrap();
+    store.prune(10).await.unwrap();
+    assert_eq!(store.list(&Filter::default(), None, 10).await.unwrap().jobs.len(), 3);
+    assert_eq!(store.queues(None, 10).await.unwrap().len(), 2);
+    assert_eq!(store.leases(10).await.unwrap().len(), 1);
+    assert!(store.get(&ids).await.unwrap().iter().all(Option::is_some));
+    store.delete(&ids[..1]).await.unwrap();
+    store.close(lease).await.unwrap();
+    store.sweep(10).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_user_with_the_rights_of_the_page_can_do_everything() {
+    let settings = RedisSettings::default().aof(Aof::Always).user("worker", "secret", rules());
+    let server = RedisServer::start(&settings);
+    let store = RedisStore::open(&server.url()).await.unwrap();
+    assert_eq!(store.about().durability.to_string(), "survives a power cut", "the settings can be read");
+    live(&store).await;
+    let refused = server.command(&["ACL", "LOG"]);
+    assert_eq!(refused, "", "the server refused something");
+
+    let foreign = format!("{}?namespace=other", server.url());
+    let foreign = RedisStore::open(&foreign).await.unwrap();
+    let error = foreign.enqueue(&[NewJob::new("k", "", Options::new()).unwrap()]).await.unwrap_err();
+    assert!(!matches!(error, StoreError::Unknown { .. }), "{error}");
+    assert_eq!(server.command(&["KEYS", "wl:{other*"]), "");
+}
+
+#[tokio::test]
+async fn the_commands_of_the_page_show_and_remove_what_they_say() {
+    let server = RedisServer::start(&RedisSettings::default());
+    let store = RedisStore::open(&server.url()).await.unwrap();
+    live(&store).await;
+    let trial = RedisStore::open(&format!("{}?namespace=trial", server.url())).await.unwrap();
+    live(&trial).await;
+
+    let port = server.port().to_string();
+    let blocks = PAGE.split("\n```sh\n").skip(1).map(|rest| rest.split_once("\n```").unwrap().0);
+    for line in blocks.flat_map(str::lines).filter(|line| line.starts_with("redis-cli ")) {
+        let line = line.replace("redis-cli ", &format!("redis-cli -e -p {port} "));
+        let said = Command::new("sh").args(["-c", &line]).output().unwrap();
+        assert!(said.status.success(), "{line}: {}", String::from_utf8_lossy(&said.stderr));
+    }
+    assert_eq!(server.command(&["KEYS", "wl:{trial*"]), "", "nothing of a removed namespace is left");
+    assert_eq!(server.command(&["HGET", "wl:{windlass:default}:meta", "version"]), "1");
+    assert_eq!(server.command(&["ZRANGE", "wl:{windlass}:queues", "0", "-1"]), "default\nother");
+}
