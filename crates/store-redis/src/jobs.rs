@@ -90,3 +90,6 @@ impl RedisStore {
         .await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,14 +114,15 @@ local FIRST = '30-\0\0\0\1' .. string.rep('\0', 23) .. '\1'
 local bytes, taken, is_untouched = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 local claim = ARGV[3] .. ARGV[2] .. now8 .. ARGV[4]
 local jobs, started, apart, passed, ended = {}, {}, {}, {}, 0
-local looked_at, has_more, id_before, counters_before, start = 0, #sources > 0, nil, nil, nil
-while has_more and ended == 0 and #started < limit do
+local n, looked_at, has_more = 0, 0, #sources > 0
+local origin, counter, id_before, counters_before, start
+while has_more and ended == 0 and n < limit do
   if looked_at >= LOOKED_AT_MAX then
     ended = 2
     break
   end
   local members, origins
-  members, origins, has_more = next_places(math.min(limit - #started, LOOKED_AT_MAX - looked_at))
+  members, origins, has_more = next_places(math.min(limit - n, LOOKED_AT_MAX - looked_at))
   local ids = {}
   for i = 1, #members do
     ids[i] = sub(members[i], 17)
@@ -129,20 +130,23 @@ while has_more and ended == 0 and #started < limit do
   looked_at = looked_at + #ids
   local records = #ids > 0 and redis.call('HMGET', JOBS, unpack(ids)) or {}
   for i = 1, #ids do
-    local record, id, origin = records[i], ids[i], origins and origins[i] or sources[1]
+    local record, id, member = records[i], ids[i], members[i]
     local tag = record and byte(record, 1) or 0
     local payload, becomes
+    if origins and origins[i] ~= origin or not origin then
+      origin = origins and origins[i] or sources[1]
+      counter = passed[origin] or { places = 0, stale = 0 }
+      passed[origin] = counter
+    end
     -- One that stands in a line and in a zset at the same place is met twice in a row.
-    if id == id_before then
-      tag = 0
-    elseif tag == S_FRESH then
-      if sub(record, 2, 17) == sub(members[i], 1, 16) then
+    if tag == S_FRESH and id ~= id_before then
+      if sub(record, 2, 17) == sub(member, 1, 16) then
         payload = read('>I4', record, 20)
-        becomes = FIRST .. sub(record, 2, 19) .. ZERO8 .. sub(record, 2, 9) .. ZERO8 .. sub(record, 20)
+        becomes = FIRST .. sub(record, 2, 19) .. ZERO8 .. sub(record, 2, 9) .. ZERO8 .. sub(record, 20) .. claim
       end
-    elseif tag > 0 then
+    elseif tag > 0 and id ~= id_before then
       record = expand(record)
-      if stands_at(record, members[i]) then
+      if stands_at(record, member) then
         local counters, v = sub(record, 4, 31), nil
         if counters ~= counters_before then
           local attempt, others, fence = read('>I4c16I8', counters)
@@ -150,17 +154,12 @@ while has_more and ended == 0 and #started < limit do
           counters_before = counters
         end
         payload, v = read('>I4I4', record, 74)
-        becomes = start .. sub(record, 32, 85 + v)
+        becomes = start .. sub(record, 32, 85 + v) .. claim
       end
-    end
-    local counter = passed[origin]
-    if not counter then
-      counter = { places = 0, stale = 0 }
-      passed[origin] = counter
     end
     if becomes then
       taken = taken + payload
-      if not is_untouched and taken > bytes then
+      if taken > bytes and not is_untouched then
         ended = 1
         break
       end
@@ -168,10 +167,10 @@ while has_more and ended == 0 and #started < limit do
       if expiring_first and tag ~= S_FRESH and may_expire(record) then
         add(batch('ZREM', EXPIRING), id)
       end
-      local n = #started + 1
+      n = n + 1
       started[n] = id
       jobs[2 * n - 1] = id
-      jobs[2 * n] = becomes .. claim
+      jobs[2 * n] = becomes
       if payload > INLINE_MAX then
         apart[#apart + 1] = id
       end
@@ -195,11 +194,11 @@ if next(passed) then
       redis.call('ZREMRANGEBYRANK', source.key, 0, counter.places - 1)
     end
   end
-  if #started > 0 then
+  if n > 0 then
     redis.call('HSET', JOBS, unpack(jobs))
     redis.call('SADD', running, unpack(started))
-    count(S_READY, -#started)
-    count(S_RUNNING, #started)
+    count(S_READY, -n)
+    count(S_RUNNING, n)
     write()
   end
 end

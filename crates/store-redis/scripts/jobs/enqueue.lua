@@ -64,11 +64,11 @@ local function read_head(head)
   middle = sub(head, 2, 3) .. (state == S_READY and '' or accepted8) .. (expires_at and instant(expires_at) or '')
     .. sub(head, 4, 11)
   if state == S_SCHEDULED then
-    places, score = batch('ZADD', SCHEDULED), due
+    places, score = batch('ZADD', SCHEDULED), string.format('%.0f', due)
   elseif priority == 0 and takes(kind) then
     places, score = batch('RPUSH', line_key(kind)), nil
   else
-    places, score = batch('ZADD', ready_key(kind)), 0 - priority
+    places, score = batch('ZADD', ready_key(kind)), string.format('%d', -priority)
   end
   return large == '1'
 end
@@ -119,7 +119,7 @@ for i = 1, number_of_jobs do
     end
     count(state, 1)
     if body then add(bodies, id, body) end
-    if expires_at then add(expiring, expires_at, id) end
+    if expires_at then add(expiring, string.format('%.0f', expires_at), id) end
   end
 end
 

@@ -2,8 +2,8 @@
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2 version of the definition that the outcomes were judged by,
 --   3 what gives the right to write: 'fence', or 'lost' if the lease must have run out as well,
---   4 the states of which the queue keeps none, as their bytes, 5 how many; then so many ids, fences (number, nonce) and
---   outcomes: 1-23 as the record begins with, 24 what follows for it at the end of all: '0' and 1 delay in micros (8 bytes),
+--   4 the states of which the queue keeps none, as their bytes, 5 how many; then so many ids (each once), fences (number,
+--   nonce) and outcomes: 1-23 as the record begins with, 24 what follows for it at the end of all: '0' and 1 delay in micros (8 bytes),
 --   2 the rest of the attempt's record, 4 output; 8 if the output is above the cap.
 -- Answer: {'stale'}: judged by another definition; {'ok', answers}: a byte for each: the state that the job came to,
 --   'f' fenced, 'l' its output is too large.
@@ -13,6 +13,10 @@ end
 local needs_lost, dropped, n = ARGV[3] == 'lost', {}, tonumber(ARGV[5])
 for i = 1, #ARGV[4] do
   dropped[byte(ARGV[4], i)] = true
+end
+local STATES = {}
+for code = S_SCHEDULED, S_CANCELLED do
+  STATES[code] = string.char(code)
 end
 local records = redis.call('HMGET', JOBS, unpack(ARGV, 6, 5 + n))
 local more = 6 + 3 * n
@@ -26,13 +30,14 @@ local function is_lost(lease)
   return not lives[lease]
 end
 
-local jobs, settled, answers, ended = batch('HSET', JOBS), {}, {}, {}
--- What the newest outcome says, and whose lease the newest job hung on.
-local outcome_before, outcome, state, flags, lease_before, running
+local jobs, answers, written, ended = batch('HSET', JOBS), {}, 0, {}
+-- What the newest outcome says, where jobs that end so go, and whose lease the newest job hung on.
+local outcome_before, outcome, state, flags, places, lease_before, running
 for i = 1, n do
   local id, record, fence, said = ARGV[5 + i], records[i], ARGV[5 + n + i], ARGV[5 + 2 * n + i]
   if said ~= outcome_before then
     outcome_before, outcome, state, flags = said, sub(said, 1, 23), byte(said, 1), byte(said, 24) - 48
+    places = ENDED[state] and batch('ZADD', ENDED[state])
   end
   local delay, attempt, output
   if flags ~= 0 then
@@ -41,27 +46,26 @@ for i = 1, n do
     if flags % 8 >= 4 then output, more = ARGV[more], more + 1 end
   end
   local answer, v = 'f', nil
-  if record and byte(record, 1) == S_RUNNING and not settled[id] then
-    v = v_end(record)
+  if record and byte(record, 1) == S_RUNNING then
+    v = 85 + read('>I4', record, 78)
     if sub(record, 24, 31) .. sub(record, v + 1, v + 8) == fence then
       local lease = sub(record, v + 9, v + 24)
       if not needs_lost or is_lost(lease) then
-        answer = flags >= 8 and 'l' or ''
+        answer = flags >= 8 and 'l' or nil
       end
       if lease ~= lease_before then
         lease_before, running = lease, batch('SREM', lease_key('running:', lease))
       end
     end
   end
-  if answer == '' then
-    settled[id] = true
+  if not answer then
     running[#running + 1] = id
-    local start, to = outcome, state
+    local start, to, ends = outcome, state, places
     if byte(record, 2) == 49 then
       -- Somebody asked it to stop: it does not go back.
       add(batch('SREM', lease_key('stopping:', lease_before)), id)
       if to < S_COMPLETED then
-        start, to, delay = REQUESTED .. sub(outcome, 4), S_CANCELLED, nil
+        start, to, delay, ends = REQUESTED .. sub(outcome, 4), S_CANCELLED, nil, batch('ZADD', CANCELLED)
       end
     end
     ended[to] = (ended[to] or 0) + 1
@@ -75,23 +79,22 @@ for i = 1, n do
           add(batch('HDEL', ATTEMPTS), id .. pack('>I8', number - ATTEMPTS_KEPT))
         end
       end
-      local at = #jobs
-      jobs[at + 1] = id
-      if to >= S_COMPLETED then
-        jobs[at + 2] = start .. sub(record, 24, 65) .. now8 .. sub(record, 74)
-        local places = batch('ZADD', ENDED[to])
-        local place = #places
-        places[place + 1], places[place + 2] = now, sub(record, 40, 47) .. id
+      jobs[written + 1] = id
+      if ends then
+        jobs[written + 2] = start .. sub(record, 24, 65) .. now8 .. sub(record, 74)
+        local place = #ends
+        ends[place + 1], ends[place + 2] = now_text, sub(record, 40, 47) .. id
         if output then add(batch('HSET', OUTPUTS), id, output) end
       else
         local due8 = delay and instant(now + delay) or sub(record, 32, 39)
         record = start .. sub(record, 24, 31) .. due8 .. sub(record, 40, 65) .. ZERO8 .. sub(record, 74)
-        jobs[at + 2] = record
+        jobs[written + 2] = record
         enter(id, record)
         count(to, -1)
       end
+      written = written + 2
     end
-    answer = string.char(to)
+    answer = STATES[to]
   end
   answers[i] = answer
 end

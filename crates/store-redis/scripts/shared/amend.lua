@@ -26,7 +26,8 @@ local function amend(change)
       answers[i] = 'm-'
     end
   end
-  write()
+  -- Cancelling is how people make room.
+  write_anyway()
   write_released()
   return table.concat(answers)
 end

@@ -1,4 +1,5 @@
--- The time, read once: `now` in micros and as stored, `real` by the server's own clock.
+-- The time, read once: `now` in micros, as a text (a command is slow to make one of a number) and as stored, `real` by
+-- the server's own clock.
 -- ARGV[1] is the clock of tests; empty, as always outside of them, it means the server's.
 -- Micros of 2^53 and more are "never", so that every instant is exact in Lua.
 local NEVER_MICROS = 9007199254740992
@@ -17,4 +18,4 @@ local function instant(micros)
   return struct.pack('>I8', micros)
 end
 
-local now8 = instant(now)
+local now8, now_text = instant(now), string.format('%.0f', now)

@@ -25,7 +25,7 @@ pub(super) async fn progress(
     let queues = by_queue(reports.iter().map(|report| &report.queue));
     let written = spread::each(queues, |(queue, places)| async move {
         let mut answers = Vec::with_capacity(places.len());
-        for places in steps(&places, |place| reports[place].progress.len()) {
+        for places in steps(&places, |place| (reports[place].id, reports[place].progress.len())) {
             let said = write(tools, session, queue, reports, places).await?;
             answers.extend(places.iter().copied().zip(said));
         }

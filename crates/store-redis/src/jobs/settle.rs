@@ -1,11 +1,13 @@
 //! Settle and reap: the outcomes of attempts, each written only if its fence holds.
 
+use std::collections::HashSet;
+
 use bytes::{BufMut, Bytes};
 use redis::Value;
 use windlass_core::bell::Rings;
 use windlass_core::queue::Retention;
 use windlass_core::store::{Settled, Settlement};
-use windlass_core::{Name, State};
+use windlass_core::{JobId, Name, State};
 
 use super::enqueue::word;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
@@ -53,7 +55,7 @@ pub(crate) async fn settle(
     let written = spread::each(queues, |(queue, places)| async move {
         let mut answers = Vec::with_capacity(places.len());
         let mut fault = None;
-        for places in steps(&places, |place| size(&settlements[place])) {
+        for places in steps(&places, |place| (settlements[place].id, size(&settlements[place]))) {
             let batch = Batch { tools, session, queue, settlements, right };
             match batch.write(places).await {
                 Ok(said) => answers.extend(places.iter().copied().zip(said)),
@@ -99,14 +101,19 @@ pub(super) fn by_queue<'n>(queues: impl Iterator<Item = &'n Name>) -> Vec<(&'n N
     found
 }
 
-/// Cuts places into steps of at most [`ITEMS_MAX`] and about [`BYTES_MAX`].
-pub(super) fn steps(places: &[usize], size: impl Fn(usize) -> usize) -> Vec<&[usize]> {
+/// Cuts places into steps of at most [`ITEMS_MAX`] and about [`BYTES_MAX`], in which no id stands twice: what stands
+/// later in a call takes effect later.
+pub(super) fn steps(places: &[usize], item: impl Fn(usize) -> (JobId, usize)) -> Vec<&[usize]> {
     let (mut steps, mut begin, mut bytes) = (Vec::new(), 0, 0);
+    let mut ids = HashSet::with_capacity(places.len().min(ITEMS_MAX));
     for (index, &place) in places.iter().enumerate() {
-        let more = size(place);
-        if index > begin && (index - begin >= ITEMS_MAX || bytes + more > BYTES_MAX) {
+        let (id, more) = item(place);
+        let is_repeat = !ids.insert(id);
+        if index > begin && (is_repeat || index - begin >= ITEMS_MAX || bytes + more > BYTES_MAX) {
             steps.push(&places[begin..index]);
             (begin, bytes) = (index, 0);
+            ids.clear();
+            ids.insert(id);
         }
         bytes += more;
     }
@@ -216,10 +223,21 @@ mod tests {
 
     #[test]
     fn steps_are_bounded_and_hold_everything() {
-        let places: Vec<_> = (0..1_200).collect();
-        let sizes = |size: fn(usize) -> usize| steps(&places, size).iter().map(|step| step.len()).collect::<Vec<_>>();
+        let (places, ids): (Vec<_>, Vec<_>) = (0..1_200).map(|place| (place, JobId::new())).unzip();
+        let sizes = |size: fn(usize) -> usize| {
+            let steps = steps(&places, |place| (ids[place], size(place)));
+            steps.iter().map(|step| step.len()).collect::<Vec<_>>()
+        };
         assert_eq!(sizes(|_| 0), [500, 500, 200]);
         assert_eq!(sizes(|place| if place == 3 { BYTES_MAX + 1 } else { 0 }), [3, 1, 500, 500, 196]);
+    }
+
+    #[test]
+    fn no_id_stands_twice_in_a_step() {
+        let ids = [JobId::new(), JobId::new()];
+        let places = [0, 1, 1, 0, 0];
+        let steps = steps(&places, |place| (ids[place], 0));
+        assert_eq!(steps, [&[0, 1][..], &[1, 0], &[0]]);
     }
 
     #[test]

@@ -1,0 +1,236 @@
+//! Lines of fresh jobs: what leaves one otherwise than by a claim is never handed out, never holds up what comes after
+//! it, and does not stay for ever. And wrong content under a key stops a script before it has written anything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::clock::ManualClock;
+use windlass_core::store::{
+    Amended, ClaimAnswer, ClaimRequest, Enqueued, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Settled,
+    Settlement,
+};
+use windlass_core::{ClaimedJob, JobId, LeaseId, Name, NewJob, Options, Outcome, State, judge};
+use windlass_store_testkit::servers::RedisServer;
+
+use crate::connect::{Effect, Lane};
+use crate::{RedisOptions, RedisStore, answer};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A store in a namespace that nobody else uses, with a lease on its one queue.
+struct Scene {
+    store: RedisStore,
+    clock: ManualClock,
+    lease: LeaseId,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let (clock, lease) = (ManualClock::default(), LeaseId::new());
+        let options = RedisOptions::parse(RedisServer::shared().url()).unwrap();
+        let options = options.namespace(&format!("lines-{:x}", fastrand::u64(..))).unwrap();
+        let store = RedisStore::open_with(options.clock(Arc::new(clock.clone()))).await.unwrap();
+        let queues = vec![name("q")];
+        store.open(&NewLease { id: lease, worker: "w".into(), ttl: 3600 * SECOND, queues }).await.unwrap();
+        Self { store, clock, lease }
+    }
+
+    async fn add(&self, count: usize, options: Options) -> Vec<JobId> {
+        let jobs: Vec<_> = (0..count).map(|_| job(options.clone())).collect();
+        for jobs in jobs.chunks(1_000) {
+            assert!(self.store.enqueue(jobs).await.unwrap().iter().all(|answer| *answer == Enqueued::New));
+        }
+        jobs.iter().map(|job| job.id).collect()
+    }
+
+    async fn claim(&self, limit: u32, kinds: &[&str]) -> Vec<ClaimedJob> {
+        let request = ClaimRequest {
+            lease: self.lease,
+            queues: vec![QueueShare { queue: name("q"), limit }],
+            kinds: kinds.iter().map(|kind| name(kind)).collect(),
+            limit,
+            bytes: usize::MAX,
+        };
+        match self.store.claim(&request).await.unwrap() {
+            ClaimAnswer::Jobs { jobs, .. } => jobs,
+            ClaimAnswer::LeaseLost => panic!("the lease lives"),
+        }
+    }
+
+    async fn claimed(&self, limit: u32) -> Vec<JobId> {
+        self.claim(limit, &["k"]).await.iter().map(|job| job.id).collect()
+    }
+
+    /// What a command about a key of the queue answers.
+    async fn ask(&self, command: &str, key: &str, more: &[&str]) -> i64 {
+        let (mut ask, key, more) = (redis::cmd(command), key.to_owned(), more.join(" "));
+        let asked = self.store.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            let prefix = tools.keys.queue(&name("q")).meta();
+            let prefix = std::str::from_utf8(&prefix).unwrap().trim_end_matches("meta").to_owned();
+            ask.arg(prefix + &key);
+            more.split_whitespace().for_each(|word| {
+                ask.arg(word);
+            });
+            match session.command(ask).await? {
+                redis::Value::Okay | redis::Value::Nil => Ok(0),
+                value => answer::integer(value),
+            }
+        });
+        asked.await.unwrap()
+    }
+
+    async fn count(&self, state: State) -> u64 {
+        use windlass_core::store::Queues;
+        let queues = self.store.queues(None, 9).await.unwrap();
+        queues.iter().map(|queue| queue.counts.of(state)).sum()
+    }
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn job(options: Options) -> NewJob {
+    NewJob::new("k", "{}", options.queue("q")).unwrap()
+}
+
+#[tokio::test]
+async fn what_left_a_line_is_not_handed_out() {
+    let scene = Scene::new().await;
+    let ids = scene.add(4, Options::new()).await;
+    let expiring = scene.add(1, Options::new().expires_in(SECOND)).await;
+    let last = scene.add(1, Options::new()).await;
+    assert_eq!(scene.ask("LLEN", "line:k", &[]).await, 6, "fresh jobs stand in a line");
+    scene.store.cancel(&ids[..1]).await.unwrap();
+    scene.store.delete(&ids[1..2]).await.unwrap();
+    scene.clock.advance(SECOND);
+    assert_eq!(scene.claimed(1).await, ids[2..3]);
+    assert_eq!(scene.claimed(9).await, [ids[3], last[0]]);
+    assert_eq!(scene.store.get(&expiring).await.unwrap()[0].as_ref().unwrap().state, State::Dead);
+    assert_eq!(scene.ask("EXISTS", "line:k", &[]).await + scene.ask("EXISTS", "stale", &[]).await, 0);
+    assert_eq!((scene.count(State::Ready).await, scene.count(State::Running).await), (0, 3));
+}
+
+#[tokio::test]
+async fn a_removed_id_that_comes_again_stands_where_it_came_again() {
+    let scene = Scene::new().await;
+    let first = job(Options::new());
+    scene.store.enqueue(std::slice::from_ref(&first)).await.unwrap();
+    let between = scene.add(1, Options::new()).await;
+    scene.store.delete(&[first.id]).await.unwrap();
+    scene.store.enqueue(std::slice::from_ref(&first)).await.unwrap();
+    assert_eq!(scene.claimed(9).await, [between[0], first.id]);
+    assert_eq!(scene.store.list(&Default::default(), None, 9).await.unwrap().jobs.len(), 2);
+}
+
+#[tokio::test]
+async fn a_job_that_stands_twice_at_one_place_is_handed_out_once() {
+    let scene = Scene::new().await;
+    // Cancelled and sent back within one instant: in the zset it has the place that it left in the line.
+    let ids = scene.add(3, Options::new()).await;
+    scene.store.cancel(&ids[1..2]).await.unwrap();
+    assert_eq!(scene.store.retry(&ids[1..2]).await.unwrap(), [Amended::Done(State::Ready)]);
+    assert_eq!((scene.ask("LLEN", "line:k", &[]).await, scene.ask("ZCARD", "ready:k", &[]).await), (3, 1));
+    assert_eq!(scene.claimed(9).await, ids);
+    assert_eq!(scene.claimed(9).await, []);
+    assert_eq!((scene.count(State::Ready).await, scene.count(State::Running).await), (0, 3));
+}
+
+#[tokio::test]
+async fn thousands_that_left_do_not_hold_up_the_one_that_is_left() {
+    let scene = Scene::new().await;
+    let gone = scene.add(3_000, Options::new()).await;
+    let last = scene.add(1, Options::new()).await;
+    for ids in gone.chunks(250) {
+        scene.store.cancel(ids).await.unwrap();
+    }
+    assert_eq!(scene.ask("HGET", "stale", &["k"]).await, 3_000);
+    assert_eq!(scene.claimed(1).await, last);
+    assert_eq!(scene.ask("EXISTS", "line:k", &[]).await + scene.ask("EXISTS", "stale", &[]).await, 0);
+}
+
+#[tokio::test]
+async fn maintenance_clears_a_line_that_holds_little_else() {
+    let scene = Scene::new().await;
+    let ids = scene.add(3_000, Options::new()).await;
+    let (gone, kept): (Vec<_>, Vec<_>) = ids.iter().enumerate().partition(|(place, _)| place % 10 > 0);
+    let gone: Vec<_> = gone.into_iter().map(|(_, id)| *id).collect();
+    for ids in gone.chunks(250) {
+        scene.store.delete(ids).await.unwrap();
+    }
+    for _ in 0..12 {
+        scene.store.promote(1).await.unwrap();
+    }
+    let left = scene.ask("HGET", "stale", &["k"]).await;
+    assert!(left <= 1_000, "{left} stale members are left");
+    assert!(scene.ask("LLEN", "line:k", &[]).await <= 2 * 1_000);
+    let kept: Vec<_> = kept.into_iter().map(|(_, id)| *id).collect();
+    let mut claimed = Vec::new();
+    for _ in 0..10 {
+        claimed.extend(scene.claimed(100).await);
+    }
+    assert_eq!(claimed, kept, "in their turn, wherever they stand now");
+    assert_eq!(scene.ask("EXISTS", "stale", &[]).await, 0);
+}
+
+#[tokio::test]
+async fn lines_and_zsets_of_several_kinds_make_one_order() {
+    let scene = Scene::new().await;
+    let mut expected = Vec::new();
+    for place in 0..120 {
+        let kind = ["k", "l", "m"][place % 3];
+        let priority = if place % 7 == 0 { 1 } else { 0 };
+        let new = NewJob::new(kind, "{}", Options::new().queue("q").priority(priority)).unwrap();
+        scene.store.enqueue(std::slice::from_ref(&new)).await.unwrap();
+        expected.push((-priority, place, new.id));
+        if place % 5 == 0 {
+            scene.clock.advance(SECOND);
+        }
+    }
+    expected.sort_unstable();
+    let mut claimed = Vec::new();
+    for limit in [1, 50, 3, 99] {
+        claimed.extend(scene.claim(limit, &["m", "k", "l"]).await.into_iter().map(|job| job.id));
+    }
+    assert_eq!(claimed, expected.iter().map(|(_, _, id)| *id).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_returned_job_goes_before_the_line() {
+    let scene = Scene::new().await;
+    let ids = scene.add(3, Options::new()).await;
+    let claimed = scene.claim(2, &["k"]).await;
+    let back = Settlement {
+        queue: name("q"),
+        id: claimed[1].id,
+        fence: claimed[1].fence,
+        transition: judge(&claimed[1].facts, Outcome::Returned, 0.0),
+    };
+    assert_eq!(scene.store.settle(&[back]).await.unwrap(), [Settled::Applied(State::Ready)]);
+    scene.add(1, Options::new()).await;
+    assert_eq!(scene.claimed(2).await, ids[1..]);
+}
+
+#[tokio::test]
+async fn wrong_content_under_a_key_stops_a_script_before_it_writes() {
+    for key in ["line:k", "ready:k", "expiring", "scheduled", "jobs", "leases"] {
+        let scene = Scene::new().await;
+        let before = scene.add(1, Options::new()).await;
+        let lost = scene.ask("EXISTS", key, &[]).await;
+        scene.ask("DEL", key, &[]).await;
+        scene.ask("SET", key, &["5"]).await;
+        let request = ClaimRequest {
+            lease: scene.lease,
+            queues: vec![QueueShare { queue: name("q"), limit: 9 }],
+            kinds: vec![name("k")],
+            limit: 9,
+            bytes: 9,
+        };
+        assert!(scene.store.claim(&request).await.is_err(), "{key} was {lost}");
+        assert_eq!(scene.count(State::Running).await, 0, "{key}");
+        scene.ask("DEL", key, &[]).await;
+        if key != "jobs" {
+            assert_eq!(scene.store.get(&before).await.unwrap()[0].as_ref().unwrap().state, State::Ready, "{key}");
+        }
+    }
+}
