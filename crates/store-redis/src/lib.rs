@@ -19,7 +19,8 @@
 //! | `rediss://…` | the same with TLS |
 //! | `redis+unix:///path?db=database` | a server by its local socket |
 //! | `redis-cluster://host:port,host:port` | a Cluster; any of its nodes that answers will do |
-//! | `rediss-cluster://…` | the same with TLS |
+//! | `redis-sentinel://host:port,host:port/primary/database` | the primary that Sentinels know by this name |
+//! | `rediss-cluster://…`, `rediss-sentinel://…` | the same with TLS |
 //!
 //! Servers are Redis 6.2 or newer with `maxmemory-policy noeviction`. A user of its own needs
 //! `~wl:* &wl:* +@all -@dangerous +info`, and on a Cluster `+cluster|slots`.

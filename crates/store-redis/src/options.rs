@@ -24,6 +24,8 @@ use windlass_core::{Name, StoreError};
 #[derive(Clone)]
 pub struct RedisOptions {
     pub(crate) targets: Vec<Target>,
+    /// Those who know where [`Target::Primary`] is.
+    pub(crate) sentinels: Vec<Target>,
     pub(crate) layout: Layout,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
@@ -45,6 +47,8 @@ pub struct RedisOptions {
 pub(crate) enum Target {
     Tcp(String, u16),
     Unix(PathBuf),
+    /// Whichever server the sentinels take for the primary of this name.
+    Primary(String),
 }
 
 /// How the keys lie on servers.
@@ -85,8 +89,8 @@ pub enum Listen {
 
 impl RedisOptions {
     /// Reads a URL: `redis://user:password@host:port/database?name=value`, `rediss://` with TLS, `redis+unix:///path`
-    /// for a local socket, `redis-cluster://host,host` and `rediss-cluster://host,host` for a Cluster; see the crate's
-    /// page for the parameters. What has a meaning in a URL (`@ / ? & %`) stands percent-encoded in user, password and
+    /// for a local socket, `redis-cluster://host,host` for a Cluster, `redis-sentinel://host,host/primary` for a primary
+    /// that sentinels know, the last two also with `rediss-`; see the crate's page for the parameters. What has a meaning in a URL (`@ / ? & %`) stands percent-encoded in user, password and
     /// values. No error quotes a password.
     pub fn parse(url: &str) -> Result<Self, StoreError> {
         url::parse(url)
@@ -95,6 +99,7 @@ impl RedisOptions {
     fn new(targets: Vec<Target>, layout: Layout) -> Self {
         Self {
             targets,
+            sentinels: Vec::new(),
             layout,
             user: None,
             password: None,
@@ -178,13 +183,20 @@ impl RedisOptions {
 
     /// Where the store is, without secrets: `host:port/database namespace`.
     pub fn place(&self) -> String {
-        let targets: Vec<_> = self.targets.iter().map(Target::to_string).collect();
-        let (targets, namespace) = (targets.join(","), &self.namespace);
+        let mut targets = join(&self.targets);
+        if !self.sentinels.is_empty() {
+            targets = format!("{}/{targets}", join(&self.sentinels));
+        }
+        let namespace = &self.namespace;
         match self.layout {
             Layout::Cluster => format!("{targets} {namespace}"),
             Layout::Found => format!("{targets}/{} {namespace}", self.database),
         }
     }
+}
+
+fn join(targets: &[Target]) -> String {
+    targets.iter().map(Target::to_string).collect::<Vec<_>>().join(",")
 }
 
 impl fmt::Display for Target {
@@ -193,6 +205,7 @@ impl fmt::Display for Target {
             Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
             Self::Tcp(host, port) => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Primary(name) => f.write_str(name),
         }
     }
 }

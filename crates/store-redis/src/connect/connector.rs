@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures_util::future::select_ok;
 use redis::aio::{AsyncPushSender, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, Value};
 use rustls::pki_types::ServerName;
@@ -109,8 +110,17 @@ impl Connector {
         info: RedisConnectionInfo,
         config: AsyncConnectionConfig,
     ) -> Result<Wire, Away> {
+        let found;
+        let target = match target {
+            Target::Primary(name) => {
+                found = self.find(name).await?;
+                &found
+            }
+            target => target,
+        };
         let away = |error: std::io::Error| Away::because(format!("cannot connect to {target}"), error);
         match target {
+            Target::Primary(_) => Err(Away::passing("a sentinel names no address")),
             Target::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(away)?;
                 self.drive(stream, info, config).await
@@ -130,6 +140,34 @@ impl Connector {
                 })?;
                 self.drive(stream, info, config).await
             }
+        }
+    }
+
+    /// Asks all sentinels at once where the primary is, and believes the first that knows. One that is behind names a
+    /// replica: then a write is refused, and the connection made anew.
+    async fn find(&self, name: &str) -> Result<Target, Away> {
+        let answers =
+            self.options.sentinels.iter().map(|sentinel| Box::pin(self.ask_sentinel(sentinel, name)));
+        select_ok(answers).await.map(|(target, _)| target)
+    }
+
+    async fn ask_sentinel(&self, sentinel: &Target, name: &str) -> Result<Target, Away> {
+        let info = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let wire = Box::pin(self.open(sentinel, info, config())).await?;
+        let question = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name).to_owned();
+        let answer = wire.connection.clone().send_packed_command(&question).await;
+        match answer.map_err(|error| Away::because(format!("{sentinel} does not answer"), chain(&error)))? {
+            Value::Array(place) => match &place[..] {
+                [Value::BulkString(host), Value::BulkString(port)] => {
+                    let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
+                    let host = String::from_utf8(host.clone()).ok();
+                    let target = host.zip(port).map(|(host, port)| Target::Tcp(host, port));
+                    target.ok_or_else(|| Away::passing(format!("{sentinel} names no address")))
+                }
+                _ => Err(Away::passing(format!("{sentinel} names no address"))),
+            },
+            Value::ServerError(error) => Err(Away::said(&Said::from(&error))),
+            _ => Err(Away::passing(format!("{sentinel} knows no primary {name:?}"))),
         }
     }
 

@@ -72,7 +72,7 @@ fn node(host: &Value, port: u16, asked: &Target) -> Option<Target> {
         Value::SimpleString(host) if !host.is_empty() && host != "?" => host.clone(),
         _ => match asked {
             Target::Tcp(host, _) => host.clone(),
-            Target::Unix(_) => return None,
+            Target::Unix(_) | Target::Primary(_) => return None,
         },
     };
     Some(Target::Tcp(host, port))

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod open;
+mod sentinel;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -13,43 +13,49 @@ use windlass_core::StoreError;
 use super::{Encryption, Eviction, Layout, Listen, RedisOptions, Target, address};
 
 const FORM: &str = "use redis://user:password@host:port/database, rediss:// for TLS, redis+unix:///path for a local \
-    socket, or redis-cluster://host:port,host:port for a Cluster";
+    socket, redis-cluster://host:port,host:port for a Cluster, or redis-sentinel://host:port,host:port/primary";
 const ENCODE: &str = "write @ / ? & and % in user, password and values as %40 %2F %3F %26 and %25";
 const KNOWN: &str =
     "namespace, timeout, connect_timeout, wait, wait_timeout, eviction, listen, ca_file, user, password, db";
 
 const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
 
-/// What the word before `://` says.
+/// What stands after `://`.
 #[derive(Clone, Copy)]
-struct Scheme {
-    encryption: Encryption,
-    layout: Layout,
-    is_unix: bool,
+enum Form {
+    Host,
+    Socket,
+    Cluster,
+    Sentinel,
 }
 
 pub(super) fn parse(url: &str) -> Result<RedisOptions, StoreError> {
-    let known = url.split_once("://").and_then(|(word, rest)| Some((scheme(word)?, rest)));
-    let (scheme, rest) = known.ok_or_else(|| address(format!("this is no Redis URL: {FORM}")))?;
+    let known = url.split_once("://").and_then(|(word, rest)| Some((form(word)?, rest)));
+    let ((form, encryption), rest) = known.ok_or_else(|| address(format!("this is no Redis URL: {FORM}")))?;
     let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-    let mut options = if scheme.is_unix { socket(rest)? } else { hosts(rest, scheme.layout)? };
-    options.encryption = scheme.encryption;
+    let mut options = match form {
+        Form::Socket => socket(rest)?,
+        Form::Host | Form::Cluster | Form::Sentinel => hosts(rest, form)?,
+    };
+    options.encryption = encryption;
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         options = set(options, parameter)?;
     }
     check(options)
 }
 
-fn scheme(word: &str) -> Option<Scheme> {
-    let (encryption, layout, is_unix) = match word {
-        "redis" => (Encryption::Plain, Layout::Found, false),
-        "rediss" => (Encryption::Tls, Layout::Found, false),
-        "redis-cluster" => (Encryption::Plain, Layout::Cluster, false),
-        "rediss-cluster" => (Encryption::Tls, Layout::Cluster, false),
-        "redis+unix" | "unix" => (Encryption::Plain, Layout::Found, true),
+fn form(word: &str) -> Option<(Form, Encryption)> {
+    Some(match word {
+        "redis" => (Form::Host, Encryption::Plain),
+        "rediss" => (Form::Host, Encryption::Tls),
+        "redis-cluster" => (Form::Cluster, Encryption::Plain),
+        "rediss-cluster" => (Form::Cluster, Encryption::Tls),
+        "redis-sentinel" => (Form::Sentinel, Encryption::Plain),
+        "rediss-sentinel" => (Form::Sentinel, Encryption::Tls),
+        "redis+unix" | "unix" => (Form::Socket, Encryption::Plain),
         _ => return None,
-    };
-    Some(Scheme { encryption, layout, is_unix })
+    })
 }
 
 /// `/path`, or `user:password@/path`.
@@ -66,8 +72,8 @@ fn socket(rest: &str) -> Result<RedisOptions, StoreError> {
     with_credentials(RedisOptions::new(vec![target], Layout::Found), credentials)
 }
 
-/// `user:password@host:port,host:port/database`.
-fn hosts(rest: &str, layout: Layout) -> Result<RedisOptions, StoreError> {
+/// `user:password@host:port,host:port/database`; after sentinels stands `/primary` or `/primary/database`.
+fn hosts(rest: &str, form: Form) -> Result<RedisOptions, StoreError> {
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     // A password with a raw / would be taken for a database, and shown.
     if path.contains('@') {
@@ -77,10 +83,25 @@ fn hosts(rest: &str, layout: Layout) -> Result<RedisOptions, StoreError> {
         Some((credentials, hosts)) => (Some(credentials), hosts),
         None => (None, authority),
     };
-    let hosts = hosts.split(',').filter(|host| !host.is_empty());
-    let targets = hosts.map(target).collect::<Result<Vec<_>, _>>()?;
+    let port = if matches!(form, Form::Sentinel) { SENTINEL_PORT } else { PORT };
+    let hosts = hosts.split(',').filter(|host| !host.is_empty()).map(|host| target(host, port));
+    let mut targets = hosts.collect::<Result<Vec<_>, _>>()?;
+    let (mut sentinels, mut database) = (Vec::new(), path.trim_start_matches('/'));
+    if matches!(form, Form::Sentinel) {
+        let name;
+        (name, database) = database.split_once('/').unwrap_or((database, ""));
+        if name.is_empty() {
+            let text = "the URL names no primary: use redis-sentinel://host:port,host:port/primary";
+            return Err(address(text));
+        }
+        sentinels = std::mem::replace(&mut targets, vec![Target::Primary(decoded(name)?.into_owned())]);
+        if sentinels.is_empty() {
+            return Err(address(format!("the URL names no host: {FORM}")));
+        }
+    }
+    let layout = if matches!(form, Form::Cluster) { Layout::Cluster } else { Layout::Found };
     let mut options = with_credentials(RedisOptions::new(targets, layout), credentials)?;
-    let database = path.trim_start_matches('/');
+    options.sentinels = sentinels;
     if !database.is_empty() {
         options.database = database_number(database)?;
     }
@@ -101,7 +122,7 @@ fn with_credentials(
 }
 
 /// One of `name`, `name:port`, `[address]:port`.
-fn target(text: &str) -> Result<Target, StoreError> {
+fn target(text: &str, default_port: u16) -> Result<Target, StoreError> {
     let refused = || address(format!("a host of the URL makes no sense: {FORM}"));
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -114,7 +135,7 @@ fn target(text: &str) -> Result<Target, StoreError> {
         return Err(refused());
     }
     let port = match port {
-        "" => PORT,
+        "" => default_port,
         port => port
             .parse()
             .ok()

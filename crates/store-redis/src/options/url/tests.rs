@@ -16,6 +16,8 @@ fn all_kinds_of_places_are_understood() {
         ("unix://u:p@/run/redis.sock", "/run/redis.sock/0 windlass"),
         ("redis-cluster://a,b:7001,[::2]:7002", "a:6379,b:7001,[::2]:7002 windlass"),
         ("rediss-cluster://:p@a", "a:6379 windlass"),
+        ("redis-sentinel://:p@a,b:7/main", "a:26379,b:7/main/0 windlass"),
+        ("rediss-sentinel://a/main/3", "a:26379/main/3 windlass"),
     ] {
         assert_eq!(place(url), expected);
     }
@@ -51,6 +53,9 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         ("redis-cluster://a?db=1", "only database 0"),
         ("redis://user@h", "without a password"),
         ("redis+unix://relative", "redis+unix:///path"),
+        ("redis-sentinel://a", "names no primary"),
+        ("redis-sentinel:///main", "names no host"),
+        ("redis-sentinel://a/main/x", "no number"),
         ("redis://h?namespace=a:b", "namespace"),
         ("redis://h?namespace=%7Bx%7D", "namespace"),
         ("redis://h?timeout=1ms", "100ms to 1h"),
