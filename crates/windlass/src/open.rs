@@ -36,9 +36,10 @@ pub async fn open_store(url: impl AsRef<str>) -> Result<Arc<dyn Store>> {
         Some("memory") => Ok(Arc::new(MemoryStore::new())),
         Some("sqlite") => open_sqlite(url).await,
         Some("postgres" | "postgresql") => open_postgres(url).await,
-        Some("redis" | "rediss" | "redis-cluster" | "rediss-cluster" | "redis+unix" | "unix") => {
-            open_redis(url).await
-        }
+        Some(
+            "redis" | "rediss" | "redis-cluster" | "rediss-cluster" | "redis-sentinel" | "rediss-sentinel"
+            | "redis+unix" | "unix",
+        ) => open_redis(url).await,
         // The rest of the URL may hold a password and is not repeated.
         Some(scheme) => Err(address(format!("no store is called {:?}", short(scheme)))),
         None if url.contains(['@', '=']) => Err(address("this is no store URL".into())),
