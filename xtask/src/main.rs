@@ -98,7 +98,7 @@ fn run(command: Command) -> Result<()> {
         Command::Rivals { store, quick } => rivals::run(store, quick),
         Command::Chaos { jobs, kills, server_kills, drops, failovers, slot_moves, history } => {
             needs::servers()?;
-            let tests = ["hammer", "server_kill", "faults", "redis_faults", "redis_prune", "cluster_faults"];
+            let tests = ["hammer", "server_kill", "faults", "redis_faults", "cluster_faults"];
             shell::cargo("torment workers and servers", ["test", "--release", "-p", "windlass-e2e"])
                 .args(tests.iter().flat_map(|test| ["--test", test]))
                 .env("WINDLASS_HAMMER_JOBS", jobs)
@@ -106,12 +106,16 @@ fn run(command: Command) -> Result<()> {
                 .env("WINDLASS_SERVER_KILLS", server_kills)
                 .env("WINDLASS_FAILOVERS", failovers)
                 .env("WINDLASS_SLOT_MOVES", slot_moves)
-                .env("WINDLASS_HISTORY_JOBS", history)
                 .args(["--", "--nocapture", "--test-threads=1"])
                 .run()?;
             let arguments = ["test", "--release", "-p", "windlass-store-postgres", "--test", "dropped"];
             shell::cargo("drop calls", arguments)
                 .env("WINDLASS_DROPS", drops)
+                .args(["--", "--nocapture"])
+                .run()?;
+            let arguments = ["test", "--release", "-p", "windlass-store-redis", "--test", "prune"];
+            shell::cargo("prune a long history", arguments)
+                .env("WINDLASS_PRUNE_JOBS", history)
                 .args(["--", "--nocapture"])
                 .run()
         }
