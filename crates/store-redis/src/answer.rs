@@ -58,7 +58,10 @@ mod tests {
     #[test]
     fn numbers_are_read_from_either_form() {
         assert_eq!(integer(Value::Int(-7)).ok(), Some(-7));
-        assert_eq!(integer(Value::BulkString(b"9007199254740993".to_vec())).ok(), Some(9_007_199_254_740_993));
+        assert_eq!(
+            integer(Value::BulkString(b"9007199254740993".to_vec())).ok(),
+            Some(9_007_199_254_740_993)
+        );
         assert!(integer(Value::BulkString(b"1e3".to_vec())).is_err());
         assert!(integer(Value::Nil).is_err());
     }

@@ -139,7 +139,8 @@ async fn read(
     let place = |record: JobRecord| ((record.queue.clone(), record.id), record);
     let mut records: HashMap<_, _> = read.await?.into_iter().flatten().map(place).collect();
     let jobs = order.iter().filter_map(|place| records.remove(place));
-    let matching = jobs.filter(|job| filter.matches(job.queue.as_str(), job.kind.as_str(), job.state, &job.tags));
+    let matching =
+        jobs.filter(|job| filter.matches(job.queue.as_str(), job.kind.as_str(), job.state, &job.tags));
     Ok(matching.collect())
 }
 

@@ -18,9 +18,19 @@ use crate::script::{Script, script};
 use crate::session::Session;
 use crate::{RedisStore, Tools, answer, outbox, queues, spread};
 
-static PROMOTE: Script =
-    script!("maintenance/promote", "keys", "clock", "record", "lines", "batch", "blocks", "places", "promote");
-static PRUNE: Script = script!("maintenance/prune", "keys", "clock", "record", "lines", "batch", "blocks", "places");
+static PROMOTE: Script = script!(
+    "maintenance/promote",
+    "keys",
+    "clock",
+    "record",
+    "lines",
+    "batch",
+    "blocks",
+    "places",
+    "promote"
+);
+static PRUNE: Script =
+    script!("maintenance/prune", "keys", "clock", "record", "lines", "batch", "blocks", "places");
 
 /// How many jobs one script moves, so that none takes long.
 const PROMOTE_STEP: u32 = 250;

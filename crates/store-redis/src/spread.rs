@@ -90,7 +90,12 @@ impl<const N: usize> Rounds<N> {
 
 /// Works on all queues until there is nothing left to do or `limit` of each kind of work are done. In each round every
 /// queue that may have more gets the same share, at most `step`; one that does less than its share has no more.
-pub(crate) async fn rounds<const N: usize, T, F, Fut>(queues: Vec<T>, limit: u32, step: u32, work: F) -> Rounds<N>
+pub(crate) async fn rounds<const N: usize, T, F, Fut>(
+    queues: Vec<T>,
+    limit: u32,
+    step: u32,
+    work: F,
+) -> Rounds<N>
 where
     F: Fn(T, [u32; N]) -> Fut,
     Fut: Future<Output = Result<[u32; N], Fault>>,
@@ -111,9 +116,7 @@ where
             match result {
                 Ok(done) => {
                     let has_more = (0..N).any(|kind| left[kind] > 0 && done[kind] >= shares[kind]);
-                    for kind in 0..N {
-                        rounds.done[kind] += done[kind];
-                    }
+                    rounds.done = std::array::from_fn(|kind| rounds.done[kind] + done[kind]);
                     if has_more {
                         active.push(queue);
                     }
@@ -153,7 +156,7 @@ mod tests {
             Ok([done])
         })
         .await;
-        let [done] = rounds.into_done().ok().expect("no queue fails");
+        let [done] = rounds.into_done().expect("no queue fails");
         (done, left.into_inner(), calls.into_inner())
     }
 

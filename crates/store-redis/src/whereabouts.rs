@@ -137,7 +137,8 @@ async fn search(tools: &Tools, session: &Session, ids: &[JobId]) -> Result<Vec<O
         let mut places = Vec::new();
         for (start, step) in (0..).step_by(STEP).zip(ids.chunks(STEP)) {
             let clock = tools.clock();
-            let arguments = std::iter::once(clock).chain(step.iter().map(|id| id.as_bytes()[..].to_vec().into()));
+            let arguments =
+                std::iter::once(clock).chain(step.iter().map(|id| id.as_bytes()[..].to_vec().into()));
             let answer = session.run(&WHERE, tools.keys.queue(&queue).all(), arguments.collect()).await?;
             for place in answer::array(answer)? {
                 places.push(start + answer::integer(place)? as usize - 1);
@@ -150,7 +151,8 @@ async fn search(tools: &Tools, session: &Session, ids: &[JobId]) -> Result<Vec<O
         tools.whereabouts.note(&queue, places.iter().map(|&place| ids[place]));
         for place in places {
             let first = queues.get_mut(place);
-            let first = first.ok_or_else(|| Fault::Corrupt("a queue has an id that was not asked for".to_owned()))?;
+            let first =
+                first.ok_or_else(|| Fault::Corrupt("a queue has an id that was not asked for".to_owned()))?;
             first.get_or_insert_with(|| queue.clone());
         }
     }
@@ -190,12 +192,13 @@ mod tests {
     #[tokio::test]
     async fn answers_come_in_the_order_of_the_ids() {
         let ids: Vec<_> = (0..600).map(|_| JobId::new()).collect();
-        let queues: Vec<_> = (0..600).map(|place| [Some(name("a")), Some(name("b")), None][place % 3].clone()).collect();
+        let queues: Vec<_> =
+            (0..600).map(|place| [Some(name("a")), Some(name("b")), None][place % 3].clone()).collect();
         let ask = async |queue: Name, asked: Vec<JobId>| {
             assert!(asked.len() <= STEP);
             Ok(asked.into_iter().map(|id| Some((queue.clone(), id))).collect())
         };
-        let answers = ask_each(&ids, &queues, &ask).await.ok().expect("all are answered");
+        let answers = ask_each(&ids, &queues, &ask).await.expect("all are answered");
         for (place, answer) in answers.into_iter().enumerate() {
             assert_eq!(answer, queues[place].clone().map(|queue| (queue, ids[place])));
         }

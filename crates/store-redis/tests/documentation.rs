@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues, Settlement,
-    Store,
+    ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues,
+    Settlement, Store,
 };
 use windlass_core::{LeaseId, Name, NewJob, Options, Outcome, StoreError, judge};
 use windlass_store_redis::RedisStore;
@@ -42,9 +42,13 @@ async fn live(store: &RedisStore) {
         limit: 9,
         bytes: 1 << 20,
     };
-    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else { panic!("the lease lives") };
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else {
+        panic!("the lease lives")
+    };
     assert_eq!(jobs.len(), 2);
-    for (job, outcome) in jobs.iter().zip([Outcome::Completed { output: Some("1".into()) }, Outcome::Returned]) {
+    for (job, outcome) in
+        jobs.iter().zip([Outcome::Completed { output: Some("1".into()) }, Outcome::Returned])
+    {
         let transition = judge(&job.facts, outcome, 0.5);
         let settlement = Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition };
         store.settle(&[settlement]).await.unwrap();

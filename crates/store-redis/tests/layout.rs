@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windlass_core::job::NewJob;
-use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues, Settlement,
-};
 use windlass_core::queue::QueueConfig;
+use windlass_core::store::{
+    ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues,
+    Settlement,
+};
 use windlass_core::{LeaseId, Name, Options, Outcome, StoreError, judge};
 use windlass_store_redis::{RedisOptions, RedisStore};
 use windlass_store_testkit::servers::RedisCluster;
@@ -31,14 +32,20 @@ fn job(queue: &Name, options: Options) -> NewJob {
 /// Lets every verb touch every queue.
 async fn use_everything(store: &RedisStore) {
     let queues: Vec<_> = (0..QUEUES).map(queue).collect();
-    let lease =
-        NewLease { id: LeaseId::new(), worker: "w".into(), ttl: Duration::from_secs(60), queues: queues.clone() };
+    let lease = NewLease {
+        id: LeaseId::new(),
+        worker: "w".into(),
+        ttl: Duration::from_secs(60),
+        queues: queues.clone(),
+    };
     store.open(&lease).await.unwrap();
-    let all: Vec<_> = queues.iter().flat_map(|queue| [job(queue, Options::new()), job(queue, Options::new())]).collect();
+    let all: Vec<_> =
+        queues.iter().flat_map(|queue| [job(queue, Options::new()), job(queue, Options::new())]).collect();
     store.enqueue(&all).await.unwrap();
     for queue in &queues {
         store.define(queue, &QueueConfig::default()).await.unwrap();
-        let later = job(queue, Options::new().delay(Duration::from_secs(9)).expires_in(Duration::from_secs(99)));
+        let later =
+            job(queue, Options::new().delay(Duration::from_secs(9)).expires_in(Duration::from_secs(99)));
         store.enqueue(&[later.clone()]).await.unwrap();
         store.retry(&[later.id]).await.unwrap();
         store.cancel(&[later.id]).await.unwrap();
@@ -50,7 +57,9 @@ async fn use_everything(store: &RedisStore) {
         limit: 1_000,
         bytes: usize::MAX,
     };
-    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else { panic!("the lease lives") };
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else {
+        panic!("the lease lives")
+    };
     assert_eq!(jobs.len(), 2 * QUEUES);
     store.cancel(&[jobs[0].id]).await.unwrap();
     store.renew(lease.id, Duration::from_secs(60), 9).await.unwrap();
@@ -81,7 +90,10 @@ async fn queues_spread_over_the_primaries_and_each_lies_in_one_slot() {
     let mut seen = BTreeSet::new();
     for place in cluster.primaries() {
         for key in cluster.nodes()[place].command(&["KEYS", "*"]).lines() {
-            let tag = key.strip_prefix("wl:{").and_then(|rest| rest.split_once("}:")).map(|(tag, _)| tag.to_owned());
+            let tag = key
+                .strip_prefix("wl:{")
+                .and_then(|rest| rest.split_once("}:"))
+                .map(|(tag, _)| tag.to_owned());
             let tag = tag.unwrap_or_else(|| panic!("{key} carries no tag"));
             if tag != "spread" {
                 let queue = tag.strip_prefix("spread:").unwrap_or_else(|| panic!("{key} is of no queue"));
@@ -105,7 +117,11 @@ fn a_namespace_that_forges_a_key_is_refused() {
         let options = RedisOptions::parse("redis://localhost").unwrap().namespace(namespace);
         assert!(matches!(options, Err(StoreError::Address(_))), "{namespace:?} was accepted");
     }
-    for url in ["redis://localhost?namespace=a:b", "redis://localhost?namespace=%7Ba%7D", "redis://localhost?namespace="] {
+    for url in [
+        "redis://localhost?namespace=a:b",
+        "redis://localhost?namespace=%7Ba%7D",
+        "redis://localhost?namespace=",
+    ] {
         assert!(RedisOptions::parse(url).is_err(), "{url} was accepted");
     }
 }

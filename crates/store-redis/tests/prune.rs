@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues, Settlement,
+    ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues,
+    Settlement,
 };
 use windlass_core::{LeaseId, Name, NewJob, Options, Outcome, State, judge};
 use windlass_store_redis::{RedisOptions, RedisStore};
@@ -61,8 +62,12 @@ fn queue() -> Name {
 }
 
 async fn lease(store: &RedisStore) -> LeaseId {
-    let lease =
-        NewLease { id: LeaseId::new(), worker: "w".into(), ttl: Duration::from_secs(600), queues: vec![queue()] };
+    let lease = NewLease {
+        id: LeaseId::new(),
+        worker: "w".into(),
+        ttl: Duration::from_secs(600),
+        queues: vec![queue()],
+    };
     store.open(&lease).await.unwrap();
     lease.id
 }
@@ -79,7 +84,9 @@ async fn run_jobs(store: &RedisStore, lease: LeaseId, count: usize) {
         limit: count as u32,
         bytes: usize::MAX,
     };
-    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else { panic!("the lease lives") };
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else {
+        panic!("the lease lives")
+    };
     assert_eq!(jobs.len(), count);
     let settlements: Vec<_> = jobs
         .iter()
@@ -104,14 +111,18 @@ fn slow_scripts(server: &RedisServer) -> Vec<u64> {
     let log = server.command(&["SLOWLOG", "GET", "10000"]);
     let lines: Vec<_> = log.lines().collect();
     let is_script = |place: usize| lines[place].eq_ignore_ascii_case("EVALSHA");
-    (1..lines.len()).filter(|&place| is_script(place)).filter_map(|place| lines[place - 1].trim().parse().ok()).collect()
+    (1..lines.len())
+        .filter(|&place| is_script(place))
+        .filter_map(|place| lines[place - 1].trim().parse().ok())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_history_is_pruned_while_jobs_run() {
     let asked = std::env::var("WINDLASS_PRUNE_JOBS").ok().map(|text| text.parse::<usize>().unwrap());
     let history = asked.unwrap_or(30_000);
-    let settings = RedisSettings::default().set("slowlog-log-slower-than", 5_000).set("slowlog-max-len", 10_000);
+    let settings =
+        RedisSettings::default().set("slowlog-log-slower-than", 5_000).set("slowlog-max-len", 10_000);
     let server = RedisServer::start(&settings);
     hurry(&server);
     let options = RedisOptions::parse(&server.url()).unwrap().namespace("prune").unwrap();
@@ -158,9 +169,13 @@ async fn a_long_history_is_pruned_while_jobs_run() {
     let page = store.list(&Filter::default(), None, 10).await.unwrap();
     assert_eq!(page.jobs.len(), 10.min(jobs as usize + 1));
     for gone in ["blocks", "live"] {
-        let kept = server.command(&[if gone == "live" { "HLEN" } else { "ZCARD" }, &format!("wl:{{prune:q}}:{gone}")]);
+        let kept = server
+            .command(&[if gone == "live" { "HLEN" } else { "ZCARD" }, &format!("wl:{{prune:q}}:{gone}")]);
         // The oldest holds the job that was copied.
-        assert!(kept.trim().parse::<u64>().unwrap() <= jobs / 128 + 3, "{gone}: {kept} blocks of {jobs} jobs");
+        assert!(
+            kept.trim().parse::<u64>().unwrap() <= jobs / 128 + 3,
+            "{gone}: {kept} blocks of {jobs} jobs"
+        );
     }
     let slow = slow_scripts(&server);
     let slowest = slow.iter().copied().max().unwrap_or(0);
@@ -172,7 +187,10 @@ async fn a_long_history_is_pruned_while_jobs_run() {
     );
     // What the machine does for others meanwhile may hold up any script, but not many.
     let long = slow.iter().filter(|micros| **micros > LONG_MICROS).count() as u64;
-    assert!(long <= 1 + scripts / 1_000, "{long} of {scripts} scripts took more than {LONG_MICROS} us: {slow:?}");
+    assert!(
+        long <= 1 + scripts / 1_000,
+        "{long} of {scripts} scripts took more than {LONG_MICROS} us: {slow:?}"
+    );
 }
 
 /// How many scripts the server has run.

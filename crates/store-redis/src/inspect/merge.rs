@@ -133,7 +133,13 @@ mod tests {
     type Queues<'a> = [(&'a str, &'a [u64])];
 
     /// Reads one page, each look seeing at most `step` jobs, and all looks together at most `looks`.
-    fn page(queues: &Queues, start: &Place, limit: usize, step: usize, looks: usize) -> (Vec<(u64, String)>, Option<Place>) {
+    fn page(
+        queues: &Queues<'_>,
+        start: &Place,
+        limit: usize,
+        step: usize,
+        looks: usize,
+    ) -> (Vec<(u64, String)>, Option<Place>) {
         let names = queues.iter().map(|(queue, _)| name(queue)).collect();
         let mut merge = Merge::new(names, start, limit, u64::MAX);
         let mut left = looks;
@@ -159,7 +165,7 @@ mod tests {
 
     #[test]
     fn pages_of_any_size_make_up_the_whole() {
-        let queues: &Queues =
+        let queues: &Queues<'_> =
             &[("a", &[1, 4, 5, 9, 12]), ("b", &[2, 4, 5, 6, 7, 8]), ("c", &[]), ("d", &[4, 30, 31, 32, 33])];
         let mut whole: Vec<_> = queues
             .iter()
@@ -187,7 +193,8 @@ mod tests {
     fn a_page_ends_when_it_has_many_bytes() {
         let mut merge = Merge::new(vec![name("q")], &Place::NEWEST, 100, 5);
         let sizes = [3, 3, 1];
-        let found = (0..3).map(|place| Found { seq: 9 - place, id: JobId::new(), size: sizes[place as usize] });
+        let found =
+            (0..3).map(|place| Found { seq: 9 - place, id: JobId::new(), size: sizes[place as usize] });
         merge.wanted();
         merge.add(Look { lane: 0, before: 0, looked: 3, found: found.collect() });
         assert!(merge.wanted().is_empty());

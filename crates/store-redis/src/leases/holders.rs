@@ -44,7 +44,8 @@ impl Holder {
 
     /// What [`pack`](Self::pack) made.
     pub(super) fn unpack(packed: &[u8]) -> Result<Self, Fault> {
-        Self::read(packed).ok_or_else(|| Fault::Corrupt("a lease has a record that cannot be read".to_owned()))
+        Self::read(packed)
+            .ok_or_else(|| Fault::Corrupt("a lease has a record that cannot be read".to_owned()))
     }
 
     fn read(packed: &[u8]) -> Option<Self> {

@@ -49,7 +49,8 @@ async fn lost_in(tools: &Tools, session: &Session, queue: &Name, limit: u32) -> 
     while skip >= 0 && found.len() < limit as usize {
         let step = LOST_STEP.min(limit - found.len() as u32);
         let arguments = vec![tools.clock(), skip.to_string().into(), step.to_string().into()];
-        let mut answer = answer::array(session.run(&LOST, tools.keys.queue(queue).all(), arguments).await?)?.into_iter();
+        let mut answer =
+            answer::array(session.run(&LOST, tools.keys.queue(queue).all(), arguments).await?)?.into_iter();
         let next = answer.next().ok_or_else(|| Fault::Corrupt("lost jobs have no end".to_owned()))?;
         skip = answer::integer(next)?;
         while let (Some(id), Some(record)) = (answer.next(), answer.next()) {
@@ -72,7 +73,8 @@ pub(super) async fn sweep(tools: &Tools, session: &Session, limit: u32) -> Resul
         let expired = session.run(&EXPIRED_RECORDS, vec![tools.keys.lease_expiry()], arguments).await?;
         let expired = answer::byte_strings(expired)?;
         let staying = sweep_copies(tools, session, &expired).await?;
-        let idle = (0..).zip(&expired).filter(|(place, _)| !staying.contains(place)).map(|(_, lease)| lease.clone());
+        let idle =
+            (0..).zip(&expired).filter(|(place, _)| !staying.contains(place)).map(|(_, lease)| lease.clone());
         let arguments: Vec<_> = std::iter::once(tools.clock()).chain(idle).collect();
         if arguments.len() > 1 {
             let gone = session.run(&FORGET_RECORDS, record_keys(tools), arguments).await?;

@@ -71,7 +71,9 @@ pub(super) async fn renew(
         Ok(Ok(Value::Int(0))) => return lose(tools, session, lease, &[]).await,
         Ok(Ok(_)) => {}
         // The jobs are safe; the next renewal shows that the lease lives.
-        Ok(Err(fault)) if has_copies => tracing::debug!(?fault, %lease, "the record of a lease was not renewed"),
+        Ok(Err(fault)) if has_copies => {
+            tracing::debug!(?fault, %lease, "the record of a lease was not renewed");
+        }
         Err(_) if has_copies => tracing::debug!(%lease, "the record of a lease was not renewed in time"),
         Ok(Err(fault)) => return Err(fault),
         Err(_) => return Err(Fault::Timeout(RECORD_PATIENCE)),
@@ -97,7 +99,11 @@ async fn renew_copies(
         async move {
             match session.run(&RENEW, keys, arguments).await? {
                 Value::Nil => Ok(None),
-                asked => answer::byte_strings(asked)?.iter().map(|asked| stop(asked)).collect::<Result<_, _>>().map(Some),
+                asked => answer::byte_strings(asked)?
+                    .iter()
+                    .map(|asked| stop(asked))
+                    .collect::<Result<_, _>>()
+                    .map(Some),
             }
         }
     })
