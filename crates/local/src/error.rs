@@ -68,8 +68,20 @@ pub enum Why {
     Closed,
 }
 
+impl Why {
+    /// The error of work that was ended from outside.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Cleared => Error::Cleared,
+            Self::Aborted => Error::Aborted,
+            Self::Closed => Error::Closed,
+            _ => Error::Cancelled,
+        }
+    }
+}
+
 /// Work that was not taken in, given back.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum Refused<F> {
     /// There was no room.
     #[error("the queue is full: wait for room with push, or try again later")]
@@ -85,6 +97,16 @@ impl<F> Refused<F> {
         match self {
             Self::Full(work) | Self::Closed(work) => work,
         }
+    }
+}
+
+// Futures cannot be shown, and a refusal has to be all the same.
+impl<F> std::fmt::Debug for Refused<F> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Full(_) => "Full(..)",
+            Self::Closed(_) => "Closed(..)",
+        })
     }
 }
 

@@ -23,11 +23,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::Why;
+use crate::error::{Error, Why};
 use crate::token::Token;
+use crate::work::Work;
 use feed::{Event, Feed};
 use keys::Keys;
-use lanes::Lanes;
+use lanes::{Lanes, Load, Stage};
 pub use listing::{Running, Waiting};
 use rate::{Gauge, Rate};
 use room::Room;
@@ -35,7 +36,7 @@ use seats::{Call, Seats};
 use watch::{Sight, Watch};
 
 /// The state of a queue.
-pub(crate) struct Machine<W> {
+pub(crate) struct Machine<W: Work> {
     lanes: Lanes<W>,
     keys: Option<Keys>,
     gauge: Option<Gauge>,
@@ -96,6 +97,7 @@ impl Id {
 pub(crate) struct Options {
     pub(crate) priority: i16,
     pub(crate) is_first: bool,
+    pub(crate) is_awaited: bool,
     pub(crate) extra: Option<Box<Extra>>,
 }
 
@@ -153,32 +155,56 @@ pub(crate) enum Step<W> {
     Leave,
 }
 
-/// What has to be done after the lock is released: anything that may run code of others.
+/// What has to be done after the lock is released: anything that may run code of others. Mostly nothing.
 pub(crate) struct Effects<W> {
     first: Option<Waker>,
-    rest: Vec<Waker>,
     pub(crate) hires: usize,
-    pub(crate) refused: Vec<(W, Why)>,
+    more: Option<Box<More<W>>>,
+}
+
+struct More<W> {
+    wakers: Vec<Waker>,
+    refused: Vec<W>,
 }
 
 impl<W> Effects<W> {
+    #[inline]
     pub(crate) fn new() -> Self {
-        Self { first: None, rest: Vec::new(), hires: 0, refused: Vec::new() }
+        Self { first: None, hires: 0, more: None }
+    }
+
+    #[inline]
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.first.is_none() && self.hires == 0 && self.more.is_none()
     }
 
     fn wake(&mut self, waker: Waker) {
         match self.first {
             None => self.first = Some(waker),
-            Some(_) => self.rest.push(waker),
+            Some(_) => self.more().wakers.push(waker),
         }
     }
 
-    pub(crate) fn wakers(&mut self) -> impl Iterator<Item = Waker> {
-        self.first.take().into_iter().chain(self.rest.drain(..))
+    fn refuse(&mut self, work: W) {
+        self.more().refused.push(work);
+    }
+
+    /// Whom to wake, and what to drop.
+    pub(crate) fn take(&mut self) -> (impl Iterator<Item = Waker> + use<W>, Vec<W>) {
+        let (wakers, refused) = self.more.take().map_or_else(Default::default, |more| {
+            let More { wakers, refused } = *more;
+            (wakers, refused)
+        });
+        (self.first.take().into_iter().chain(wakers), refused)
+    }
+
+    #[cold]
+    fn more(&mut self) -> &mut More<W> {
+        self.more.get_or_insert_with(|| Box::new(More { wakers: Vec::new(), refused: Vec::new() }))
     }
 }
 
-impl<W> Machine<W> {
+impl<W: Work> Machine<W> {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             lanes: Lanes::new(),
@@ -210,7 +236,7 @@ impl<W> Machine<W> {
     /// Takes work in. The caller has made sure that there is room.
     #[inline]
     pub(crate) fn insert(&mut self, work: W, options: Options, effects: &mut Effects<W>) -> Id {
-        let id = self.lanes.keep(work, options.priority, options.extra);
+        let id = self.lanes.keep(work, options.priority, options.is_awaited, options.extra);
         if options.is_first || self.settings.order == Order::NewestFirst {
             self.lanes.put_front(id.index);
         } else {
@@ -300,16 +326,19 @@ impl<W> Machine<W> {
         true
     }
 
-    /// A runner's work has ended.
+    /// A runner's work has ended. Answers the outcome if nobody wants it, to be dropped.
     #[inline]
-    pub(crate) fn finish(&mut self, id: Id, verdict: Verdict, effects: &mut Effects<W>) {
-        let extra = self.lanes.end(id.index);
+    pub(crate) fn finish(
+        &mut self,
+        id: Id,
+        verdict: Verdict,
+        outcome: Result<W::Done, Error>,
+        effects: &mut Effects<W>,
+    ) -> Option<Result<W::Done, Error>> {
+        self.lanes.end(id.index);
         self.running -= 1;
-        if let (Some(keys), Some(key)) = (&mut self.keys, extra.and_then(|extra| extra.key))
-            && let Some(next) = keys.end(&key)
-        {
-            self.held -= 1;
-            self.lanes.put_in_order(next);
+        if self.keys.is_some() {
+            self.release_key(id.index);
         }
         self.record(id, verdict, effects);
         if self.running == 0 {
@@ -319,9 +348,45 @@ impl<W> Machine<W> {
             }
         }
         self.look(effects);
-        self.end_if_over(effects);
+        if self.is_closed {
+            self.end_if_over(effects);
+        }
+        self.settle(id.index, outcome, effects)
     }
 
+    /// Keeps the outcome for the handle, if there is one.
+    #[inline]
+    fn settle(
+        &mut self,
+        index: u32,
+        outcome: Result<W::Done, Error>,
+        effects: &mut Effects<W>,
+    ) -> Option<Result<W::Done, Error>> {
+        let entry = self.lanes.entry(index);
+        if !entry.is_awaited {
+            self.lanes.forget(index);
+            return Some(outcome);
+        }
+        entry.stage = Stage::Settled;
+        entry.load = Load::Outcome(outcome);
+        if let Some(waker) = entry.waker.take() {
+            effects.wake(waker);
+        }
+        None
+    }
+
+    /// Gives the place of a key back to the next that is held for it.
+    fn release_key(&mut self, index: u32) {
+        let key = self.lanes.entry(index).extra.as_ref().and_then(|extra| extra.key.as_ref());
+        if let (Some(keys), Some(key)) = (&mut self.keys, key)
+            && let Some(next) = keys.end(key)
+        {
+            self.held -= 1;
+            self.lanes.put_in_order(next);
+        }
+    }
+
+    #[inline]
     fn record(&mut self, id: Id, verdict: Verdict, effects: &mut Effects<W>) {
         match verdict {
             Verdict::Completed => {
@@ -331,7 +396,9 @@ impl<W> Machine<W> {
             Verdict::Failed(why) => {
                 self.counts.failed += 1;
                 self.emit(Event::Failed(id, why), effects);
-                self.watch.fail(Failure { id, why }, |waker| effects.wake(waker));
+                if !self.watch.is_empty() {
+                    self.watch.fail(Failure { id, why }, |waker| effects.wake(waker));
+                }
             }
         }
     }
@@ -419,7 +486,7 @@ impl<W> Machine<W> {
 
     #[inline]
     fn look(&mut self, effects: &mut Effects<W>) {
-        if !self.watch.is_empty() {
+        if self.watch.wants(self.waiting) {
             let sight = self.sight();
             self.watch.look(sight, |waker| effects.wake(waker));
         }

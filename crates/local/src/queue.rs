@@ -33,7 +33,7 @@ use builder::Builder;
 /// assert_eq!((a.await, b.await), (Ok(1), Ok(2)));
 /// # }
 /// ```
-pub struct Queue<W: Work = Closure<'static>> {
+pub struct Queue<W: Work = Closure> {
     pub(crate) shared: Arc<Shared<W>>,
     owner: Arc<Owner<W>>,
 }

@@ -1,6 +1,7 @@
 //! A runner: takes work from the queue, runs it, and asks for more, until there is none; then it is parked. One
 //! slot of concurrency is one runner, so nothing is spawned per piece of work.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,12 +38,19 @@ struct Station<W: Work> {
     bell: Arc<AtomicBool>,
     /// What runs, or has ended and is not reported yet.
     id: Option<Id>,
+    /// How it has ended.
+    end: Option<End<W>>,
     timeout: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
     is_timekeeper: bool,
     has_noted_start: bool,
     waker: Option<Waker>,
     has_left: bool,
+}
+
+struct End<W: Work> {
+    verdict: Verdict,
+    outcome: Result<W::Done, Error>,
 }
 
 /// What to do next.
@@ -59,6 +67,7 @@ impl<W: Work, P: Perform<W>> Runner<W, P> {
             seat: None,
             bell: Arc::new(AtomicBool::new(false)),
             id: None,
+            end: None,
             timeout: None,
             timer: None,
             is_timekeeper: false,
@@ -68,42 +77,75 @@ impl<W: Work, P: Perform<W>> Runner<W, P> {
         };
         Self { run: None, perform, station }
     }
-}
 
-impl<W: Work, P: Perform<W>> Future for Runner<W, P> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+    /// Runs one piece of work after the other.
+    #[inline]
+    fn advance(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
-        let mut verdict = None;
         for _ in 0..BUDGET {
             if this.run.is_none() {
-                match this.station.next(verdict.take(), context) {
+                match this.station.next(context) {
                     Next::Run(work) => this.run.set(Some(this.perform.start(work))),
                     Next::Wait => return Poll::Pending,
                     Next::Leave => return Poll::Ready(()),
                 }
             }
             let run = this.run.as_mut().as_pin_mut().expect("there is work, or it was just set");
-            let Poll::Ready(end) = this.station.poll(run, context) else { return Poll::Pending };
-            // The drop is user code as well. What it had to say is settled; a panic changes nothing about that.
-            let _ = catch_unwind(AssertUnwindSafe(|| this.run.set(None)));
-            verdict = Some(end);
+            if this.station.poll(run, context).is_pending() {
+                return Poll::Pending;
+            }
+            this.run.set(None);
         }
-        this.station.report(verdict);
+        this.station.report();
         context.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// The work has panicked, while it ran, when it was made or when it was dropped.
+    fn panicked(self: Pin<&mut Self>, payload: Box<dyn Any + Send>) {
+        let mut this = self.project();
+        if this.station.id.is_none() {
+            // Not the work, then: this is not ours to hide.
+            std::panic::resume_unwind(payload);
+        }
+        if this.station.end.is_none() {
+            this.station.end = Some(End::failed(Error::Panicked(panic_text(&*payload))));
+        }
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            drop(payload);
+            this.run.set(None);
+        }));
+    }
+}
+
+impl<W: Work, P: Perform<W>> Future for Runner<W, P> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match catch_unwind(AssertUnwindSafe(|| self.as_mut().advance(context))) {
+                Ok(poll) => return poll,
+                Err(payload) => self.as_mut().panicked(payload),
+            }
+        }
+    }
+}
+
+impl<W: Work> End<W> {
+    fn failed(error: Error) -> Self {
+        Self { verdict: Verdict::Failed(error.kind()), outcome: Err(error) }
     }
 }
 
 impl<W: Work> Station<W> {
     /// Reports what has ended and asks for more.
-    fn next(&mut self, verdict: Option<Verdict>, context: &mut Context<'_>) -> Next<W> {
+    #[inline]
+    fn next(&mut self, context: &mut Context<'_>) -> Next<W> {
         if self.is_timekeeper && self.poll_timer(context).is_pending() && self.seat_waits(context) {
             return Next::Wait;
         }
         let mut effects = Effects::new();
-        let step = {
+        let (step, unwanted) = {
             let mut machine = self.shared.lock();
             let seat = match self.seat {
                 Some(seat) => {
@@ -123,24 +165,27 @@ impl<W: Work> Station<W> {
                     *self.seat.insert(seat)
                 }
             };
-            if let (Some(id), Some(verdict)) = (self.id.take(), verdict) {
-                machine.finish(id, verdict, &mut effects);
-            }
-            let step = machine.take(seat, &mut effects);
-            match step {
+            let unwanted = match (self.id.take(), self.end.take()) {
+                (Some(id), Some(end)) => machine.finish(id, end.verdict, end.outcome, &mut effects),
+                _ => None,
+            };
+            let step = match machine.take(seat, &mut effects) {
                 Step::Park if !machine.seats.park(seat, context.waker()) => Step::Leave,
                 Step::Later(time) => {
                     machine.seats.keep_time(seat, context.waker());
                     Step::Later(time)
                 }
                 step => step,
-            }
+            };
+            (step, unwanted)
         };
         let next = self.prepare(step, context);
         self.shared.carry_out(effects);
+        drop(unwanted);
         next
     }
 
+    #[inline]
     fn prepare(&mut self, step: Step<W>, context: &mut Context<'_>) -> Next<W> {
         match step {
             Step::Run { id, work, timeout } => {
@@ -168,25 +213,24 @@ impl<W: Work> Station<W> {
         }
     }
 
-    /// Runs the work a little further.
-    fn poll<R: Unit>(&mut self, mut run: Pin<&mut R>, context: &mut Context<'_>) -> Poll<Verdict> {
+    /// Runs the work a little further, and notes its end.
+    #[inline]
+    fn poll<R: Unit<W::Done>>(&mut self, run: Pin<&mut R>, context: &mut Context<'_>) -> Poll<()> {
         if self.bell.load(Ordering::Acquire)
             && let Some(why) = self.answer_bell()
         {
-            return Poll::Ready(refuse(
-                run,
-                if why == Why::Aborted { Error::Aborted } else { Error::Cancelled },
-            ));
+            self.end = Some(End::failed(why.into_error()));
+            return Poll::Ready(());
         }
-        match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))) {
-            Ok(Poll::Ready(verdict)) => return Poll::Ready(verdict),
-            Err(payload) => return Poll::Ready(refuse(run, Error::Panicked(panic_text(&*payload)))),
-            Ok(Poll::Pending) => {}
+        if let Poll::Ready((verdict, done)) = run.poll(context) {
+            self.end = Some(End { verdict, outcome: Ok(done) });
+            return Poll::Ready(());
         }
         if let Some(timeout) = self.timeout
             && self.poll_timer(context).is_ready()
         {
-            return Poll::Ready(refuse(run, Error::TimedOut(timeout)));
+            self.end = Some(End::failed(Error::TimedOut(timeout)));
+            return Poll::Ready(());
         }
         self.settle_in(context);
         Poll::Pending
@@ -220,9 +264,12 @@ impl<W: Work> Station<W> {
     }
 
     /// Reports what has ended, without asking for more.
-    fn report(&mut self, verdict: Option<Verdict>) {
-        if let (Some(id), Some(verdict)) = (self.id.take(), verdict) {
-            self.shared.act(|machine, effects| machine.finish(id, verdict, effects));
+    fn report(&mut self) {
+        if let (Some(id), Some(end)) = (self.id.take(), self.end.take()) {
+            let outcome = end.outcome;
+            let report =
+                self.shared.act(|machine, effects| machine.finish(id, end.verdict, outcome, effects));
+            drop(report);
         }
     }
 
@@ -260,17 +307,12 @@ impl<W: Work> Drop for Station<W> {
         if self.has_left {
             return;
         }
-        self.report(Some(Verdict::Failed(Why::Closed)));
+        self.end.get_or_insert_with(|| End::failed(Error::Closed));
+        self.report();
         match self.seat {
             Some(_) => self.leave(),
             None => self.shared.lock().seats.never_came(),
         }
         self.shared.end();
     }
-}
-
-fn refuse<R: Unit>(run: Pin<&mut R>, error: Error) -> Verdict {
-    let why = error.kind();
-    run.refuse(error);
-    Verdict::Failed(why)
 }

@@ -11,7 +11,7 @@ use crate::token::{Cancels, Token};
 use crate::work::Work;
 
 /// What all parts of one queue share.
-pub(crate) struct Shared<W> {
+pub(crate) struct Shared<W: Work> {
     machine: Mutex<Machine<W>>,
     crew: Crew<W>,
     /// A hint, to refuse work before it is packed up.
@@ -21,7 +21,7 @@ pub(crate) struct Shared<W> {
 }
 
 /// Where runners come from.
-pub(crate) enum Crew<W> {
+pub(crate) enum Crew<W: Work> {
     /// They are spawned.
     Spawned(Box<dyn Fn(Arc<Shared<W>>) + Send + Sync>),
     /// Somebody drives them, and is told how many are wanted.
@@ -33,13 +33,6 @@ pub(crate) enum Crew<W> {
 pub(crate) struct Wanted {
     pub(crate) runners: usize,
     waker: Option<Waker>,
-}
-
-/// Why work was not taken in.
-pub(crate) enum NotTaken<W> {
-    Full(W),
-    Closed(W),
-    Cancelled(W),
 }
 
 impl<W: Work> Shared<W> {
@@ -70,45 +63,63 @@ impl<W: Work> Shared<W> {
         result
     }
 
-    /// Takes work in if there is room. A promised place is used up, whatever comes out.
+    /// Takes work in if there is room, and leaves it there if not. A promised place is used up, whatever comes out.
     #[inline]
     pub(crate) fn insert(
         self: &Arc<Self>,
-        work: W,
+        work: &mut Option<W>,
         options: Options,
         is_promised: bool,
-    ) -> Result<Id, NotTaken<W>> {
-        self.act(|machine, effects| {
+    ) -> Result<Id, Error> {
+        let mut effects = Effects::new();
+        let taken = {
+            let mut machine = self.lock();
             if is_promised {
                 machine.room.redeem();
             }
-            if machine.is_closed() {
-                return Err(NotTaken::Closed(work));
+            match self.objection(&machine, &options) {
+                None => {
+                    let work = work.take().expect("callers hand work over");
+                    Ok(machine.insert(work, options, &mut effects))
+                }
+                Some(error) => {
+                    machine.admit(&mut effects);
+                    Err(error)
+                }
             }
-            if options.extra.as_ref().and_then(|extra| extra.token.as_ref()).is_some_and(Token::is_cancelled)
-            {
-                machine.admit(effects);
-                return Err(NotTaken::Cancelled(work));
-            }
-            if machine.is_full() {
-                return Err(NotTaken::Full(work));
-            }
-            Ok(machine.insert(work, options, effects))
-        })
+        };
+        self.carry_out(effects);
+        taken
+    }
+
+    /// Why work cannot be taken in.
+    #[inline]
+    fn objection(&self, machine: &Machine<W>, options: &Options) -> Option<Error> {
+        let token = options.extra.as_ref().and_then(|extra| extra.token.as_ref());
+        if machine.is_closed() {
+            Some(Error::Closed)
+        } else if token.is_some_and(Token::is_cancelled) {
+            Some(Error::Cancelled)
+        } else {
+            machine.is_full().then_some(Error::Full)
+        }
     }
 
     /// Wakes, hires and refuses.
     #[inline]
-    pub(crate) fn carry_out(self: &Arc<Self>, mut effects: Effects<W>) {
-        for waker in effects.wakers() {
-            waker.wake();
+    pub(crate) fn carry_out(self: &Arc<Self>, effects: Effects<W>) {
+        if !effects.is_nothing() {
+            self.carry_all_out(effects);
         }
+    }
+
+    fn carry_all_out(self: &Arc<Self>, mut effects: Effects<W>) {
+        let (wakers, refused) = effects.take();
+        wakers.for_each(Waker::wake);
         if effects.hires > 0 {
             self.hire(effects.hires);
         }
-        if !effects.refused.is_empty() {
-            refuse(effects.refused);
-        }
+        refuse(refused);
     }
 
     #[cold]
@@ -186,16 +197,9 @@ impl<W: Work + 'static> Cancels for Shared<W> {
     }
 }
 
-#[cold]
-fn refuse<W: Work>(refused: Vec<(W, Why)>) {
-    for (work, why) in refused {
-        let error = match why {
-            Why::Cleared => Error::Cleared,
-            Why::Aborted => Error::Aborted,
-            Why::Closed => Error::Closed,
-            _ => Error::Cancelled,
-        };
-        // It is dropped in there, which is code of users: the next one has to be settled all the same.
-        let _ = catch_unwind(AssertUnwindSafe(|| work.refuse(error)));
+fn refuse<W>(refused: Vec<W>) {
+    for work in refused {
+        // The drop is code of users: the next one has to be dropped all the same.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
     }
 }

@@ -1,45 +1,54 @@
-//! The two forms of work: a future of its own ([`Closure`]), or an item for the queue's handler ([`Item`]); and how
-//! either is run, settled and refused.
+//! The forms of work: a future of its own ([`Closure`], or [`Borrowed`] in a scope), or an item for the queue's
+//! handler ([`Item`]); how each is run, and how its output gets to its handle.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::any::Any;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use crate::error::{Error, Why, panic_text};
+use crate::error::Why;
 use crate::machine::Verdict;
-use crate::slot::Answer;
+use crate::sync::{Mutex, lock};
 
-/// Work that can wait in a queue. Sealed: [`Closure`] and [`Item`] are all there is.
+/// Work that can wait in a queue. Sealed: [`Closure`], [`Borrowed`] and [`Item`] are all there is.
 pub trait Work: Sealed {}
 
-/// What a queue needs of work.
-pub trait Sealed: Send {
-    /// Settles work that will not run.
+/// What a queue needs to know of work.
+pub trait Sealed: Send + Sized {
+    /// What is kept of it for its handle when it has ended.
     #[doc(hidden)]
-    fn refuse(self, error: Error);
+    type Done: Send;
 }
 
-/// What a queue of this work takes in: futures for [`Closure`], items for [`Item`].
-pub trait Accepts<X>: Work {
+/// Work whose output of type `T` can get to its handle.
+pub trait Delivers<T>: Work {
+    /// What a handle has to have for that.
+    #[doc(hidden)]
+    type Ticket: Send;
+
+    #[doc(hidden)]
+    fn deliver(done: Self::Done, ticket: &Self::Ticket) -> T;
+}
+
+/// What a queue of this work takes in: futures for [`Closure`] and [`Borrowed`], items for [`Item`].
+pub trait Accepts<X>: Delivers<Self::Output> {
     /// What comes out.
     type Output;
 
-    /// Packs it up, with the place where its result goes.
     #[doc(hidden)]
-    fn pack(input: X, answer: Answer<Self::Output>) -> Self;
+    fn pack(input: X) -> (Self, Self::Ticket);
 }
 
-/// Work that runs: ends with a verdict, after it has settled its own answer.
-pub(crate) trait Unit: Future<Output = Verdict> {
-    /// Settles it with an error, before it is dropped.
-    fn refuse(self: Pin<&mut Self>, error: Error);
+/// Work that runs.
+pub(crate) trait Unit<D> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(Verdict, D)>;
 }
 
 /// How queued work becomes work that runs.
-pub(crate) trait Perform<W>: Clone {
-    type Run: Unit;
+pub(crate) trait Perform<W: Work>: Clone {
+    type Run: Unit<W::Done>;
     fn start(&self, work: W) -> Self::Run;
 }
 
@@ -50,51 +59,96 @@ fn verdict<T>(output: &T, fails: Fails<T>) -> Verdict {
     if fails(output) { Verdict::Failed(Why::Own) } else { Verdict::Completed }
 }
 
-/// A future that waits in a queue, of any type. Borrows for `'env`, which is `'static` but in a
-/// [scope](crate::Builder::scope).
-pub struct Closure<'env>(Packed<'env>);
+/// A future that waits in a queue, of any type.
+pub struct Closure(Packed);
 
-type Packed<'env> = Pin<Box<dyn Unit + Send + 'env>>;
+/// A future in a box, which keeps its output when it has ended: so one allocation is all that work needs.
+type Packed = Pin<Box<dyn Keeps + Send>>;
 
-impl<'env> Closure<'env> {
-    pub(crate) fn new<F>(future: F, answer: Answer<F::Output>, fails: Fails<F::Output>) -> Self
+trait Keeps {
+    fn advance(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Verdict>;
+    fn give(self: Pin<&mut Self>, place: &mut dyn Any);
+}
+
+impl Closure {
+    pub(crate) fn new<F>(future: F, fails: Fails<F::Output>) -> Self
     where
-        F: Future + Send + 'env,
-        F::Output: Send + 'env,
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
     {
-        Self(Box::pin(Answering { future, answer, fails }))
+        Self(Box::pin(Keeping { state: State::Runs { future }, fails }))
     }
 }
 
-impl Work for Closure<'_> {}
+impl Work for Closure {}
 
-impl<'env, F> Accepts<F> for Closure<'env>
+impl Sealed for Closure {
+    type Done = Self;
+}
+
+impl<T: Send + 'static> Delivers<T> for Closure {
+    type Ticket = ();
+
+    fn deliver(mut done: Self, (): &()) -> T {
+        let mut place: Option<T> = None;
+        done.0.as_mut().give(&mut place);
+        place.expect("the handle of a future has the type of its output")
+    }
+}
+
+impl<F> Accepts<F> for Closure
 where
-    F: Future + Send + 'env,
-    F::Output: Send + 'env,
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
 {
     type Output = F::Output;
 
-    fn pack(future: F, answer: Answer<F::Output>) -> Self {
-        Self::new(future, answer, |_| false)
+    fn pack(future: F) -> (Self, ()) {
+        (Self::new(future, |_| false), ())
     }
 }
 
-impl Sealed for Closure<'_> {
-    fn refuse(mut self, error: Error) {
-        self.0.as_mut().refuse(error);
+pin_project! {
+    struct Keeping<F: Future> {
+        #[pin]
+        state: State<F, F::Output>,
+        fails: Fails<F::Output>,
     }
 }
 
-impl Unit for Packed<'_> {
-    fn refuse(self: Pin<&mut Self>, error: Error) {
-        self.get_mut().as_mut().refuse(error);
+pin_project! {
+    #[project = StateProjection]
+    #[project_replace = StateReplaced]
+    enum State<F, T> {
+        Runs { #[pin] future: F },
+        Ended { output: T },
+        Given,
     }
 }
 
-impl std::fmt::Debug for Closure<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Closure").finish_non_exhaustive()
+impl<F: Future> Keeps for Keeping<F>
+where
+    F::Output: 'static,
+{
+    fn advance(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Verdict> {
+        let mut this = self.project();
+        let StateProjection::Runs { future } = this.state.as_mut().project() else {
+            panic!("work was run after its end");
+        };
+        let output = ready!(future.poll(context));
+        let verdict = verdict(&output, *this.fails);
+        // Drops the future, as soon as it has ended.
+        this.state.set(State::Ended { output });
+        Poll::Ready(verdict)
+    }
+
+    fn give(self: Pin<&mut Self>, place: &mut dyn Any) {
+        let place = place.downcast_mut::<Option<F::Output>>();
+        if let StateReplaced::Ended { output } = self.project().state.project_replace(State::Given)
+            && let Some(place) = place
+        {
+            *place = Some(output);
+        }
     }
 }
 
@@ -102,120 +156,174 @@ impl std::fmt::Debug for Closure<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AsItIs;
 
-impl<'env> Perform<Closure<'env>> for AsItIs {
-    type Run = Packed<'env>;
+impl Perform<Closure> for AsItIs {
+    type Run = Running;
 
-    fn start(&self, work: Closure<'env>) -> Packed<'env> {
-        work.0
+    #[inline]
+    fn start(&self, work: Closure) -> Running {
+        Running(Some(work))
     }
 }
 
-pin_project! {
-    /// A future, and where its result goes.
-    struct Answering<F: Future> {
-        #[pin]
-        future: F,
-        answer: Answer<F::Output>,
-        fails: Fails<F::Output>,
+/// A closure that runs, until it goes to its handle.
+pub(crate) struct Running(Option<Closure>);
+
+impl Unit<Closure> for Running {
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(Verdict, Closure)> {
+        let place = &mut self.get_mut().0;
+        let closure = place.as_mut().expect("work is not run after its end");
+        let verdict = ready!(closure.0.as_mut().advance(context));
+        Poll::Ready((verdict, place.take().expect("it was there just now")))
     }
 }
 
-impl<F: Future> Future for Answering<F> {
-    type Output = Verdict;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Verdict> {
-        let this = self.project();
-        let output = ready!(this.future.poll(context));
-        let verdict = verdict(&output, *this.fails);
-        this.answer.settle(Ok(output));
-        Poll::Ready(verdict)
+impl std::fmt::Debug for Closure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Closure").finish_non_exhaustive()
     }
 }
 
-impl<F: Future> Unit for Answering<F> {
-    fn refuse(self: Pin<&mut Self>, error: Error) {
-        self.project().answer.settle(Err(error));
+/// A future that waits in the queue of a [scope](crate::Builder::scope), and may borrow for `'env`.
+pub struct Borrowed<'env>(Pin<Box<dyn Future<Output = Verdict> + Send + 'env>>);
+
+impl Work for Borrowed<'_> {}
+
+impl Sealed for Borrowed<'_> {
+    type Done = ();
+}
+
+impl<T: Send> Delivers<T> for Borrowed<'_> {
+    // What borrows cannot be told by its type at run time, so its output takes another way.
+    type Ticket = Arc<Mutex<Option<T>>>;
+
+    fn deliver((): (), ticket: &Self::Ticket) -> T {
+        lock(ticket).take().expect("work that has ended has left its output")
     }
 }
 
-/// An item that waits in a queue for the queue's handler.
+impl<'env> Borrowed<'env> {
+    pub(crate) fn new<F>(future: F, fails: Fails<F::Output>) -> (Self, Arc<Mutex<Option<F::Output>>>)
+    where
+        F: Future + Send + 'env,
+        F::Output: Send + 'env,
+    {
+        let place = Arc::new(Mutex::new(None));
+        let ticket = Arc::clone(&place);
+        let run = async move {
+            let output = future.await;
+            let verdict = verdict(&output, fails);
+            *lock(&place) = Some(output);
+            verdict
+        };
+        (Self(Box::pin(run)), ticket)
+    }
+}
+
+impl<'env, F> Accepts<F> for Borrowed<'env>
+where
+    F: Future + Send + 'env,
+    F::Output: Send + 'env,
+{
+    type Output = F::Output;
+
+    fn pack(future: F) -> (Self, Self::Ticket) {
+        Self::new(future, |_| false)
+    }
+}
+
+impl<'env> Perform<Borrowed<'env>> for AsItIs {
+    type Run = Borrowed<'env>;
+
+    #[inline]
+    fn start(&self, work: Borrowed<'env>) -> Borrowed<'env> {
+        work
+    }
+}
+
+impl Unit<()> for Borrowed<'_> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(Verdict, ())> {
+        self.0.as_mut().poll(context).map(|verdict| (verdict, ()))
+    }
+}
+
+impl std::fmt::Debug for Borrowed<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Borrowed").finish_non_exhaustive()
+    }
+}
+
+/// An item that waits in a queue for the queue's handler, which makes an `R` of it.
 #[derive(Debug)]
 pub struct Item<T, R> {
     item: T,
-    answer: Answer<R>,
+    output: std::marker::PhantomData<fn() -> R>,
 }
 
 impl<T: Send, R: Send> Work for Item<T, R> {}
 
-impl<T: Send, R: Send> Accepts<T> for Item<T, R> {
-    type Output = R;
+impl<T: Send, R: Send> Sealed for Item<T, R> {
+    type Done = R;
+}
 
-    fn pack(item: T, answer: Answer<R>) -> Self {
-        Self { item, answer }
+impl<T: Send, R: Send> Delivers<R> for Item<T, R> {
+    type Ticket = ();
+
+    fn deliver(done: R, (): &()) -> R {
+        done
     }
 }
 
-impl<T: Send, R: Send> Sealed for Item<T, R> {
-    fn refuse(mut self, error: Error) {
-        self.answer.settle(Err(error));
+impl<T: Send, R: Send> Accepts<T> for Item<T, R> {
+    type Output = R;
+
+    #[inline]
+    fn pack(item: T) -> (Self, ()) {
+        (Self { item, output: std::marker::PhantomData }, ())
     }
 }
 
 /// Runs items through a handler.
 pub(crate) struct Handle<H, R> {
-    pub(crate) handler: std::sync::Arc<H>,
+    pub(crate) handler: Arc<H>,
     pub(crate) fails: Fails<R>,
 }
 
 impl<H, R> Clone for Handle<H, R> {
     fn clone(&self) -> Self {
-        Self { handler: std::sync::Arc::clone(&self.handler), fails: self.fails }
+        Self { handler: Arc::clone(&self.handler), fails: self.fails }
     }
 }
 
 impl<H, T, F> Perform<Item<T, F::Output>> for Handle<H, F::Output>
 where
+    T: Send,
     H: Fn(T) -> F,
     F: Future,
+    F::Output: Send,
 {
     type Run = Handling<F>;
 
+    #[inline]
     fn start(&self, work: Item<T, F::Output>) -> Handling<F> {
-        let Item { item, mut answer } = work;
-        let started = catch_unwind(AssertUnwindSafe(|| (self.handler)(item)));
-        let future =
-            started.map_err(|payload| answer.settle(Err(Error::Panicked(panic_text(&*payload))))).ok();
-        Handling { future, answer, fails: self.fails }
+        Handling { future: (self.handler)(work.item), fails: self.fails }
     }
 }
 
 pin_project! {
-    /// A call of the handler. Without a future if the handler panicked before it made one.
+    /// A call of the handler.
     pub(crate) struct Handling<F: Future> {
         #[pin]
-        future: Option<F>,
-        answer: Answer<F::Output>,
+        future: F,
         fails: Fails<F::Output>,
     }
 }
 
-impl<F: Future> Future for Handling<F> {
-    type Output = Verdict;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Verdict> {
+impl<F: Future> Unit<F::Output> for Handling<F> {
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(Verdict, F::Output)> {
         let this = self.project();
-        let Some(future) = this.future.as_pin_mut() else {
-            return Poll::Ready(Verdict::Failed(Why::Panicked));
-        };
-        let output = ready!(future.poll(context));
-        let verdict = verdict(&output, *this.fails);
-        this.answer.settle(Ok(output));
-        Poll::Ready(verdict)
-    }
-}
-
-impl<F: Future> Unit for Handling<F> {
-    fn refuse(self: Pin<&mut Self>, error: Error) {
-        self.project().answer.settle(Err(error));
+        let output = ready!(this.future.poll(context));
+        Poll::Ready((verdict(&output, *this.fails), output))
     }
 }

@@ -4,14 +4,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::feed::Event;
-use super::lanes::Stage;
+use super::lanes::{Entry, Load, Stage};
 use super::rate::{Gauge, Rate};
 use super::watch::Condition;
 use super::{Counts, Effects, Failure, Id, Machine, Settings, Verdict};
-use crate::error::Why;
+use crate::error::{Error, Why};
 use crate::token::Token;
+use crate::work::Work;
 
-impl<W> Machine<W> {
+impl<W: Work> Machine<W> {
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -78,15 +79,16 @@ impl<W> Machine<W> {
 
     /// Removes everything that waits.
     pub(crate) fn clear(&mut self, why: Why, effects: &mut Effects<W>) -> usize {
+        if self.waiting == 0 {
+            return 0;
+        }
         let waiting: Vec<Id> = self.listed().into_iter().map(|(_, id)| id).collect();
         let cleared = waiting.len();
         for id in waiting {
             self.remove(id, why, effects);
         }
-        if cleared > 0 {
-            self.after_decrease(effects);
-            self.end_if_over(effects);
-        }
+        self.after_decrease(effects);
+        self.end_if_over(effects);
         cleared
     }
 
@@ -146,13 +148,13 @@ impl<W> Machine<W> {
                 self.end_if_over(effects);
                 true
             }
-            Some(Stage::Free) | None => false,
+            Some(Stage::Free | Stage::Settled) | None => false,
         }
     }
 
     /// Cancels everything that hangs on this token.
     pub(crate) fn cancel_token(&mut self, token: &Token, effects: &mut Effects<W>) {
-        let hangs = |(index, entry): (u32, &super::lanes::Entry<W>)| {
+        let hangs = |(index, entry): (u32, &Entry<W>)| {
             let own = entry.extra.as_ref().and_then(|extra| extra.token.as_ref());
             own.is_some_and(|own| own.is(token)).then_some(Id { index, sequence: entry.sequence })
         };
@@ -165,7 +167,9 @@ impl<W> Machine<W> {
     /// Removes one that waits.
     fn remove(&mut self, id: Id, why: Why, effects: &mut Effects<W>) {
         let entry = self.lanes.entry(id.index);
-        let work = entry.work.take().expect("what waits has its work");
+        if let Load::Work(work) = entry.load.take() {
+            effects.refuse(work);
+        }
         if entry.stage == Stage::Held {
             let key = entry.extra.as_ref().and_then(|extra| extra.key.as_ref());
             if let (Some(keys), Some(key)) = (&mut self.keys, key) {
@@ -175,10 +179,62 @@ impl<W> Machine<W> {
         } else {
             self.lanes.take_out(id.index);
         }
-        self.lanes.forget(id.index);
         self.waiting -= 1;
-        effects.refused.push((work, why));
         self.record(id, Verdict::Failed(why), effects);
+        // An error has nothing of users in it.
+        drop(self.settle(id.index, Err(why.into_error()), effects));
+    }
+
+    /// The outcome for the handle, or leaves word whom to wake. The entry is free afterwards.
+    #[inline]
+    pub(crate) fn poll_outcome(
+        &mut self,
+        id: Id,
+        context: &Context<'_>,
+    ) -> Poll<Option<Result<W::Done, Error>>> {
+        let Some(entry) = self.lanes.find(id) else { return Poll::Ready(None) };
+        if entry.stage != Stage::Settled {
+            if !entry.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                entry.waker = Some(context.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        let load = entry.load.take();
+        self.lanes.forget(id.index);
+        match load {
+            Load::Outcome(outcome) => Poll::Ready(Some(outcome)),
+            Load::Empty | Load::Work(_) => Poll::Ready(None),
+        }
+    }
+
+    /// Whether an outcome is there for the handle.
+    pub(crate) fn is_settled(&mut self, id: Id) -> bool {
+        self.lanes.find(id).is_none_or(|entry| entry.stage == Stage::Settled)
+    }
+
+    /// The handle is dropped: what has not ended is cancelled. Answers the outcome if it is there, to be dropped.
+    pub(crate) fn abandon_one(&mut self, id: Id, effects: &mut Effects<W>) -> Option<Result<W::Done, Error>> {
+        let outcome = self.let_go(id);
+        if outcome.is_none() {
+            self.cancel(id, Why::Cancelled, effects);
+        }
+        outcome
+    }
+
+    /// The handle goes away. Answers the outcome if it is there, to be dropped.
+    pub(crate) fn let_go(&mut self, id: Id) -> Option<Result<W::Done, Error>> {
+        let entry = self.lanes.find(id)?;
+        entry.is_awaited = false;
+        entry.waker = None;
+        if entry.stage != Stage::Settled {
+            return None;
+        }
+        let load = entry.load.take();
+        self.lanes.forget(id.index);
+        match load {
+            Load::Outcome(outcome) => Some(outcome),
+            Load::Empty | Load::Work(_) => None,
+        }
     }
 
     /// Tells the runner of one that runs to stop it. The first reason counts.
@@ -219,7 +275,7 @@ impl<W> Machine<W> {
                     keys.hold(key, priority, before.1, id.index);
                 }
             }
-            Stage::Running | Stage::Free => return false,
+            Stage::Running | Stage::Settled | Stage::Free => return false,
         }
         true
     }

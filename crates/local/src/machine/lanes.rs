@@ -2,16 +2,19 @@
 //! front, removing from the middle and moving between priorities all touch a few neighbours only, and so that
 //! memory is used again instead of allocated again.
 
+use std::task::Waker;
+
 use tokio::time::Instant;
 
 use super::{Extra, Id};
-use crate::error::Why;
+use crate::error::{Error, Why};
+use crate::work::Work;
 
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The slab and its lists.
-pub(crate) struct Lanes<W> {
+pub(crate) struct Lanes<W: Work> {
     entries: Vec<Entry<W>>,
     free: u32,
     /// By rising priority; none is empty.
@@ -23,7 +26,7 @@ pub(crate) struct Lanes<W> {
 }
 
 /// One piece of work, waiting or running.
-pub(crate) struct Entry<W> {
+pub(crate) struct Entry<W: Work> {
     /// Tells this use of the place from those before.
     pub(crate) sequence: u64,
     /// Its place within its priority.
@@ -37,8 +40,27 @@ pub(crate) struct Entry<W> {
     pub(crate) started: Option<Instant>,
     /// Why it has to stop, if it has to.
     pub(crate) stop: Option<Why>,
-    pub(crate) work: Option<W>,
+    /// Whether somebody has a handle.
+    pub(crate) is_awaited: bool,
+    /// Who waits for the outcome.
+    pub(crate) waker: Option<Waker>,
+    pub(crate) load: Load<W>,
     pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// What an entry holds.
+pub(crate) enum Load<W: Work> {
+    /// Nothing: the work is with its runner, or the place is free.
+    Empty,
+    Work(W),
+    Outcome(Result<W::Done, Error>),
+}
+
+impl<W: Work> Load<W> {
+    #[inline]
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::Empty)
+    }
 }
 
 /// Where a piece of work stands.
@@ -50,6 +72,8 @@ pub(crate) enum Stage {
     /// Out of the lists, until another of its key ends.
     Held,
     Running,
+    /// Has ended, and its handle has not asked yet.
+    Settled,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +90,7 @@ struct Level {
 
 const EMPTY: List = List { head: NONE, tail: NONE };
 
-impl<W> Lanes<W> {
+impl<W: Work> Lanes<W> {
     pub(crate) fn new() -> Self {
         Self {
             entries: Vec::new(),
@@ -81,43 +105,62 @@ impl<W> Lanes<W> {
 
     /// Keeps a piece of work, in no list yet.
     #[inline]
-    pub(crate) fn keep(&mut self, work: W, priority: i16, extra: Option<Box<Extra>>) -> Id {
+    pub(crate) fn keep(&mut self, work: W, priority: i16, is_awaited: bool, extra: Option<Box<Extra>>) -> Id {
         let sequence = self.sequence;
         self.sequence += 1;
-        let entry = Entry {
-            sequence,
-            order: 0,
-            previous: NONE,
-            next: NONE,
-            priority,
-            stage: Stage::Held,
-            seat: NONE,
-            started: None,
-            stop: None,
-            work: Some(work),
-            extra,
-        };
         let index = self.free;
         if index == NONE {
-            let index =
-                u32::try_from(self.entries.len()).expect("fewer than four billion pieces of work wait");
-            self.entries.push(entry);
-            return Id { index, sequence };
+            return self.grow(Entry {
+                sequence,
+                order: 0,
+                previous: NONE,
+                next: NONE,
+                priority,
+                stage: Stage::Held,
+                seat: NONE,
+                started: None,
+                stop: None,
+                is_awaited,
+                waker: None,
+                load: Load::Work(work),
+                extra,
+            });
         }
-        self.free = self.entries[index as usize].next;
-        self.entries[index as usize] = entry;
+        // What is free is empty: only these have to be set again.
+        let entry = &mut self.entries[index as usize];
+        self.free = entry.next;
+        entry.sequence = sequence;
+        entry.priority = priority;
+        entry.started = None;
+        entry.stop = None;
+        entry.is_awaited = is_awaited;
+        entry.load = Load::Work(work);
+        entry.extra = extra;
+        Id { index, sequence }
+    }
+
+    fn grow(&mut self, entry: Entry<W>) -> Id {
+        let index = u32::try_from(self.entries.len()).expect("fewer than four billion pieces of work wait");
+        let sequence = entry.sequence;
+        self.entries.push(entry);
         Id { index, sequence }
     }
 
     /// Puts an entry behind all others of its priority.
     #[inline]
     pub(crate) fn put_back(&mut self, index: u32) {
-        self.entry(index).order = self.back;
-        self.back += 1;
         let level = self.level(index);
-        let mut list = self.levels[level].list;
-        self.link(&mut list, index, NONE);
-        self.levels[level].list = list;
+        let list = &mut self.levels[level].list;
+        let previous = std::mem::replace(&mut list.tail, index);
+        match previous {
+            NONE => list.head = index,
+            _ => self.entries[previous as usize].next = index,
+        }
+        let entry = &mut self.entries[index as usize];
+        entry.order = self.back;
+        entry.previous = previous;
+        entry.next = NONE;
+        self.back += 1;
     }
 
     /// Puts an entry before all others of its priority.
@@ -175,27 +218,34 @@ impl<W> Lanes<W> {
         let entry = self.entry(index);
         entry.stage = Stage::Running;
         entry.seat = seat;
-        entry.work.take().expect("what was not handed out has its work")
+        match entry.load.take() {
+            Load::Work(work) => work,
+            _ => unreachable!("what was not handed out has its work"),
+        }
     }
 
-    /// Forgets a running entry.
+    /// A running entry runs no more.
     #[inline]
-    pub(crate) fn end(&mut self, index: u32) -> Option<Box<Extra>> {
+    pub(crate) fn end(&mut self, index: u32) {
         let mut list = self.running;
         self.unlink(&mut list, index);
         self.running = list;
-        self.forget(index)
     }
 
     /// Forgets an entry that is in no list.
-    pub(crate) fn forget(&mut self, index: u32) -> Option<Box<Extra>> {
+    #[inline]
+    pub(crate) fn forget(&mut self, index: u32) {
         let free = self.free;
         let entry = self.entry(index);
+        debug_assert!(
+            matches!(entry.load, Load::Empty),
+            "code of users is dropped after the lock is released"
+        );
         entry.stage = Stage::Free;
         entry.next = free;
-        let extra = entry.extra.take();
+        entry.extra = None;
+        entry.waker = None;
         self.free = index;
-        extra
     }
 
     /// The entry of an id, if it still is that one's.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Id, Machine};
+use crate::work::Work;
 
 /// A piece of work that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Running {
     }
 }
 
-impl<W> Machine<W> {
+impl<W: Work> Machine<W> {
     /// Everything that waits, the next to start first.
     pub(crate) fn listed(&self) -> Vec<((Reverse<i16>, i64), Id)> {
         let waiting = self.lanes.waiting();

@@ -48,6 +48,16 @@ impl Condition {
             Self::Failure => false,
         }
     }
+
+    /// It can hold only while fewer than so many wait.
+    fn bound(self) -> usize {
+        match self {
+            Self::Empty | Self::Idle => 1,
+            Self::SizeBelow(size) => size,
+            Self::NoneRunning | Self::RateLimited | Self::RateCleared | Self::Open => usize::MAX,
+            Self::Failure => 0,
+        }
+    }
 }
 
 /// Those who wait.
@@ -55,6 +65,8 @@ impl Condition {
 pub(crate) struct Watch {
     watchers: Vec<Watcher>,
     numbers: u64,
+    /// No condition can hold unless fewer than so many wait, so most changes need no look.
+    bound: usize,
 }
 
 #[derive(Debug)]
@@ -71,10 +83,17 @@ impl Watch {
         self.watchers.is_empty()
     }
 
+    /// Whether some condition could hold while so many wait.
+    #[inline]
+    pub(crate) fn wants(&self, waiting: usize) -> bool {
+        waiting < self.bound
+    }
+
     pub(crate) fn add(&mut self, condition: Condition, waker: Waker) -> u64 {
         let number = self.numbers;
         self.numbers += 1;
         self.watchers.push(Watcher { number, condition, has_held: false, failure: None, waker });
+        self.find_bound();
         number
     }
 
@@ -90,6 +109,12 @@ impl Watch {
 
     pub(crate) fn remove(&mut self, number: u64) {
         self.watchers.retain(|watcher| watcher.number != number);
+        self.find_bound();
+    }
+
+    fn find_bound(&mut self) {
+        let open = self.watchers.iter().filter(|watcher| !watcher.has_held);
+        self.bound = open.map(|watcher| watcher.condition.bound()).max().unwrap_or(0);
     }
 
     /// Notes all conditions that hold now, and hands out whom to wake.
@@ -100,6 +125,7 @@ impl Watch {
                 wake(watcher.waker.clone());
             }
         }
+        self.find_bound();
     }
 
     /// Something has failed.

@@ -10,10 +10,8 @@ use crate::handle::Handle;
 use crate::machine::{Extra, Id, Options};
 use crate::queue::Queue;
 use crate::queue::until::Place;
-use crate::shared::NotTaken;
-use crate::slot::{Answer, Slot};
 use crate::token::Token;
-use crate::work::{Accepts, Closure, Work};
+use crate::work::{Accepts, Closure, Delivers, Work};
 
 /// Options for the work that is added through it. Made by [`Queue::with`]; can be used any number of times.
 #[derive(Debug, Clone)]
@@ -80,12 +78,13 @@ impl<W: Work> Queue<W> {
     }
 }
 
-impl<'env> Queue<Closure<'env>> {
+impl Queue {
     /// Adds work whose `Err` counts as a failure in events, counts and [`until_failure`](Queue::until_failure).
-    pub fn add_fallible<F, T, E>(&self, future: F) -> Handle<Result<T, E>, Closure<'env>>
+    pub fn add_fallible<F, T, E>(&self, future: F) -> Handle<Result<T, E>>
     where
-        F: Future<Output = Result<T, E>> + Send + 'env,
-        Result<T, E>: Send + 'env,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
     {
         self.with().add_fallible(future)
     }
@@ -137,8 +136,7 @@ impl<W: Work> With<'_, W> {
     where
         W: Accepts<X>,
     {
-        let (slot, answer) = Slot::new();
-        self.insert(W::pack(input, answer), slot, false)
+        self.insert(W::pack(input), false)
     }
 
     /// Waits for room, then adds work. Those who wait get in, in the order of their coming.
@@ -211,32 +209,28 @@ impl<W: Work> With<'_, W> {
     where
         W: Accepts<X>,
     {
-        let (slot, answer) = Slot::new();
-        self.insert(W::pack(input, answer), slot, place.use_up())
+        self.insert(W::pack(input), place.use_up())
     }
 
     fn post_at<X>(&self, place: Place<'_, W>, input: X) -> Id
     where
         W: Accepts<X>,
     {
-        let work = W::pack(input, Answer::to_nobody());
-        let taken = self.queue.shared.insert(work, self.options.clone(), place.use_up());
-        taken.unwrap_or_else(|refused| {
-            drop(reason(refused));
-            Id::NONE
-        })
+        let (work, _) = W::pack(input);
+        self.queue.shared.insert(&mut Some(work), self.options.clone(), place.use_up()).unwrap_or(Id::NONE)
     }
 
     /// Puts work in and answers its handle, which is settled already if it was not taken in.
-    fn insert<T>(&self, work: W, slot: Arc<Slot<T>>, is_promised: bool) -> Handle<T, W> {
+    #[inline]
+    fn insert<T>(&self, (work, ticket): (W, W::Ticket), is_promised: bool) -> Handle<T, W>
+    where
+        W: Delivers<T>,
+    {
         let shared = Arc::clone(&self.queue.shared);
-        match shared.insert(work, self.options.clone(), is_promised) {
-            Ok(id) => Handle::new(slot, shared, id),
-            Err(refused) => {
-                let (work, error) = reason(refused);
-                work.refuse(error.clone());
-                Handle::refused(shared, error)
-            }
+        let options = Options { is_awaited: true, ..self.options.clone() };
+        match shared.insert(&mut Some(work), options, is_promised) {
+            Ok(id) => Handle::new(shared, id, ticket),
+            Err(error) => Handle::refused(shared, error, ticket),
         }
     }
 }
@@ -250,23 +244,14 @@ impl<W: Work + 'static> With<'_, W> {
     }
 }
 
-impl<'env> With<'_, Closure<'env>> {
+impl With<'_, Closure> {
     /// Adds work whose `Err` counts as a failure in events, counts and [`until_failure`](Queue::until_failure).
-    pub fn add_fallible<F, T, E>(&self, future: F) -> Handle<Result<T, E>, Closure<'env>>
+    pub fn add_fallible<F, T, E>(&self, future: F) -> Handle<Result<T, E>>
     where
-        F: Future<Output = Result<T, E>> + Send + 'env,
-        Result<T, E>: Send + 'env,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
     {
-        let (slot, answer) = Slot::new();
-        self.insert(Closure::new(future, answer, Result::is_err), slot, false)
-    }
-}
-
-/// Work that was not taken in, and the error it settles with.
-fn reason<W>(refused: NotTaken<W>) -> (W, Error) {
-    match refused {
-        NotTaken::Full(work) => (work, Error::Full),
-        NotTaken::Closed(work) => (work, Error::Closed),
-        NotTaken::Cancelled(work) => (work, Error::Cancelled),
+        self.insert((Closure::new(future, Result::is_err), ()), false)
     }
 }

@@ -106,7 +106,7 @@ impl Builder {
 
     /// A queue of futures of any type.
     pub fn build(self) -> Result<Queue, ConfigError> {
-        self.spawned::<Closure<'static>, _>(AsItIs)
+        self.spawned::<Closure, _>(AsItIs)
     }
 
     /// A queue of items, each of which is handed to this handler. Cheaper than futures of their own: the items

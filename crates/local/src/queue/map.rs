@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
@@ -87,7 +88,7 @@ where
     /// Puts the next item into the queue; `None` if there is none.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Handle<W::Output, W>>> {
         let this = self.project();
-        let refused = |error| Handle::refused(this.queue.shared.clone(), error);
+        let refused = |error, input| Handle::refused(Arc::clone(&this.queue.shared), error, W::pack(input).1);
         if this.stalled.is_none() {
             if *this.is_ended {
                 return Poll::Ready(None);
@@ -100,7 +101,7 @@ where
             match Place::find(&this.queue.shared) {
                 Ok(place) => return Poll::Ready(Some(this.queue.with().add_at(place, input))),
                 Err(Error::Full) => *this.stalled = Some((Place::join(&this.queue.shared), input)),
-                Err(error) => return Poll::Ready(Some(refused(error))),
+                Err(error) => return Poll::Ready(Some(refused(error, input))),
             }
         }
         let (place, _) = this.stalled.as_mut().expect("it was just set, or had been");
@@ -108,7 +109,7 @@ where
         let (place, input) = this.stalled.take().expect("it is still there");
         Poll::Ready(Some(match promised {
             Ok(()) => this.queue.with().add_at(place, input),
-            Err(error) => refused(error),
+            Err(error) => refused(error, input),
         }))
     }
 }

@@ -14,14 +14,14 @@ use crate::queue::Queue;
 use crate::queue::builder::Builder;
 use crate::runner::Runner;
 use crate::shared::{Crew, Shared};
-use crate::work::{AsItIs, Closure};
+use crate::work::{AsItIs, Borrowed};
 
 /// Runs the work of a queue, wherever it is polled. Ends when the queue is closed and all is done. If it is dropped
 /// before, everything that is left settles with [`Error::Closed`](crate::Error::Closed).
 #[must_use = "nothing in the queue runs unless its driver is polled"]
 pub struct Driver<'env> {
-    shared: Arc<Shared<Closure<'env>>>,
-    runners: FuturesUnordered<Runner<Closure<'env>, AsItIs>>,
+    shared: Arc<Shared<Borrowed<'env>>>,
+    runners: FuturesUnordered<Runner<Borrowed<'env>, AsItIs>>,
 }
 
 impl Builder {
@@ -40,7 +40,7 @@ impl Builder {
     /// assert_eq!(lengths, [Ok(3), Ok(5)]);
     /// # Ok(()) }
     /// ```
-    pub fn build_driven<'env>(self) -> Result<(Queue<Closure<'env>>, Driver<'env>), ConfigError> {
+    pub fn build_driven<'env>(self) -> Result<(Queue<Borrowed<'env>>, Driver<'env>), ConfigError> {
         self.check()?;
         let shared = Shared::new(self.settings, Crew::Driven(Default::default()));
         let driver = Driver { shared: Arc::clone(&shared), runners: FuturesUnordered::new() };
@@ -63,7 +63,7 @@ impl Builder {
     /// ```
     pub async fn scope<'env, R>(
         self,
-        body: impl AsyncFnOnce(Queue<Closure<'env>>) -> R,
+        body: impl AsyncFnOnce(Queue<Borrowed<'env>>) -> R,
     ) -> Result<R, ConfigError> {
         let (queue, mut driver) = self.build_driven()?;
         let mut body = std::pin::pin!(body(queue.clone()));
