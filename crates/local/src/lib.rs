@@ -3,12 +3,16 @@
 //!
 //! * [`Queue`]: at most so many at once; priorities, capacity, timeouts, rates, limits per key, cancellation,
 //!   events. Every [`Handle`] settles in every ending.
+//! * [`Batcher`]: items come one by one and go out together; each caller learns what became of its own.
+//! * [`TokenBucket`] and [`SlidingWindow`]: permission to go on, for work that is started elsewhere.
 //!
 //! Nothing in here survives the end of the process. Work that has to is a job, with the same words: see the
 //! `windlass` crate.
 
+mod batcher;
 mod error;
 mod handle;
+mod limiter;
 mod machine;
 mod queue;
 mod runner;
@@ -17,8 +21,10 @@ mod sync;
 mod token;
 mod work;
 
+pub use batcher::{BatchBuilder, BatchError, Batcher, Outcome};
 pub use error::{ConfigError, Error, Refused, Why};
 pub use handle::Handle;
+pub use limiter::{LimitError, SlidingWindow, TokenBucket};
 pub use machine::feed::Event;
 pub use machine::rate::Rate;
 pub use machine::{Counts, Failure, Id, Order, Running, Waiting};

@@ -1,0 +1,96 @@
+//! Limiters by themselves, for work that is started elsewhere: wait for the permission, then do it.
+//!
+//! Who waits gets its turn in the order of coming, whatever it asks for, and gives it up by going away. Waiting is
+//! until a point in time that is computed and not measured, so that late timers do not add up.
+
+mod bucket;
+mod window;
+
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::Mutex as Turnstile;
+use tokio::time::{Instant, sleep_until};
+
+use crate::sync::{Mutex, lock};
+pub use bucket::TokenBucket;
+pub use window::SlidingWindow;
+
+/// Why there is no permission now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// Not yet: there may be if nobody is quicker, after so long.
+    #[error("the limit is reached: try again after {0:?}")]
+    Later(Duration),
+    /// Never: more was asked for than there can be at once.
+    #[error("{asked} were asked for, and at most {most} can be had at once")]
+    Never {
+        /// How many were asked for.
+        asked: u32,
+        /// How many there can be at once.
+        most: u32,
+    },
+}
+
+/// The arithmetic of a limiter.
+trait Meter {
+    /// How many there can be at once.
+    fn most(&self) -> u32;
+
+    /// When so many can be had; a time that is past means now.
+    fn when(&mut self, count: u32, now: Instant) -> Instant;
+
+    /// Takes so many now. Who had to wait for them says when they were due.
+    fn take(&mut self, count: u32, due: Option<Instant>, now: Instant);
+}
+
+/// Lets callers through one after the other.
+#[derive(Debug)]
+struct Gate<M> {
+    meter: Mutex<M>,
+    /// Fair: whoever came first is first.
+    turnstile: Turnstile<()>,
+}
+
+impl<M: Meter> Gate<M> {
+    fn new(meter: M) -> Self {
+        Self { meter: Mutex::new(meter), turnstile: Turnstile::new(()) }
+    }
+
+    async fn acquire(&self, count: u32) -> Result<(), LimitError> {
+        self.check(count)?;
+        let _turn = self.turnstile.lock().await;
+        // Nobody else takes anything before this turn is over, so one look is enough.
+        let due = {
+            let (mut meter, now) = (lock(&self.meter), Instant::now());
+            let due = meter.when(count, now);
+            if due <= now {
+                meter.take(count, None, now);
+                return Ok(());
+            }
+            due
+        };
+        sleep_until(due).await;
+        lock(&self.meter).take(count, Some(due), Instant::now());
+        Ok(())
+    }
+
+    fn try_acquire(&self, count: u32) -> Result<(), LimitError> {
+        self.check(count)?;
+        let turn = self.turnstile.try_lock();
+        let (mut meter, now) = (lock(&self.meter), Instant::now());
+        let due = meter.when(count, now);
+        // Somebody who waits is never overtaken.
+        if turn.is_err() || due > now {
+            return Err(LimitError::Later(due.saturating_duration_since(now)));
+        }
+        meter.take(count, None, now);
+        Ok(())
+    }
+
+    fn check(&self, asked: u32) -> Result<(), LimitError> {
+        let most = lock(&self.meter).most();
+        if asked > most { Err(LimitError::Never { asked, most }) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,103 @@
+//! A token bucket, kept as the time at which it would be full again: one number, exact for ever.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Gate, LimitError, Meter};
+use crate::error::ConfigError;
+
+/// How late a timer may be without those who wait losing by it.
+const LATE_MAX: Duration = Duration::from_millis(50);
+
+/// So many per interval on average, and a burst at once if nobody asked for a while.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use windlass_local::{LimitError, TokenBucket};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limiter = TokenBucket::new(100, Duration::from_secs(1), 10)?;      // 100 per second, 10 at once
+/// limiter.acquire(10).await?;
+/// assert!(matches!(limiter.try_acquire(1), Err(LimitError::Later(_))));
+/// # Ok(()) }
+/// ```
+///
+/// Over any stretch of time there are at most `burst` and what the rate allows in that time. Timers are coarse, so
+/// what flows in while those who wait are woken late is not lost to them: by up to 50 ms, which keeps the average
+/// right also where the rate is higher than timers are fine.
+#[derive(Debug)]
+pub struct TokenBucket {
+    gate: Gate<Bucket>,
+}
+
+impl TokenBucket {
+    /// A full bucket that holds `burst`, into which `count` flow per `interval`, evenly.
+    pub fn new(count: u32, interval: Duration, burst: u32) -> Result<Self, ConfigError> {
+        match (count, burst) {
+            (0, _) | (_, 0) => return Err(ConfigError::NoRate),
+            _ if interval.is_zero() => return Err(ConfigError::NoInterval),
+            _ => {}
+        }
+        let (count, each) = (u128::from(count), interval.as_nanos());
+        Ok(Self {
+            gate: Gate::new(Bucket { epoch: Instant::now(), count, each, burst, full_at: 0, due_last: None }),
+        })
+    }
+
+    /// Waits until so many can be taken, and takes them. Those who wait are served in the order of their coming.
+    pub async fn acquire(&self, count: u32) -> Result<(), LimitError> {
+        self.gate.acquire(count).await
+    }
+
+    /// Takes so many if they are there and nobody waits.
+    pub fn try_acquire(&self, count: u32) -> Result<(), LimitError> {
+        self.gate.try_acquire(count)
+    }
+}
+
+/// Time is counted in nanoseconds times `count`, so that one token takes a whole number of units.
+#[derive(Debug)]
+struct Bucket {
+    epoch: Instant,
+    count: u128,
+    /// The units of one token.
+    each: u128,
+    burst: u32,
+    /// When the bucket is full, if nobody takes any.
+    full_at: u128,
+    /// When the last one that had to wait was due.
+    due_last: Option<Instant>,
+}
+
+impl Bucket {
+    /// From when on the bucket can have been full: from now, or from when somebody was due who came late.
+    fn since(&self, now: Instant) -> u128 {
+        let due = self.due_last.filter(|due| now.saturating_duration_since(*due) <= LATE_MAX);
+        self.units(due.unwrap_or(now))
+    }
+
+    fn units(&self, time: Instant) -> u128 {
+        time.saturating_duration_since(self.epoch).as_nanos() * self.count
+    }
+}
+
+impl Meter for Bucket {
+    fn most(&self) -> u32 {
+        self.burst
+    }
+
+    fn when(&mut self, count: u32, now: Instant) -> Instant {
+        let full_at = self.full_at.max(self.since(now));
+        let due =
+            (full_at + u128::from(count) * self.each).saturating_sub(u128::from(self.burst) * self.each);
+        let nanos = u64::try_from(due.div_ceil(self.count)).unwrap_or(u64::MAX);
+        self.epoch + Duration::from_nanos(nanos)
+    }
+
+    fn take(&mut self, count: u32, due: Option<Instant>, now: Instant) {
+        if due.is_some() {
+            self.due_last = due;
+        }
+        self.full_at = self.full_at.max(self.since(now)) + u128::from(count) * self.each;
+    }
+}
