@@ -16,6 +16,8 @@ mod limiter;
 mod machine;
 mod queue;
 mod runner;
+#[cfg(test)]
+mod schedules;
 mod shared;
 mod sync;
 mod token;

@@ -13,8 +13,6 @@ mod listing;
 pub(crate) mod rate;
 mod room;
 mod seats;
-#[cfg(test)]
-mod tests;
 pub(crate) mod watch;
 
 use std::sync::Arc;
