@@ -94,7 +94,9 @@ async fn load(session: &Session, keys: &Keys, queue: &Name) -> Result<Definition
     };
     match (version, answer::optional_bytes(config)?) {
         (redis::Value::Nil, _) | (_, None) => Ok(Definition::default()),
-        (version, Some(text)) => Ok(Definition { version: answer::integer(version)?, config: config_of(&text)? }),
+        (version, Some(text)) => {
+            Ok(Definition { version: answer::integer(version)?, config: config_of(&text)? })
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The record of a job: bytes to types and back. Whatever does not fit is [`Fault::Corrupt`]: records are written here
 //! and by our scripts only.
 //!
-//! All integers are big-endian. Places count from 1, as in `scripts/shared/record.lua`, which splices the same bytes.
+//! This is the long form, in which scripts answer; a job that was never claimed is stored in a shorter one, which only
+//! they see. All integers are big-endian. Places count from 1, as in `scripts/shared/record.lua`, which splices the same bytes.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -68,7 +69,8 @@ pub(crate) struct Claim {
 impl Row {
     /// Reads a record.
     pub(crate) fn unpack(record: Bytes) -> Result<Self, Fault> {
-        Self::read(Reader(record)).ok_or_else(|| Fault::Corrupt("a job's record does not read back".to_owned()))
+        Self::read(Reader(record))
+            .ok_or_else(|| Fault::Corrupt("a job's record does not read back".to_owned()))
     }
 
     fn read(mut from: Reader) -> Option<Self> {
@@ -119,7 +121,8 @@ impl Row {
 
     /// The payload: from the record, or given because it stands apart.
     fn payload(&mut self, apart: Option<Bytes>) -> Result<Bytes, Fault> {
-        let payload = self.spec.payload.take().or(apart).filter(|payload| payload.len() == self.payload_length);
+        let payload =
+            self.spec.payload.take().or(apart).filter(|payload| payload.len() == self.payload_length);
         payload.ok_or_else(|| Fault::Corrupt("a job has lost its payload".to_owned()))
     }
 

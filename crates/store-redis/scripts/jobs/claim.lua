@@ -4,9 +4,9 @@
 --   7 how many of those are taken already, 8 '1' if the next job is taken whatever its size,
 --   9 how many expired and how many due jobs to move at most, 10 '1' to take although more are due, 11- kinds.
 -- Answer: {'lost'}: the lease has run out; {'more', expired}: so many were moved, more are there, none was taken;
---   {'jobs', expired, micros until the next is due or -1, version of the definition, now, why it ended (1 a payload did
---   not fit, 2 so many stale members were passed that more jobs may follow, else 0), {id, record, ...}, {payloads that
---   stand apart}}.
+--   {'jobs', expired, micros until the next is due or -1, version of the definition, why it ended (1 a payload did not
+--   fit, 2 so many stale members were passed that more jobs may follow, else 0), {id, record, ...}, {payloads that stand
+--   apart}}.
 local lease_until = redis.call('ZSCORE', LEASES, ARGV[2])
 if not lease_until or tonumber(lease_until) <= now then
   return { 'lost' }
@@ -110,6 +110,7 @@ local function next_places(most)
 end
 
 local LOOKED_AT_MAX = 1000
+local find, ZERO2 = string.find, '\0\0'
 local FIRST = '30-\0\0\0\1' .. string.rep('\0', 23) .. '\1'
 local bytes, taken, is_untouched = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 local claim = ARGV[3] .. ARGV[2] .. now8 .. ARGV[4]
@@ -140,9 +141,11 @@ while has_more and ended == 0 and n < limit do
     end
     -- One that stands in a line and in a zset at the same place is met twice in a row.
     if tag == S_FRESH and id ~= id_before then
-      if sub(record, 2, 17) == sub(member, 1, 16) then
+      local place = sub(member, 1, 16)
+      if find(record, place, 2, true) == 2 then
         payload = read('>I4', record, 20)
-        becomes = FIRST .. sub(record, 2, 19) .. ZERO8 .. sub(record, 2, 9) .. ZERO8 .. sub(record, 20) .. claim
+        local priority = origin.is_line and ZERO2 or sub(record, 18, 19)
+        becomes = FIRST .. place .. priority .. ZERO8 .. sub(member, 1, 8) .. ZERO8 .. sub(record, 20) .. claim
       end
     elseif tag > 0 and id ~= id_before then
       record = expand(record)
@@ -202,4 +205,4 @@ if next(passed) then
     write()
   end
 end
-return { 'jobs', expired, next_due, version, now, ended, jobs, bodies }
+return { 'jobs', expired, next_due, version, ended, jobs, bodies }

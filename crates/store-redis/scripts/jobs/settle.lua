@@ -31,8 +31,9 @@ local function is_lost(lease)
 end
 
 local jobs, answers, written, ended = batch('HSET', JOBS), {}, 0, {}
--- What the newest outcome says, where jobs that end so go, and whose lease the newest job hung on.
-local outcome_before, outcome, state, flags, places, lease_before, running
+-- What the newest outcome says, where jobs that end so go, the parts of the newest fence, and the newest job's lease.
+local outcome_before, outcome, state, flags, places, fence_before, number, nonce, running
+local find, lease = string.find, nil
 for i = 1, n do
   local id, record, fence, said = ARGV[5 + i], records[i], ARGV[5 + n + i], ARGV[5 + 2 * n + i]
   if said ~= outcome_before then
@@ -48,13 +49,17 @@ for i = 1, n do
   local answer, v = 'f', nil
   if record and byte(record, 1) == S_RUNNING then
     v = 85 + read('>I4', record, 78)
-    if sub(record, 24, 31) .. sub(record, v + 1, v + 8) == fence then
-      local lease = sub(record, v + 9, v + 24)
+    if fence ~= fence_before then
+      fence_before, number, nonce = fence, sub(fence, 1, 8), sub(fence, 9)
+    end
+    -- To find a text at its place makes no new one.
+    if find(record, number, 24, true) == 24 and find(record, nonce, v + 1, true) == v + 1 then
+      if not lease or find(record, lease, v + 9, true) ~= v + 9 then
+        lease = sub(record, v + 9, v + 24)
+        running = batch('SREM', lease_key('running:', lease))
+      end
       if not needs_lost or is_lost(lease) then
         answer = flags >= 8 and 'l' or nil
-      end
-      if lease ~= lease_before then
-        lease_before, running = lease, batch('SREM', lease_key('running:', lease))
       end
     end
   end
@@ -63,7 +68,7 @@ for i = 1, n do
     local start, to, ends = outcome, state, places
     if byte(record, 2) == 49 then
       -- Somebody asked it to stop: it does not go back.
-      add(batch('SREM', lease_key('stopping:', lease_before)), id)
+      add(batch('SREM', lease_key('stopping:', lease)), id)
       if to < S_COMPLETED then
         start, to, delay, ends = REQUESTED .. sub(outcome, 4), S_CANCELLED, nil, batch('ZADD', CANCELLED)
       end
@@ -73,10 +78,10 @@ for i = 1, n do
       forget(id, record)
     else
       if attempt then
-        local number = read('>I8', record, 24)
-        add(batch('HSET', ATTEMPTS), id .. sub(fence, 1, 8), sub(record, 4, 7) .. now8 .. sub(record, v + 25) .. attempt)
-        if number > ATTEMPTS_KEPT then
-          add(batch('HDEL', ATTEMPTS), id .. pack('>I8', number - ATTEMPTS_KEPT))
+        local last = read('>I8', record, 24)
+        add(batch('HSET', ATTEMPTS), id .. number, sub(record, 4, 7) .. now8 .. sub(record, v + 25) .. attempt)
+        if last > ATTEMPTS_KEPT then
+          add(batch('HDEL', ATTEMPTS), id .. pack('>I8', last - ATTEMPTS_KEPT))
         end
       end
       jobs[written + 1] = id

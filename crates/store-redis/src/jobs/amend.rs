@@ -15,7 +15,8 @@ use crate::{Tools, answer};
 
 static CANCEL: Script =
     script!("jobs/cancel", "keys", "clock", "record", "lines", "batch", "blocks", "places", "amend");
-static RETRY: Script = script!("jobs/retry", "keys", "clock", "record", "lines", "batch", "blocks", "places", "amend");
+static RETRY: Script =
+    script!("jobs/retry", "keys", "clock", "record", "lines", "batch", "blocks", "places", "amend");
 static DELETE: Script =
     script!("jobs/delete", "keys", "clock", "record", "lines", "batch", "blocks", "places", "amend");
 

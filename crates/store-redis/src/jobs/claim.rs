@@ -48,8 +48,11 @@ pub(super) async fn claim(
         match claim.fill(share).await {
             Ok(lives) => is_lost |= !lives,
             // It changed nothing: one queue that is away does not hold up the others.
-            Err(fault @ (Fault::Away(_) | Fault::Said(_))) => claim.fault = claim.fault.take().or(Some(fault)),
+            Err(fault @ (Fault::Away(_) | Fault::Said(_))) => {
+                claim.fault = claim.fault.take().or(Some(fault));
+            }
             // Jobs may have been handed out that nobody knows of: whoever asks must hear of it.
+            Err(fault) if claim.jobs.is_empty() => return Err(fault),
             Err(fault) => return Err(Fault::Half(Box::new(fault))),
         }
     }
@@ -220,7 +223,8 @@ impl<'a> Claim<'a> {
         }
         let half = |fault| Fault::Half(Box::new(fault));
         self.tools.definitions.expect(queue, given.version);
-        let definition = self.tools.definitions.of(self.session, &self.tools.keys, queue).await.map_err(half)?;
+        let definition =
+            self.tools.definitions.of(self.session, &self.tools.keys, queue).await.map_err(half)?;
         let caps = definition.config.caps;
         let mut bodies = given.bodies.into_iter();
         for (id, record) in given.records {
@@ -264,7 +268,6 @@ impl Given {
     fn read(next: &mut impl FnMut() -> Value) -> Result<Self, Fault> {
         let next_due = u64::try_from(answer::integer(next())?).ok().map(Duration::from_micros);
         let version = answer::integer(next())?;
-        let _now = answer::integer(next())?;
         let end = match answer::integer(next())? {
             1 => End::Full,
             2 => End::Passed,
@@ -275,7 +278,8 @@ impl Given {
         let mut records = Vec::with_capacity(flat.len() / 2);
         let mut flat = flat.into_iter();
         while let (Some(id), Some(record)) = (flat.next(), flat.next()) {
-            let id = <[u8; 16]>::try_from(&id[..]).map_err(|_| Fault::Corrupt("an id is not whole".to_owned()))?;
+            let id =
+                <[u8; 16]>::try_from(&id[..]).map_err(|_| Fault::Corrupt("an id is not whole".to_owned()))?;
             records.push((JobId::from_bytes(id), record));
         }
         let bodies = bodies.collect::<Result<_, _>>()?;

@@ -135,7 +135,8 @@ async fn check(
             let said = answer::bytes(rest.next().unwrap_or(Value::Nil))?;
             let wrong = said.iter().position(|said| matches!(said, b't' | b'l'));
             let refused = wrong.and_then(|wrong| Some((*chunk.places.get(wrong)?, said[wrong] == b't')));
-            let refused = refused.map(|(place, is_taken)| (place, refusal(&jobs[place], &definition, is_taken)));
+            let refused =
+                refused.map(|(place, is_taken)| (place, refusal(&jobs[place], &definition, is_taken)));
             return Ok((Checked { packed, said }, refused));
         }
         Err(never_stands_still())

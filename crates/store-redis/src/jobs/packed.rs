@@ -137,7 +137,8 @@ mod tests {
     fn a_letter_reads_back_and_no_part_of_it_does() {
         let jobs = [
             NewJob::new("k", "short", Options::new()).unwrap(),
-            NewJob::new("l", vec![7; INLINE_MAX + 1], Options::new().delay(Duration::MAX).priority(-1)).unwrap(),
+            NewJob::new("l", vec![7; INLINE_MAX + 1], Options::new().delay(Duration::MAX).priority(-1))
+                .unwrap(),
             NewJob::new("m", "", Options::new().expires_in(Duration::ZERO).tag("t")).unwrap(),
         ];
         let packed = Packed::of(jobs.iter(), 1 << 20).unwrap();

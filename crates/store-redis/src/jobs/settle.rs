@@ -17,7 +17,8 @@ use crate::script::{Script, script};
 use crate::session::Session;
 use crate::{Tools, answer, spread};
 
-static SETTLE: Script = script!("jobs/settle", "keys", "clock", "record", "lines", "batch", "blocks", "places");
+static SETTLE: Script =
+    script!("jobs/settle", "keys", "clock", "record", "lines", "batch", "blocks", "places");
 
 /// The most outcomes that one script writes, and the most bytes of theirs; a single one may have more.
 const ITEMS_MAX: usize = 500;
@@ -151,7 +152,11 @@ impl Batch<'_> {
             if said.len() != places.len() {
                 return Err(Fault::Half(Box::new(Fault::Corrupt("an outcome was not answered".to_owned()))));
             }
-            return places.iter().zip(said).map(|(&place, said)| self.settled(place, said, &definition)).collect();
+            return places
+                .iter()
+                .zip(said)
+                .map(|(&place, said)| self.settled(place, said, &definition))
+                .collect();
         }
         Err(never_stands_still())
     }
@@ -214,7 +219,11 @@ impl Batch<'_> {
 
 /// The states of which nothing is kept, as records begin with them.
 fn dropped(retention: &Retention) -> Bytes {
-    State::TERMINAL.into_iter().filter(|state| !retention.keeps(*state)).map(|state| b'0' + state.code()).collect()
+    State::TERMINAL
+        .into_iter()
+        .filter(|state| !retention.keeps(*state))
+        .map(|state| b'0' + state.code())
+        .collect()
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use windlass_core::clock::ManualClock;
 use windlass_core::store::{
-    Amended, ClaimAnswer, ClaimRequest, Enqueued, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Settled,
-    Settlement,
+    Amended, ClaimAnswer, ClaimRequest, Enqueued, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare,
+    Settled, Settlement,
 };
 use windlass_core::{ClaimedJob, JobId, LeaseId, Name, NewJob, Options, Outcome, State, judge};
 use windlass_store_testkit::servers::RedisServer;
@@ -230,7 +230,11 @@ async fn wrong_content_under_a_key_stops_a_script_before_it_writes() {
         assert_eq!(scene.count(State::Running).await, 0, "{key}");
         scene.ask("DEL", key, &[]).await;
         if key != "jobs" {
-            assert_eq!(scene.store.get(&before).await.unwrap()[0].as_ref().unwrap().state, State::Ready, "{key}");
+            assert_eq!(
+                scene.store.get(&before).await.unwrap()[0].as_ref().unwrap().state,
+                State::Ready,
+                "{key}"
+            );
         }
     }
 }

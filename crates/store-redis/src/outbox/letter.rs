@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_letter_reads_back_and_no_part_of_it_does() {
-        let jobs = [NewJob::new("k", "p", Options::new()).unwrap(), NewJob::new("k", "", Options::new()).unwrap()];
+        let jobs =
+            [NewJob::new("k", "p", Options::new()).unwrap(), NewJob::new("k", "", Options::new()).unwrap()];
         let target = Name::new("q").unwrap();
         let letter = Letter::enqueue(&target, Packed::of(jobs.iter(), 9).unwrap(), &[3, 70_000]);
         let encoded = letter.encode();

@@ -162,7 +162,8 @@ async fn a_batch_of_several_queues_is_all_or_nothing() {
     let other = NewJob::new("other", "", Options::new().queue("b")).unwrap().with_id(taken.id);
     assert!(one.enqueue(&[job("a"), other, job("c")]).await.is_err());
     assert_eq!((listed(&one, "a").await.len(), listed(&one, "c").await.len()), (0, 0));
-    let batch: Vec<_> = (0..2_400).map(|place| job(["a", "b", "c"][place % 3])).chain([taken.clone()]).collect();
+    let batch: Vec<_> =
+        (0..2_400).map(|place| job(["a", "b", "c"][place % 3])).chain([taken.clone()]).collect();
     let answers = two.enqueue(&batch).await.unwrap();
     assert_eq!(answers.iter().filter(|answer| **answer == Enqueued::New).count(), 2_400);
     assert_eq!(answers.last(), Some(&Enqueued::Existing(windlass_core::State::Ready)));

@@ -50,7 +50,10 @@ fn wild() -> NewJob {
 fn a_record_reads_back() {
     for (job, fence) in [(NewJob::new("k", "", Options::new()).unwrap(), 0), (wild(), u64::MAX)] {
         let row = Row::unpack(packed(&job, fence, "höst")).unwrap();
-        assert_eq!((row.state, row.reason, row.cancel_requested), (State::Running, Some(Reason::Stalled), false));
+        assert_eq!(
+            (row.state, row.reason, row.cancel_requested),
+            (State::Running, Some(Reason::Stalled), false)
+        );
         assert_eq!((row.fence, row.seq, row.priority), (fence, 42, job.priority));
         assert_eq!((row.due_at.as_micros(), row.expires_at), (i64::MAX, None));
         assert_eq!(row.finished_at, Some(Timestamp::from_micros(2_000)));
@@ -100,7 +103,10 @@ fn every_reason_and_ending_has_its_own_letter() {
             let attempt = attempt::unpack(4, record.freeze()).unwrap();
             assert_eq!((attempt.fence, attempt.number, attempt.worker.as_str()), (4, 2, "w"));
             assert_eq!((attempt.ending, attempt.error.as_deref()), (Some(ending), error));
-            assert_eq!(attempt.ended_at.map(|at| at.since(attempt.started_at)), Some(Duration::from_micros(10)));
+            assert_eq!(
+                attempt.ended_at.map(|at| at.since(attempt.started_at)),
+                Some(Duration::from_micros(10))
+            );
         }
     }
 }

@@ -48,7 +48,8 @@ impl<'j> Plan<'j> {
         for (place, job) in jobs.iter().enumerate() {
             if let Some(&before) = places.get(&job.id) {
                 let NewJob { queue, kind, payload, .. } = &jobs[before];
-                let first = Taken { state: State::Ready, queue: queue.as_str(), kind: kind.as_str(), payload };
+                let first =
+                    Taken { state: State::Ready, queue: queue.as_str(), kind: kind.as_str(), payload };
                 if first.answer(job).is_err() {
                     plan.conflict = Some(job.id);
                     break;
@@ -76,7 +77,11 @@ impl<'j> Plan<'j> {
         let mut found = vec![None; jobs.len()];
         for (chunk, said) in self.chunks.iter().zip(said) {
             if said.len() != chunk.places.len() {
-                return Err(Fault::Corrupt(format!("{} answers for {} jobs", said.len(), chunk.places.len())));
+                return Err(Fault::Corrupt(format!(
+                    "{} answers for {} jobs",
+                    said.len(),
+                    chunk.places.len()
+                )));
             }
             for (&place, &said) in chunk.places.iter().zip(said) {
                 found[place] = Some(enqueued(said, jobs[place].id)?);
@@ -86,7 +91,9 @@ impl<'j> Plan<'j> {
             found[place] = found[before].map(|(_, state)| (Enqueued::Existing(state), state));
         }
         let answers = found.into_iter().map(|found| found.map(|(answer, _)| answer));
-        answers.collect::<Option<_>>().ok_or_else(|| Fault::Defect("a job of the call was left out".to_owned()))
+        answers
+            .collect::<Option<_>>()
+            .ok_or_else(|| Fault::Defect("a job of the call was left out".to_owned()))
     }
 }
 
@@ -110,7 +117,8 @@ mod tests {
             plan.chunks.iter().map(|chunk| (chunk.queue.as_str(), chunk.places.len())).collect();
         assert_eq!(sizes, [("a", 1_000), ("b", 1_000), ("a", 250), ("b", 250), ("a", 1), ("a", 1)]);
         assert!(plan.chunks.iter().all(|chunk| chunk.places.is_sorted()));
-        let said: Vec<_> = plan.chunks.iter().map(|chunk| Bytes::from(vec![b'r'; chunk.places.len()])).collect();
+        let said: Vec<_> =
+            plan.chunks.iter().map(|chunk| Bytes::from(vec![b'r'; chunk.places.len()])).collect();
         assert_eq!(plan.answers(&jobs, &said).unwrap(), vec![Enqueued::New; jobs.len()]);
     }
 
