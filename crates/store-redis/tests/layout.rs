@@ -46,7 +46,7 @@ async fn use_everything(store: &RedisStore) {
         store.define(queue, &QueueConfig::default()).await.unwrap();
         let later =
             job(queue, Options::new().delay(Duration::from_secs(9)).expires_in(Duration::from_secs(99)));
-        store.enqueue(&[later.clone()]).await.unwrap();
+        store.enqueue(std::slice::from_ref(&later)).await.unwrap();
         store.retry(&[later.id]).await.unwrap();
         store.cancel(&[later.id]).await.unwrap();
     }
