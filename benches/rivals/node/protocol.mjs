@@ -166,6 +166,8 @@ const isRedis = () => options['--server'].startsWith('redis:');
 /** Bytes of all keys. What connections and the append-only file hold for a moment is left out. */
 async function usedBytes() {
   const { hostname, port } = new URL(options['--server']);
+  // A server counts what each connection holds about once a second.
+  await sleep(1_200);
   const socket = connect(Number(port), hostname);
   socket.write('INFO memory\r\nQUIT\r\n');
   let text = '';

@@ -2,12 +2,17 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+/// A server counts what each connection holds about once in this time.
+const COUNTING: Duration = Duration::from_millis(1_200);
+
 /// Bytes of all keys. What connections and the append-only file hold for a moment is left out: it comes and goes.
 pub(crate) fn used_bytes(server: &str) -> Result<u64> {
+    sleep(COUNTING);
     let mut stream = TcpStream::connect(server).with_context(|| format!("no Redis server at {server}"))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     stream.write_all(b"INFO memory\r\n")?;
