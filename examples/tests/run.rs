@@ -111,6 +111,26 @@ fn testing_your_jobs() {
     says(env!("CARGO_BIN_EXE_testing_your_jobs"), &["the reminders wait", "given up after three attempts"]);
 }
 
+#[test]
+fn throttle_api() {
+    says(env!("CARGO_BIN_EXE_throttle_api"), &["12 answers, none refused", "a slow call was given up"]);
+}
+
+#[test]
+fn http_backpressure() {
+    says(env!("CARGO_BIN_EXE_http_backpressure"), &["HTTP/1.1 200 OK", "HTTP/1.1 503 Service Unavailable"]);
+}
+
+#[test]
+fn ordered_map() {
+    says(env!("CARGO_BIN_EXE_ordered_map"), &["1 of 6", "4 of 6: failed", "6 of 6", "3 at once at most"]);
+}
+
+#[test]
+fn batch_insert() {
+    says(env!("CARGO_BIN_EXE_batch_insert"), &["1000 rows", "the bad one was told so", "1000 rows in the table"]);
+}
+
 /// The newcomer's program runs until it is told to stop, and then ends well.
 #[test]
 #[cfg(unix)]

@@ -4,6 +4,7 @@
 mod check;
 mod needs;
 mod rivals;
+mod rivals_local;
 mod servers;
 mod shell;
 mod sqlx;
@@ -47,6 +48,14 @@ enum Command {
         #[arg(long, value_enum)]
         store: Option<rivals::Store>,
         /// One short round instead of three
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Measure the in-process queue beside what else Rust and Node have for bounded concurrency
+    ///
+    /// Needs Node's npm; counts instructions too if valgrind is there.
+    RivalsLocal {
+        /// One short round instead of five
         #[arg(long)]
         quick: bool,
     },
@@ -96,6 +105,7 @@ fn run(command: Command) -> Result<()> {
                 .run()
         }
         Command::Rivals { store, quick } => rivals::run(store, quick),
+        Command::RivalsLocal { quick } => rivals_local::run(quick),
         Command::Chaos { jobs, kills, server_kills, drops, failovers, slot_moves, history } => {
             needs::servers()?;
             let tests = ["hammer", "server_kill", "faults", "redis_faults", "cluster_faults"];

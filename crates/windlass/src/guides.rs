@@ -17,3 +17,7 @@ struct Transactions;
 
 #[doc = include_str!("../../../docs/guides/testing.md")]
 struct Testing;
+
+#[cfg(feature = "local")]
+#[doc = include_str!("../../../docs/guides/in-process.md")]
+struct InProcess;

@@ -33,6 +33,7 @@
 //! * An error says what becomes of the job: any `std::error::Error` is tried again, [`ResultExt::fail`] is
 //!   not, [`JobError`] and [`Classify`] say more.
 //! * [`testing`] has what tests of jobs need.
+//! * [`local`] is for work that needs no store: an in-process queue, a batch collector, limiters.
 //!
 //! A job is run at least once. Every claim gets a fence, and an attempt that has lost its job can no longer
 //! write anything about it.
@@ -52,6 +53,10 @@
 //! | `rusqlite` | rusqlite |
 //! | `sqlx-08` | sqlx 0.8, with PostgreSQL |
 //! | `tokio-postgres` | tokio-postgres |
+//!
+//! | feature | otherwise |
+//! |---|---|
+//! | `local` (default) | [`local`]: work that needs no store |
 
 mod client;
 #[cfg(doctest)]
@@ -72,6 +77,8 @@ pub use windlass_core::store::{self, About, Amended, Durability, Enqueued, Store
 pub use windlass_core::{
     Bytes, Fence, JobId, Name, Options, Outcome, State as JobState, StoreError, StoreErrorKind,
 };
+#[cfg(feature = "local")]
+pub use windlass_local as local;
 pub use windlass_tx::{BlockingTx, Tx};
 pub use windlass_worker::{
     Attempt, BlockingHandler, Classify, ConfigError, Ctx, Drained, Enqueue, EnqueueAll, Error, FromCtx,
