@@ -128,13 +128,43 @@ pub fn check(id: JobId, record: &JobRecord, ledger: &Ledger) {
 /// Fails unless all that was accepted is done once, nothing that was refused is there, and what is unknown is done
 /// once or not there. Answers how many of the unknown are there.
 pub async fn check_told(client: &Client, told: &Told, ledger: &Ledger) -> usize {
-    for (id, record) in records(client, &told.accepted).await {
-        check(id, &record.unwrap_or_else(|| panic!("job {id} was accepted and is lost")), ledger);
+    let accepted = records(client, &told.accepted).await;
+    let lost: Vec<_> = accepted.iter().filter(|(_, record)| record.is_none()).map(|(id, _)| id).collect();
+    assert!(lost.is_empty(), "{} of {} accepted jobs are lost: {lost:?}", lost.len(), accepted.len());
+    for (id, record) in accepted.iter().filter_map(|(id, record)| Some((id, record.as_ref()?))) {
+        check(*id, record, ledger);
     }
-    for (id, record) in records(client, &told.refused).await {
-        assert!(record.is_none(), "job {id} was refused: {record:?}");
-    }
+    check_refused(client, told).await;
     let unknown = records(client, &told.unknown).await;
     let found = unknown.iter().filter_map(|(id, record)| Some((id, record.as_ref()?)));
     found.inspect(|(id, record)| check(**id, record, ledger)).count()
+}
+
+/// What a server has lost of what it had answered.
+#[derive(Debug, Default)]
+pub struct Losses {
+    /// Jobs that were accepted.
+    pub jobs: Vec<JobId>,
+    /// How often a job was done once more, because its end was lost.
+    pub ends: usize,
+}
+
+/// As [`check_told`] where a server may lose what it had answered last: what is there is done, and by its record once.
+pub async fn count_losses(client: &Client, told: &Told, ledger: &Ledger) -> Losses {
+    let mut losses = Losses::default();
+    let accepted = records(client, &told.accepted).await;
+    losses.jobs.extend(accepted.iter().filter(|(_, record)| record.is_none()).map(|(id, _)| *id));
+    for (id, record) in accepted.iter().chain(&records(client, &told.unknown).await) {
+        let Some(record) = record else { continue };
+        assert_eq!((record.state, completions(record)), (JobState::Completed, 1), "job {id}: {record:?}");
+        losses.ends += ledger.count(*id, "done").saturating_sub(1);
+    }
+    check_refused(client, told).await;
+    losses
+}
+
+async fn check_refused(client: &Client, told: &Told) {
+    for (id, record) in records(client, &told.refused).await {
+        assert!(record.is_none(), "job {id} was refused: {record:?}");
+    }
 }

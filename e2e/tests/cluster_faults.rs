@@ -6,9 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use windlass::{Client, JobId, JobState};
+use windlass::{Client, JobState};
 use windlass_e2e::fleet::{Fleet, WorkerProcess, WorkerSettings};
-use windlass_e2e::producer::{Producers, Told, check_told, completions, records};
+use windlass_e2e::producer::{Producers, Told, check_told, count_losses};
 use windlass_e2e::witness::Ledger;
 use windlass_e2e::{eventually, setting};
 use windlass_store_testkit::servers::RedisCluster;
@@ -109,19 +109,8 @@ async fn fail_over(parameters: &str) -> (usize, usize) {
         scene.until_jobs_complete(20).await;
     }
     let (_cluster, client, told, ledger) = scene.end().await;
-    let (mut lost, mut again) = (0, 0);
-    let all: Vec<JobId> = told.accepted.iter().chain(&told.unknown).copied().collect();
-    for (id, record) in records(&client, &all).await {
-        let Some(record) = record else {
-            lost += usize::from(told.accepted.contains(&id));
-            continue;
-        };
-        assert_eq!((record.state, completions(&record)), (JobState::Completed, 1), "job {id}: {record:?}");
-        again += ledger.count(id, "done").saturating_sub(1);
-    }
-    for (id, record) in records(&client, &told.refused).await {
-        assert!(record.is_none(), "job {id} was refused: {record:?}");
-    }
+    let losses = count_losses(&client, &told, &ledger).await;
+    let (lost, again) = (losses.jobs.len(), losses.ends);
     println!(
         "failover{parameters}: {} accepted, {lost} of them lost, {again} done again since their end was lost; {} \
          refused, {} in doubt; (promoted, all queues go on) after {waits:?}",

@@ -132,6 +132,8 @@ pub enum Durability {
     Process,
     /// The death of its clients. It lives as long as the server that keeps it in memory.
     Server,
+    /// The death of its clients, and that of the server but for the newest jobs, which it writes with a delay.
+    Delayed,
     /// The death of any process. A power cut may take the newest jobs.
     Crash,
     /// A power cut, on a disk that does not lie.
@@ -144,6 +146,7 @@ impl Durability {
         match self {
             Self::Process => "lost when the process ends",
             Self::Server => "survives its clients, lost when the server ends",
+            Self::Delayed => "survives its clients, a crash of the server may take the newest jobs",
             Self::Crash => "survives a crash, a power cut may take the newest jobs",
             Self::PowerCut => "survives a power cut",
         }

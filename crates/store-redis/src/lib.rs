@@ -30,7 +30,7 @@
 //! | server | an accepted job |
 //! |---|---|
 //! | `appendonly yes`, `appendfsync always` | survives a power cut |
-//! | `appendonly yes`, otherwise | survives a crash, a power cut may take the newest jobs |
+//! | `appendonly yes`, otherwise | survives its clients, a crash of the server may take the newest jobs |
 //! | snapshots or nothing | survives its clients, is lost when the server ends |
 //!
 //! A replica that takes over for a lost primary may not have the newest writes: jobs that were accepted may then be

@@ -25,6 +25,7 @@ pub(crate) fn durability(durability: Durability) -> &'static str {
     match durability {
         Durability::Process => "process",
         Durability::Server => "server",
+        Durability::Delayed => "delayed",
         Durability::Crash => "crash",
         Durability::PowerCut => "power_cut",
         _ => "other",

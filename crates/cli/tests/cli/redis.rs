@@ -62,7 +62,7 @@ fn what_a_job_survives_is_what_the_server_is_set_to() {
     let shell = Shell::new();
     for (settings, words, word) in [
         (RedisSettings::default(), "survives its clients, lost when the server ends", "server"),
-        (RedisSettings::default().aof(Aof::Everysec), "survives a crash", "crash"),
+        (RedisSettings::default().aof(Aof::Everysec), "a crash of the server may take the newest", "delayed"),
         (RedisSettings::default().aof(Aof::Always), "survives a power cut", "power_cut"),
     ] {
         let server = RedisServer::start(&settings);

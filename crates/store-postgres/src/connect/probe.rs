@@ -66,7 +66,8 @@ fn check(isolation: &str, encoding: &str) -> StoreResult<()> {
 
 fn durability(synchronous_commit: &str, fsync: &str) -> Durability {
     match (synchronous_commit, fsync) {
-        ("off", _) | (_, "off") => Durability::Crash,
+        ("off", _) => Durability::Delayed,
+        (_, "off") => Durability::Crash,
         _ => Durability::PowerCut,
     }
 }
@@ -81,7 +82,7 @@ mod tests {
             ("on", "on", Durability::PowerCut),
             ("local", "on", Durability::PowerCut),
             ("remote_apply", "on", Durability::PowerCut),
-            ("off", "on", Durability::Crash),
+            ("off", "on", Durability::Delayed),
             ("on", "off", Durability::Crash),
         ] {
             assert_eq!(durability(commit, fsync), expected, "{commit} {fsync}");

@@ -58,7 +58,7 @@ async fn a_connection_has_its_limits_and_the_probe_says_what_a_commit_survives()
     assert_eq!((probe.durability, probe.is_read_only), (Durability::PowerCut, false));
     assert!(probe.version >= 140_000);
     let careless = open(&format!("{url}&synchronous_commit=off")).await;
-    assert_eq!(careless.probe().await.unwrap().durability, Durability::Crash);
+    assert_eq!(careless.probe().await.unwrap().durability, Durability::Delayed);
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ async fn a_user_with_few_rights_will_do() {
     let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules).aof(Aof::Always));
     let server = Server::start(&RedisOptions::parse(&redis.url()).unwrap()).await.unwrap();
     // Without CONFIG it is only known that there is a file, not when it reaches the disk.
-    assert_eq!(server.probe().await.unwrap().durability, Durability::Crash);
+    assert_eq!(server.probe().await.unwrap().durability, Durability::Delayed);
     grow(&server).await.unwrap();
     let rules = "~wl:* &wl:* +@all -@dangerous";
     let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules));
@@ -45,7 +45,7 @@ async fn a_user_with_few_rights_will_do() {
 async fn settings_decide_what_is_promised() {
     for (settings, expected) in [
         (RedisSettings::default(), Durability::Server),
-        (RedisSettings::default().aof(Aof::Everysec), Durability::Crash),
+        (RedisSettings::default().aof(Aof::Everysec), Durability::Delayed),
         (RedisSettings::default().aof(Aof::Always), Durability::PowerCut),
     ] {
         let redis = RedisServer::start(&settings);
