@@ -1,0 +1,242 @@
+//! Random work by several workers; after it every key of every queue agrees with the jobs' records: nothing stands in an
+//! order without a job, no job is missing in one, and what is counted is there.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::outcome::Failure;
+use windlass_core::queue::{Keep, QueueConfig, Retention};
+use windlass_core::store::{
+    ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, Progress, QueueShare, Queues, Renewal,
+    Settlement,
+};
+use windlass_core::{ClaimedJob, JobId, LeaseId, Name, NewJob, Options, Outcome, judge};
+use windlass_store_redis::{RedisOptions, RedisStore};
+use windlass_store_testkit::servers::{RedisServer, RedisSettings};
+
+const CHECK: &str = include_str!("agreement/check.lua");
+const TTL: Duration = Duration::from_secs(30);
+const QUEUES: [&str; 3] = ["a", "b", "c"];
+const KINDS: [&str; 2] = ["k", "l"];
+const SEEDS: u64 = 6;
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+/// Workers that do anything at any time.
+struct Play {
+    store: RedisStore,
+    clock: ManualClock,
+    random: fastrand::Rng,
+    leases: Vec<LeaseId>,
+    ids: Vec<JobId>,
+    running: Vec<ClaimedJob>,
+}
+
+impl Play {
+    fn pick(&mut self, most: usize) -> Vec<JobId> {
+        let count = self.random.usize(1..=most);
+        let recent = self.ids.len().saturating_sub(400);
+        (0..count).filter_map(|_| self.random.choice(&self.ids[recent..]).copied()).collect()
+    }
+
+    fn job(&mut self) -> NewJob {
+        let random = &mut self.random;
+        let mut options = Options::new().queue(QUEUES[random.usize(..3)]);
+        if random.u8(..4) == 0 {
+            options = options.priority(random.i16(-2..3));
+        }
+        if random.u8(..4) == 0 {
+            options = options.delay(Duration::from_millis(random.u64(..9_000)));
+        }
+        if random.u8(..4) == 0 {
+            options = options.expires_in(Duration::from_millis(random.u64(..9_000)));
+        }
+        let payload = vec![7; if random.u8(..6) == 0 { 2_000 } else { 5 }];
+        let job = NewJob::new(KINDS[random.usize(..2)], payload, options).unwrap();
+        // At times an id that was there before, and may be free again.
+        match self.random.choice(&self.ids) {
+            Some(id) if self.random.u8(..20) == 0 => job.with_id(*id),
+            _ => job,
+        }
+    }
+
+    async fn enqueue(&mut self) {
+        let most = if self.random.u8(..10) == 0 { 1_500 } else { 30 };
+        let count = self.random.usize(1..most);
+        let queue = (self.random.u8(..2) == 0).then(|| name(QUEUES[self.random.usize(..3)]));
+        let mut jobs: Vec<_> = (0..count).map(|_| self.job()).collect();
+        for job in &mut jobs {
+            job.queue = queue.clone().unwrap_or_else(|| job.queue.clone());
+        }
+        // Refused as a whole where an id is taken by another job.
+        if self.store.enqueue(&jobs).await.is_ok() {
+            self.ids.extend(jobs.iter().map(|job| job.id));
+        }
+    }
+
+    async fn claim(&mut self) {
+        let place = self.random.usize(..self.leases.len());
+        let share = |queue| QueueShare { queue: name(queue), limit: 200 };
+        let request = ClaimRequest {
+            lease: self.leases[place],
+            queues: QUEUES.into_iter().map(share).collect(),
+            kinds: KINDS[..self.random.usize(1..=2)].iter().map(|kind| name(kind)).collect(),
+            limit: self.random.u32(1..120),
+            bytes: if self.random.bool() { usize::MAX } else { 10_000 },
+        };
+        match self.store.claim(&request).await.unwrap() {
+            ClaimAnswer::Jobs { jobs, .. } => self.running.extend(jobs),
+            ClaimAnswer::LeaseLost => self.leases[place] = open(&self.store).await,
+        }
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        let failure = Failure::error("no");
+        let after = Duration::from_millis(self.random.u64(..5_000));
+        match self.random.u8(..9) {
+            0..3 => Outcome::Completed { output: self.random.bool().then(|| "out".into()) },
+            3 => Outcome::Retry { failure },
+            4 => Outcome::RetryAfter { after, failure },
+            5 => Outcome::Fail { failure },
+            6 => Outcome::Snooze { after },
+            7 => Outcome::Discard { why: "why".to_owned() },
+            _ => Outcome::Returned,
+        }
+    }
+
+    async fn settle(&mut self) {
+        self.random.shuffle(&mut self.running);
+        let keep = self.random.usize(..=self.running.len() / 2);
+        let ended = self.running.split_off(keep);
+        let settlements: Vec<_> = ended.iter().map(|job| settlement(job, self.outcome())).collect();
+        self.store.settle(&settlements).await.unwrap();
+        // Those that somebody asked to stop hear of it here, or never.
+        for lease in self.leases.clone() {
+            if self.random.bool() {
+                assert!(matches!(
+                    self.store.renew(lease, TTL, 9).await,
+                    Ok(Renewal::Lost | Renewal::Renewed { .. })
+                ));
+            }
+        }
+    }
+
+    async fn report(&self) {
+        let reports = self.running.iter().take(5).map(|job| Progress {
+            queue: job.queue.clone(),
+            id: job.id,
+            fence: job.fence,
+            progress: "half".into(),
+        });
+        self.store.progress(&reports.collect::<Vec<_>>()).await.unwrap();
+    }
+
+    async fn reap(&self) {
+        let lost = self.store.lost(100).await.unwrap();
+        let settlements = lost.iter().map(|job| Settlement {
+            queue: job.queue.clone(),
+            id: job.id,
+            fence: job.fence,
+            transition: judge(&job.facts, Outcome::Stalled, 0.5),
+        });
+        self.store.reap(&settlements.collect::<Vec<_>>()).await.unwrap();
+        self.store.sweep(10).await.unwrap();
+    }
+
+    async fn define(&mut self) {
+        let mut keep = |count| Keep { count: self.random.bool().then_some(count), age: None };
+        let retention = Retention { completed: keep(0), dead: keep(3), cancelled: keep(0) };
+        let queue = name(QUEUES[self.random.usize(..3)]);
+        self.store.define(&queue, &QueueConfig { retention, ..QueueConfig::default() }).await.unwrap();
+    }
+
+    async fn step(&mut self) {
+        // No two steps in one instant, as on a clock that goes.
+        self.clock.advance(Duration::from_micros(1));
+        match self.random.u8(..24) {
+            0..5 => self.enqueue().await,
+            5..10 => self.claim().await,
+            10..14 => self.settle().await,
+            14 => {
+                let ids = self.pick(60);
+                self.store.cancel(&ids).await.unwrap();
+            }
+            15 => {
+                let ids = self.pick(60);
+                self.store.retry(&ids).await.unwrap();
+            }
+            16 => {
+                let ids = self.pick(60);
+                self.store.delete(&ids).await.unwrap();
+            }
+            17 => self.clock.advance(Duration::from_millis(self.random.u64(..4_000))),
+            18 => drop(self.store.promote(self.random.u32(1..300)).await.unwrap()),
+            19 => drop(self.store.prune(self.random.u32(1..300)).await.unwrap()),
+            20 => self.reap().await,
+            21 => self.report().await,
+            22 => self.define().await,
+            _ if self.random.u8(..6) == 0 => {
+                let place = self.random.usize(..self.leases.len());
+                self.store.close(self.leases[place]).await.unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+fn settlement(job: &ClaimedJob, outcome: Outcome) -> Settlement {
+    let transition = judge(&job.facts, outcome, 0.5);
+    Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
+}
+
+async fn open(store: &RedisStore) -> LeaseId {
+    let queues = QUEUES.map(name).to_vec();
+    let lease = NewLease { id: LeaseId::new(), worker: "w".into(), ttl: TTL, queues };
+    store.open(&lease).await.unwrap();
+    lease.id
+}
+
+#[tokio::test]
+async fn every_key_agrees_with_the_records() {
+    let server = RedisServer::start(&RedisSettings::default());
+    for seed in 0..SEEDS {
+        server.command(&["FLUSHALL"]);
+        let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
+        let options = RedisOptions::parse(&server.url()).unwrap().clock(Arc::new(clock.clone()));
+        let store = RedisStore::open_with(options).await.unwrap();
+        let leases = vec![open(&store).await, open(&store).await];
+        let random = fastrand::Rng::with_seed(seed);
+        let mut play = Play { store, clock, random, leases, ids: Vec::new(), running: Vec::new() };
+        for step in 0..120 {
+            play.step().await;
+            if step % 10 == 9 {
+                for queue in QUEUES {
+                    assert_eq!(wrong(&server, queue), "", "seed {seed}, step {step}, queue {queue}");
+                }
+            }
+        }
+    }
+    for (command, key, words) in [
+        ("HINCRBY", "meta", &["c2", "1"][..]),
+        ("HINCRBY", "live", &["9999", "1"]),
+        ("ZADD", "scheduled", &["1", "12345678abcdefghabcdefgh"]),
+        ("ZADD", "ready:k", &["0", "1234567812345678abcdefghabcdefgh"]),
+        ("RPUSH", "line:k", &["1234567812345678abcdefghabcdefgh"]),
+        ("SADD", "running:00", &["abcdefghabcdefgh"]),
+        ("HSET", "progress", &["abcdefghabcdefgh", "half"]),
+    ] {
+        let before = wrong(&server, "c").lines().count();
+        let key = format!("wl:{{windlass:c}}:{key}");
+        server.command(&[&[command, &key], words].concat());
+        assert!(wrong(&server, "c").lines().count() > before, "{command} is not noticed");
+    }
+}
+
+/// What does not agree in a queue.
+fn wrong(server: &RedisServer, queue: &str) -> String {
+    server.command(&["EVAL", CHECK, "1", &format!("wl:{{windlass:{queue}}}:meta")])
+}

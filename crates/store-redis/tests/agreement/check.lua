@@ -1,0 +1,162 @@
+-- Compares all keys of one queue with its records: what stands somewhere has a record that says so, and the reverse.
+-- KEYS 1 meta. ARGV none. Answers what does not agree, one sentence each.
+local P = string.sub(KEYS[1], 1, -5)
+local wrong = {}
+local function hex(text) return (string.gsub(text, '.', function(c) return string.format('%02x', string.byte(c)) end)) end
+local function say(id, what) if #wrong < 20 then wrong[#wrong + 1] = hex(id) .. ' ' .. what end end
+local u = struct.unpack
+local function hash(name)
+  local flat, found, n = redis.call('HGETALL', P .. name), {}, 0
+  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1]; n = n + 1 end
+  return found, n
+end
+local function zset(key)
+  local flat, found = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES'), {}
+  for i = 1, #flat, 2 do found[flat[i]] = tonumber(flat[i + 1]) end
+  return found
+end
+local function score_is(score, micros) return score == micros or (score >= 2 ^ 53 and micros >= 2 ^ 53) end
+
+-- What each record says.
+local jobs = {}
+for id, record in pairs(hash('jobs')) do
+  local tag, job = string.byte(record, 1), { id = id }
+  if tag >= 64 then
+    local at = 20
+    job.state = tag % 2 == 1 and 2 or 1
+    job.attempt, job.fence, job.asked, job.expires = 0, 0, false, 0
+    job.place, job.priority = string.sub(record, 2, 17), u('>h', record, 18)
+    if tag % 8 >= 4 then at = at + 8 end
+    if tag % 4 >= 2 then job.expires, at = u('>I8', record, at), at + 8 end
+    job.tail = string.sub(record, at)
+  else
+    job.state, job.asked = tag - 48, string.sub(record, 2, 2) == '1'
+    job.attempt, job.fence = u('>I4', record, 4), u('>I8', record, 24)
+    job.place, job.priority = string.sub(record, 32, 47), u('>h', record, 48)
+    job.expires, job.finished = u('>I8', record, 50), u('>I8', record, 66)
+    job.tail = string.sub(record, 74)
+  end
+  local payload, v, block = u('>I4I4I4', job.tail)
+  job.payload, job.block = payload, string.format('%.0f', block)
+  job.kind = string.sub(job.tail, 14, 13 + string.byte(job.tail, 13))
+  if job.fence > 0 then job.lease = string.sub(job.tail, 13 + v + 8, 13 + v + 23) end
+  jobs[id] = job
+end
+
+local kinds, leases = {}, {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if string.sub(key, 1, #P) == P then
+    local name, rest = string.match(string.sub(key, #P + 1), '^(%a+):(.*)$')
+    if name == 'ready' or name == 'line' then kinds[rest] = true end
+    if name == 'running' or name == 'stopping' then leases[rest] = true end
+    if name == 'block' and not redis.call('ZSCORE', P .. 'blocks', rest) then
+      say('', 'block ' .. rest .. ' stands in no order')
+    end
+  end
+end
+local stale_counts = hash('stale')
+for _, job in pairs(jobs) do kinds[job.kind] = true end
+for kind in pairs(stale_counts) do kinds[kind] = true end
+
+-- Turns.
+local turns = {}
+for kind in pairs(kinds) do
+  local stale = 0
+  for _, member in ipairs(redis.call('LRANGE', P .. 'line:' .. kind, 0, -1)) do
+    local id = string.sub(member, 17)
+    local job = jobs[id]
+    if job and job.state == 2 and job.place == string.sub(member, 1, 16) and job.kind == kind then
+      turns[id] = (turns[id] or 0) + 1
+      if job.priority ~= 0 then say(id, 'has a priority and stands in a line') end
+    else
+      stale = stale + 1
+    end
+  end
+  if stale ~= tonumber(stale_counts[kind] or 0) then
+    say('', 'the line of ' .. kind .. ' has ' .. stale .. ' stale members, counted as ' .. (stale_counts[kind] or 'none'))
+  end
+  for member, score in pairs(zset(P .. 'ready:' .. kind)) do
+    local id = string.sub(member, 17)
+    local job = jobs[id]
+    if job and job.state == 2 and job.place == string.sub(member, 1, 16) and job.kind == kind then
+      turns[id] = (turns[id] or 0) + 1
+      if score ~= -job.priority then say(id, 'has another priority') end
+    else
+      say(id, 'is not ready and has a turn')
+    end
+  end
+end
+
+-- Everything else that stands in an order of its own.
+local scheduled, expiring = zset(P .. 'scheduled'), zset(P .. 'expiring')
+local ended = { [4] = zset(P .. 'completed'), [5] = zset(P .. 'dead'), [6] = zset(P .. 'cancelled') }
+local counts, in_block, running, asked = {}, {}, {}, {}
+for id, job in pairs(jobs) do
+  counts[job.state] = (counts[job.state] or 0) + 1
+  in_block[job.block] = (in_block[job.block] or 0) + 1
+  local due, seq = u('>I8', job.place), string.sub(job.place, 9)
+  if job.state == 2 and turns[id] ~= 1 then say(id, 'is ready and has ' .. (turns[id] or 'no') .. ' turns') end
+  if job.state == 1 then
+    local score = scheduled[seq .. id]
+    if not score or not score_is(score, due) then say(id, 'is scheduled elsewhere') end
+    scheduled[seq .. id] = nil
+  end
+  if job.state < 3 and job.expires > 0 and job.attempt == 0 then
+    if not expiring[id] or not score_is(expiring[id], job.expires) then say(id, 'does not expire') end
+    expiring[id] = nil
+  end
+  if ended[job.state] then
+    if ended[job.state][seq .. id] ~= job.finished then say(id, 'did not end then') end
+    ended[job.state][seq .. id] = nil
+  end
+  if job.state == 3 then
+    running[hex(job.lease) .. id] = true
+    leases[hex(job.lease)] = true
+    if job.asked then asked[hex(job.lease) .. id] = true end
+    if not redis.call('ZSCORE', P .. 'leases', job.lease) then say(id, 'hangs on a lease without a copy') end
+  elseif job.asked then
+    say(id, 'does not run and is asked to stop')
+  end
+  if (job.payload > 1024) ~= (redis.call('HEXISTS', P .. 'bodies', id) == 1) then say(id, 'has a body or has none') end
+end
+local function none(left, what) for member in pairs(left) do say(member, what) end end
+none(scheduled, 'is scheduled without a job')
+none(expiring, 'expires without a job')
+for state, left in pairs(ended) do none(left, 'ended as ' .. state .. ' without a job') end
+for lease in pairs(leases) do
+  for name, expected in pairs({ running = running, stopping = asked }) do
+    for _, id in ipairs(redis.call('SMEMBERS', P .. name .. ':' .. lease)) do
+      if not expected[lease .. id] then say(id, 'is ' .. name .. ' without a job') end
+      expected[lease .. id] = nil
+    end
+  end
+end
+none(running, 'runs under no lease')
+none(asked, 'is asked to stop and nobody hears')
+for _, name in ipairs({ 'bodies', 'outputs', 'progress' }) do
+  for id in pairs(hash(name)) do if not jobs[id] then say(id, 'has ' .. name .. ' and is gone') end end
+end
+for field in pairs(hash('attempts')) do
+  local job = jobs[string.sub(field, 1, 16)]
+  local number = u('>I8', field, 17)
+  if not job or number > job.fence or number <= job.fence - 51 then say(field, 'is an attempt of no job') end
+end
+local meta, live = hash('meta'), hash('live')
+for state = 1, 6 do
+  local counted = tonumber(meta['c' .. state] or 0)
+  local there = counts[state] or 0
+  if counted ~= there then say('', 'counted ' .. counted .. ' jobs in state ' .. state .. ', there are ' .. there) end
+end
+for block, left in pairs(live) do
+  local there = in_block[block] or 0
+  if tonumber(left) ~= there then say('', 'block ' .. block .. ' has ' .. left .. ' jobs, there are ' .. there) end
+  if tonumber(left) <= 0 and block ~= meta.block then say('', 'block ' .. block .. ' is empty and stays') end
+  in_block[block] = nil
+  if redis.call('EXISTS', P .. 'block:' .. block) == 0 then say('', 'block ' .. block .. ' is gone') end
+  if not redis.call('ZSCORE', P .. 'blocks', block) then say('', 'block ' .. block .. ' has no place') end
+end
+none(in_block, 'names a block without a count')
+if redis.call('ZCARD', P .. 'blocks') ~= redis.call('HLEN', P .. 'live') then say('', 'blocks without a count') end
+if redis.call('XLEN', P .. 'outbox') > 0 then say('', 'letters wait') end
+if redis.call('EXISTS', P .. 'none') == 1 then say('', 'none is there') end
+return table.concat(wrong, '\n')
