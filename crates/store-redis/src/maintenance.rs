@@ -84,11 +84,16 @@ async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promoti
 }
 
 /// Delivers letters that whoever posted them did not. What was moved stands, whatever becomes of them.
+/// Several senders at once: those whose letters go to a server that is away wait for it, and the others do not.
 async fn deliver(tools: &Tools, session: &Session, senders: Vec<Name>) {
-    for queue in senders {
+    let deliveries = spread::each(senders, |queue| async move {
         if let Err(fault) = outbox::deliver(tools, session, &queue).await {
             tracing::debug!(?fault, %queue, "letters to other queues wait");
         }
+        Ok(())
+    });
+    if let Err(fault) = deliveries.await {
+        tracing::debug!(?fault, "letters to other queues wait");
     }
 }
 

@@ -20,9 +20,11 @@ begin_jobs(8)
 local there = records_there()
 
 -- Where the next job goes in the order of acceptance.
-local seq = math.max((tonumber(meta[2]) or 0) + 1, source == '' and real or tonumber(ARGV[5]))
 local accepted = source == '' and now or tonumber(ARGV[6])
 local accepted8, offsets, last_seq = instant(accepted), ARGV[7], nil
+-- Places are counted from the first job of the call, which may have gone to another queue or by an earlier letter.
+local passed = offsets == '' and 0 or read('>I4', offsets)
+local seq = math.max((tonumber(meta[2]) or 0) + 1 - passed, source == '' and real or tonumber(ARGV[5]))
 local block, filled = tonumber(meta[3]) or 0, BLOCK_MAX
 if meta[3] then
   filled = redis.call('STRLEN', block_key(meta[3])) / 16
@@ -43,7 +45,7 @@ local function takes(kind)
     local last = redis.call('LINDEX', line_key(kind), -1)
     local due, place = 0, 0
     if last then due, place = read('>I8I8', last) end
-    lines[kind] = due < accepted or (due == accepted and place < seq)
+    lines[kind] = due < accepted or (due == accepted and place < seq + passed)
   end
   return lines[kind]
 end

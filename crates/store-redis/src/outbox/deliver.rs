@@ -140,7 +140,9 @@ impl<'a> Delivery<'a> {
         ];
         jobs.push_to(&mut arguments);
         let keys = self.tools.keys.queue(target).all();
-        let mut answer = answer::array(self.session.run(&ENQUEUE, keys, arguments).await?)?.into_iter();
+        // The outbox has it on as many replicas as are asked for; it must not leave it before the target has, too.
+        let answer = self.session.run_acknowledged(&ENQUEUE, keys, arguments).await?;
+        let mut answer = answer::array(answer)?.into_iter();
         match &answer::bytes(answer.next().unwrap_or(Value::Nil))?[..] {
             b"known" => Ok(Bytes::new()),
             b"ok" => answer::bytes(answer.next().unwrap_or(Value::Nil)),

@@ -100,6 +100,38 @@ async fn a_letter_counts_once_even_if_its_jobs_are_gone() {
 }
 
 #[tokio::test]
+async fn a_letter_stays_until_the_replicas_of_its_target_have_it() {
+    let (one, _, namespace) = clients().await;
+    let jobs = [job("b")];
+    post_only(&one, vec![letter("b", &jobs)]).await;
+    let options = RedisOptions::parse(RedisServer::shared().url()).unwrap().namespace(&namespace).unwrap();
+    let brief = std::time::Duration::from_millis(100);
+    let careful = options.wait(99).unwrap().wait_timeout(brief).unwrap();
+    let careful = RedisStore::open_with(careful).await.unwrap();
+    assert!(deliver_all(&careful).await.is_err(), "no server of a test has so many");
+    assert_eq!(deliver_all(&one).await.unwrap(), 1, "it is still there, and known to its target");
+    assert_eq!((listed(&one, "b").await, deliver_all(&one).await.unwrap()), (ids(&jobs), 0));
+}
+
+#[tokio::test]
+async fn long_batches_keep_one_order_over_all_queues() {
+    let (one, _, _) = clients().await;
+    let batch: Vec<_> = (0..5_000).map(|place| job(["b", "a"][place % 2])).collect();
+    one.enqueue(&batch).await.unwrap();
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = one.list(&Filter::default(), after.as_ref(), 1_000).await.unwrap();
+        found.extend(page.jobs.iter().map(|job| job.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.reverse();
+    assert!(found == ids(&batch), "jobs of several letters stand as they were handed in");
+}
+
+#[tokio::test]
 async fn several_may_deliver_at_once() {
     let (one, two, _) = clients().await;
     let jobs: Vec<Vec<NewJob>> = (0..40).map(|_| (0..5).map(|_| job("b")).collect()).collect();
