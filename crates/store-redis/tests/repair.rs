@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues,
     Renewal, Settlement,
 };
-use windlass_core::{ClaimedJob, LeaseId, Name, NewJob, Options, Outcome, judge};
+use windlass_core::{ClaimedJob, LeaseId, Name, NewJob, Options, Outcome, State, StoreErrorKind, judge};
 use windlass_store_redis::{RedisOptions, RedisStore};
 use windlass_store_testkit::servers::{RedisServer, RedisSettings};
 
@@ -138,6 +138,52 @@ async fn a_registry_that_was_lost_is_filled_by_whoever_writes_next() {
     other.open(&lease).await.unwrap();
     assert_eq!(scene.store.queues(None, 9).await.unwrap().len(), 2);
     assert_eq!(scene.store.list(&Filter::default(), None, 9).await.unwrap().jobs.len(), 2);
+}
+
+#[tokio::test]
+async fn a_job_that_does_not_read_takes_no_other_along() {
+    let scene = Scene::new().await;
+    let job = |queue, length| NewJob::new("k", vec![1; length], Options::new().queue(queue)).unwrap();
+    scene.store.enqueue(&[job("a", 5)]).await.unwrap();
+    scene.store.enqueue(&[job("b", 5), job("b", 2_000), job("b", 5)]).await.unwrap();
+    scene.server.command(&["DEL", "wl:{windlass:b}:bodies"]);
+    let request = ClaimRequest {
+        lease: scene.lease,
+        queues: queues().into_iter().map(|queue| QueueShare { queue, limit: 9 }).collect(),
+        kinds: vec![Name::new("k").unwrap()],
+        limit: 9,
+        bytes: usize::MAX,
+    };
+    let error = scene.store.claim(&request).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error}");
+    let counts = scene.store.queues(None, 9).await.unwrap();
+    let of = |state| counts.iter().map(|queue| queue.counts.of(state)).collect::<Vec<_>>();
+    assert_eq!(
+        (of(State::Ready), of(State::Running)),
+        (vec![1, 2], vec![1, 2]),
+        "one of each runs since before"
+    );
+}
+
+#[tokio::test]
+async fn one_queue_that_fails_does_not_keep_a_lease_from_being_renewed_in_others() {
+    let scene = Scene::new().await;
+    let queues: Vec<_> = (0..40).map(|place| Name::new(format!("q{place:02}")).unwrap()).collect();
+    let lease = NewLease { id: LeaseId::new(), worker: "w".into(), ttl: TTL, queues: queues.clone() };
+    scene.store.open(&lease).await.unwrap();
+    scene.server.command(&["SET", "wl:{windlass:q00}:leases", "in the way"]);
+    scene.clock.advance(TTL / 2);
+    assert!(scene.store.renew(lease.id, TTL, 9).await.is_err());
+    scene.clock.advance(TTL / 2);
+    for queue in &queues[1..] {
+        let alive = scene.server.command(&[
+            "ZCOUNT",
+            &format!("wl:{{windlass:{queue}}}:leases"),
+            &format!("({}", scene.clock.now().as_micros()),
+            "+inf",
+        ]);
+        assert_eq!(alive, "1", "{queue}");
+    }
 }
 
 #[tokio::test]

@@ -6,10 +6,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use redis::Value;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::job::ClaimedJob;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare};
-use windlass_core::{Fence, JobId, Name};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Settlement};
+use windlass_core::{Fence, JobId, Name, Outcome, judge};
 
 use super::enqueue::word;
+use super::settle::{Right, settle};
 use crate::error::Fault;
 use crate::leases::Holders;
 use crate::row::Row;
@@ -53,7 +54,10 @@ pub(super) async fn claim(
             }
             // Jobs may have been handed out that nobody knows of: whoever asks must hear of it.
             Err(fault) if claim.jobs.is_empty() => return Err(fault),
-            Err(fault) => return Err(Fault::Half(Box::new(fault))),
+            Err(fault) => {
+                claim.give_back().await;
+                return Err(Fault::Half(Box::new(fault)));
+            }
         }
     }
     match claim.fault {
@@ -226,15 +230,31 @@ impl<'a> Claim<'a> {
         let definition =
             self.tools.definitions.of(self.session, &self.tools.keys, queue).await.map_err(half)?;
         let caps = definition.config.caps;
-        let mut bodies = given.bodies.into_iter();
+        let (mut bodies, mut fault) = (given.bodies.into_iter(), None);
         for (id, record) in given.records {
-            let row = Row::unpack(record).map_err(half)?;
-            self.bytes = self.bytes.saturating_add(row.payload_length);
-            let body = if row.spec.payload.is_none() { bodies.next().flatten() } else { None };
-            self.jobs.push(row.claimed(id, queue, body, caps).map_err(half)?);
+            let job = Row::unpack(record).and_then(|row| {
+                self.bytes = self.bytes.saturating_add(row.payload_length);
+                let body = if row.spec.payload.is_none() { bodies.next().flatten() } else { None };
+                row.claimed(id, queue, body, caps)
+            });
+            // One that does not read must not take those beside it along.
+            match job {
+                Ok(job) => self.jobs.push(job),
+                Err(wrong) => fault = fault.or(Some(wrong)),
+            }
         }
         self.tools.whereabouts.note(queue, self.jobs.iter().rev().take(given.count).map(|job| job.id));
-        Ok(())
+        fault.map_or(Ok(()), |fault| Err(half(fault)))
+    }
+
+    /// Puts back what was taken, as far as that can be done: whoever asked will not hear of it. Left to a reaper, it would
+    /// count as stalled, and a job that never began could die of that.
+    async fn give_back(&self) {
+        let settlements: Vec<_> = self.jobs.iter().map(returned).collect();
+        let settled = settle(self.tools, self.session, &settlements, Right::Fence).await;
+        if let Err(fault) = settled {
+            tracing::debug!(?fault, "jobs of a claim without an answer are left to the reaper");
+        }
     }
 
     fn ring(&self, expired: i64) {
@@ -242,6 +262,12 @@ impl<'a> Claim<'a> {
             self.tools.ring(Rings::about(Topic::Finish));
         }
     }
+}
+
+fn returned(job: &ClaimedJob) -> Settlement {
+    // No delay is drawn for what goes back as it was.
+    let transition = judge(&job.facts, Outcome::Returned, 0.0);
+    Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
 }
 
 /// What one run of the script came to.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use redis::Value;
 use tokio::time::timeout;
 use windlass_core::store::{NewLease, Renewal};
@@ -83,7 +84,8 @@ pub(super) async fn renew(
     Ok(Renewal::Renewed { cancel })
 }
 
-/// Renews the copies: for each what is asked to stop, or nothing when it is lost.
+/// Renews the copies: for each what is asked to stop, or nothing when it is lost. All of them at once, and all of them to
+/// the end: a server that is away or hangs must not let the copies on others run out.
 async fn renew_copies(
     tools: &Tools,
     session: &Session,
@@ -93,9 +95,9 @@ async fn renew_copies(
     queues: &[Name],
 ) -> Result<Vec<Option<Vec<(JobId, Fence)>>>, Fault> {
     let limit = Bytes::from(limit.min(STOPPING_MAX).to_string());
-    spread::each(queues.to_vec(), |queue| {
+    let renewed = join_all(queues.iter().map(|queue| {
         let arguments = vec![tools.clock(), id(lease), micros(ttl), limit.clone()];
-        let keys = tools.keys.queue(&queue).all();
+        let keys = tools.keys.queue(queue).all();
         async move {
             match session.run(&RENEW, keys, arguments).await? {
                 Value::Nil => Ok(None),
@@ -106,8 +108,8 @@ async fn renew_copies(
                     .map(Some),
             }
         }
-    })
-    .await
+    }));
+    renewed.await.into_iter().collect()
 }
 
 /// A lease that one queue has lost: the copies that still live end, so that all of its jobs can be reaped.
