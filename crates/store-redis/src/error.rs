@@ -32,6 +32,8 @@ pub(crate) enum Fault {
     Lost(String),
     /// The deadline passed after something was sent.
     Timeout(Duration),
+    /// It took effect, on fewer replicas than were asked for.
+    Behind(String),
     /// Nothing was sent.
     Away(Away),
     /// What was to follow failed, after the part that counts took effect.
@@ -48,7 +50,9 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// A server that does not know a command repeats its arguments, and a password may be among them.
     pub(crate) fn new(code: &str, text: &str) -> Self {
+        let text = text.split(", with args beginning with").next().unwrap_or_default();
         let said = Self { code: code.to_owned(), text: text.to_owned() };
         said.inner().unwrap_or(said)
     }
@@ -140,6 +144,17 @@ impl From<Said> for Fault {
 }
 
 impl Fault {
+    /// Of two faults of one call, the one to tell: that something may have taken effect counts for more than that
+    /// something did not.
+    pub(crate) fn or_worse(self, other: Self) -> Self {
+        if other.is_open() && !self.is_open() { other } else { self }
+    }
+
+    /// Whether something may have taken effect.
+    fn is_open(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Timeout(_) | Self::Behind(_) | Self::Half(_))
+    }
+
     /// What it means to the caller of a call with this effect.
     pub(crate) fn into_error(self, effect: Effect) -> StoreError {
         match self {
@@ -153,6 +168,7 @@ impl Fault {
                 effect,
             ),
             Self::Lost(cause) => lost("the connection broke", Some(cause), effect),
+            Self::Behind(cause) => lost("a failover may lose the write", Some(cause), effect),
             Self::Timeout(after) => {
                 lost(&format!("no answer from the server within {after:?}"), None, effect)
             }
@@ -169,6 +185,7 @@ impl fmt::Debug for Fault {
             Self::Said(said) => f.debug_tuple("Said").field(said).finish(),
             Self::Lost(what) => f.debug_tuple("Lost").field(what).finish(),
             Self::Timeout(after) => f.debug_tuple("Timeout").field(after).finish(),
+            Self::Behind(what) => f.debug_tuple("Behind").field(what).finish(),
             Self::Away(away) => f.debug_tuple("Away").field(away).finish(),
             Self::Half(rest) => f.debug_tuple("Half").field(rest).finish(),
             Self::Defect(what) => f.debug_tuple("Defect").field(what).finish(),

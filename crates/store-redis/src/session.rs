@@ -86,8 +86,8 @@ impl Session {
             Some(Value::ServerError(error)) => Err(Fault::Half(Box::new(Said::from(&error).into()))),
             reached => {
                 let reached = if let Some(Value::Int(reached)) = reached { reached } else { 0 };
-                Err(Fault::Lost(format!(
-                    "{reached} of {} replicas have the write after {patience:?}",
+                Err(Fault::Behind(format!(
+                    "{reached} of {} replicas have it after {patience:?}",
                     options.replicas
                 )))
             }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, FuturesOrdered, StreamExt};
 use tokio::time::timeout;
 
 use crate::error::{Away, Fault};
@@ -16,7 +16,8 @@ pub(crate) const WIDTH: usize = 16;
 /// How long one queue may take before the others go on without it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Asks for every item, several at once; the answers come in the order of the items. The first fault ends it.
+/// Asks for every item, several at once; the answers come in the order of the items. After a fault nothing more is begun,
+/// and what is under way is heard: it may take effect, and then it would be wrong to say that nothing did.
 ///
 /// The requests are made before the first is polled: the compiler cannot prove of a closure over borrowed items, kept
 /// while others are awaited, that it may move between threads.
@@ -27,12 +28,23 @@ where
 {
     let requests: Vec<Fut> = items.into_iter().map(ask).collect();
     async move {
-        let mut answers = Vec::with_capacity(requests.len());
-        let mut asked = stream::iter(requests).buffered(WIDTH);
+        let (mut answers, mut fault) = (Vec::with_capacity(requests.len()), None::<Fault>);
+        let mut requests = requests.into_iter();
+        let mut asked: FuturesOrdered<Fut> = requests.by_ref().take(WIDTH).collect();
         while let Some(answer) = asked.next().await {
-            answers.push(answer?);
+            match (answer, fault.take()) {
+                (Ok(answer), before) => {
+                    answers.push(answer);
+                    fault = before;
+                }
+                (Err(error), Some(before)) => fault = Some(before.or_worse(error)),
+                (Err(error), None) => fault = Some(error),
+            }
+            if fault.is_none() {
+                asked.extend(requests.next());
+            }
         }
-        Ok(answers)
+        fault.map_or(Ok(answers), Err)
     }
 }
 
@@ -158,6 +170,27 @@ mod tests {
         .await;
         let [done] = rounds.into_done().expect("no queue fails");
         (done, left.into_inner(), calls.into_inner())
+    }
+
+    #[tokio::test]
+    async fn after_a_fault_nothing_is_begun_and_what_is_under_way_is_heard() {
+        let (begun, ended) = (RefCell::new(0), RefCell::new(0));
+        let asked = each((0..3 * WIDTH).collect(), |place| {
+            let (begun, ended) = (&begun, &ended);
+            async move {
+                *begun.borrow_mut() += 1;
+                if place == 0 {
+                    return Err(Fault::from(Away::passing("gone")));
+                }
+                tokio::task::yield_now().await;
+                *ended.borrow_mut() += 1;
+                if place == 1 { Err(Fault::Lost("broke".to_owned())) } else { Ok(place) }
+            }
+        });
+        assert!(matches!(asked.await, Err(Fault::Lost(_))), "what may have taken effect is told");
+        assert_eq!((begun.into_inner(), ended.into_inner()), (WIDTH, WIDTH - 1));
+        let all = each((0..3 * WIDTH).collect(), async |place| Ok(place)).await;
+        assert_eq!(all.ok(), Some((0..3 * WIDTH).collect::<Vec<_>>()));
     }
 
     #[tokio::test]

@@ -41,6 +41,11 @@ async fn no_password_is_ever_written_anywhere() {
         let error = RedisStore::open(&url).await.unwrap_err();
         texts.push(format!("{error} {error:?}"));
     }
+    // Some servers and proxies know no AUTH, and repeat what they do not know.
+    let strange = RedisServer::start(&RedisSettings::default().set("rename-command", "AUTH \"\""));
+    let error =
+        RedisStore::open(&format!("redis://:hunter2@127.0.0.1:{}", strange.port())).await.unwrap_err();
+    texts.push(format!("{error} {error:?}"));
     let options = RedisOptions::parse(&redis.url()).unwrap();
     texts.push(format!("{options:?} {}", options.place()));
     let store = RedisStore::open_with(options).await.unwrap();

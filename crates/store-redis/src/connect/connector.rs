@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::select_ok;
 use redis::aio::{AsyncPushSender, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, Value};
+use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, RedisConnectionInfo, Value};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -68,8 +68,7 @@ impl Connector {
     pub(crate) async fn connect(&self, target: &Target) -> Result<Wire, Away> {
         let config = config().set_pipeline_buffer_size(BUFFER);
         let introduced = async {
-            let info = RedisConnectionInfo::default().set_skip_set_lib_name();
-            let wire = self.open(target, info, config).await?;
+            let wire = self.open(target, silent(), config).await?;
             self.introduce(&wire).await?;
             Ok(wire)
         };
@@ -83,12 +82,17 @@ impl Connector {
         heard: impl AsyncPushSender,
     ) -> Result<Wire, Away> {
         let config = config().set_push_sender(heard);
-        let mut info =
-            RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
+        let mut identity = silent().set_protocol(ProtocolVersion::RESP3);
         if let Some(password) = &self.options.password {
-            info = info.set_username(self.user()).set_password(password);
+            identity = identity.set_username(self.user()).set_password(password);
         }
-        self.within_patience(self.open(target, info, config)).await
+        let named = async {
+            let wire = self.open(target, identity, config).await?;
+            // The name is for people: a server that refuses it will do, and one that has gone is found out soon.
+            let _ = wire.connection.clone().send_packed_command(&name()).await;
+            Ok(wire)
+        };
+        self.within_patience(named).await
     }
 
     async fn within_patience<T>(&self, attempt: impl Future<Output = Result<T, Away>>) -> Result<T, Away> {
@@ -107,7 +111,7 @@ impl Connector {
     async fn open(
         &self,
         target: &Target,
-        info: RedisConnectionInfo,
+        identity: RedisConnectionInfo,
         config: AsyncConnectionConfig,
     ) -> Result<Wire, Away> {
         let found;
@@ -123,12 +127,12 @@ impl Connector {
             Target::Primary(_) => Err(Away::passing("a sentinel names no address")),
             Target::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(away)?;
-                self.drive(stream, info, config).await
+                self.drive(stream, identity, config).await
             }
             Target::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(away)?;
                 stream.set_nodelay(true).map_err(away)?;
-                let Some(tls) = &self.tls else { return self.drive(stream, info, config).await };
+                let Some(tls) = &self.tls else { return self.drive(stream, identity, config).await };
                 let name = ServerName::try_from(host.clone()).map_err(|error| Away {
                     what: format!("{target} has no name that a certificate could be for"),
                     cause: Some(error.to_string()),
@@ -138,7 +142,7 @@ impl Connector {
                     is_lasting: is_lasting(&error),
                     ..Away::because(format!("no TLS with {target}"), error)
                 })?;
-                self.drive(stream, info, config).await
+                self.drive(stream, identity, config).await
             }
         }
     }
@@ -152,8 +156,7 @@ impl Connector {
     }
 
     async fn ask_sentinel(&self, sentinel: &Target, name: &str) -> Result<Target, Away> {
-        let info = RedisConnectionInfo::default().set_skip_set_lib_name();
-        let wire = Box::pin(self.open(sentinel, info, config())).await?;
+        let wire = Box::pin(self.open(sentinel, silent(), config())).await?;
         let question = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name).to_owned();
         let answer = wire.connection.clone().send_packed_command(&question).await;
         match answer.map_err(|error| Away::because(format!("{sentinel} does not answer"), chain(&error)))? {
@@ -166,7 +169,7 @@ impl Connector {
                 }
                 _ => Err(Away::passing(format!("{sentinel} names no address"))),
             },
-            Value::ServerError(error) => Err(Away::said(&Said::from(&error))),
+            Value::ServerError(error) => Err(no_sentinel(sentinel, &Said::from(&error))),
             _ => Err(Away::passing(format!("{sentinel} knows no primary {name:?}"))),
         }
     }
@@ -174,10 +177,10 @@ impl Connector {
     async fn drive(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        info: RedisConnectionInfo,
+        identity: RedisConnectionInfo,
         config: AsyncConnectionConfig,
     ) -> Result<Wire, Away> {
-        let made = MultiplexedConnection::new_with_config(&info, stream, config).await;
+        let made = MultiplexedConnection::new_with_config(&identity, stream, config).await;
         let (connection, driver) = made.map_err(|error| match error.code() {
             Some(code) => Away::said(&Said::new(code, error.detail().unwrap_or_default())),
             None => Away::because("cannot connect", chain(&error)),
@@ -198,7 +201,7 @@ impl Connector {
         if self.options.database != 0 {
             words.cmd("SELECT").arg(self.options.database);
         }
-        words.cmd("CLIENT").arg("SETNAME").arg("windlass");
+        words.add_command(name());
         let count = words.len();
         let answers = wire.connection.clone().send_packed_commands(&words, 0, count).await;
         let answers = answers.map_err(|error| Away::because("cannot connect", chain(&error)))?;
@@ -218,6 +221,28 @@ impl Connector {
     fn user(&self) -> &str {
         self.options.user.as_deref().unwrap_or("default")
     }
+}
+
+/// Says nothing by itself when a connection is made.
+fn silent() -> RedisConnectionInfo {
+    RedisConnectionInfo::default().set_skip_set_lib_name()
+}
+
+/// What connections are called in the server's list of clients.
+fn name() -> Cmd {
+    redis::cmd("CLIENT").arg("SETNAME").arg("windlass").to_owned()
+}
+
+/// What it means that a sentinel does not say where the primary is.
+fn no_sentinel(sentinel: &Target, said: &Said) -> Away {
+    let what = match said.verdict() {
+        Verdict::Defect => {
+            format!("{sentinel} is no Sentinel: name the port of one, 26379 unless it is set otherwise")
+        }
+        Verdict::Address(_) => format!("{sentinel} wants a password: Sentinels are asked without one"),
+        _ => return Away::said(said),
+    };
+    Away { what, cause: Some(said.to_string()), is_lasting: true }
 }
 
 /// Without a limit of the driver's own: whoever asks has a deadline.

@@ -111,8 +111,10 @@ impl Line {
                     has_sent.store(true, Ordering::Relaxed);
                     #[cfg(test)]
                     self.sent.fetch_add(1, Ordering::Relaxed);
-                    let _watch = Watch { line: self, number: wire.number, began: Instant::now() };
-                    request.await
+                    let watch = Watch { line: self, number: wire.number, began: Instant::now() };
+                    let result = request.await;
+                    watch.end();
+                    result
                 }
             };
             return result.map_err(|error| {
@@ -175,6 +177,13 @@ struct Watch<'l> {
     line: &'l Line,
     number: u64,
     began: Instant,
+}
+
+impl Watch<'_> {
+    /// There is an answer. However long it took, the connection is not to blame.
+    fn end(self) {
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for Watch<'_> {

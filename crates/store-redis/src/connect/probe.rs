@@ -90,7 +90,14 @@ async fn meet(session: &Session, target: &Target) -> Result<Mode, Fault> {
     if number(version).is_none_or(|version| version < OLDEST) {
         return Err(old(version));
     }
-    Ok(if field("mode") == Some("cluster") { Mode::Cluster } else { Mode::Alone })
+    match field("mode") {
+        Some("cluster") => Ok(Mode::Cluster),
+        Some("sentinel") => {
+            let text = format!("{target} is a Sentinel: use redis-sentinel://host:port/primary");
+            Err(StoreError::Address(text).into())
+        }
+        _ => Ok(Mode::Alone),
+    }
 }
 
 /// `7.0.15` as its first two numbers.

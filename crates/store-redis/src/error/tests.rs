@@ -73,8 +73,9 @@ fn an_error_inside_a_script_is_the_same_in_old_servers() {
 
 #[test]
 fn what_nobody_knows_is_unknown_for_writes_only() {
-    let faults: [fn() -> Fault; 3] = [
+    let faults: [fn() -> Fault; 4] = [
         || Fault::Lost("broken pipe".to_owned()),
+        || Fault::Behind("0 of 1 replicas".to_owned()),
         || Fault::Timeout(Duration::from_secs(15)),
         || Fault::Half(Box::new(Away::passing("down").into())),
     ];
@@ -82,6 +83,23 @@ fn what_nobody_knows_is_unknown_for_writes_only() {
         assert_eq!(fault().into_error(Effect::Write).kind(), StoreErrorKind::Unknown);
         assert_eq!(fault().into_error(Effect::Read).kind(), StoreErrorKind::Unavailable);
     }
+}
+
+#[test]
+fn what_may_have_happened_is_told_before_what_did_not() {
+    let away = || Fault::from(Away::passing("down"));
+    let lost = || Fault::Lost("broken pipe".to_owned());
+    for fault in [away().or_worse(lost()), lost().or_worse(away())] {
+        assert_eq!(fault.into_error(Effect::Write).kind(), StoreErrorKind::Unknown);
+    }
+    let first = away().or_worse(Away::passing("other").into()).into_error(Effect::Write);
+    assert!(first.to_string().contains("down"), "{first}");
+}
+
+#[test]
+fn arguments_that_a_server_repeats_are_left_out() {
+    let text = "unknown command 'AUTH', with args beginning with: 'default' 'hunter2' ";
+    assert_eq!(Said::new("ERR", text).to_string(), "ERR unknown command 'AUTH'");
 }
 
 #[test]

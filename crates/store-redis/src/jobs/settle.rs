@@ -70,7 +70,10 @@ pub(crate) async fn settle(
     });
     let (mut answers, mut fault) = (vec![None; settlements.len()], None);
     for (written, error) in written.await? {
-        fault = fault.or(error);
+        fault = match (fault, error) {
+            (Some(first), Some(other)) => Some(Fault::or_worse(first, other)),
+            (first, other) => first.or(other),
+        };
         for (place, said) in written {
             answers[place] = Some(said);
         }

@@ -14,7 +14,7 @@ use windlass_core::bell::{Bell, Note, WakeMode, WakeModeCell};
 
 use super::send;
 use crate::connect::{Lane, Shared, Wire, pause};
-use crate::error::{Away, chain};
+use crate::error::{Away, Fault, Verdict, chain};
 
 /// How long the word to oneself may take.
 const TEST_WAIT: Duration = Duration::from_secs(2);
@@ -141,7 +141,10 @@ impl Listener {
         let nonce = fastrand::u64(..);
         let test = |session| send(Note::Test { nonce }, session, self.channel.clone());
         let sent = self.shared.run(ANSWER_WAIT, Lane::Work, test).await;
-        sent.map_err(|fault| End::Lost(format!("{fault:?}")))?;
+        sent.map_err(|fault| match fault {
+            Fault::Said(said) if matches!(said.verdict(), Verdict::Address(_)) => End::Deaf(said.to_string()),
+            fault => End::Lost(format!("{fault:?}")),
+        })?;
         let until = Instant::now() + TEST_WAIT;
         loop {
             match timeout_at(until, ear.notes.recv()).await {

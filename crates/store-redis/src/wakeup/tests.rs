@@ -108,13 +108,28 @@ async fn a_lost_listener_comes_back_and_rings_for_what_it_may_have_missed() {
 }
 
 #[tokio::test]
-async fn who_may_not_subscribe_polls_and_others_hear_it_all_the_same() {
-    let rules = "~wl:* +@all resetchannels";
-    let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules));
+async fn who_may_not_use_the_channel_polls_and_does_not_try_all_the_time() {
+    for rules in ["~wl:* +@all resetchannels", "~wl:* +@all &wl:* -publish"] {
+        let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules));
+        let wakeups = Wakeups::new(&open(&redis.url()).await);
+        assert_eq!(wakeups.mode(), WakeMode::Starting);
+        wakeups.bell();
+        until(&wakeups, WakeMode::Polling).await;
+        let connections = || redis.info("total_connections_received").unwrap().parse::<u64>().unwrap();
+        let before = connections();
+        // As long as the pauses after a connection that only broke are at first.
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(connections(), before + 1, "the second look is the only one: {rules}");
+    }
+}
+
+#[tokio::test]
+async fn the_connection_that_listens_has_a_name() {
+    let redis = RedisServer::start(&RedisSettings::default());
     let wakeups = Wakeups::new(&open(&redis.url()).await);
-    assert_eq!(wakeups.mode(), WakeMode::Starting);
-    wakeups.bell();
-    until(&wakeups, WakeMode::Polling).await;
+    listening(&wakeups).await;
+    let clients = redis.command(&["CLIENT", "LIST", "TYPE", "pubsub"]);
+    assert!(clients.contains("name=windlass "), "{clients}");
 }
 
 #[tokio::test]

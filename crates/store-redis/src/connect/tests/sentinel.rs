@@ -13,12 +13,12 @@ struct Sentinel {
 }
 
 impl Sentinel {
-    fn watch(primary: &RedisServer) -> Self {
+    fn watch(primary: &RedisServer, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let settings = format!(
             "port {port}\nsentinel monitor main 127.0.0.1 {} 1\nsentinel down-after-milliseconds main 500\n\
-             sentinel failover-timeout main 5000\n",
+             sentinel failover-timeout main 5000\n{more}\n",
             primary.port()
         );
         let file = folder.path().join("sentinel.conf");
@@ -40,7 +40,7 @@ impl Drop for Sentinel {
 async fn the_primary_is_followed_wherever_the_sentinels_say() {
     let primary = RedisServer::start(&RedisSettings::default());
     let replica = RedisServer::start(&RedisSettings::default().replica_of(&primary));
-    let sentinel = Sentinel::watch(&primary);
+    let sentinel = Sentinel::watch(&primary, "");
     // Of two that are named only one is there.
     let url = format!("redis-sentinel://127.0.0.1:{},127.0.0.1:1/main", sentinel.port);
     let server = Server::start(&RedisOptions::parse(&url).unwrap()).await.unwrap();
@@ -72,4 +72,25 @@ async fn the_primary_is_followed_wherever_the_sentinels_say() {
     let error =
         Server::start(&RedisOptions::parse(&unknown).unwrap()).await.unwrap().probe().await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    let error = refusal(&format!("redis://127.0.0.1:{}", sentinel.port)).await;
+    assert!(error.to_string().contains("redis-sentinel://"), "{error}");
+    let error = refusal(&format!("redis-sentinel://127.0.0.1:{}/main", replica.port())).await;
+    assert_eq!(error.kind(), StoreErrorKind::Fatal, "{error}");
+    assert!(error.to_string().contains("is no Sentinel"), "{error}");
+}
+
+#[tokio::test]
+async fn a_sentinel_with_a_password_says_that_it_gets_none() {
+    let primary = RedisServer::start(&RedisSettings::default());
+    let sentinel = Sentinel::watch(&primary, "requirepass other");
+    let url = format!("redis-sentinel://:secret@127.0.0.1:{}/main", sentinel.port);
+    let began = Instant::now();
+    let error = loop {
+        let error = refusal(&url).await;
+        if error.kind() == StoreErrorKind::Fatal {
+            break error;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{error}");
+    };
+    assert!(error.to_string().contains("asked without one"), "{error}");
 }
