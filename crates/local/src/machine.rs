@@ -157,6 +157,8 @@ pub(crate) enum Step<W> {
 pub(crate) struct Effects<W> {
     first: Option<Waker>,
     pub(crate) hires: usize,
+    /// Whether a runner was called.
+    pub(crate) has_called: bool,
     more: Option<Box<More<W>>>,
 }
 
@@ -168,7 +170,7 @@ struct More<W> {
 impl<W> Effects<W> {
     #[inline]
     pub(crate) fn new() -> Self {
-        Self { first: None, hires: 0, more: None }
+        Self { first: None, hires: 0, has_called: false, more: None }
     }
 
     #[inline]
@@ -433,7 +435,7 @@ impl<W: Work> Machine<W> {
         }
     }
 
-    /// Calls runners for what is ready, two at most: those call more.
+    /// Calls runners for what is ready, two at most: those call more if need be.
     #[inline]
     fn call(&mut self, effects: &mut Effects<W>) {
         if self.is_paused || self.is_rate_limited {
@@ -452,6 +454,7 @@ impl<W: Work> Machine<W> {
     }
 
     fn call_one(&mut self, effects: &mut Effects<W>) {
+        effects.has_called = true;
         match self.seats.call() {
             Call::Wake(waker) => effects.wake(waker),
             Call::Hire => effects.hires += 1,

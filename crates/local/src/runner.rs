@@ -43,6 +43,8 @@ struct Station<W: Work> {
     timeout: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
     is_timekeeper: bool,
+    /// Whether those it has called are to go first.
+    steps_aside: bool,
     has_noted_start: bool,
     waker: Option<Waker>,
     has_left: bool,
@@ -71,6 +73,7 @@ impl<W: Work, P: Perform<W>> Runner<W, P> {
             timeout: None,
             timer: None,
             is_timekeeper: false,
+            steps_aside: false,
             has_noted_start: false,
             waker: None,
             has_left: false,
@@ -89,6 +92,10 @@ impl<W: Work, P: Perform<W>> Runner<W, P> {
                     Next::Wait => return Poll::Pending,
                     Next::Leave => return Poll::Ready(()),
                 }
+            }
+            if std::mem::take(&mut this.station.steps_aside) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
             }
             let run = this.run.as_mut().as_pin_mut().expect("there is work, or it was just set");
             if this.station.poll(run, context).is_pending() {
@@ -179,6 +186,7 @@ impl<W: Work> Station<W> {
             };
             (step, unwanted)
         };
+        self.steps_aside = effects.has_called && matches!(step, Step::Run { .. });
         let next = self.prepare(step, context);
         self.shared.carry_out(effects);
         drop(unwanted);

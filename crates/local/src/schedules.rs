@@ -84,7 +84,7 @@ impl Gauge {
     async fn run(self: Arc<Self>, number: usize) -> usize {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             StepAside::default().await;
         }
         self.now.fetch_sub(1, Ordering::SeqCst);

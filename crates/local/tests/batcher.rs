@@ -1,4 +1,5 @@
 //! The batch collector: when it flushes, what each caller learns, and how it ends.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,14 +18,14 @@ fn doubling(builder: BatchBuilder<u32>) -> (Batcher<u32, u32>, Sizes) {
     let sizes = Sizes::default();
     let kept = Arc::clone(&sizes);
     let flush = move |items: Vec<u32>| {
-        kept.lock().unwrap().push(items.len());
+        kept.lock().expect("nobody panics with it").push(items.len());
         async move { items.into_iter().map(|item| item * 2).collect() }
     };
-    (builder.build(flush).unwrap(), sizes)
+    (builder.build(flush).expect("it makes sense"), sizes)
 }
 
 fn read(sizes: &Sizes) -> Vec<usize> {
-    sizes.lock().unwrap().clone()
+    sizes.lock().expect("nobody panics with it").clone()
 }
 
 /// A batcher whose flushes wait for a gate.
@@ -32,14 +33,14 @@ fn gated(builder: BatchBuilder<u32>) -> (Batcher<u32, u32>, Sizes, Arc<Notify>) 
     let (sizes, gate) = (Sizes::default(), Arc::new(Notify::new()));
     let (kept, wait) = (Arc::clone(&sizes), Arc::clone(&gate));
     let flush = move |items: Vec<u32>| {
-        kept.lock().unwrap().push(items.len());
+        kept.lock().expect("nobody panics with it").push(items.len());
         let wait = Arc::clone(&wait);
         async move {
             wait.notified().await;
             items
         }
     };
-    (builder.build(flush).unwrap(), sizes, gate)
+    (builder.build(flush).expect("it makes sense"), sizes, gate)
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,5 @@
 //! What people who know fastq look for: one test per row of the table in the guide, named after the row.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,8 +9,10 @@ use windlass_local::{ConfigError, Error, Event, Item, Queue, Refused, Why};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+type Numbers = Queue<Item<u32, u32>>;
+
 /// A paused queue of one slot, whose handler writes down what it gets.
-fn paused() -> (Queue<Item<u32, u32>>, Arc<Mutex<Vec<u32>>>) {
+fn paused() -> (Numbers, Arc<Mutex<Vec<u32>>>) {
     let log = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&log);
     let handler = move |number: u32| {

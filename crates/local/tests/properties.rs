@@ -1,4 +1,5 @@
 //! Random settings and random sequences of what users do, on a clock that only the test moves: the promises hold.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -129,7 +130,7 @@ impl Play {
         if matches!(ends, Ends::TooLate) {
             with = with.timeout(Duration::from_millis(millis + 5));
         }
-        if millis % 5 == 0 {
+        if millis.is_multiple_of(5) {
             with = with.token(&self.token);
         }
         self.handles.push(with.add(work));
@@ -139,7 +140,7 @@ impl Play {
         let which = |which: usize, handles: &Vec<_>| which % handles.len().max(1);
         match act {
             Act::Add { priority, is_first, key, millis, ends } => {
-                self.add(priority, is_first, key, millis, ends)
+                self.add(priority, is_first, key, millis, ends);
             }
             Act::Drop(index) => {
                 let index = which(index, &self.handles);

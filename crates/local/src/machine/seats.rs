@@ -1,7 +1,8 @@
 //! The runners: who runs something, who is parked and can be called, who was called and has not come yet.
 //!
-//! A called runner may come late: an executor may keep it behind the very work that called it. So a few may be
-//! on their way at once, and everyone who takes work calls up to two more; then one late comer holds nobody up.
+//! One is called for every piece of work that could start, at the time it is added. A runner that finds more to
+//! do than are coming calls others itself, and steps aside before it begins: an executor may keep those it called
+//! behind the very work that it is about to run.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,6 +12,10 @@ use crate::sync::{AtomicBool, Ordering};
 /// Idle runners beyond so many leave.
 const IDLE_MAX: usize = 256;
 
+/// So many may be on their way at once. Where there is no limit to concurrency, short work is then done by those
+/// that are there instead of by one more each.
+const CALLED_MAX: usize = 256;
+
 /// All runners.
 #[derive(Debug)]
 pub(crate) struct Seats {
@@ -19,7 +24,6 @@ pub(crate) struct Seats {
     parked: Vec<u32>,
     /// Called, or hired, and not there yet.
     called: usize,
-    called_max: usize,
     /// The one that waits for the rate to allow the next start.
     timekeeper: Option<u32>,
     /// Seats that are taken.
@@ -51,13 +55,11 @@ pub(crate) enum Call {
 
 impl Seats {
     pub(crate) fn new() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             seats: Vec::new(),
             vacant: Vec::new(),
             parked: Vec::new(),
             called: 0,
-            called_max: threads * 2 + 2,
             timekeeper: None,
             taken: 0,
         }
@@ -71,7 +73,7 @@ impl Seats {
     /// Whether more may be on their way.
     #[inline]
     pub(crate) fn may_call(&self) -> bool {
-        self.called < self.called_max
+        self.called < CALLED_MAX
     }
 
     /// Whether nobody is there and nobody is coming.

@@ -30,14 +30,15 @@ impl Builder {
     ///
     /// ```
     /// # use windlass_local::{ConfigError, Queue};
-    /// # fn main() -> Result<(), ConfigError> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), ConfigError> {
     /// let words = vec!["one".to_owned(), "three".to_owned()];
     /// let (queue, driver) = Queue::builder().concurrency(2).build_driven()?;
     /// let lengths: Vec<_> = words.iter().map(|word| queue.add(async move { word.len() })).collect();
-    /// drop(queue);
-    /// let lengths = futures_util::future::join_all(lengths);
-    /// let (lengths, ()) = futures_executor::block_on(futures_util::future::join(lengths, driver));
-    /// assert_eq!(lengths, [Ok(3), Ok(5)]);
+    /// drop(queue);                                         // so that the driver has an end
+    /// driver.await;
+    /// for (length, word) in lengths.into_iter().zip(&words) {
+    ///     assert_eq!(length.await, Ok(word.len()));
+    /// }
     /// # Ok(()) }
     /// ```
     pub fn build_driven<'env>(self) -> Result<(Queue<Borrowed<'env>>, Driver<'env>), ConfigError> {

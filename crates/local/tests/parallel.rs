@@ -1,0 +1,63 @@
+//! Work that blocks its thread runs on as many threads as there are, whoever adds it.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::sync::{Arc, Barrier};
+
+use windlass_local::Queue;
+
+const THREADS: usize = 8;
+
+/// All have to be there at once, each on a thread of its own, or none goes on.
+async fn meet(queue: Queue) {
+    meet_after(queue, || {}).await;
+}
+
+/// The same, with something that is done after all were added.
+async fn meet_after(queue: Queue, after: impl FnOnce()) {
+    let barrier = Arc::new(Barrier::new(THREADS));
+    let handles: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let barrier = Arc::clone(&barrier);
+            queue.add(async move { barrier.wait().is_leader() })
+        })
+        .collect();
+    after();
+    let mut leaders = 0;
+    for handle in handles {
+        leaders += usize::from(handle.await.unwrap());
+    }
+    assert_eq!(leaders, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn added_from_outside() {
+    for _ in 0..50 {
+        meet(Queue::new(THREADS)).await;
+    }
+    let queue = Queue::new(usize::MAX);
+    for _ in 0..50 {
+        meet(queue.clone()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 9)]
+async fn added_from_a_worker() {
+    let queue = Queue::new(THREADS);
+    for _ in 0..50 {
+        tokio::spawn(meet(queue.clone())).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn started_by_a_runner_that_calls_others() {
+    for _ in 0..20 {
+        let queue = Queue::builder().concurrency(THREADS).paused().build().unwrap();
+        meet_after(queue.clone(), || queue.start()).await;
+        let queue = Queue::builder().concurrency(1).paused().build().unwrap();
+        let widen = || {
+            queue.start();
+            queue.set_concurrency(THREADS).unwrap();
+        };
+        meet_after(queue.clone(), widen).await;
+    }
+}
