@@ -130,7 +130,14 @@ where
             }
             Err(error) if is_in_doubt && error.kind() != StoreErrorKind::Refused => {
                 let what = format!("an answer was lost, and then: {error}");
-                return Err(StoreError::Unknown { what, source: Some(Box::new(error)) });
+                // The error itself stands in the text already; only what lies behind it is told apart.
+                let source = match error {
+                    StoreError::Unavailable { source, .. }
+                    | StoreError::Unknown { source, .. }
+                    | StoreError::Internal { source, .. } => source,
+                    _ => None,
+                };
+                return Err(StoreError::Unknown { what, source });
             }
             answer => return answer,
         }
@@ -199,9 +206,13 @@ mod tests {
 
     /// What a caller is told when the store answers with these errors, one after the other.
     async fn told(answers: impl IntoIterator<Item = StoreError>) -> StoreErrorKind {
+        error_after(answers).await.kind()
+    }
+
+    async fn error_after(answers: impl IntoIterator<Item = StoreError>) -> StoreError {
         let answers = RefCell::new(answers.into_iter());
         let call = async || Err::<(), _>(answers.borrow_mut().next().expect("no more tries than answers"));
-        insistent(call).await.expect_err("no answer is a result").kind()
+        insistent(call).await.expect_err("no answer is a result")
     }
 
     fn away() -> StoreError {
@@ -219,5 +230,13 @@ mod tests {
         assert_eq!(told([away(), lost(), internal("defect")]).await, StoreErrorKind::Unknown);
         let taken = StoreError::IdTaken { id: JobId::new() };
         assert_eq!(told([lost(), taken]).await, StoreErrorKind::Refused);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_answer_is_told_with_its_cause_and_once() {
+        let lost = || StoreError::Unknown { what: "broke".into(), source: Some("pulled out".into()) };
+        let error = error_after([lost(), lost(), lost(), lost(), lost()]).await;
+        assert_eq!(error.to_string().matches("broke").count(), 1, "{error}");
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("pulled out"));
     }
 }
