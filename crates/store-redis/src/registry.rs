@@ -4,7 +4,7 @@
 //! Names are only ever added. A queue that was entered and holds nothing is not shown to anybody.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -22,6 +22,9 @@ static ENTER: Script = script!("queues/enter");
 /// How long a queue counts as entered. A registry that lost its newest names with a server has them again after this.
 const ENTERED_FOR: Duration = Duration::from_secs(60);
 
+/// How long until it is tried again, when a queue that was entered before cannot be entered once more.
+const ENTERED_AGAIN: Duration = Duration::from_secs(5);
+
 /// The most queues that are remembered as entered.
 const REMEMBERED_MAX: usize = 10_000;
 
@@ -35,7 +38,8 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Enters queues, unless this process did a short while ago. It comes before the first write to them.
+    /// Enters queues, unless this process did a short while ago. It comes before the first write to them; later ones only
+    /// heal a registry that was lost, and may fail.
     pub(crate) async fn enter<'a>(
         &self,
         session: &Session,
@@ -48,16 +52,29 @@ impl Registry {
         }
         missing.sort_unstable();
         missing.dedup();
+        let mut result = Ok(());
         for names in missing.chunks(PAGE as usize) {
             let names = names.iter().map(|name| Bytes::copy_from_slice(name.as_str().as_bytes()));
-            session.run(&ENTER, vec![keys.queues()], names.collect()).await?;
+            if let Err(fault) = session.run(&ENTER, vec![keys.queues()], names.collect()).await {
+                result = Err(fault);
+                break;
+            }
         }
         let now = Instant::now();
-        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entered = self.entered();
+        let fresh = match result {
+            Ok(()) => Some(now),
+            // They have been entered: the server of the names need not be there for a queue that lives on another.
+            Err(fault) if missing.iter().all(|name| entered.contains_key(name)) => {
+                tracing::debug!(?fault, "queues were not entered once more");
+                now.checked_sub(ENTERED_FOR.saturating_sub(ENTERED_AGAIN))
+            }
+            Err(fault) => return Err(fault),
+        };
         if entered.len() + missing.len() > REMEMBERED_MAX {
             entered.clear();
         }
-        entered.extend(missing.into_iter().map(|name| (name, now)));
+        entered.extend(missing.into_iter().zip(fresh.into_iter().cycle()));
         Ok(())
     }
 
@@ -92,9 +109,13 @@ impl Registry {
     }
 
     fn missing<'a>(&self, queues: impl IntoIterator<Item = &'a Name>) -> Vec<Name> {
-        let entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let entered = self.entered();
         let is_missing = |name: &&Name| entered.get(*name).is_none_or(|at| at.elapsed() > ENTERED_FOR);
         queues.into_iter().filter(is_missing).cloned().collect()
+    }
+
+    fn entered(&self) -> MutexGuard<'_, HashMap<Name, Instant>> {
+        self.entered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -103,4 +124,37 @@ fn name(value: Value) -> Result<Name, Fault> {
     let text = std::str::from_utf8(&bytes).ok();
     let name = text.and_then(|text| Name::new(text).ok());
     name.ok_or_else(|| Fault::Corrupt(format!("{:?} is no name of a queue", String::from_utf8_lossy(&bytes))))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::store::Jobs;
+    use windlass_core::{NewJob, Options};
+    use windlass_store_testkit::servers::RedisServer;
+
+    use super::*;
+    use crate::connect::{Effect, Lane};
+    use crate::{RedisOptions, RedisStore};
+
+    #[tokio::test]
+    async fn a_queue_that_was_entered_takes_jobs_while_the_names_are_away() {
+        let options = RedisOptions::parse(RedisServer::shared().url()).unwrap();
+        let options = options.namespace(&format!("registry-{:x}", fastrand::u64(..))).unwrap();
+        let store = RedisStore::open_with(options).await.unwrap();
+        let job = |queue| NewJob::new("k", "", Options::new().queue(queue)).unwrap();
+        store.enqueue(&[job("q")]).await.unwrap();
+        let spoil = store.call(Lane::Work, Effect::Write, |tools, session| async move {
+            let mut set = redis::cmd("SET");
+            set.arg(&tools.keys.queues()[..]).arg("in the way");
+            session.command(set).await
+        });
+        spoil.await.unwrap();
+        let long_ago = Instant::now().checked_sub(2 * ENTERED_FOR).unwrap();
+        store.tools.registry.entered().values_mut().for_each(|at| *at = long_ago);
+        store.enqueue(&[job("q")]).await.unwrap();
+        let name = |text| Name::new(text).unwrap();
+        assert!(store.tools.registry.missing([&name("q")]).is_empty(), "not with every job");
+        assert!(store.tools.registry.entered()[&name("q")].elapsed() > ENTERED_FOR / 2, "but soon again");
+        assert!(store.enqueue(&[job("other")]).await.is_err(), "nobody would find it");
+    }
 }
