@@ -173,6 +173,11 @@ impl<'a> Delivery<'a> {
     }
 
     fn left(&self, target: &Name, fault: &Fault) {
+        if let Fault::Corrupt(_) | Fault::Defect(_) = fault {
+            // It does not pass: what was accepted waits until somebody looks.
+            tracing::error!(source = %self.source, %target, ?fault, "a letter cannot be delivered");
+            return;
+        }
         tracing::debug!(source = %self.source, %target, ?fault, "letters are left for a later delivery");
     }
 }
