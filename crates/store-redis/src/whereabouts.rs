@@ -22,8 +22,8 @@ static WHERE: Script = script!("queues/where", "keys");
 /// How many ids are remembered for sure; up to twice as many are.
 const GENERATION: usize = 32_768;
 
-/// How many ids one queue is asked about at once.
-const STEP: usize = 250;
+/// How many ids one queue is asked about at once. Removing a job may mean the records of 50 attempts.
+const STEP: usize = 100;
 
 /// Where jobs were last seen.
 #[derive(Debug, Default)]

@@ -14,8 +14,9 @@ use crate::{Tools, answer};
 
 static GET: Script = script!("jobs/get", "keys", "record");
 
-/// How many jobs one script reads: each may have as many attempts as are kept.
-const JOBS_MAX: usize = 50;
+/// How many jobs one script reads: each may have as many attempts as are kept, with 64 KiB of error text, beside payload,
+/// output and progress.
+const JOBS_MAX: usize = 8;
 
 pub(super) async fn get(
     tools: &Tools,
