@@ -32,7 +32,7 @@ async fn main() {
     }
     println!("{} at once at most", MOST.load(Ordering::SeqCst));
 
-    // With borrowed data, and without spawning anything: everything runs right here.
+    // With what is only borrowed, and without spawning anything: everything runs right here.
     let words = ["one", "three", "five"].map(str::to_owned);
     let lengths = Queue::builder()
         .concurrency(2)

@@ -6,6 +6,7 @@
 //! is on its way or busy and about to ask.
 
 mod control;
+mod effects;
 pub(crate) mod feed;
 mod keys;
 mod lanes;
@@ -13,24 +14,25 @@ mod listing;
 pub(crate) mod rate;
 mod room;
 mod seats;
+mod terms;
 pub(crate) mod watch;
 
-use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::{Error, Why};
-use crate::token::Token;
+use crate::error::Error;
 use crate::work::Work;
+pub(crate) use effects::Effects;
 use feed::{Event, Feed};
 use keys::Keys;
 use lanes::{Lanes, Load, Stage};
 pub use listing::{Running, Waiting};
-use rate::{Gauge, Rate};
+use rate::Gauge;
 use room::Room;
 use seats::{Call, Seats};
+pub use terms::{Counts, Failure, Id, Order};
+pub(crate) use terms::{Extra, Options, Settings, Verdict};
 use watch::{Sight, Watch};
 
 /// The state of a queue.
@@ -55,91 +57,6 @@ pub(crate) struct Machine<W: Work> {
     is_flooded: bool,
 }
 
-/// How a queue behaves.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    pub(crate) concurrency: usize,
-    pub(crate) capacity: usize,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) per_key: Option<usize>,
-    pub(crate) rate: Option<Rate>,
-    pub(crate) watermarks: Option<(usize, usize)>,
-    pub(crate) order: Order,
-    pub(crate) is_paused: bool,
-}
-
-/// Which of equal priority comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
-    /// First in, first out.
-    #[default]
-    OldestFirst,
-    /// Last in, first out: the freshest is served, and what nobody waits for any more goes stale.
-    NewestFirst,
-}
-
-/// Tells one piece of work from all others of its queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Id {
-    pub(crate) sequence: u64,
-    pub(crate) index: u32,
-}
-
-impl Id {
-    /// The id of what was never taken in.
-    pub(crate) const NONE: Self = Self { sequence: u64::MAX, index: u32::MAX };
-}
-
-/// What was asked for with a piece of work.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Options {
-    pub(crate) priority: i16,
-    pub(crate) is_first: bool,
-    pub(crate) is_awaited: bool,
-    pub(crate) extra: Option<Box<Extra>>,
-}
-
-/// What is rarely asked for, kept apart so that the rest stays small.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Extra {
-    pub(crate) key: Option<Arc<str>>,
-    pub(crate) name: Option<Arc<str>>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) token: Option<Token>,
-}
-
-/// How a piece of work has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Completed,
-    Failed(Why),
-}
-
-/// What has failed, and why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failure {
-    /// The work.
-    pub id: Id,
-    /// The kind of its failure.
-    pub why: Why,
-}
-
-/// How many, since the queue was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Wait now.
-    pub waiting: usize,
-    /// Run now.
-    pub running: usize,
-    /// Were taken in.
-    pub added: u64,
-    /// Ended with their own result.
-    pub completed: u64,
-    /// Ended otherwise.
-    pub failed: u64,
-}
-
 /// What a runner gets that asks for work.
 pub(crate) enum Step<W> {
     Run {
@@ -151,57 +68,6 @@ pub(crate) enum Step<W> {
     Later(Instant),
     Park,
     Leave,
-}
-
-/// What has to be done after the lock is released: anything that may run code of others. Mostly nothing.
-pub(crate) struct Effects<W> {
-    first: Option<Waker>,
-    pub(crate) hires: usize,
-    /// Whether a runner was called.
-    pub(crate) has_called: bool,
-    more: Option<Box<More<W>>>,
-}
-
-struct More<W> {
-    wakers: Vec<Waker>,
-    refused: Vec<W>,
-}
-
-impl<W> Effects<W> {
-    #[inline]
-    pub(crate) fn new() -> Self {
-        Self { first: None, hires: 0, has_called: false, more: None }
-    }
-
-    #[inline]
-    pub(crate) fn is_nothing(&self) -> bool {
-        self.first.is_none() && self.hires == 0 && self.more.is_none()
-    }
-
-    fn wake(&mut self, waker: Waker) {
-        match self.first {
-            None => self.first = Some(waker),
-            Some(_) => self.more().wakers.push(waker),
-        }
-    }
-
-    fn refuse(&mut self, work: W) {
-        self.more().refused.push(work);
-    }
-
-    /// Whom to wake, and what to drop.
-    pub(crate) fn take(&mut self) -> (impl Iterator<Item = Waker> + use<W>, Vec<W>) {
-        let (wakers, refused) = self.more.take().map_or_else(Default::default, |more| {
-            let More { wakers, refused } = *more;
-            (wakers, refused)
-        });
-        (self.first.take().into_iter().chain(wakers), refused)
-    }
-
-    #[cold]
-    fn more(&mut self) -> &mut More<W> {
-        self.more.get_or_insert_with(|| Box::new(More { wakers: Vec::new(), refused: Vec::new() }))
-    }
 }
 
 impl<W: Work> Machine<W> {

@@ -187,10 +187,9 @@ impl<W: Work> Station<W> {
             (step, unwanted)
         };
         self.steps_aside = effects.has_called && matches!(step, Step::Run { .. });
-        let next = self.prepare(step, context);
         self.shared.carry_out(effects);
-        drop(unwanted);
-        next
+        drop_quietly(unwanted);
+        self.prepare(step, context)
     }
 
     #[inline]
@@ -275,9 +274,9 @@ impl<W: Work> Station<W> {
     fn report(&mut self) {
         if let (Some(id), Some(end)) = (self.id.take(), self.end.take()) {
             let outcome = end.outcome;
-            let report =
+            let unwanted =
                 self.shared.act(|machine, effects| machine.finish(id, end.verdict, outcome, effects));
-            drop(report);
+            drop_quietly(unwanted);
         }
     }
 
@@ -322,5 +321,13 @@ impl<W: Work> Drop for Station<W> {
             None => self.shared.lock().seats.never_came(),
         }
         self.shared.end();
+    }
+}
+
+/// Drops an output that nobody wants. That is code of users, and a panic in it must not hit the work that is next.
+#[inline]
+fn drop_quietly<D>(unwanted: Option<Result<D, Error>>) {
+    if std::mem::needs_drop::<D>() && unwanted.is_some() {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(unwanted)));
     }
 }

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime;
-use windlass_local::{Closure, Error, Handle, Queue};
+use windlass_local::{Closure, Error, Event, Handle, Queue};
 
 /// Counts how many of it are alive.
 struct Alive(Arc<AtomicUsize>);
@@ -178,6 +178,8 @@ async fn panics_settle_and_free_their_slot() {
     assert_eq!(waiting.await, Err(Error::Cleared));
     queue.start();
     assert_eq!(queue.add(async { 2 }).await, Ok(2), "the queue goes on");
+    queue.try_post(async { PanicsWhenDropped }).unwrap();
+    assert_eq!(queue.add(async { 3 }).await, Ok(3), "an output that panics hurts nobody");
     let handler = |number: u32| {
         assert!(number > 0, "zero");
         async move { number }
@@ -232,6 +234,24 @@ async fn a_push_that_goes_away_gives_its_place_up() {
     let third = queue.try_push(async { 3 }).expect("there is room again");
     queue.start();
     assert_eq!(third.await, Ok(3));
+}
+
+#[tokio::test]
+async fn a_subscriber_that_does_not_listen_is_told_what_it_lost() {
+    let queue = Queue::new(1);
+    let mut events = queue.events();
+    for _ in 0..1_000 {
+        queue.add(async {}).await.unwrap();
+    }
+    queue.close();
+    let Some(Event::Lost(lost)) = events.next().await else { panic!("it has lost some") };
+    let mut heard = 0;
+    while let Some(event) = events.next().await {
+        assert!(!matches!(event, Event::Lost(_)), "once is enough");
+        heard += 1;
+    }
+    assert_eq!(heard, 1_024);
+    assert!(lost > 1_000, "six happen to each: {lost}");
 }
 
 #[test]

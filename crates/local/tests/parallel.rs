@@ -1,6 +1,7 @@
 //! Work that blocks its thread runs on as many threads as there are, whoever adds it.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
 use windlass_local::Queue;
@@ -60,4 +61,38 @@ async fn started_by_a_runner_that_calls_others() {
         };
         meet_after(queue.clone(), widen).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn producers_on_several_threads() {
+    let queue = Queue::builder().concurrency(3).capacity(50).build().unwrap();
+    let running = Arc::new(AtomicUsize::new(0));
+    let produce = |producer: i16| {
+        let (queue, running) = (queue.clone(), Arc::clone(&running));
+        tokio::spawn(async move {
+            let mut kept = Vec::new();
+            for number in 0..2_000 {
+                let running = Arc::clone(&running);
+                let work = async move {
+                    assert!(running.fetch_add(1, Ordering::SeqCst) < 3, "never more than the cap");
+                    if number % 3 == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    number
+                };
+                let handle = queue.with().priority(producer % 2).push(work).await.unwrap();
+                kept.push((number, handle));
+            }
+            for (number, handle) in kept {
+                assert_eq!(handle.await, Ok(number));
+            }
+        })
+    };
+    for producer in (0..4).map(produce).collect::<Vec<_>>() {
+        producer.await.unwrap();
+    }
+    queue.until_idle().await;
+    let counts = queue.counts();
+    assert_eq!((counts.added, counts.completed, counts.waiting, counts.running), (8_000, 8_000, 0, 0));
 }

@@ -61,13 +61,13 @@ impl Builder {
         self
     }
 
-    /// How long work may run, counted from its start, unless it has a timeout of its own.
+    /// How long work may run, counted from its start, unless it has a timeout of its own. Needs the runtime's timer.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = Some(timeout);
         self
     }
 
-    /// How many may start per interval.
+    /// How many may start per interval. Needs the runtime's timer.
     pub fn rate(mut self, rate: Rate) -> Self {
         self.settings.rate = Some(rate);
         self

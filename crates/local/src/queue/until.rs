@@ -117,6 +117,7 @@ enum Hold {
 
 impl<'queue, W: Work> Place<'queue, W> {
     /// A place, if there is one and nobody waits for it.
+    #[inline]
     pub(crate) fn find(shared: &'queue Arc<Shared<W>>) -> Result<Self, Error> {
         if shared.is_closed() {
             return Err(Error::Closed);
@@ -171,12 +172,14 @@ impl<'queue, W: Work> Place<'queue, W> {
     }
 
     /// Uses the place up; whether it was promised.
+    #[inline]
     pub(crate) fn use_up(mut self) -> bool {
         std::mem::replace(&mut self.hold, Hold::Used) == Hold::Promised
     }
 }
 
 impl<W: Work> Drop for Place<'_, W> {
+    #[inline]
     fn drop(&mut self) {
         match self.hold {
             Hold::Unbounded | Hold::Used => {}

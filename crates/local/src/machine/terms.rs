@@ -1,0 +1,93 @@
+//! The nouns of the machine: settings, ids, options, verdicts, counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rate::Rate;
+use crate::error::Why;
+use crate::token::Token;
+
+/// How a queue behaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) concurrency: usize,
+    pub(crate) capacity: usize,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) per_key: Option<usize>,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) watermarks: Option<(usize, usize)>,
+    pub(crate) order: Order,
+    pub(crate) is_paused: bool,
+}
+
+/// Which of equal priority comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// First in, first out.
+    #[default]
+    OldestFirst,
+    /// Last in, first out: the freshest is served, and what nobody waits for any more goes stale.
+    NewestFirst,
+}
+
+/// Tells one piece of work from all others of its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id {
+    pub(crate) sequence: u64,
+    pub(crate) index: u32,
+}
+
+impl Id {
+    /// The id of what was never taken in.
+    pub(crate) const NONE: Self = Self { sequence: u64::MAX, index: u32::MAX };
+}
+
+/// What was asked for with a piece of work.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Options {
+    pub(crate) priority: i16,
+    pub(crate) is_first: bool,
+    pub(crate) is_awaited: bool,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// What is rarely asked for, kept apart so that the rest stays small.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Extra {
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) token: Option<Token>,
+}
+
+/// How a piece of work has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Completed,
+    Failed(Why),
+}
+
+/// What has failed, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// The work.
+    pub id: Id,
+    /// The kind of its failure.
+    pub why: Why,
+}
+
+/// How many, since the queue was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Wait now.
+    pub waiting: usize,
+    /// Run now.
+    pub running: usize,
+    /// Were taken in.
+    pub added: u64,
+    /// Ended with their own result.
+    pub completed: u64,
+    /// Ended otherwise.
+    pub failed: u64,
+}
