@@ -81,10 +81,11 @@ fn answer(session: &mut Session, args: &MigrateArgs, plan: &Plan) -> anyhow::Res
     } else if pending.is_empty() {
         // In a script this is a comment.
         let comment = if args.dry_run { "-- " } else { "" };
-        match known {
-            0 => session.output.line(format_args!("{comment}nothing to migrate: this store has no schema"))?,
-            _ => session.output.line(format_args!("{comment}schema {found} is up to date"))?,
-        }
+        let state = match known {
+            0 => "nothing to migrate: this store has no schema".to_owned(),
+            _ => format!("schema {found} is up to date"),
+        };
+        session.output.line(format_args!("{comment}{state}"))?;
     } else if args.dry_run {
         session.output.line(plan.script.trim_end())?;
     } else {
