@@ -13,10 +13,15 @@ use crate::work::Work;
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// A slab that has grown beyond this is given back as soon as it is empty.
+const ENTRIES_KEPT: usize = 4_096;
+
 /// The slab and its lists.
 pub(crate) struct Lanes<W: Work> {
     entries: Vec<Entry<W>>,
     free: u32,
+    /// How many entries are not free.
+    used: usize,
     /// By rising priority; none is empty.
     levels: Vec<Level>,
     running: List,
@@ -95,6 +100,7 @@ impl<W: Work> Lanes<W> {
         Self {
             entries: Vec::new(),
             free: NONE,
+            used: 0,
             levels: Vec::new(),
             running: EMPTY,
             sequence: 0,
@@ -108,6 +114,7 @@ impl<W: Work> Lanes<W> {
     pub(crate) fn keep(&mut self, work: W, priority: i16, is_awaited: bool, extra: Option<Box<Extra>>) -> Id {
         let sequence = self.sequence;
         self.sequence += 1;
+        self.used += 1;
         let index = self.free;
         if index == NONE {
             return self.grow(Entry {
@@ -246,6 +253,11 @@ impl<W: Work> Lanes<W> {
         entry.extra = None;
         entry.waker = None;
         self.free = index;
+        self.used -= 1;
+        if self.used == 0 && self.entries.len() > ENTRIES_KEPT {
+            self.entries = Vec::new();
+            self.free = NONE;
+        }
     }
 
     /// The entry of an id, if it still is that one's.
