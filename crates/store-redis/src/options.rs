@@ -90,8 +90,8 @@ pub enum Listen {
 impl RedisOptions {
     /// Reads a URL: `redis://user:password@host:port/database?name=value`, `rediss://` with TLS, `redis+unix:///path`
     /// for a local socket, `redis-cluster://host,host` for a Cluster, `redis-sentinel://host,host/primary` for a primary
-    /// that sentinels know, the last two also with `rediss-`; see the crate's page for the parameters. What has a meaning in a URL (`@ / ? & %`) stands percent-encoded in user, password and
-    /// values. No error quotes a password.
+    /// that Sentinels know, the last two also with `rediss-`; see the crate's page for the parameters. What has a meaning
+    /// in a URL (`@ / ? & %`) stands percent-encoded in user, password and values. No error quotes a password.
     pub fn parse(url: &str) -> Result<Self, StoreError> {
         url::parse(url)
     }

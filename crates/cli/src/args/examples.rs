@@ -11,11 +11,12 @@ Examples:
 Stores:
   sqlite://FILE   an embedded file; relative to the current folder, sqlite:///FILE is absolute
   postgres://USER:PASSWORD@HOST:PORT/DATABASE
-                  tables in the schema windlass, or in that of ?schema=NAME; put a URL with a password
-                  into WINDLASS_STORE, since arguments can be seen by everyone on the machine
-  redis://USER:PASSWORD@HOST:PORT/NUMBER, redis-cluster://HOST:PORT,HOST:PORT, redis+unix:///SOCKET
-                  keys that begin with wl:{windlass, or with that of ?namespace=NAME; rediss:// and
-                  rediss-cluster:// with TLS
+                  tables in the schema windlass, or in that of ?schema=NAME; put a URL with a
+                  password into WINDLASS_STORE, since everyone on the machine can see arguments
+  redis://USER:PASSWORD@HOST:PORT/NUMBER, redis+unix:///SOCKET,
+  redis-cluster://HOST:PORT,HOST:PORT, redis-sentinel://HOST:PORT,HOST:PORT/PRIMARY
+                  keys that begin with wl:{windlass, or with that of ?namespace=NAME; with TLS
+                  rediss://, rediss-cluster:// and rediss-sentinel://
   memory:         nothing is kept when the command ends
 
 Exit codes:

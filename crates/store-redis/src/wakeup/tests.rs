@@ -28,10 +28,12 @@ async fn until(wakeups: &Wakeups, mode: WakeMode) {
 
 /// Listens, and has heard the ring for what may have been missed before.
 async fn listening(wakeups: &Wakeups) -> [Ear; 3] {
-    let mut ears = Topic::ALL.map(|topic| wakeups.bell().listen(topic));
+    // Before anybody asks for the bell: from then on that ring may come at any moment.
+    let mut ears = Topic::ALL.map(|topic| wakeups.bell.listen(topic));
+    wakeups.bell();
     until(wakeups, WakeMode::Listening).await;
     for ear in &mut ears {
-        ear.rung().await;
+        timeout(SOON, ear.rung()).await.expect("it rings for what was missed");
     }
     ears
 }
@@ -90,6 +92,23 @@ async fn a_ring_right_before_the_end_is_still_told() {
     wakeups.ring(Rings::about(Topic::Work));
     drop((wakeups, server));
     timeout(SOON, work.rung()).await.expect("somebody is told");
+}
+
+#[tokio::test]
+async fn a_dropped_store_leaves_no_thread_and_no_connection() {
+    let redis = RedisServer::start(&RedisSettings::default());
+    let server = open(&redis.url()).await;
+    let wakeups = Wakeups::new(&server);
+    listening(&wakeups).await;
+    let shared = Arc::downgrade(server.shared());
+    let ours = || redis.command(&["CLIENT", "LIST"]).contains("name=windlass ");
+    assert!(ours());
+    drop((wakeups, server));
+    let began = Instant::now();
+    // All of it ends with the runtime of the thread.
+    while shared.upgrade().is_some() || ours() {
+        assert!(began.elapsed() < SOON, "something is left");
+    }
 }
 
 #[tokio::test]
