@@ -44,12 +44,19 @@ local function leave(id, record)
   end
 end
 
+-- Whether any job of the queue has an output, or progress: mostly none has, and nothing must be removed. Asked once, and
+-- before the first write, so that a key of another type ends the script there.
+local outputs, progress
+
 -- Removes all that is kept of a job; its places are left before. The attempt that runs or completed has no record of
 -- its own, those before it have, as far as they are kept. Answers how many records of attempts that may be.
 local function forget(id, record)
+  if not outputs then
+    outputs, progress = redis.call('HLEN', OUTPUTS), redis.call('HLEN', PROGRESS)
+  end
   add(batch('HDEL', JOBS), id)
-  add(batch('HDEL', OUTPUTS), id)
-  add(batch('HDEL', PROGRESS), id)
+  if outputs > 0 then add(batch('HDEL', OUTPUTS), id) end
+  if progress > 0 then add(batch('HDEL', PROGRESS), id) end
   if read('>I4', record, 74) > INLINE_MAX then
     add(batch('HDEL', BODIES), id)
   end
