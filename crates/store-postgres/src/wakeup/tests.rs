@@ -57,7 +57,9 @@ async fn overhear(server: &Server) -> mpsc::UnboundedReceiver<String> {
 async fn a_ring_reaches_another_handle_by_topic_within_fifty_milliseconds() {
     let url = url_of_own();
     let (one, two) = (Wakeups::new(&open(&url).await), Wakeups::new(&open(&url).await));
-    let [mut work, mut cancel, mut finish] = Topic::ALL.map(|topic| two.bell().listen(topic));
+    // Before anybody asks for the bell: from then on the first ring may come at any moment.
+    let [mut work, mut cancel, mut finish] = Topic::ALL.map(|topic| two.bell.listen(topic));
+    two.bell();
     one.bell();
     until(&one, WakeMode::Listening).await;
     until(&two, WakeMode::Listening).await;
