@@ -69,9 +69,10 @@ pub enum Why {
 }
 
 impl Why {
-    /// The error of work that was ended from outside.
+    /// The error of work that was ended from outside, or not taken in.
     pub(crate) fn into_error(self) -> Error {
         match self {
+            Self::Full => Error::Full,
             Self::Cleared => Error::Cleared,
             Self::Aborted => Error::Aborted,
             Self::Closed => Error::Closed,

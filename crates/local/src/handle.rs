@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::error::Error;
+use crate::error::{Error, Why};
 use crate::machine::Id;
 use crate::shared::Shared;
 use crate::work::{Closure, Delivers};
@@ -28,7 +28,7 @@ enum State {
     /// The queue has it.
     Open,
     /// It was never taken in.
-    Refused(Error),
+    Refused(Why),
     /// The result is out, or nobody wants it.
     Over,
 }
@@ -40,8 +40,8 @@ impl<T, W: Delivers<T>> Handle<T, W> {
 
     /// A handle of work that was not taken in.
     #[cold]
-    pub(crate) fn refused(shared: Arc<Shared<W>>, error: Error, ticket: W::Ticket) -> Self {
-        Self { shared, id: Id::NONE, state: State::Refused(error), ticket, output: PhantomData }
+    pub(crate) fn refused(shared: Arc<Shared<W>>, error: &Error, ticket: W::Ticket) -> Self {
+        Self { shared, id: Id::NONE, state: State::Refused(error.kind()), ticket, output: PhantomData }
     }
 
     /// The id of the work.
@@ -82,12 +82,11 @@ impl<T, W: Delivers<T>> Future for Handle<T, W> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.state {
+        match self.state {
             State::Open => {}
-            State::Refused(error) => {
-                let error = std::mem::replace(error, Error::Closed);
+            State::Refused(why) => {
                 self.state = State::Over;
-                return Poll::Ready(Err(error));
+                return Poll::Ready(Err(why.into_error()));
             }
             State::Over => panic!("a handle was polled after it had given its result"),
         }

@@ -167,10 +167,8 @@ impl<W: Work> Machine<W> {
         let entry = self.lanes.entry(index);
         let own = entry.extra.as_ref().and_then(|extra| extra.timeout);
         let timeout = own.or(self.settings.timeout).filter(|timeout| *timeout != Duration::MAX);
-        if timeout.is_some() {
-            entry.started = Some(now.unwrap_or_else(Instant::now));
-        }
         let id = Id { index, sequence: entry.sequence };
+        self.seats.begin(seat, timeout.and_then(|_| now.or_else(|| Some(Instant::now()))));
         self.emit(Event::Started(id), effects);
         self.rate_clears(effects);
         self.after_decrease(effects);

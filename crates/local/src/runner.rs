@@ -249,15 +249,15 @@ impl<W: Work> Station<W> {
         if is_known && self.has_noted_start {
             return;
         }
-        let (Some(seat), Some(id)) = (self.seat, self.id) else { return };
+        let Some(seat) = self.seat else { return };
         let mut machine = self.shared.lock();
-        machine.note_start(id);
+        machine.seats.note_start(seat);
         self.has_noted_start = true;
         if !is_known {
             machine.seats.register(seat, context.waker());
             self.waker = Some(context.waker().clone());
         }
-        if machine.has_to_stop(id).is_some() {
+        if machine.seats.stop(seat).is_some() {
             // It may have been told so before it could be woken.
             context.waker().wake_by_ref();
         }
@@ -266,8 +266,8 @@ impl<W: Work> Station<W> {
     /// Somebody rang: why the work that runs now has to stop, if it is meant.
     fn answer_bell(&mut self) -> Option<Why> {
         self.bell.store(false, Ordering::Release);
-        let id = self.id?;
-        self.shared.lock().has_to_stop(id)
+        let seat = self.seat?;
+        self.shared.lock().seats.stop(seat)
     }
 
     /// Reports what has ended, without asking for more.

@@ -33,22 +33,32 @@ fn builder() -> windlass_local::Builder {
 async fn option_concurrency_and_its_setter() {
     let queue = builder().concurrency(2).build().unwrap();
     let gate = Arc::new(Notify::new());
-    let handles: Vec<_> = (0..5)
+    let handles: Vec<_> = (0..8)
         .map(|_| {
             let gate = Arc::clone(&gate);
             queue.add(async move { gate.notified().await })
         })
         .collect();
-    queue.until_size_below(4).await;
-    assert_eq!((queue.concurrency(), queue.running(), queue.waiting()), (2, 2, 3));
+    queue.until_size_below(7).await;
+    assert_eq!((queue.concurrency(), queue.running(), queue.waiting()), (2, 2, 6));
     queue.set_concurrency(4).unwrap();
-    queue.until_size_below(2).await;
-    assert_eq!((queue.running(), queue.waiting()), (4, 1));
+    queue.until_size_below(5).await;
+    assert_eq!((queue.running(), queue.waiting()), (4, 4));
     queue.set_concurrency(1).unwrap();
     gate.notify_waiters();
-    queue.until_empty().await;
-    assert_eq!(queue.running(), 1, "fewer run after the concurrency was lowered");
-    gate.notify_waiters();
+    queue.until_size_below(4).await;
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        (queue.running(), queue.waiting()),
+        (1, 3),
+        "those that end are not replaced until one is left"
+    );
+    while !queue.is_idle() {
+        gate.notify_waiters();
+        tokio::task::yield_now().await;
+    }
     for handle in handles {
         handle.await.unwrap();
     }

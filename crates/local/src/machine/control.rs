@@ -239,21 +239,8 @@ impl<W: Work> Machine<W> {
 
     /// Tells the runner of one that runs to stop it. The first reason counts.
     fn stop(&mut self, id: Id, why: Why, effects: &mut Effects<W>) -> bool {
-        let entry = self.lanes.entry(id.index);
-        if entry.stop.is_some() {
-            return false;
-        }
-        entry.stop = Some(why);
-        let seat = entry.seat;
-        if let Some(waker) = self.seats.ring(seat) {
-            effects.wake(waker);
-        }
-        true
-    }
-
-    /// Why a running one has to stop, if it has to.
-    pub(crate) fn has_to_stop(&mut self, id: Id) -> Option<Why> {
-        self.lanes.entry(id.index).stop
+        let seat = self.lanes.entry(id.index).seat;
+        self.seats.ring(seat, why, |waker| effects.wake(waker))
     }
 
     /// Moves one that waits behind all of another priority.

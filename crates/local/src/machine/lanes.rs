@@ -4,10 +4,8 @@
 
 use std::task::Waker;
 
-use tokio::time::Instant;
-
 use super::{Extra, Id};
-use crate::error::{Error, Why};
+use crate::error::Error;
 use crate::work::Work;
 
 /// No entry.
@@ -42,9 +40,6 @@ pub(crate) struct Entry<W: Work> {
     pub(crate) stage: Stage,
     /// Who runs it, while it runs.
     pub(crate) seat: u32,
-    pub(crate) started: Option<Instant>,
-    /// Why it has to stop, if it has to.
-    pub(crate) stop: Option<Why>,
     /// Whether somebody has a handle.
     pub(crate) is_awaited: bool,
     /// Who waits for the outcome.
@@ -125,8 +120,6 @@ impl<W: Work> Lanes<W> {
                 priority,
                 stage: Stage::Held,
                 seat: NONE,
-                started: None,
-                stop: None,
                 is_awaited,
                 waker: None,
                 load: Load::Work(work),
@@ -138,8 +131,6 @@ impl<W: Work> Lanes<W> {
         self.free = entry.next;
         entry.sequence = sequence;
         entry.priority = priority;
-        entry.started = None;
-        entry.stop = None;
         entry.is_awaited = is_awaited;
         entry.load = Load::Work(work);
         entry.extra = extra;

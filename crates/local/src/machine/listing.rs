@@ -87,15 +87,13 @@ impl<W: Work> Machine<W> {
                 name: extra.and_then(|extra| extra.name.clone()),
                 key: extra.and_then(|extra| extra.key.clone()),
                 priority: entry.priority,
-                age: entry.started.map_or(Duration::ZERO, |started| now.duration_since(started)),
+                age: self
+                    .seats
+                    .started(entry.seat)
+                    .map_or(Duration::ZERO, |started| now.duration_since(started)),
                 timeout: own.or(self.settings.timeout).filter(|timeout| *timeout != Duration::MAX),
             }
         };
         self.lanes.running().map(describe).collect()
-    }
-
-    /// Notes that a running one has to wait for something, and since when it runs.
-    pub(crate) fn note_start(&mut self, id: Id) {
-        self.lanes.entry(id.index).started.get_or_insert_with(Instant::now);
     }
 }

@@ -7,6 +7,9 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use tokio::time::Instant;
+
+use crate::error::Why;
 use crate::sync::{AtomicBool, Ordering};
 
 /// Idle runners beyond so many leave.
@@ -36,6 +39,10 @@ struct Seat {
     state: State,
     /// Tells the runner that its work has to stop.
     bell: Arc<AtomicBool>,
+    /// Why it has to, if it has to.
+    stop: Option<Why>,
+    /// Since when it runs.
+    started: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +115,8 @@ impl Seats {
         self.called -= 1;
         self.taken += 1;
         let bell = Arc::new(AtomicBool::new(false));
-        let seat = Seat { waker: None, state: State::Busy, bell: Arc::clone(&bell) };
+        let seat =
+            Seat { waker: None, state: State::Busy, bell: Arc::clone(&bell), stop: None, started: None };
         if let Some(number) = self.vacant.pop() {
             self.seats[number as usize] = seat;
             return (number, bell);
@@ -182,11 +190,41 @@ impl Seats {
         }
     }
 
-    /// Tells a runner to look whether its work has to stop.
-    pub(crate) fn ring(&self, number: u32) -> Option<Waker> {
-        let seat = &self.seats[number as usize];
+    /// A runner begins with other work.
+    #[inline]
+    pub(crate) fn begin(&mut self, number: u32, started: Option<Instant>) {
+        let seat = &mut self.seats[number as usize];
+        seat.stop = None;
+        seat.started = started;
+    }
+
+    /// Tells a runner that its work has to stop. The first reason counts: answers whether this is it.
+    pub(crate) fn ring(&mut self, number: u32, why: Why, wake: impl FnOnce(Waker)) -> bool {
+        let seat = &mut self.seats[number as usize];
+        if seat.stop.is_some() {
+            return false;
+        }
+        seat.stop = Some(why);
         seat.bell.store(true, Ordering::Release);
-        seat.waker.clone()
+        if let Some(waker) = seat.waker.clone() {
+            wake(waker);
+        }
+        true
+    }
+
+    /// Why the work of a runner has to stop, if it has to.
+    pub(crate) fn stop(&self, number: u32) -> Option<Why> {
+        self.seats[number as usize].stop
+    }
+
+    /// Notes that the work of a runner has to wait for something, and so since when it runs.
+    pub(crate) fn note_start(&mut self, number: u32) {
+        self.seats[number as usize].started.get_or_insert_with(Instant::now);
+    }
+
+    /// Since when the work of a runner runs.
+    pub(crate) fn started(&self, number: u32) -> Option<Instant> {
+        self.seats[number as usize].started
     }
 
     /// A runner leaves, whatever it was doing.

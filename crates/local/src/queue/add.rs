@@ -230,7 +230,7 @@ impl<W: Work> With<'_, W> {
         let options = Options { is_awaited: true, ..self.options.clone() };
         match shared.insert(&mut Some(work), options, is_promised) {
             Ok(id) => Handle::new(shared, id, ticket),
-            Err(error) => Handle::refused(shared, error, ticket),
+            Err(error) => Handle::refused(shared, &error, ticket),
         }
     }
 }
