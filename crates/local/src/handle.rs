@@ -93,7 +93,8 @@ impl<T, W: Delivers<T>> Future for Handle<T, W> {
         let outcome = self.shared.lock().poll_outcome(self.id, context);
         outcome.map(|outcome| {
             self.state = State::Over;
-            let done = outcome.expect("an open handle has an entry in its queue")?;
+            let outcome = outcome.expect("an open handle has an entry in its queue");
+            let done = outcome.map_err(|error| *error)?;
             Ok(W::deliver(done, &self.ticket))
         })
     }

@@ -15,13 +15,13 @@ pub(crate) mod rate;
 mod room;
 mod seats;
 mod terms;
+mod wakers;
 pub(crate) mod watch;
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::Error;
 use crate::work::Work;
 pub(crate) use effects::Effects;
 use feed::{Event, Feed};
@@ -32,7 +32,7 @@ use rate::Gauge;
 use room::Room;
 use seats::{Call, Seats};
 pub use terms::{Counts, Failure, Id, Order};
-pub(crate) use terms::{Extra, Options, Settings, Verdict};
+pub(crate) use terms::{Extra, Options, Outcome, Settings, Verdict};
 use watch::{Sight, Watch};
 
 /// The state of a queue.
@@ -196,9 +196,9 @@ impl<W: Work> Machine<W> {
         &mut self,
         id: Id,
         verdict: Verdict,
-        outcome: Result<W::Done, Error>,
+        outcome: Outcome<W::Done>,
         effects: &mut Effects<W>,
-    ) -> Option<Result<W::Done, Error>> {
+    ) -> Option<Outcome<W::Done>> {
         self.lanes.end(id.index);
         self.running -= 1;
         if self.keys.is_some() {
@@ -223,9 +223,9 @@ impl<W: Work> Machine<W> {
     fn settle(
         &mut self,
         index: u32,
-        outcome: Result<W::Done, Error>,
+        outcome: Outcome<W::Done>,
         effects: &mut Effects<W>,
-    ) -> Option<Result<W::Done, Error>> {
+    ) -> Option<Outcome<W::Done>> {
         let entry = self.lanes.entry(index);
         if !entry.is_awaited {
             self.lanes.forget(index);
@@ -233,7 +233,7 @@ impl<W: Work> Machine<W> {
         }
         entry.stage = Stage::Settled;
         entry.load = Load::Outcome(outcome);
-        if let Some(waker) = entry.waker.take() {
+        if let Some(waker) = self.lanes.take_waker(index) {
             effects.wake(waker);
         }
         None

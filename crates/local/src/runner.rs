@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::error::{Error, Why, panic_text};
-use crate::machine::{Effects, Id, Step, Verdict};
+use crate::machine::{Effects, Id, Outcome, Step, Verdict};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Ordering};
 use crate::work::{Perform, Unit, Work};
@@ -52,7 +52,7 @@ struct Station<W: Work> {
 
 struct End<W: Work> {
     verdict: Verdict,
-    outcome: Result<W::Done, Error>,
+    outcome: Outcome<W::Done>,
 }
 
 /// What to do next.
@@ -140,7 +140,7 @@ impl<W: Work, P: Perform<W>> Future for Runner<W, P> {
 
 impl<W: Work> End<W> {
     fn failed(error: Error) -> Self {
-        Self { verdict: Verdict::Failed(error.kind()), outcome: Err(error) }
+        Self { verdict: Verdict::Failed(error.kind()), outcome: Err(Box::new(error)) }
     }
 }
 
@@ -326,7 +326,7 @@ impl<W: Work> Drop for Station<W> {
 
 /// Drops an output that nobody wants. That is code of users, and a panic in it must not hit the work that is next.
 #[inline]
-fn drop_quietly<D>(unwanted: Option<Result<D, Error>>) {
+fn drop_quietly<D>(unwanted: Option<Outcome<D>>) {
     if std::mem::needs_drop::<D>() && unwanted.is_some() {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(unwanted)));
     }

@@ -7,8 +7,8 @@ use super::feed::Event;
 use super::lanes::{Entry, Load, Stage};
 use super::rate::{Gauge, Rate};
 use super::watch::Condition;
-use super::{Counts, Effects, Failure, Id, Machine, Settings, Verdict};
-use crate::error::{Error, Why};
+use super::{Counts, Effects, Failure, Id, Machine, Outcome, Settings, Verdict};
+use crate::error::Why;
 use crate::token::Token;
 use crate::work::Work;
 
@@ -182,21 +182,15 @@ impl<W: Work> Machine<W> {
         self.waiting -= 1;
         self.record(id, Verdict::Failed(why), effects);
         // An error has nothing of users in it.
-        drop(self.settle(id.index, Err(why.into_error()), effects));
+        drop(self.settle(id.index, Err(Box::new(why.into_error())), effects));
     }
 
     /// The outcome for the handle, or leaves word whom to wake. The entry is free afterwards.
     #[inline]
-    pub(crate) fn poll_outcome(
-        &mut self,
-        id: Id,
-        context: &Context<'_>,
-    ) -> Poll<Option<Result<W::Done, Error>>> {
+    pub(crate) fn poll_outcome(&mut self, id: Id, context: &Context<'_>) -> Poll<Option<Outcome<W::Done>>> {
         let Some(entry) = self.lanes.find(id) else { return Poll::Ready(None) };
         if entry.stage != Stage::Settled {
-            if !entry.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-                entry.waker = Some(context.waker().clone());
-            }
+            self.lanes.listen(id.index, context.waker());
             return Poll::Pending;
         }
         let load = entry.load.take();
@@ -213,7 +207,7 @@ impl<W: Work> Machine<W> {
     }
 
     /// The handle is dropped: what has not ended is cancelled. Answers the outcome if it is there, to be dropped.
-    pub(crate) fn abandon_one(&mut self, id: Id, effects: &mut Effects<W>) -> Option<Result<W::Done, Error>> {
+    pub(crate) fn abandon_one(&mut self, id: Id, effects: &mut Effects<W>) -> Option<Outcome<W::Done>> {
         let outcome = self.let_go(id);
         if outcome.is_none() {
             self.cancel(id, Why::Cancelled, effects);
@@ -222,14 +216,12 @@ impl<W: Work> Machine<W> {
     }
 
     /// The handle goes away. Answers the outcome if it is there, to be dropped.
-    pub(crate) fn let_go(&mut self, id: Id) -> Option<Result<W::Done, Error>> {
+    pub(crate) fn let_go(&mut self, id: Id) -> Option<Outcome<W::Done>> {
         let entry = self.lanes.find(id)?;
         entry.is_awaited = false;
-        entry.waker = None;
-        if entry.stage != Stage::Settled {
-            return None;
-        }
-        let load = entry.load.take();
+        let load = if entry.stage == Stage::Settled { Some(entry.load.take()) } else { None };
+        drop(self.lanes.take_waker(id.index));
+        let load = load?;
         self.lanes.forget(id.index);
         match load {
             Load::Outcome(outcome) => Some(outcome),

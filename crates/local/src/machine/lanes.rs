@@ -4,8 +4,8 @@
 
 use std::task::Waker;
 
-use super::{Extra, Id};
-use crate::error::Error;
+use super::wakers::Wakers;
+use super::{Extra, Id, Outcome};
 use crate::work::Work;
 
 /// No entry.
@@ -20,10 +20,11 @@ pub(crate) struct Lanes<W: Work> {
     free: u32,
     /// How many entries are not free.
     used: usize,
+    wakers: Wakers,
     /// By rising priority; none is empty.
     levels: Vec<Level>,
     running: List,
-    sequence: u64,
+    sequence: u32,
     front: i64,
     back: i64,
 }
@@ -31,7 +32,7 @@ pub(crate) struct Lanes<W: Work> {
 /// One piece of work, waiting or running.
 pub(crate) struct Entry<W: Work> {
     /// Tells this use of the place from those before.
-    pub(crate) sequence: u64,
+    pub(crate) sequence: u32,
     /// Its place within its priority.
     pub(crate) order: i64,
     previous: u32,
@@ -42,8 +43,8 @@ pub(crate) struct Entry<W: Work> {
     pub(crate) seat: u32,
     /// Whether somebody has a handle.
     pub(crate) is_awaited: bool,
-    /// Who waits for the outcome.
-    pub(crate) waker: Option<Waker>,
+    /// Where the waker is of who waits for the outcome.
+    waker: u32,
     pub(crate) load: Load<W>,
     pub(crate) extra: Option<Box<Extra>>,
 }
@@ -53,7 +54,7 @@ pub(crate) enum Load<W: Work> {
     /// Nothing: the work is with its runner, or the place is free.
     Empty,
     Work(W),
-    Outcome(Result<W::Done, Error>),
+    Outcome(Outcome<W::Done>),
 }
 
 impl<W: Work> Load<W> {
@@ -96,6 +97,7 @@ impl<W: Work> Lanes<W> {
             entries: Vec::new(),
             free: NONE,
             used: 0,
+            wakers: Wakers::default(),
             levels: Vec::new(),
             running: EMPTY,
             sequence: 0,
@@ -108,7 +110,7 @@ impl<W: Work> Lanes<W> {
     #[inline]
     pub(crate) fn keep(&mut self, work: W, priority: i16, is_awaited: bool, extra: Option<Box<Extra>>) -> Id {
         let sequence = self.sequence;
-        self.sequence += 1;
+        self.sequence = sequence.wrapping_add(1);
         self.used += 1;
         let index = self.free;
         if index == NONE {
@@ -121,7 +123,7 @@ impl<W: Work> Lanes<W> {
                 stage: Stage::Held,
                 seat: NONE,
                 is_awaited,
-                waker: None,
+                waker: NONE,
                 load: Load::Work(work),
                 extra,
             });
@@ -233,6 +235,7 @@ impl<W: Work> Lanes<W> {
     /// Forgets an entry that is in no list.
     #[inline]
     pub(crate) fn forget(&mut self, index: u32) {
+        debug_assert!(self.entries[index as usize].waker == NONE, "whoever waited was woken or went away");
         let free = self.free;
         let entry = self.entry(index);
         debug_assert!(
@@ -242,13 +245,23 @@ impl<W: Work> Lanes<W> {
         entry.stage = Stage::Free;
         entry.next = free;
         entry.extra = None;
-        entry.waker = None;
         self.free = index;
         self.used -= 1;
         if self.used == 0 && self.entries.len() > ENTRIES_KEPT {
             self.entries = Vec::new();
             self.free = NONE;
         }
+    }
+
+    /// Remembers who waits for the outcome of an entry.
+    pub(crate) fn listen(&mut self, index: u32, waker: &Waker) {
+        self.wakers.keep(&mut self.entries[index as usize].waker, waker);
+    }
+
+    /// Who waits for the outcome of an entry, and does no more.
+    #[inline]
+    pub(crate) fn take_waker(&mut self, index: u32) -> Option<Waker> {
+        self.wakers.take(&mut self.entries[index as usize].waker)
     }
 
     /// The entry of an id, if it still is that one's.

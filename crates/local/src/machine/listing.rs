@@ -58,7 +58,7 @@ impl<W: Work> Machine<W> {
                 ((Reverse(entry.priority), entry.order), Id { index, sequence: entry.sequence })
             })
             .collect();
-        listed.sort_unstable();
+        listed.sort_unstable_by_key(|(place, _)| *place);
         listed
     }
 

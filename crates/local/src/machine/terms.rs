@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rate::Rate;
-use crate::error::Why;
+use crate::error::{Error, Why};
 use crate::token::Token;
 
 /// How a queue behaves.
@@ -31,15 +31,16 @@ pub enum Order {
 }
 
 /// Tells one piece of work from all others of its queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Id {
-    pub(crate) sequence: u64,
+    /// Tells this use of the place from others. Wraps around, which takes four billion uses of the same place.
+    pub(crate) sequence: u32,
     pub(crate) index: u32,
 }
 
 impl Id {
     /// The id of what was never taken in.
-    pub(crate) const NONE: Self = Self { sequence: u64::MAX, index: u32::MAX };
+    pub(crate) const NONE: Self = Self { sequence: u32::MAX, index: u32::MAX };
 }
 
 /// What was asked for with a piece of work.
@@ -59,6 +60,9 @@ pub(crate) struct Extra {
     pub(crate) timeout: Option<Duration>,
     pub(crate) token: Option<Token>,
 }
+
+/// What a handle gets. Errors are rare, so they are the ones to take the detour.
+pub(crate) type Outcome<D> = Result<D, Box<Error>>;
 
 /// How a piece of work has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
