@@ -234,3 +234,35 @@ async fn beyond_both_limits_per_key() {
     assert_eq!((of("a"), of("b")), (vec![1, 2, 4], vec![3, 5]));
     assert_eq!(running.lock().unwrap()[1], ("b", 3), "another key does not wait");
 }
+
+#[tokio::test]
+async fn beyond_both_what_a_key_held_back_goes_before_what_came_later() {
+    let queue = Queue::builder().concurrency(2).per_key(1).build().unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let add = |key: &'static str, name: &'static str| {
+        let (order, gate) = (Arc::clone(&order), Arc::new(Notify::new()));
+        let open = Arc::clone(&gate);
+        let handle = queue.with().key(key).add(async move {
+            order.lock().unwrap().push(name);
+            gate.notified().await;
+        });
+        (handle, open)
+    };
+    let mut work =
+        [add("a", "a1"), add("b", "b1"), add("a", "a2"), add("c", "c1"), add("d", "d1")].into_iter();
+    queue.until_size_below(4).await;
+    let (a1, open_a1) = work.next().unwrap();
+    let (b1, open_b1) = work.next().unwrap();
+    open_b1.notify_one();
+    b1.await.unwrap();
+    queue.until_size_below(3).await;
+    assert_eq!(*order.lock().unwrap(), ["a1", "b1", "c1"], "a2 is held back, and c1 does not wait for it");
+    open_a1.notify_one();
+    a1.await.unwrap();
+    queue.until_size_below(2).await;
+    for (_, open) in work.as_slice() {
+        open.notify_one();
+    }
+    queue.until_idle().await;
+    assert_eq!(*order.lock().unwrap(), ["a1", "b1", "c1", "a2", "d1"]);
+}
