@@ -128,7 +128,10 @@ fn ordered_map() {
 
 #[test]
 fn batch_insert() {
-    says(env!("CARGO_BIN_EXE_batch_insert"), &["1000 rows", "the bad one was told so", "1000 rows in the table"]);
+    says(
+        env!("CARGO_BIN_EXE_batch_insert"),
+        &["1000 rows", "the bad one was told so", "1000 rows in the table"],
+    );
 }
 
 /// The newcomer's program runs until it is told to stop, and then ends well.
