@@ -35,7 +35,11 @@ const WORKS: [Work; 3] = [
         meaning: "1,000 are added, then all are awaited, again and again",
         compared: &[("fastq, promises", 10.0), ("p-queue", 20.0), ("semaphore and spawn", 4.0)],
     },
-    Work { name: "burst", meaning: "all are added, then all are awaited", compared: &[] },
+    Work {
+        name: "burst",
+        meaning: "all are added, then all are awaited",
+        compared: &[("fastq, promises", 10.0), ("p-queue", 20.0), ("semaphore and spawn", 4.0)],
+    },
     Work {
         name: "forgotten",
         meaning: "1,000 are added whose results nobody wants, then all are waited for, again and again",
