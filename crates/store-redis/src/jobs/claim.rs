@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use redis::Value;
+use tokio::time::timeout;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::job::ClaimedJob;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Settlement};
@@ -39,6 +40,8 @@ pub(super) async fn claim(
         return Ok(ClaimAnswer::LeaseLost);
     };
     let mut claim = Claim::new(tools, session, request, &holder.label);
+    // One server that hangs must leave time to put back what others gave.
+    let patience = session.servers().options.timeout / 2;
     let mut is_lost = false;
     for (place, share) in request.queues.iter().enumerate() {
         if claim.left() == 0 {
@@ -46,7 +49,8 @@ pub(super) async fn claim(
             is_lost |= claim.move_along(&request.queues[place..]).await?;
             break;
         }
-        match claim.fill(share).await {
+        let filled = timeout(patience, claim.fill(share)).await;
+        match filled.unwrap_or(Err(Fault::Timeout(patience))) {
             Ok(lives) => is_lost |= !lives,
             // It changed nothing: one queue that is away does not hold up the others.
             Err(fault @ (Fault::Away(_) | Fault::Said(_))) => {
