@@ -1,5 +1,6 @@
 //! How work ends when it does not end with its own result, and why work is not taken in.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -150,4 +151,12 @@ pub enum ConfigError {
 pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> Box<str> {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text").into()
+}
+
+/// Drops what is of users, and nobody wants. A panic in that must not hit what comes next.
+#[inline]
+pub(crate) fn drop_quietly<T>(unwanted: T) {
+    if std::mem::needs_drop::<T>() {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(unwanted)));
+    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::error::{Error, Why, panic_text};
+use crate::error::{Error, Why, drop_quietly, panic_text};
 use crate::machine::{Effects, Id, Outcome, Step, Verdict};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Ordering};
@@ -28,6 +28,14 @@ pin_project! {
         run: Option<P::Run>,
         perform: P,
         station: Station<W>,
+    }
+
+    impl<W: Work, P: Perform<W>> PinnedDrop for Runner<W, P> {
+        // A panic in here would keep the other runners of a driver from being dropped.
+        fn drop(this: Pin<&mut Self>) {
+            let mut run = this.project().run;
+            let _ = catch_unwind(AssertUnwindSafe(|| run.set(None)));
+        }
     }
 }
 
@@ -118,10 +126,8 @@ impl<W: Work, P: Perform<W>> Runner<W, P> {
         if this.station.end.is_none() {
             this.station.end = Some(End::failed(Error::Panicked(panic_text(&*payload))));
         }
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            drop(payload);
-            this.run.set(None);
-        }));
+        drop_quietly(payload);
+        let _ = catch_unwind(AssertUnwindSafe(|| this.run.set(None)));
     }
 }
 
@@ -321,13 +327,5 @@ impl<W: Work> Drop for Station<W> {
             None => self.shared.lock().seats.never_came(),
         }
         self.shared.end();
-    }
-}
-
-/// Drops an output that nobody wants. That is code of users, and a panic in it must not hit the work that is next.
-#[inline]
-fn drop_quietly<D>(unwanted: Option<Outcome<D>>) {
-    if std::mem::needs_drop::<D>() && unwanted.is_some() {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(unwanted)));
     }
 }

@@ -1,10 +1,9 @@
 //! The machine behind its lock, and what carries its effects out. Queue, handles and runners share one.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
-use crate::error::{Error, Why};
+use crate::error::{Error, Why, drop_quietly};
 use crate::machine::{Effects, Id, Machine, Options, Settings};
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 use crate::token::{Cancels, Token};
@@ -119,7 +118,7 @@ impl<W: Work> Shared<W> {
         if effects.hires > 0 {
             self.hire(effects.hires);
         }
-        refuse(refused);
+        refused.into_iter().for_each(drop_quietly);
     }
 
     #[cold]
@@ -194,12 +193,5 @@ impl<W: Work + 'static> Shared<W> {
 impl<W: Work + 'static> Cancels for Shared<W> {
     fn cancel_token(self: Arc<Self>, token: &Token) {
         self.act(|machine, effects| machine.cancel_token(token, effects));
-    }
-}
-
-fn refuse<W>(refused: Vec<W>) {
-    for work in refused {
-        // The drop is code of users: the next one has to be dropped all the same.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
     }
 }

@@ -70,6 +70,16 @@ async fn flushes_by_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn items_may_weigh_anything() {
+    let (batcher, sizes) = doubling(Batcher::builder().bytes(10, |_: &u32| usize::MAX).linger(SECOND * 60));
+    let outcomes: Vec<_> = [1, 2, 3].map(|item| batcher.try_push(item).unwrap()).into();
+    for outcome in outcomes {
+        outcome.await.unwrap();
+    }
+    assert_eq!(read(&sizes), [1, 1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn flushes_after_lingering() {
     let (batcher, sizes) = doubling(Batcher::builder().size(100).linger(SECOND));
     let begin = Instant::now();
@@ -195,6 +205,53 @@ fn the_end_of_the_runtime_tells_everybody() {
     assert_eq!(elsewhere.block_on(waiting), Err(BatchError::Closed));
     assert_eq!(elsewhere.block_on(flush).unwrap(), Err(BatchError::Closed));
     assert_eq!(elsewhere.block_on(batcher.add(3)), Err(BatchError::Closed));
+    assert_eq!(elsewhere.block_on(batcher.flush()), Err(BatchError::Closed), "also when it is all over");
+    assert_eq!(elsewhere.block_on(batcher.close()), Err(BatchError::Closed));
+}
+
+/// Says so when it is dropped.
+#[derive(Debug, PartialEq)]
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("in the drop");
+    }
+}
+
+#[tokio::test]
+async fn results_that_panic_when_dropped_hurt_nobody() {
+    let flush = |items: Vec<u32>| async move {
+        let result = |item| if item == 0 { Err(PanicsWhenDropped) } else { Ok(item) };
+        items.into_iter().map(result).chain([Err(PanicsWhenDropped)]).collect()
+    };
+    let batcher = Batcher::builder().build(flush).unwrap();
+    batcher.post(0).await.unwrap();
+    drop(batcher.try_push(0).unwrap());
+    assert_eq!(batcher.add(1).await, Ok(Ok(1)));
+    assert_eq!(batcher.add(2).await, Ok(Ok(2)), "and it goes on");
+}
+
+#[test]
+fn flushes_that_panic_when_dropped_keep_nobody_waiting() {
+    let worker = runtime::Builder::new_current_thread().build().unwrap();
+    let elsewhere = runtime::Builder::new_current_thread().build().unwrap();
+    let builder = Batcher::builder().size(1).in_flight(2).runtime(worker.handle().clone());
+    let flush = |items: Vec<PanicsWhenDropped>| async move {
+        let _items = items;
+        std::future::pending::<Vec<()>>().await
+    };
+    let batcher = builder.build(flush).unwrap();
+    let outcomes: Vec<_> = (0..4).map(|_| batcher.try_push(PanicsWhenDropped).unwrap()).collect();
+    worker.block_on(async {
+        while batcher.waiting() > 2 {
+            tokio::task::yield_now().await;
+        }
+    });
+    drop(worker);
+    for outcome in outcomes {
+        assert_eq!(elsewhere.block_on(outcome), Err(BatchError::Closed));
+    }
 }
 
 #[tokio::test]

@@ -151,14 +151,36 @@ async fn a_dropped_driver() {
     assert_eq!((running.await, waiting.await), (Err(Error::Closed), Err(Error::Closed)));
 }
 
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("in the drop");
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_driver_whose_work_panics_when_dropped() {
+    let (queue, driver) = Queue::builder().concurrency(2).build_driven().unwrap();
+    let work = || {
+        let bomb = PanicsWhenDropped;
+        async move {
+            let _bomb = bomb;
+            std::future::pending::<u32>().await
+        }
+    };
+    let handles: Vec<_> = (0..4).map(|_| queue.add(work())).collect();
+    tokio::select! {
+        () = driver => unreachable!("there is work for ever"),
+        () = queue.until_size_below(3) => {}
+    }
+    for handle in handles {
+        assert_eq!(handle.await, Err(Error::Closed));
+    }
+}
+
 #[tokio::test]
 async fn panics_settle_and_free_their_slot() {
-    struct PanicsWhenDropped;
-    impl Drop for PanicsWhenDropped {
-        fn drop(&mut self) {
-            panic!("in the drop");
-        }
-    }
     let queue = Queue::new(1);
     assert_eq!(queue.add(async { panic!("at {}", 1) }).await, Err::<(), _>(Error::Panicked("at 1".into())));
     assert_eq!(

@@ -13,15 +13,33 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::BatchError;
 use super::builder::unanswered;
 use super::lot::{Batch, Cut, Lot};
-use crate::error::panic_text;
+use crate::error::{drop_quietly, panic_text};
 
 /// Runs until the batcher is closed and everything is flushed.
 pub(super) struct Driver<T, R, Flush> {
     lot: Arc<Lot<T, R>>,
     flush: Arc<Flush>,
     in_flight: usize,
-    flights: FuturesUnordered<Pin<Box<dyn Future<Output = u64> + Send>>>,
+    flights: FuturesUnordered<Flight>,
     timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// A flush that is under way. Its end is the number of its first item.
+struct Flight(Option<Pin<Box<dyn Future<Output = u64> + Send>>>);
+
+impl Future for Flight {
+    type Output = u64;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<u64> {
+        self.0.as_mut().map_or(Poll::Pending, |flight| flight.as_mut().poll(context))
+    }
+}
+
+impl Drop for Flight {
+    /// A panic in here would keep the other flights from being dropped, and their callers waiting for ever.
+    fn drop(&mut self) {
+        drop_quietly(self.0.take());
+    }
 }
 
 impl<T, R, F, Flush> Driver<T, R, Flush>
@@ -61,7 +79,10 @@ where
                 this.lot.end(first);
             }
             match this.lot.cut(this.flights.len() < this.in_flight, context.waker()) {
-                Cut::Flush(batch) => this.flights.push(Box::pin(fly(Arc::clone(&this.flush), batch))),
+                Cut::Flush(batch) => {
+                    let flight = fly(Arc::clone(&this.flush), batch);
+                    this.flights.push(Flight(Some(Box::pin(flight))));
+                }
                 Cut::Wait(None) => return Poll::Pending,
                 Cut::Wait(Some(due)) => {
                     if this.poll_due(due, context).is_pending() {
@@ -101,10 +122,12 @@ where
     let mut results = results.into_iter();
     for answer in answers {
         let result = results.next().ok_or_else(|| otherwise.clone());
-        if let Some(answer) = answer {
-            // The caller may have gone away; what it asked for is done all the same.
-            let _ = answer.send(result);
+        // The caller may have gone away, or never have wanted to know; what it asked for is done all the same.
+        match answer {
+            Some(answer) => drop_quietly(answer.send(result)),
+            None => drop_quietly(result),
         }
     }
+    results.for_each(drop_quietly);
     first
 }

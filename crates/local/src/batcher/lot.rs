@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 use super::BatchError;
+use crate::error::drop_quietly;
 use crate::sync::{Mutex, lock};
 
 /// What callers and driver share.
@@ -31,7 +32,8 @@ pub(super) type Answer<R> = oneshot::Sender<Result<R, BatchError>>;
 struct State<T, R> {
     limits: Arc<Limits<T>>,
     entries: VecDeque<Entry<T, R>>,
-    bytes: usize,
+    /// Of all entries. What users say of theirs may be anything, so the sum is wider than they are.
+    bytes: u128,
     sequence: u64,
     /// The first items of the flushes that are under way.
     under_way: BTreeSet<u64>,
@@ -40,6 +42,8 @@ struct State<T, R> {
     /// Those who wait for everything before an item to be done.
     waiters: Vec<(u64, oneshot::Sender<()>)>,
     is_closed: bool,
+    /// Nobody flushes any more.
+    is_deserted: bool,
     driver: Option<Waker>,
 }
 
@@ -76,6 +80,7 @@ impl<T, R> Lot<T, R> {
             urgent: 0,
             waiters: Vec::new(),
             is_closed: false,
+            is_deserted: false,
             driver: None,
         };
         let room = Arc::new(Semaphore::new(capacity.min(Semaphore::MAX_PERMITS)));
@@ -98,7 +103,7 @@ impl<T, R> Lot<T, R> {
             if state.is_closed {
                 return Err(item);
             }
-            state.bytes += bytes;
+            state.bytes += bytes as u128;
             state.sequence += 1;
             state.entries.push_back(Entry { item, bytes, arrived, answer, _permit: permit });
             // The first sets the clock, and the one that fills a batch ends the wait. Others change nothing.
@@ -153,7 +158,12 @@ impl<T, R> Lot<T, R> {
             let sequence = state.sequence;
             state.urgent = sequence;
             state.waiters.push((sequence, done));
-            (state.take_done(), state.driver.take())
+            let ready = state.take_done();
+            if state.is_deserted {
+                // What is not done by now never will be.
+                state.waiters.clear();
+            }
+            (ready, state.driver.take())
         };
         for waiter in ready {
             let _ = waiter.send(());
@@ -178,9 +188,11 @@ impl<T, R> Lot<T, R> {
         self.close();
         let (entries, waiters) = {
             let mut state = lock(&self.state);
+            state.is_deserted = true;
             (std::mem::take(&mut state.entries), std::mem::take(&mut state.waiters))
         };
-        drop((entries, waiters));
+        drop(waiters);
+        entries.into_iter().for_each(drop_quietly);
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -195,22 +207,22 @@ impl<T, R> State<T, R> {
     }
 
     fn is_full(&self) -> bool {
-        let is_heavy = self.limits.bytes.as_ref().is_some_and(|(limit, _)| self.bytes >= *limit);
+        let is_heavy = self.limits.bytes.as_ref().is_some_and(|(limit, _)| self.bytes >= *limit as u128);
         self.entries.len() >= self.limits.size || is_heavy
     }
 
     fn take_batch(&mut self) -> Batch<T, R> {
         let first = self.first();
         self.under_way.insert(first);
-        let limit = self.limits.bytes.as_ref().map_or(usize::MAX, |(limit, _)| *limit);
-        let (mut items, mut answers, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let limit = self.limits.bytes.as_ref().map_or(usize::MAX, |(limit, _)| *limit) as u128;
+        let (mut items, mut answers, mut bytes) = (Vec::new(), Vec::new(), 0_u128);
         while let Some(entry) = self.entries.front() {
-            let is_over = items.len() >= self.limits.size || bytes + entry.bytes > limit;
+            let is_over = items.len() >= self.limits.size || bytes + entry.bytes as u128 > limit;
             if is_over && !items.is_empty() {
                 break;
             }
             let Some(entry) = self.entries.pop_front() else { break };
-            bytes += entry.bytes;
+            bytes += entry.bytes as u128;
             items.push(entry.item);
             answers.push(entry.answer);
         }
