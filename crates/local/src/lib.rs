@@ -10,6 +10,7 @@
 //! `windlass` crate.
 
 mod batcher;
+mod clock;
 mod error;
 mod handle;
 mod limiter;

@@ -152,7 +152,8 @@ impl<W: Work> Queue<W> {
         self.shared.lock().settings().rate
     }
 
-    /// Changes how many may start per interval. What has started before counts on.
+    /// Changes how many may start per interval. What has started in the window that is open counts on, unless the
+    /// kind of window changes.
     pub fn set_rate(&self, rate: Option<Rate>) -> Result<(), ConfigError> {
         rate.as_ref().map_or(Ok(()), Rate::check)?;
         self.shared.act(|machine, effects| machine.set_rate(rate, effects));

@@ -11,6 +11,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::clock::after;
 use crate::error::{Error, Why, drop_quietly, panic_text};
 use crate::machine::{Effects, Id, Outcome, Step, Verdict};
 use crate::shared::Shared;
@@ -206,13 +207,13 @@ impl<W: Work> Station<W> {
                 self.timeout = timeout;
                 self.has_noted_start = false;
                 if let Some(timeout) = timeout {
-                    self.set_timer(Instant::now().checked_add(timeout));
+                    self.set_timer(after(Instant::now(), timeout));
                 }
                 Next::Run(work)
             }
             Step::Later(time) => {
                 self.is_timekeeper = true;
-                self.set_timer(Some(time));
+                self.set_timer(time);
                 if self.poll_timer(context).is_ready() {
                     context.waker().wake_by_ref();
                 }
@@ -286,9 +287,7 @@ impl<W: Work> Station<W> {
         }
     }
 
-    fn set_timer(&mut self, time: Option<Instant>) {
-        // Beyond what the clock can count is as good as never.
-        let time = time.unwrap_or_else(|| Instant::now() + Duration::from_secs(60 * 60 * 24 * 365));
+    fn set_timer(&mut self, time: Instant) {
         match &mut self.timer {
             Some(timer) => timer.as_mut().reset(time),
             None => self.timer = Some(Box::pin(sleep_until(time))),

@@ -82,6 +82,21 @@ async fn who_waits_is_served_in_turn_and_not_overtaken() {
     assert_eq!(begin.elapsed(), SECOND * 4, "who went away took nothing");
 }
 
+#[tokio::test(start_paused = true)]
+async fn numbers_and_intervals_may_be_as_big_as_their_types() {
+    let window = SlidingWindow::new(u32::MAX, SECOND).unwrap();
+    assert_eq!(window.try_acquire(u32::MAX), Ok(()));
+    assert_eq!(window.try_acquire(u32::MAX), Err(LimitError::Later(SECOND)));
+    assert_eq!(window.acquire(u32::MAX).await, Ok(()));
+    assert_eq!(window.try_acquire(1), Err(LimitError::Later(SECOND)));
+    let window = SlidingWindow::new(1, Duration::MAX).unwrap();
+    assert_eq!(window.try_acquire(1), Ok(()));
+    assert!(matches!(window.try_acquire(1), Err(LimitError::Later(_))));
+    let bucket = TokenBucket::new(1, Duration::MAX, u32::MAX).unwrap();
+    assert_eq!(bucket.try_acquire(u32::MAX), Ok(()));
+    assert!(matches!(bucket.try_acquire(u32::MAX), Err(LimitError::Later(_))));
+}
+
 #[tokio::test]
 async fn limits_that_make_no_sense() {
     assert_eq!(TokenBucket::new(0, SECOND, 1).err(), Some(ConfigError::NoRate));

@@ -149,6 +149,19 @@ async fn option_strict() {
     assert_eq!(starts(&queue, 3).await, [0, 100, 1000]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn option_interval_may_be_longer_than_the_clock_counts() {
+    for rate in [Rate::fixed(1, Duration::MAX), Rate::sliding(1, Duration::MAX)] {
+        let queue = builder().rate(rate).build().unwrap();
+        assert_eq!(starts(&queue, 1).await, [0]);
+        let never = queue.add(async {});
+        queue.until_rate_limited().await;
+        assert!(!never.is_settled());
+        queue.set_rate(None).unwrap();
+        assert_eq!(never.await, Ok(()));
+    }
+}
+
 #[tokio::test]
 async fn add_with_priority_id_and_signal() {
     let queue = builder().concurrency(1).paused().build().unwrap();

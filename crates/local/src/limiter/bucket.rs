@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Gate, LimitError, Meter};
+use crate::clock::after;
 use crate::error::ConfigError;
 
 /// How late a timer may be without those who wait losing by it.
@@ -91,7 +92,7 @@ impl Meter for Bucket {
         let due =
             (full_at + u128::from(count) * self.each).saturating_sub(u128::from(self.burst) * self.each);
         let nanos = u64::try_from(due.div_ceil(self.count)).unwrap_or(u64::MAX);
-        self.epoch + Duration::from_nanos(nanos)
+        after(self.epoch, Duration::from_nanos(nanos))
     }
 
     fn take(&mut self, count: u32, due: Option<Instant>, now: Instant) {

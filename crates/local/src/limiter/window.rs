@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Gate, LimitError, Meter};
+use crate::clock::after;
 use crate::error::ConfigError;
 
 /// Never more than so many in **any** stretch of time of this length.
@@ -53,7 +54,9 @@ struct Window {
     most: u32,
     interval: Duration,
     taken: VecDeque<(Instant, u32)>,
-    sum: u32,
+    /// Of what was taken. Who has waited takes before what made room for it is forgotten, so this may be more than
+    /// `most`.
+    sum: u64,
 }
 
 impl Meter for Window {
@@ -66,15 +69,15 @@ impl Meter for Window {
             && now.saturating_duration_since(time) >= self.interval
         {
             self.taken.pop_front();
-            self.sum -= gone;
+            self.sum -= u64::from(gone);
         }
         let (mut sum, mut due) = (self.sum, now);
         for (time, gone) in &self.taken {
-            if sum + count <= self.most {
+            if sum + u64::from(count) <= u64::from(self.most) {
                 break;
             }
-            sum -= gone;
-            due = *time + self.interval;
+            sum -= u64::from(*gone);
+            due = after(*time, self.interval);
         }
         due
     }
@@ -82,7 +85,7 @@ impl Meter for Window {
     fn take(&mut self, count: u32, _due: Option<Instant>, now: Instant) {
         if count > 0 {
             self.taken.push_back((now, count));
-            self.sum += count;
+            self.sum += u64::from(count);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock::after;
 use crate::error::ConfigError;
 
 /// So many starts per interval.
@@ -75,7 +76,7 @@ impl Gauge {
         Self { rate, window: None, count: 0, starts: VecDeque::new() }
     }
 
-    /// Goes on with another rate. What has started counts on.
+    /// Goes on with another rate. What has started counts on, as far as the kind of window is the same.
     pub(crate) fn change(&mut self, rate: Rate) {
         self.rate = rate;
     }
@@ -87,22 +88,22 @@ impl Gauge {
             while self.starts.front().is_some_and(|start| now.duration_since(*start) >= interval) {
                 self.starts.pop_front();
             }
-            let full = self.starts.len() >= limit;
-            return if full { Err(self.starts[self.starts.len() - limit] + interval) } else { Ok(()) };
+            let Some(ahead) = self.starts.len().checked_sub(limit) else { return Ok(()) };
+            return Err(after(self.starts[ahead], interval));
         }
         let Some(opened) = self.window else { return Ok(()) };
         let age = now.duration_since(opened);
         if age >= interval {
             // The very next window begins where this one ended, however late that is noticed. After a quiet
             // one there is nothing to be in step with.
-            self.window = (age < interval * 2).then(|| opened + interval);
+            self.window = (age - interval < interval).then(|| opened + interval);
             self.count = if mode == Mode::FixedWithCarryOver { running } else { 0 };
             if self.window.is_none() && self.count > 0 {
                 self.window = Some(now);
             }
         }
         match self.window {
-            Some(opened) if self.count >= limit => Err(opened + interval),
+            Some(opened) if self.count >= limit => Err(after(opened, interval)),
             _ => Ok(()),
         }
     }
