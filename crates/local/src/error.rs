@@ -94,6 +94,12 @@ pub enum Refused<F> {
 }
 
 impl<F> Refused<F> {
+    /// The refusal of work for which there was no place, for this reason.
+    #[cold]
+    pub(crate) fn new(error: &Error, work: F) -> Self {
+        if *error == Error::Full { Self::Full(work) } else { Self::Closed(work) }
+    }
+
     /// What was refused.
     pub fn into_inner(self) -> F {
         match self {

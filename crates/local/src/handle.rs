@@ -4,9 +4,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use crate::error::{Error, Why};
+use crate::error::Error;
 use crate::machine::Id;
 use crate::shared::Shared;
 use crate::work::{Closure, Delivers};
@@ -17,31 +17,24 @@ use crate::work::{Closure, Delivers};
 /// [`detach`](Self::detach) lets it go on.
 #[must_use = "dropping a handle cancels its work: await it, keep it, or detach() it"]
 pub struct Handle<T, W: Delivers<T> = Closure> {
-    shared: Arc<Shared<W>>,
+    /// The queue, as long as it has something for this handle: not if the work was never taken in, nor when the
+    /// result is out or nobody wants it.
+    shared: Option<Arc<Shared<W>>>,
     id: Id,
-    state: State,
     ticket: W::Ticket,
     output: PhantomData<fn() -> T>,
 }
 
-enum State {
-    /// The queue has it.
-    Open,
-    /// It was never taken in.
-    Refused(Why),
-    /// The result is out, or nobody wants it.
-    Over,
-}
-
 impl<T, W: Delivers<T>> Handle<T, W> {
+    #[inline]
     pub(crate) fn new(shared: Arc<Shared<W>>, id: Id, ticket: W::Ticket) -> Self {
-        Self { shared, id, state: State::Open, ticket, output: PhantomData }
+        Self { shared: Some(shared), id, ticket, output: PhantomData }
     }
 
     /// A handle of work that was not taken in.
     #[cold]
-    pub(crate) fn refused(shared: Arc<Shared<W>>, error: &Error, ticket: W::Ticket) -> Self {
-        Self { shared, id: Id::NONE, state: State::Refused(error.kind()), ticket, output: PhantomData }
+    pub(crate) fn refused(error: &Error, ticket: W::Ticket) -> Self {
+        Self { shared: None, id: Id::refused(error.kind()), ticket, output: PhantomData }
     }
 
     /// The id of the work.
@@ -51,26 +44,33 @@ impl<T, W: Delivers<T>> Handle<T, W> {
 
     /// Whether the result is there, so that awaiting it would not wait.
     pub fn is_settled(&self) -> bool {
-        !matches!(self.state, State::Open) || self.shared.lock().is_settled(self.id)
+        self.shared.as_ref().is_none_or(|shared| shared.lock().is_settled(self.id))
     }
 
     /// Cancels the work, and leaves the handle to see how it ends. Answers whether there was something to cancel.
     pub fn cancel(&self) -> bool {
-        self.shared.cancel(self.id)
+        self.shared.as_ref().is_some_and(|shared| shared.cancel(self.id))
     }
 
     /// Moves the work behind all others of another priority, if it still waits.
     pub fn set_priority(&self, priority: i16) -> bool {
-        self.shared.lock().set_priority(self.id, priority)
+        self.shared.as_ref().is_some_and(|shared| shared.lock().set_priority(self.id, priority))
     }
 
     /// Lets the work go on without anybody who waits for its result.
     pub fn detach(mut self) {
-        if matches!(self.state, State::Open) {
-            let outcome = self.shared.lock().let_go(self.id);
-            drop(outcome);
+        if let Some(shared) = self.shared.take() {
+            let left = shared.lock().let_go(self.id);
+            drop(left);
         }
-        self.state = State::Over;
+    }
+
+    /// The error of work that was never taken in, once.
+    #[cold]
+    fn refusal(&mut self) -> Error {
+        let why = self.id.why_refused().expect("a handle is not polled after it has given its result");
+        self.id = Id::NONE;
+        why.into_error()
     }
 }
 
@@ -82,29 +82,22 @@ impl<T, W: Delivers<T>> Future for Handle<T, W> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.state {
-            State::Open => {}
-            State::Refused(why) => {
-                self.state = State::Over;
-                return Poll::Ready(Err(why.into_error()));
-            }
-            State::Over => panic!("a handle was polled after it had given its result"),
-        }
-        let outcome = self.shared.lock().poll_outcome(self.id, context);
-        outcome.map(|outcome| {
-            self.state = State::Over;
-            let outcome = outcome.expect("an open handle has an entry in its queue");
-            let done = outcome.map_err(|error| *error)?;
-            Ok(W::deliver(done, &self.ticket))
-        })
+        let Some(shared) = &self.shared else { return Poll::Ready(Err(self.refusal())) };
+        let mut stale = None;
+        let outcome = ready!(shared.lock().poll_outcome(self.id, context, &mut stale));
+        self.shared = None;
+        let outcome = outcome.expect("an open handle has an entry in its queue");
+        let done = outcome.map_err(|error| *error)?;
+        Poll::Ready(Ok(W::deliver(done, &self.ticket)))
     }
 }
 
 impl<T, W: Delivers<T>> Drop for Handle<T, W> {
+    #[inline]
     fn drop(&mut self) {
-        if matches!(self.state, State::Open) {
-            let outcome = self.shared.act(|machine, effects| machine.abandon_one(self.id, effects));
-            drop(outcome);
+        if let Some(shared) = self.shared.take() {
+            let left = shared.act(|machine, effects| machine.abandon_one(self.id, effects));
+            drop(left);
         }
     }
 }

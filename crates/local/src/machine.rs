@@ -5,6 +5,7 @@
 //! What must hold: if work is ready, the queue is not paused, the rate allows it and a slot is free, then a runner
 //! is on its way or busy and about to ask.
 
+mod aside;
 mod control;
 mod effects;
 pub(crate) mod feed;
@@ -14,8 +15,8 @@ mod listing;
 pub(crate) mod rate;
 mod room;
 mod seats;
+mod slab;
 mod terms;
-mod wakers;
 pub(crate) mod watch;
 
 use std::time::Duration;
@@ -26,7 +27,7 @@ use crate::work::Work;
 pub(crate) use effects::Effects;
 use feed::{Event, Feed};
 use keys::Keys;
-use lanes::{Lanes, Load, Stage};
+use lanes::Lanes;
 pub use listing::{Running, Waiting};
 use rate::Gauge;
 use room::Room;
@@ -102,7 +103,7 @@ impl<W: Work> Machine<W> {
     /// Takes work in. The caller has made sure that there is room.
     #[inline]
     pub(crate) fn insert(&mut self, work: W, options: Options, effects: &mut Effects<W>) -> Id {
-        let id = self.lanes.keep(work, options.priority, options.is_awaited, options.extra);
+        let id = self.lanes.slab.keep(work, options.priority, options.is_awaited, options.extra);
         if options.is_first || self.settings.order == Order::NewestFirst {
             self.lanes.put_front(id.index);
         } else {
@@ -139,7 +140,7 @@ impl<W: Work> Machine<W> {
         if self.is_paused || self.running >= self.settings.concurrency {
             return Step::Park;
         }
-        while let Some(index) = self.lanes.first() {
+        while self.waiting > self.held {
             let mut now = None;
             if let Some(gauge) = &mut self.gauge {
                 let instant = *now.insert(Instant::now());
@@ -148,8 +149,8 @@ impl<W: Work> Machine<W> {
                     return if self.seats.has_timekeeper() { Step::Park } else { Step::Later(later) };
                 }
             }
-            self.lanes.take_out(index);
-            if self.is_held_by_key(index) {
+            let index = self.lanes.take_first().expect("what is not held is ready");
+            if self.keys.is_some() && self.is_held_by_key(index) {
                 continue;
             }
             if let (Some(gauge), Some(now)) = (&mut self.gauge, now) {
@@ -160,15 +161,16 @@ impl<W: Work> Machine<W> {
         Step::Park
     }
 
+    #[inline]
     fn start(&mut self, index: u32, seat: u32, now: Option<Instant>, effects: &mut Effects<W>) -> Step<W> {
         self.waiting -= 1;
         self.running += 1;
-        let work = self.lanes.hand_out(index, seat);
-        let entry = self.lanes.entry(index);
-        let own = entry.extra.as_ref().and_then(|extra| extra.timeout);
-        let timeout = own.or(self.settings.timeout).filter(|timeout| *timeout != Duration::MAX);
+        let timeout = self.timeout_of(index);
+        let entry = &mut self.lanes.slab[index];
         let id = Id { index, sequence: entry.sequence };
-        self.seats.begin(seat, timeout.and_then(|_| now.or_else(|| Some(Instant::now()))));
+        let work = entry.take_work().expect("what was not handed out has its work");
+        entry.run_at(seat);
+        self.seats.begin(seat, index, timeout.and_then(|_| now.or_else(|| Some(Instant::now()))));
         self.emit(Event::Started(id), effects);
         self.rate_clears(effects);
         self.after_decrease(effects);
@@ -176,15 +178,23 @@ impl<W: Work> Machine<W> {
         Step::Run { id, work, timeout }
     }
 
-    /// Holds work aside whose key has no place left.
+    /// How long an entry may run.
     #[inline]
+    fn timeout_of(&self, index: u32) -> Option<Duration> {
+        let own = self.lanes.slab.extra(index).and_then(|extra| extra.timeout);
+        own.or(self.settings.timeout).filter(|timeout| *timeout != Duration::MAX)
+    }
+
+    /// Holds work aside whose key has no place left.
     fn is_held_by_key(&mut self, index: u32) -> bool {
         let Some(keys) = &mut self.keys else { return false };
-        let entry = self.lanes.entry(index);
-        let Some(key) = entry.extra.as_ref().and_then(|extra| extra.key.as_ref()) else { return false };
+        let Some(key) = self.lanes.slab.extra(index).and_then(|extra| extra.key.as_ref()) else {
+            return false;
+        };
         if keys.start(key) {
             return false;
         }
+        let entry = &self.lanes.slab[index];
         keys.hold(key, entry.priority, entry.order, index);
         self.held += 1;
         true
@@ -199,7 +209,7 @@ impl<W: Work> Machine<W> {
         outcome: Outcome<W::Done>,
         effects: &mut Effects<W>,
     ) -> Option<Outcome<W::Done>> {
-        self.lanes.end(id.index);
+        self.seats.finish(self.lanes.slab[id.index].seat());
         self.running -= 1;
         if self.keys.is_some() {
             self.release_key(id.index);
@@ -226,14 +236,14 @@ impl<W: Work> Machine<W> {
         outcome: Outcome<W::Done>,
         effects: &mut Effects<W>,
     ) -> Option<Outcome<W::Done>> {
-        let entry = self.lanes.entry(index);
-        if !entry.is_awaited {
-            self.lanes.forget(index);
+        let slab = &mut self.lanes.slab;
+        if !slab[index].is_awaited {
+            slab.forget(index);
             return Some(outcome);
         }
-        entry.stage = Stage::Settled;
-        entry.load = Load::Outcome(outcome);
-        if let Some(waker) = self.lanes.take_waker(index) {
+        let waker = slab.take_waker(index);
+        slab.settle(index, outcome);
+        if let Some(waker) = waker {
             effects.wake(waker);
         }
         None
@@ -241,7 +251,7 @@ impl<W: Work> Machine<W> {
 
     /// Gives the place of a key back to the next that is held for it.
     fn release_key(&mut self, index: u32) {
-        let key = self.lanes.entry(index).extra.as_ref().and_then(|extra| extra.key.as_ref());
+        let key = self.lanes.slab.extra(index).and_then(|extra| extra.key.as_ref());
         if let (Some(keys), Some(key)) = (&mut self.keys, key)
             && let Some(next) = keys.end(key)
         {

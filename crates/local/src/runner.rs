@@ -151,6 +151,14 @@ impl<W: Work> End<W> {
     }
 }
 
+/// Drops an outcome that nobody wants. Errors have nothing of users in them.
+#[inline]
+fn drop_outcome<D>(unwanted: Option<Outcome<D>>) {
+    if let Some(Ok(done)) = unwanted {
+        drop_quietly(done);
+    }
+}
+
 impl<W: Work> Station<W> {
     /// Reports what has ended and asks for more.
     #[inline]
@@ -161,8 +169,12 @@ impl<W: Work> Station<W> {
         let mut effects = Effects::new();
         let (step, unwanted) = {
             let mut machine = self.shared.lock();
-            let seat = match self.seat {
-                Some(seat) => {
+            let (seat, unwanted) = match (self.seat, self.end.take()) {
+                (Some(seat), Some(end)) => {
+                    let id = self.id.take().expect("what has ended had begun");
+                    (seat, machine.finish(id, end.verdict, end.outcome, &mut effects))
+                }
+                (Some(seat), None) => {
                     if std::mem::take(&mut self.is_timekeeper) {
                         machine.seats.end_timekeeping(seat);
                         machine.rate_clears(&mut effects);
@@ -171,17 +183,13 @@ impl<W: Work> Station<W> {
                         machine.seats.register(seat, context.waker());
                         return Next::Wait;
                     }
-                    seat
+                    (seat, None)
                 }
-                None => {
+                (None, _) => {
                     let (seat, bell) = machine.seats.enroll();
                     self.bell = bell;
-                    *self.seat.insert(seat)
+                    (*self.seat.insert(seat), None)
                 }
-            };
-            let unwanted = match (self.id.take(), self.end.take()) {
-                (Some(id), Some(end)) => machine.finish(id, end.verdict, end.outcome, &mut effects),
-                _ => None,
             };
             let step = match machine.take(seat, &mut effects) {
                 Step::Park if !machine.seats.park(seat, context.waker()) => Step::Leave,
@@ -195,7 +203,7 @@ impl<W: Work> Station<W> {
         };
         self.steps_aside = effects.has_called && matches!(step, Step::Run { .. });
         self.shared.carry_out(effects);
-        drop_quietly(unwanted);
+        drop_outcome(unwanted);
         self.prepare(step, context)
     }
 
@@ -283,7 +291,7 @@ impl<W: Work> Station<W> {
             let outcome = end.outcome;
             let unwanted =
                 self.shared.act(|machine, effects| machine.finish(id, end.verdict, outcome, effects));
-            drop_quietly(unwanted);
+            drop_outcome(unwanted);
         }
     }
 

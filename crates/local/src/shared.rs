@@ -49,8 +49,21 @@ impl<W: Work> Shared<W> {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_bounded(&self) -> bool {
-        self.is_bounded
+    /// Makes sure that there is room for one more, and that nobody waits for it. Answers whether a place is promised,
+    /// which is to be used at once.
+    #[inline]
+    pub(crate) fn find_room(&self) -> Result<bool, Error> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        if self.is_bounded {
+            let mut machine = self.lock();
+            if machine.is_full() {
+                return Err(Error::Full);
+            }
+            machine.room.promise();
+        }
+        Ok(self.is_bounded)
     }
 
     /// Does something to the machine and then, unlocked, what follows from it.
@@ -62,14 +75,16 @@ impl<W: Work> Shared<W> {
         result
     }
 
-    /// Takes work in if there is room, and leaves it there if not. A promised place is used up, whatever comes out.
+    /// Takes work in if there is room, and drops it if not. A promised place is used up, whatever comes out.
     #[inline]
     pub(crate) fn insert(
         self: &Arc<Self>,
-        work: &mut Option<W>,
+        work: W,
         options: Options,
         is_promised: bool,
     ) -> Result<Id, Error> {
+        // Outlives the lock: to drop it may run code of users.
+        let mut work = Some(work);
         let mut effects = Effects::new();
         let taken = {
             let mut machine = self.lock();
@@ -78,7 +93,7 @@ impl<W: Work> Shared<W> {
             }
             match self.objection(&machine, &options) {
                 None => {
-                    let work = work.take().expect("callers hand work over");
+                    let work = work.take().expect("it was just put there");
                     Ok(machine.insert(work, options, &mut effects))
                 }
                 Some(error) => {

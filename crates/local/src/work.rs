@@ -20,6 +20,22 @@ pub trait Sealed: Send + Sized {
     /// What is kept of it for its handle when it has ended.
     #[doc(hidden)]
     type Done: Send;
+
+    /// Holds the work while it waits, nothing while it runs, and then what is kept for its handle.
+    #[doc(hidden)]
+    type Slot: Default + Send;
+
+    #[doc(hidden)]
+    fn put(slot: &mut Self::Slot, work: Self);
+
+    #[doc(hidden)]
+    fn take(slot: &mut Self::Slot) -> Option<Self>;
+
+    #[doc(hidden)]
+    fn put_done(slot: &mut Self::Slot, done: Self::Done);
+
+    #[doc(hidden)]
+    fn take_done(slot: &mut Self::Slot) -> Option<Self::Done>;
 }
 
 /// Work whose output of type `T` can get to its handle.
@@ -84,6 +100,27 @@ impl Work for Closure {}
 
 impl Sealed for Closure {
     type Done = Self;
+    type Slot = Option<Self>;
+
+    #[inline]
+    fn put(slot: &mut Option<Self>, work: Self) {
+        *slot = Some(work);
+    }
+
+    #[inline]
+    fn take(slot: &mut Option<Self>) -> Option<Self> {
+        slot.take()
+    }
+
+    #[inline]
+    fn put_done(slot: &mut Option<Self>, done: Self) {
+        *slot = Some(done);
+    }
+
+    #[inline]
+    fn take_done(slot: &mut Option<Self>) -> Option<Self> {
+        slot.take()
+    }
 }
 
 impl<T: Send + 'static> Delivers<T> for Closure {
@@ -191,6 +228,21 @@ impl Work for Borrowed<'_> {}
 
 impl Sealed for Borrowed<'_> {
     type Done = ();
+    type Slot = Option<Self>;
+
+    fn put(slot: &mut Option<Self>, work: Self) {
+        *slot = Some(work);
+    }
+
+    fn take(slot: &mut Option<Self>) -> Option<Self> {
+        slot.take()
+    }
+
+    fn put_done(_slot: &mut Option<Self>, (): ()) {}
+
+    fn take_done(_slot: &mut Option<Self>) -> Option<()> {
+        Some(())
+    }
 }
 
 impl<T: Send> Delivers<T> for Borrowed<'_> {
@@ -264,6 +316,43 @@ impl<T: Send, R: Send> Work for Item<T, R> {}
 
 impl<T: Send, R: Send> Sealed for Item<T, R> {
     type Done = R;
+    type Slot = Slot<T, R>;
+
+    #[inline]
+    fn put(slot: &mut Slot<T, R>, work: Self) {
+        *slot = Slot::Item(work.item);
+    }
+
+    #[inline]
+    fn take(slot: &mut Slot<T, R>) -> Option<Self> {
+        match std::mem::take(slot) {
+            Slot::Item(item) => Some(Self { item, output: std::marker::PhantomData }),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn put_done(slot: &mut Slot<T, R>, done: R) {
+        *slot = Slot::Output(done);
+    }
+
+    #[inline]
+    fn take_done(slot: &mut Slot<T, R>) -> Option<R> {
+        match std::mem::take(slot) {
+            Slot::Output(output) => Some(output),
+            _ => None,
+        }
+    }
+}
+
+/// An item, or what was made of it.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub enum Slot<T, R> {
+    #[default]
+    Empty,
+    Item(T),
+    Output(R),
 }
 
 impl<T: Send, R: Send> Delivers<R> for Item<T, R> {

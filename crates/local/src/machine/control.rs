@@ -1,16 +1,20 @@
 //! What people do to a queue: pause, clear, close, cancel, change settings, ask.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::feed::Event;
-use super::lanes::{Entry, Load, Stage};
 use super::rate::{Gauge, Rate};
+use super::slab::Stage;
 use super::watch::Condition;
 use super::{Counts, Effects, Failure, Id, Machine, Outcome, Settings, Verdict};
 use crate::error::Why;
 use crate::token::Token;
 use crate::work::Work;
+
+/// What was there for a handle that goes away, and who waited for it. Both are code of users: to be dropped without
+/// the lock.
+pub(crate) type Left<D> = (Option<Outcome<D>>, Option<Waker>);
 
 impl<W: Work> Machine<W> {
     pub(crate) fn settings(&self) -> &Settings {
@@ -94,8 +98,7 @@ impl<W: Work> Machine<W> {
 
     /// Removes everything that waits, and stops everything that runs.
     pub(crate) fn abort(&mut self, effects: &mut Effects<W>) -> usize {
-        let running: Vec<Id> =
-            self.lanes.running().map(|(index, entry)| Id { index, sequence: entry.sequence }).collect();
+        let running: Vec<Id> = self.running().collect();
         for id in &running {
             self.stop(*id, Why::Aborted, effects);
         }
@@ -140,7 +143,7 @@ impl<W: Work> Machine<W> {
 
     /// Cancels one that waits or runs.
     pub(crate) fn cancel(&mut self, id: Id, why: Why, effects: &mut Effects<W>) -> bool {
-        match self.lanes.find(id).map(|entry| entry.stage) {
+        match self.lanes.slab.find(id).map(|entry| entry.stage) {
             Some(Stage::Running) => self.stop(id, why, effects),
             Some(Stage::Ready | Stage::Held) => {
                 self.remove(id, why, effects);
@@ -154,11 +157,12 @@ impl<W: Work> Machine<W> {
 
     /// Cancels everything that hangs on this token.
     pub(crate) fn cancel_token(&mut self, token: &Token, effects: &mut Effects<W>) {
-        let hangs = |(index, entry): (u32, &Entry<W>)| {
-            let own = entry.extra.as_ref().and_then(|extra| extra.token.as_ref());
-            own.is_some_and(|own| own.is(token)).then_some(Id { index, sequence: entry.sequence })
+        let hangs = |id: &Id| {
+            let own = self.lanes.slab.extra(id.index).and_then(|extra| extra.token.as_ref());
+            own.is_some_and(|own| own.is(token))
         };
-        let ids: Vec<Id> = self.lanes.waiting().chain(self.lanes.running()).filter_map(hangs).collect();
+        let waiting = self.lanes.waiting().map(|(index, entry)| Id { index, sequence: entry.sequence });
+        let ids: Vec<Id> = waiting.chain(self.running()).filter(hangs).collect();
         for id in ids {
             self.cancel(id, Why::Cancelled, effects);
         }
@@ -166,14 +170,15 @@ impl<W: Work> Machine<W> {
 
     /// Removes one that waits.
     fn remove(&mut self, id: Id, why: Why, effects: &mut Effects<W>) {
-        let entry = self.lanes.entry(id.index);
-        if let Load::Work(work) = entry.load.take() {
+        let entry = &mut self.lanes.slab[id.index];
+        if let Some(work) = entry.take_work() {
             effects.refuse(work);
         }
         if entry.stage == Stage::Held {
-            let key = entry.extra.as_ref().and_then(|extra| extra.key.as_ref());
+            let place = (entry.priority, entry.order);
+            let key = self.lanes.slab.extra(id.index).and_then(|extra| extra.key.as_ref());
             if let (Some(keys), Some(key)) = (&mut self.keys, key) {
-                keys.let_go(key, entry.priority, entry.order);
+                keys.let_go(key, place.0, place.1);
             }
             self.held -= 1;
         } else {
@@ -185,70 +190,67 @@ impl<W: Work> Machine<W> {
         drop(self.settle(id.index, Err(Box::new(why.into_error())), effects));
     }
 
-    /// The outcome for the handle, or leaves word whom to wake. The entry is free afterwards.
+    /// The outcome for the handle, or leaves word whom to wake. The entry is free afterwards. Who was to be woken
+    /// before is answered in `stale`, to be dropped without the lock.
     #[inline]
-    pub(crate) fn poll_outcome(&mut self, id: Id, context: &Context<'_>) -> Poll<Option<Outcome<W::Done>>> {
-        let Some(entry) = self.lanes.find(id) else { return Poll::Ready(None) };
+    pub(crate) fn poll_outcome(
+        &mut self,
+        id: Id,
+        context: &Context<'_>,
+        stale: &mut Option<Waker>,
+    ) -> Poll<Option<Outcome<W::Done>>> {
+        let Some(entry) = self.lanes.slab.find(id) else { return Poll::Ready(None) };
         if entry.stage != Stage::Settled {
-            self.lanes.listen(id.index, context.waker());
+            *stale = self.lanes.slab.listen(id.index, context.waker());
             return Poll::Pending;
         }
-        let load = entry.load.take();
-        self.lanes.forget(id.index);
-        match load {
-            Load::Outcome(outcome) => Poll::Ready(Some(outcome)),
-            Load::Empty | Load::Work(_) => Poll::Ready(None),
-        }
+        Poll::Ready(Some(self.lanes.slab.take_outcome(id.index)))
     }
 
     /// Whether an outcome is there for the handle.
     pub(crate) fn is_settled(&mut self, id: Id) -> bool {
-        self.lanes.find(id).is_none_or(|entry| entry.stage == Stage::Settled)
+        self.lanes.slab.find(id).is_none_or(|entry| entry.stage == Stage::Settled)
     }
 
-    /// The handle is dropped: what has not ended is cancelled. Answers the outcome if it is there, to be dropped.
-    pub(crate) fn abandon_one(&mut self, id: Id, effects: &mut Effects<W>) -> Option<Outcome<W::Done>> {
-        let outcome = self.let_go(id);
-        if outcome.is_none() {
+    /// The handle is dropped: what has not ended is cancelled. Answers what is there for the handle, to be dropped.
+    pub(crate) fn abandon_one(&mut self, id: Id, effects: &mut Effects<W>) -> Left<W::Done> {
+        let left = self.let_go(id);
+        if left.0.is_none() {
             self.cancel(id, Why::Cancelled, effects);
         }
-        outcome
+        left
     }
 
-    /// The handle goes away. Answers the outcome if it is there, to be dropped.
-    pub(crate) fn let_go(&mut self, id: Id) -> Option<Outcome<W::Done>> {
-        let entry = self.lanes.find(id)?;
+    /// The handle goes away. Answers what is there for it, to be dropped.
+    pub(crate) fn let_go(&mut self, id: Id) -> Left<W::Done> {
+        let slab = &mut self.lanes.slab;
+        let Some(entry) = slab.find(id) else { return (None, None) };
         entry.is_awaited = false;
-        let load = if entry.stage == Stage::Settled { Some(entry.load.take()) } else { None };
-        drop(self.lanes.take_waker(id.index));
-        let load = load?;
-        self.lanes.forget(id.index);
-        match load {
-            Load::Outcome(outcome) => Some(outcome),
-            Load::Empty | Load::Work(_) => None,
-        }
+        let is_settled = entry.stage == Stage::Settled;
+        let waker = slab.take_waker(id.index);
+        (is_settled.then(|| slab.take_outcome(id.index)), waker)
     }
 
     /// Tells the runner of one that runs to stop it. The first reason counts.
     fn stop(&mut self, id: Id, why: Why, effects: &mut Effects<W>) -> bool {
-        let seat = self.lanes.entry(id.index).seat;
+        let seat = self.lanes.slab[id.index].seat();
         self.seats.ring(seat, why, |waker| effects.wake(waker))
     }
 
     /// Moves one that waits behind all of another priority.
     pub(crate) fn set_priority(&mut self, id: Id, priority: i16) -> bool {
-        let Some(entry) = self.lanes.find(id) else { return false };
+        let Some(entry) = self.lanes.slab.find(id) else { return false };
+        let before = (entry.priority, entry.order);
         match entry.stage {
             Stage::Ready if entry.priority == priority => {}
             Stage::Ready => {
                 self.lanes.take_out(id.index);
-                self.lanes.entry(id.index).priority = priority;
+                self.lanes.slab[id.index].priority = priority;
                 self.lanes.put_back(id.index);
             }
             Stage::Held => {
-                let before = (entry.priority, entry.order);
                 entry.priority = priority;
-                let key = entry.extra.as_ref().and_then(|extra| extra.key.as_ref());
+                let key = self.lanes.slab.extra(id.index).and_then(|extra| extra.key.as_ref());
                 if let (Some(keys), Some(key)) = (&mut self.keys, key) {
                     keys.let_go(key, before.0, before.1);
                     keys.hold(key, priority, before.1, id.index);

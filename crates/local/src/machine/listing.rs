@@ -62,11 +62,10 @@ impl<W: Work> Machine<W> {
         listed
     }
 
-    pub(crate) fn list_waiting(&mut self) -> Vec<Waiting> {
+    pub(crate) fn list_waiting(&self) -> Vec<Waiting> {
         let listed = self.listed();
         let describe = |(_, id): (_, Id)| {
-            let entry = self.lanes.entry(id.index);
-            let extra = entry.extra.as_deref();
+            let (entry, extra) = (&self.lanes.slab[id.index], self.lanes.slab.extra(id.index));
             Waiting {
                 id,
                 name: extra.and_then(|extra| extra.name.clone()),
@@ -77,23 +76,26 @@ impl<W: Work> Machine<W> {
         listed.into_iter().map(describe).collect()
     }
 
+    /// The ids of everything that runs, the one that started first in front.
+    pub(crate) fn running(&self) -> impl Iterator<Item = Id> {
+        let id = |index| Id { index, sequence: self.lanes.slab[index].sequence };
+        self.seats.running().into_iter().map(id)
+    }
+
     pub(crate) fn list_running(&self) -> Vec<Running> {
         let now = Instant::now();
-        let describe = |(index, entry): (u32, &super::lanes::Entry<W>)| {
-            let extra = entry.extra.as_deref();
-            let own = extra.and_then(|extra| extra.timeout);
+        let describe = |id: Id| {
+            let (entry, extra) = (&self.lanes.slab[id.index], self.lanes.slab.extra(id.index));
+            let started = self.seats.started(entry.seat());
             Running {
-                id: Id { index, sequence: entry.sequence },
+                id,
                 name: extra.and_then(|extra| extra.name.clone()),
                 key: extra.and_then(|extra| extra.key.clone()),
                 priority: entry.priority,
-                age: self
-                    .seats
-                    .started(entry.seat)
-                    .map_or(Duration::ZERO, |started| now.duration_since(started)),
-                timeout: own.or(self.settings.timeout).filter(|timeout| *timeout != Duration::MAX),
+                age: started.map_or(Duration::ZERO, |started| now.duration_since(started)),
+                timeout: self.timeout_of(id.index),
             }
         };
-        self.lanes.running().map(describe).collect()
+        self.running().map(describe).collect()
     }
 }

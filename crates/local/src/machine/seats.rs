@@ -9,6 +9,7 @@ use std::task::Waker;
 
 use tokio::time::Instant;
 
+use super::slab::NONE;
 use crate::error::Why;
 use crate::sync::{AtomicBool, Ordering};
 
@@ -31,6 +32,8 @@ pub(crate) struct Seats {
     timekeeper: Option<u32>,
     /// Seats that are taken.
     taken: usize,
+    /// How many pieces of work were started.
+    turns: u64,
 }
 
 #[derive(Debug)]
@@ -43,6 +46,10 @@ struct Seat {
     stop: Option<Why>,
     /// Since when it runs.
     started: Option<Instant>,
+    /// What it runs.
+    entry: u32,
+    /// The how many-th it is that was ever started.
+    turn: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +76,7 @@ impl Seats {
             called: 0,
             timekeeper: None,
             taken: 0,
+            turns: 0,
         }
     }
 
@@ -115,8 +123,15 @@ impl Seats {
         self.called -= 1;
         self.taken += 1;
         let bell = Arc::new(AtomicBool::new(false));
-        let seat =
-            Seat { waker: None, state: State::Busy, bell: Arc::clone(&bell), stop: None, started: None };
+        let seat = Seat {
+            waker: None,
+            state: State::Busy,
+            bell: Arc::clone(&bell),
+            stop: None,
+            started: None,
+            entry: NONE,
+            turn: 0,
+        };
         if let Some(number) = self.vacant.pop() {
             self.seats[number as usize] = seat;
             return (number, bell);
@@ -192,10 +207,26 @@ impl Seats {
 
     /// A runner begins with other work.
     #[inline]
-    pub(crate) fn begin(&mut self, number: u32, started: Option<Instant>) {
+    pub(crate) fn begin(&mut self, number: u32, entry: u32, started: Option<Instant>) {
         let seat = &mut self.seats[number as usize];
         seat.stop = None;
         seat.started = started;
+        seat.entry = entry;
+        seat.turn = self.turns;
+        self.turns += 1;
+    }
+
+    /// The work of a runner has ended.
+    #[inline]
+    pub(crate) fn finish(&mut self, number: u32) {
+        self.seats[number as usize].entry = NONE;
+    }
+
+    /// What runs, the one that started first in front.
+    pub(crate) fn running(&self) -> Vec<u32> {
+        let mut busy: Vec<&Seat> = self.seats.iter().filter(|seat| seat.entry != NONE).collect();
+        busy.sort_unstable_by_key(|seat| seat.turn);
+        busy.into_iter().map(|seat| seat.entry).collect()
     }
 
     /// Tells a runner that its work has to stop. The first reason counts: answers whether this is it.

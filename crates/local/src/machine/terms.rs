@@ -39,8 +39,18 @@ pub struct Id {
 }
 
 impl Id {
-    /// The id of what was never taken in.
+    /// The id of what was never taken in, and nobody asks why.
     pub(crate) const NONE: Self = Self { sequence: u32::MAX, index: u32::MAX };
+
+    /// The id of what was never taken in, which remembers why.
+    pub(crate) fn refused(why: Why) -> Self {
+        Self { sequence: why as u32, ..Self::NONE }
+    }
+
+    /// Why it was never taken in.
+    pub(crate) fn why_refused(self) -> Option<Why> {
+        [Why::Full, Why::Closed, Why::Cancelled].into_iter().find(|why| Self::refused(*why) == self)
+    }
 }
 
 /// What was asked for with a piece of work.
@@ -49,7 +59,7 @@ pub(crate) struct Options {
     pub(crate) priority: i16,
     pub(crate) is_first: bool,
     pub(crate) is_awaited: bool,
-    pub(crate) extra: Option<Box<Extra>>,
+    pub(crate) extra: Option<Arc<Extra>>,
 }
 
 /// What is rarely asked for, kept apart so that the rest stays small.

@@ -33,7 +33,7 @@ impl<W: Work> Queue<W> {
     where
         W: Accepts<X>,
     {
-        self.with().add(input)
+        self.insert(W::pack(input), Options::default(), false)
     }
 
     /// Waits for room, then adds work. Those who wait get in, in the order of their coming.
@@ -49,7 +49,7 @@ impl<W: Work> Queue<W> {
     where
         W: Accepts<X>,
     {
-        self.with().try_push(input)
+        self.try_push_with(input, Options::default())
     }
 
     /// Waits for room, then adds work whose result nobody wants.
@@ -65,7 +65,7 @@ impl<W: Work> Queue<W> {
     where
         W: Accepts<X>,
     {
-        self.with().try_post(input)
+        self.try_post_with(input, Options::default())
     }
 
     /// Adds many, as room allows, and waits for all. The results are in the order of the work.
@@ -75,6 +75,47 @@ impl<W: Work> Queue<W> {
         W: Accepts<I::Item, Output = T>,
     {
         self.with().add_all(inputs).await
+    }
+
+    #[inline]
+    fn try_push_with<X>(&self, input: X, options: Options) -> Result<Handle<W::Output, W>, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        match self.shared.find_room() {
+            Ok(is_promised) => Ok(self.insert(W::pack(input), options, is_promised)),
+            Err(error) => Err(Refused::new(&error, input)),
+        }
+    }
+
+    #[inline]
+    fn try_post_with<X>(&self, input: X, options: Options) -> Result<Id, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        match self.shared.find_room() {
+            Ok(is_promised) => Ok(self.insert_unwatched(W::pack(input).0, options, is_promised)),
+            Err(error) => Err(Refused::new(&error, input)),
+        }
+    }
+
+    /// Puts work in and answers its handle, which is settled already if it was not taken in.
+    #[inline]
+    fn insert<T>(&self, (work, ticket): (W, W::Ticket), options: Options, is_promised: bool) -> Handle<T, W>
+    where
+        W: Delivers<T>,
+    {
+        let options = Options { is_awaited: true, ..options };
+        match self.shared.insert(work, options, is_promised) {
+            Ok(id) => Handle::new(Arc::clone(&self.shared), id, ticket),
+            Err(error) => Handle::refused(&error, ticket),
+        }
+    }
+
+    /// Puts work in that nobody waits for.
+    #[inline]
+    fn insert_unwatched(&self, work: W, options: Options, is_promised: bool) -> Id {
+        self.shared.insert(work, options, is_promised).unwrap_or(Id::NONE)
     }
 }
 
@@ -127,7 +168,7 @@ impl<W: Work> With<'_, W> {
     }
 
     fn extra(&mut self) -> &mut Extra {
-        self.options.extra.get_or_insert_default()
+        Arc::make_mut(self.options.extra.get_or_insert_default())
     }
 
     /// Adds work; its result comes through the handle. Takes effect at once, without being awaited. If the queue is
@@ -136,7 +177,7 @@ impl<W: Work> With<'_, W> {
     where
         W: Accepts<X>,
     {
-        self.insert(W::pack(input), false)
+        self.queue.insert(W::pack(input), self.options.clone(), false)
     }
 
     /// Waits for room, then adds work. Those who wait get in, in the order of their coming.
@@ -155,11 +196,7 @@ impl<W: Work> With<'_, W> {
     where
         W: Accepts<X>,
     {
-        match Place::find(&self.queue.shared) {
-            Ok(place) => Ok(self.add_at(place, input)),
-            Err(Error::Full) => Err(Refused::Full(input)),
-            Err(_) => Err(Refused::Closed(input)),
-        }
+        self.queue.try_push_with(input, self.options.clone())
     }
 
     /// Waits for room, then adds work whose result nobody wants.
@@ -168,7 +205,10 @@ impl<W: Work> With<'_, W> {
         W: Accepts<X>,
     {
         match Place::wait(&self.queue.shared).await {
-            Ok(place) => Ok(self.post_at(place, input)),
+            Ok(place) => {
+                let options = self.options.clone();
+                Ok(self.queue.insert_unwatched(W::pack(input).0, options, place.use_up()))
+            }
             Err(_) => Err(Refused::Closed(input)),
         }
     }
@@ -178,11 +218,7 @@ impl<W: Work> With<'_, W> {
     where
         W: Accepts<X>,
     {
-        match Place::find(&self.queue.shared) {
-            Ok(place) => Ok(self.post_at(place, input)),
-            Err(Error::Full) => Err(Refused::Full(input)),
-            Err(_) => Err(Refused::Closed(input)),
-        }
+        self.queue.try_post_with(input, self.options.clone())
     }
 
     /// Adds many, as room allows, and waits for all. The results are in the order of the work.
@@ -209,29 +245,7 @@ impl<W: Work> With<'_, W> {
     where
         W: Accepts<X>,
     {
-        self.insert(W::pack(input), place.use_up())
-    }
-
-    fn post_at<X>(&self, place: Place<'_, W>, input: X) -> Id
-    where
-        W: Accepts<X>,
-    {
-        let (work, _) = W::pack(input);
-        self.queue.shared.insert(&mut Some(work), self.options.clone(), place.use_up()).unwrap_or(Id::NONE)
-    }
-
-    /// Puts work in and answers its handle, which is settled already if it was not taken in.
-    #[inline]
-    fn insert<T>(&self, (work, ticket): (W, W::Ticket), is_promised: bool) -> Handle<T, W>
-    where
-        W: Delivers<T>,
-    {
-        let shared = Arc::clone(&self.queue.shared);
-        let options = Options { is_awaited: true, ..self.options.clone() };
-        match shared.insert(&mut Some(work), options, is_promised) {
-            Ok(id) => Handle::new(shared, id, ticket),
-            Err(error) => Handle::refused(shared, &error, ticket),
-        }
+        self.queue.insert(W::pack(input), self.options.clone(), place.use_up())
     }
 }
 
@@ -252,6 +266,6 @@ impl With<'_, Closure> {
         T: Send + 'static,
         E: Send + 'static,
     {
-        self.insert((Closure::new(future, Result::is_err), ()), false)
+        self.queue.insert((Closure::new(future, Result::is_err), ()), self.options.clone(), false)
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
@@ -88,8 +87,7 @@ where
     /// Puts the next item into the queue; `None` if there is none.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Handle<W::Output, W>>> {
         let this = self.project();
-        let refused =
-            |error, input| Handle::refused(Arc::clone(&this.queue.shared), &error, W::pack(input).1);
+        let refused = |error, input| Handle::refused(&error, W::pack(input).1);
         if this.stalled.is_none() {
             if *this.is_ended {
                 return Poll::Ready(None);

@@ -119,18 +119,8 @@ impl<'queue, W: Work> Place<'queue, W> {
     /// A place, if there is one and nobody waits for it.
     #[inline]
     pub(crate) fn find(shared: &'queue Arc<Shared<W>>) -> Result<Self, Error> {
-        if shared.is_closed() {
-            return Err(Error::Closed);
-        }
-        if !shared.is_bounded() {
-            return Ok(Self { shared, hold: Hold::Unbounded });
-        }
-        let mut machine = shared.lock();
-        if machine.is_full() {
-            return Err(Error::Full);
-        }
-        machine.room.promise();
-        Ok(Self { shared, hold: Hold::Promised })
+        let hold = if shared.find_room()? { Hold::Promised } else { Hold::Unbounded };
+        Ok(Self { shared, hold })
     }
 
     /// A place, when there is one and all who came before have theirs.
