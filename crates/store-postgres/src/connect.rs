@@ -7,23 +7,22 @@
 mod connector;
 mod gate;
 mod probe;
-mod thread;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::{Object, Pool, PoolError, TimeoutType};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
+use windlass_core::StoreError;
 use windlass_core::store::StoreResult;
+use windlass_store_server::thread::Thread;
 
 use crate::PostgresOptions;
 pub(crate) use crate::error::Effect;
 use crate::error::{Away, Fault, Reason};
 use crate::session::Session;
 pub(crate) use connector::{Connector, Wire};
-use thread::Owner;
 
 /// Which connections a call uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +49,8 @@ const ANSWER_GRACE: Duration = Duration::from_secs(5);
 /// handed in is finished.
 #[derive(Clone)]
 pub(crate) struct Server {
-    owner: Arc<Owner>,
+    thread: Thread,
+    shared: Arc<Shared>,
 }
 
 /// What calls and the store's own background work share. Whoever has only this does not keep the thread alive.
@@ -65,7 +65,13 @@ pub(crate) struct Shared {
 impl Server {
     /// Starts the thread. Nothing is connected yet: a server that is away is found by the first call.
     pub(crate) async fn start(options: &PostgresOptions) -> StoreResult<Self> {
-        Ok(Self { owner: Arc::new(thread::start(options.clone()).await?) })
+        let options = options.clone();
+        let part = async |shared: &Shared| {
+            shared.close();
+            shared.connector.farewell().await;
+        };
+        let (thread, shared) = Thread::start("windlass-postgres", || Shared::new(options), part).await?;
+        Ok(Self { thread, shared })
     }
 
     /// Runs an operation with a connection of the lane, to its end even if the caller goes away.
@@ -99,52 +105,37 @@ impl Server {
         Fut: Future<Output = Result<T, Fault>> + Send + 'static,
         T: Send + 'static,
     {
-        let (answer, answered) = oneshot::channel();
-        let shared = Arc::clone(self.shared());
-        self.spawn(async move {
-            let result = shared.run(deadline, lane, operation).await;
-            // A caller that went away wants no answer.
-            let _ = answer.send(result.map_err(|fault| fault.into_error(effect)));
+        let shared = Arc::clone(&self.shared);
+        let answer = self.thread.answer(async move {
+            shared.run(deadline, lane, operation).await.map_err(|fault| fault.into_error(effect))
         });
-        let gone = || Fault::Defect("the operation ended without an answer".to_owned());
-        answered.await.unwrap_or_else(|_| Err(gone().into_error(effect)))
+        answer.await
     }
 
-    /// Runs something on the store's thread to its end; the thread waits for it.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let token = self.owner.token();
-        self.shared().runtime.spawn(async move {
-            work.await;
-            drop(token);
-        });
-    }
-
-    /// Runs something on the store's thread as long as that lives.
-    pub(crate) fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.shared().runtime.spawn(work);
+    /// What runs calls and background work.
+    pub(crate) fn thread(&self) -> &Thread {
+        &self.thread
     }
 
     /// For background work, which must not keep a [`Server`].
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        self.owner.shared()
+        &self.shared
     }
 }
 
-/// Keeps the thread alive.
-pub(crate) type Token = mpsc::Sender<()>;
-
 impl Shared {
-    fn new(options: PostgresOptions, connector: Arc<Connector>, runtime: Handle) -> Result<Self, String> {
+    fn new(options: PostgresOptions) -> StoreResult<Self> {
+        let connector = Arc::new(Connector::new(&options)?);
         let pool = |size: usize| {
             Pool::builder(Lender(Arc::clone(&connector)))
                 .max_size(size)
                 .wait_timeout(Some(options.connection_wait))
                 .runtime(deadpool::Runtime::Tokio1)
                 .build()
-                .map_err(|error| error.to_string())
+                .map_err(|error| StoreError::Internal { what: error.to_string(), source: None })
         };
         let (work, lease) = (pool(options.pool as usize)?, pool(LEASE_CONNECTIONS)?);
-        Ok(Self { options, connector, runtime, work, lease })
+        Ok(Self { options, connector, runtime: Handle::current(), work, lease })
     }
 
     /// Runs an operation with a connection of the lane, here and now.

@@ -11,15 +11,8 @@ use std::time::Duration;
 use tokio_postgres::Error as DriverError;
 use tokio_postgres::error::{DbError, SqlState};
 use windlass_core::StoreError;
-
-/// Whether a call changes something: what a lost answer means to its caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// It only looks. A lost answer is as good as none.
-    Read,
-    /// It changes something. A lost answer leaves open whether it did.
-    Write,
-}
+pub(crate) use windlass_store_server::error::Effect;
+use windlass_store_server::error::{unavailable, unusable};
 
 /// Why an operation has no result.
 pub(crate) enum Fault {
@@ -97,10 +90,10 @@ impl From<Away> for Fault {
 impl From<Away> for StoreError {
     fn from(away: Away) -> Self {
         if away.reason == Reason::Lasting {
-            let cause = away.cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            return Self::Address(format!("{}{cause}", away.what));
+            unusable(&away.what, away.cause)
+        } else {
+            unavailable(away.what, away.cause)
         }
-        Self::Unavailable { what: away.what, source: source(away.cause) }
     }
 }
 
@@ -152,18 +145,12 @@ impl Fault {
             Self::Corrupt(what) => StoreError::Corrupt(what),
             Self::Defect(what) => StoreError::Internal { what, source: None },
             Self::Away(away) => away.into(),
-            Self::Half(rest) => lost(
-                "the call took effect, its answer is not whole",
-                Some(rest.into_error(effect).to_string()),
-                effect,
-            ),
-            Self::Lost(error) => lost("the connection broke", Some(chain(&error)), effect),
-            Self::Timeout(after) => {
-                lost(&format!("no answer from the server within {after:?}"), None, effect)
-            }
+            Self::Half(rest) => effect.half(&rest.into_error(effect)),
+            Self::Lost(error) => effect.lost("the connection broke", Some(chain(&error))),
+            Self::Timeout(after) => effect.late(after),
             Self::Postgres(error) => match error.as_db_error() {
                 Some(said) => Verdict::of(said.code().code()).into_error(said_text(said), effect),
-                None => lost("the connection broke", Some(chain(&error)), effect),
+                None => effect.lost("the connection broke", Some(chain(&error))),
             },
         }
     }
@@ -233,30 +220,13 @@ impl Verdict {
     /// What it means to a caller, with what the server said.
     pub(crate) fn into_error(self, said: String, effect: Effect) -> StoreError {
         match self {
-            Self::Away(what) => StoreError::Unavailable { what: what.to_owned(), source: source(Some(said)) },
-            Self::Lost(what) => lost(what, Some(said), effect),
-            Self::Address(what) => StoreError::Address(format!("{what}: {said}")),
+            Self::Away(what) => unavailable(what, Some(said)),
+            Self::Lost(what) => effect.lost(what, Some(said)),
+            Self::Address(what) => unusable(what, Some(said)),
             Self::Corrupt => StoreError::Corrupt(said),
             Self::Defect => StoreError::Internal { what: format!("PostgreSQL: {said}"), source: None },
         }
     }
-}
-
-fn lost(what: &str, cause: Option<String>, effect: Effect) -> StoreError {
-    let (what, source) = (what.to_owned(), source(cause));
-    match effect {
-        Effect::Read => StoreError::Unavailable { what, source },
-        Effect::Write => StoreError::Unknown { what, source },
-    }
-}
-
-/// A cause as text: the driver's own errors show details, which may hold values.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Cause(String);
-
-fn source(cause: Option<String>) -> Option<Box<dyn StdError + Send + Sync>> {
-    cause.map(|cause| Box::new(Cause(cause)) as Box<dyn StdError + Send + Sync>)
 }
 
 /// What the server said, without detail and context. In class 22 the first line itself quotes values.

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tokio_postgres::config::{Config, Host};
 use windlass_core::StoreError;
+pub use windlass_store_server::options::Listen;
+use windlass_store_server::options::{address, bounded};
 
 /// How to open a store.
 ///
@@ -61,16 +63,6 @@ pub enum SynchronousCommit {
     On,
     /// A moment before: faster, and a crash of the server may take the newest jobs.
     Off,
-}
-
-/// Whether the store listens for the wake-ups of other programs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Listen {
-    /// It does, as long as they come through; behind some poolers they do not.
-    #[default]
-    Auto,
-    /// It does not; workers poll.
-    Never,
 }
 
 /// Whether opening a store brings its schema up to date.
@@ -219,16 +211,6 @@ impl PostgresOptions {
             self.lock_timeout.as_millis(),
         )
     }
-}
-
-fn bounded(name: &str, timeout: Duration) -> Result<Duration, StoreError> {
-    let bounds = Duration::from_millis(100)..=Duration::from_secs(3_600);
-    let refused = || address(format!("{name}: use a time from 100ms to 1h, as 15s or 500ms"));
-    bounds.contains(&timeout).then_some(timeout).ok_or_else(refused)
-}
-
-fn address(text: impl Into<String>) -> StoreError {
-    StoreError::Address(text.into())
 }
 
 /// Shows no password.

@@ -8,25 +8,22 @@ mod line;
 mod probe;
 mod roads;
 mod slots;
-mod thread;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use windlass_core::store::StoreResult;
+use windlass_store_server::thread::Thread;
 
 use crate::RedisOptions;
 pub(crate) use crate::error::Effect;
 use crate::error::{Away, Fault};
 use crate::session::Session;
 pub(crate) use connector::{Connector, Wire};
-pub(crate) use line::{Line, pause};
+pub(crate) use line::Line;
 pub(crate) use roads::Roads;
 pub(crate) use slots::{redirection, slot_of};
-use thread::Owner;
 
 /// Which connections a call uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,7 +44,8 @@ const LEASE_DEADLINE: Duration = Duration::from_secs(4);
 /// and what was handed in is finished.
 #[derive(Clone)]
 pub(crate) struct Server {
-    owner: Arc<Owner>,
+    thread: Thread,
+    shared: Arc<Shared>,
 }
 
 /// What calls and the store's own background work share. Whoever has only this does not keep the thread alive.
@@ -55,13 +53,16 @@ pub(crate) struct Shared {
     pub(crate) options: RedisOptions,
     pub(crate) connector: Arc<Connector>,
     pub(crate) roads: Roads,
-    runtime: Handle,
 }
 
 impl Server {
     /// Starts the thread. Nothing is connected yet: a server that is away is found by the first call.
     pub(crate) async fn start(options: &RedisOptions) -> StoreResult<Self> {
-        Ok(Self { owner: Arc::new(thread::start(options.clone()).await?) })
+        let options = options.clone();
+        // Connections end with the runtime; the server has answered all that was asked by then.
+        let part = async |_: &Shared| {};
+        let (thread, shared) = Thread::start("windlass-redis", || Shared::new(options), part).await?;
+        Ok(Self { thread, shared })
     }
 
     /// Runs an operation over the connections of the lane, to its end even if the caller goes away.
@@ -79,45 +80,29 @@ impl Server {
             Lane::Work | Lane::Replicas => whole,
             Lane::Lease => whole.min(LEASE_DEADLINE),
         };
-        let (answer, answered) = oneshot::channel();
-        let shared = Arc::clone(self.shared());
-        self.spawn(async move {
-            let result = shared.run(deadline, lane, operation).await;
-            // A caller that went away wants no answer.
-            let _ = answer.send(result.map_err(|fault| fault.into_error(effect)));
+        let shared = Arc::clone(&self.shared);
+        let answer = self.thread.answer(async move {
+            shared.run(deadline, lane, operation).await.map_err(|fault| fault.into_error(effect))
         });
-        let gone = || Fault::Defect("the operation ended without an answer".to_owned());
-        answered.await.unwrap_or_else(|_| Err(gone().into_error(effect)))
+        answer.await
     }
 
-    /// Runs something on the store's thread to its end; the thread waits for it.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let token = self.owner.token();
-        self.shared().runtime.spawn(async move {
-            work.await;
-            drop(token);
-        });
-    }
-
-    /// Runs something on the store's thread as long as that lives.
-    pub(crate) fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.shared().runtime.spawn(work);
+    /// What runs calls and background work.
+    pub(crate) fn thread(&self) -> &Thread {
+        &self.thread
     }
 
     /// For background work, which must not keep a [`Server`].
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        self.owner.shared()
+        &self.shared
     }
 }
 
-/// Keeps the thread alive.
-pub(crate) type Token = mpsc::Sender<()>;
-
 impl Shared {
-    fn new(options: RedisOptions, runtime: Handle) -> StoreResult<Self> {
+    fn new(options: RedisOptions) -> StoreResult<Self> {
         let connector = Arc::new(Connector::new(&options)?);
         let roads = Roads::new(Arc::clone(&connector), &options);
-        Ok(Self { options, connector, roads, runtime })
+        Ok(Self { options, connector, roads })
     }
 
     /// Runs an operation over the connections of the lane, here and now.

@@ -10,15 +10,8 @@ use std::time::Duration;
 
 use redis::{RedisError, ServerError};
 use windlass_core::StoreError;
-
-/// Whether a call changes something: what a lost answer means to its caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// It only looks. A lost answer is as good as none.
-    Read,
-    /// It changes something. A lost answer leaves open whether it did.
-    Write,
-}
+pub(crate) use windlass_store_server::error::Effect;
+use windlass_store_server::error::{unavailable, unusable};
 
 /// Why an operation has no result.
 pub(crate) enum Fault {
@@ -123,11 +116,7 @@ impl From<Away> for Fault {
 
 impl From<Away> for StoreError {
     fn from(away: Away) -> Self {
-        if away.is_lasting {
-            let cause = away.cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            return Self::Address(format!("{}{cause}", away.what));
-        }
-        Self::Unavailable { what: away.what, source: source(away.cause) }
+        if away.is_lasting { unusable(&away.what, away.cause) } else { unavailable(away.what, away.cause) }
     }
 }
 
@@ -162,16 +151,10 @@ impl Fault {
             Self::Corrupt(what) => StoreError::Corrupt(what),
             Self::Defect(what) => StoreError::Internal { what, source: None },
             Self::Away(away) => away.into(),
-            Self::Half(rest) => lost(
-                "the call took effect, its answer is not whole",
-                Some(rest.into_error(effect).to_string()),
-                effect,
-            ),
-            Self::Lost(cause) => lost("the connection broke", Some(cause), effect),
-            Self::Behind(cause) => lost("a failover may lose the write", Some(cause), effect),
-            Self::Timeout(after) => {
-                lost(&format!("no answer from the server within {after:?}"), None, effect)
-            }
+            Self::Half(rest) => effect.half(&rest.into_error(effect)),
+            Self::Lost(cause) => effect.lost("the connection broke", Some(cause)),
+            Self::Behind(cause) => effect.lost("a failover may lose the write", Some(cause)),
+            Self::Timeout(after) => effect.late(after),
             Self::Said(said) => said.verdict().into_error(&said),
         }
     }
@@ -258,37 +241,17 @@ impl Verdict {
     /// What it means to a caller, with what the server said.
     pub(crate) fn into_error(self, said: &Said) -> StoreError {
         match self {
-            Self::Again(what) | Self::Away(what) => {
-                StoreError::Unavailable { what: what.to_owned(), source: source(Some(said.to_string())) }
+            Self::Again(what) | Self::Away(what) => unavailable(what, Some(said.to_string())),
+            Self::Moved | Self::Ask => {
+                unavailable("the cluster is moving slots around", Some(said.to_string()))
             }
-            Self::Moved | Self::Ask => StoreError::Unavailable {
-                what: "the cluster is moving slots around".to_owned(),
-                source: source(Some(said.to_string())),
-            },
-            Self::Address(what) => StoreError::Address(format!("{what}: {said}")),
+            Self::Address(what) => unusable(what, Some(said.to_string())),
             Self::Corrupt => StoreError::Corrupt(format!("a key holds another kind of content: {said}")),
             Self::NoScript | Self::Defect => {
                 StoreError::Internal { what: format!("Redis: {said}"), source: None }
             }
         }
     }
-}
-
-fn lost(what: &str, cause: Option<String>, effect: Effect) -> StoreError {
-    let (what, source) = (what.to_owned(), source(cause));
-    match effect {
-        Effect::Read => StoreError::Unavailable { what, source },
-        Effect::Write => StoreError::Unknown { what, source },
-    }
-}
-
-/// A cause as text.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Cause(String);
-
-fn source(cause: Option<String>) -> Option<Box<dyn StdError + Send + Sync>> {
-    cause.map(|cause| Box::new(Cause(cause)) as Box<dyn StdError + Send + Sync>)
 }
 
 /// An error of the driver with its causes.

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use windlass_core::clock::Clock;
 use windlass_core::{Name, StoreError};
+pub use windlass_store_server::options::Listen;
+use windlass_store_server::options::{address, bounded};
 
 /// How to open a store.
 ///
@@ -75,16 +77,6 @@ pub enum Eviction {
     Refuse,
     /// It is used all the same, with a warning at every start.
     Allow,
-}
-
-/// Whether the store listens for the wake-ups of other programs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Listen {
-    /// It does, on a connection of its own.
-    #[default]
-    Auto,
-    /// It does not; workers poll.
-    Never,
 }
 
 impl RedisOptions {
@@ -208,16 +200,6 @@ impl fmt::Display for Target {
             Self::Primary(name) => f.write_str(name),
         }
     }
-}
-
-fn bounded(name: &str, timeout: Duration) -> Result<Duration, StoreError> {
-    let bounds = Duration::from_millis(100)..=Duration::from_secs(3_600);
-    let refused = || address(format!("{name}: use a time from 100ms to 1h, as 15s or 500ms"));
-    bounds.contains(&timeout).then_some(timeout).ok_or_else(refused)
-}
-
-fn address(text: impl Into<String>) -> StoreError {
-    StoreError::Address(text.into())
 }
 
 /// Shows no password.

@@ -51,7 +51,7 @@ impl Wakeups {
             if shared.options.listen == Listen::Auto {
                 let (bell, mode) = (self.bell.clone(), Arc::clone(&self.mode));
                 let listener = Listener::new(shared, bell, mode, self.ringer.owner(), self.channel.clone());
-                self.server.spawn_background(listener.run());
+                self.server.thread().spawn_background(listener.run());
             }
         });
         &self.bell

@@ -4,14 +4,11 @@
 //! follow when it has succeeded.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_store_server::backoff::{PAUSE_MIN, pause};
 
 use crate::error::{Away, Reason};
-
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// One per server, shared by all connections.
 #[derive(Debug, Default)]
@@ -72,10 +69,8 @@ impl Attempt<'_> {
         if self.is_first || state.closed.is_none() {
             state.failures = state.failures.saturating_add(1);
         }
-        let most = PAUSE_MIN.saturating_mul(1 << state.failures.min(8)).min(PAUSE_MAX);
-        let pause = PAUSE_MIN + (most - PAUSE_MIN).mul_f64(fastrand::f64());
         // A server that is merely full has room again at any moment, and those who ask wait anyway.
-        let pause = if reason.reason == Reason::Full { PAUSE_MIN } else { pause };
+        let pause = if reason.reason == Reason::Full { PAUSE_MIN } else { pause(state.failures) };
         state.closed = Some(Closed { until: Instant::now() + pause, reason: reason.clone() });
     }
 }
@@ -90,6 +85,8 @@ impl Drop for Attempt<'_> {
 
 #[cfg(test)]
 mod tests {
+    use windlass_store_server::backoff::PAUSE_MAX;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]

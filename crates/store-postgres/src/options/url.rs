@@ -10,8 +10,9 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use tokio_postgres::config::{ChannelBinding, Config, LoadBalanceHosts, TargetSessionAttrs};
 use windlass_core::StoreError;
+use windlass_store_server::options::{address, one_of, unknown, valueless};
 
-use super::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit, address};
+use super::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
 
 const FORM: &str = "use postgres://user:password@host:port/database";
 const ENCODE: &str = "write @ / ? & and % in user, password, database and values as %40 %2F %3F %26 and %25";
@@ -107,7 +108,7 @@ fn set(mut options: PostgresOptions, parameter: &str) -> Result<PostgresOptions,
     let value = decoded(value)?;
     let value = value.as_ref();
     if value.is_empty() {
-        return Err(if is_word(name) { address(format!("{name} has no value")) } else { unknown(name) });
+        return Err(valueless(name, KNOWN));
     }
     let config = &mut options.config;
     match name {
@@ -177,28 +178,11 @@ fn set_own(options: PostgresOptions, name: &str, value: &str) -> Result<Postgres
             let known = [("on", SynchronousCommit::On), ("off", SynchronousCommit::Off)];
             options.synchronous_commit(one_of(name, value, &known)?)
         }
-        "listen" => options.listen(one_of(name, value, &[("auto", Listen::Auto), ("never", Listen::Never)])?),
+        "listen" => options.listen(one_of(name, value, &Listen::WORDS)?),
         "migrate" => {
             options.migrate(one_of(name, value, &[("auto", Migrate::Auto), ("never", Migrate::Never)])?)
         }
-        _ => return Err(unknown(name)),
-    })
-}
-
-/// A part of a password that was not encoded looks like a parameter; what is no word is not quoted.
-fn unknown(name: &str) -> StoreError {
-    let quoted = if is_word(name) { format!(" {name:?}") } else { String::new() };
-    address(format!("unknown parameter{quoted}: use one of {KNOWN}"))
-}
-
-fn is_word(name: &str) -> bool {
-    (1..=32).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-}
-
-fn one_of<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, StoreError> {
-    known.iter().find(|(text, _)| *text == value).map(|&(_, meaning)| meaning).ok_or_else(|| {
-        let words: Vec<_> = known.iter().map(|(text, _)| format!("{name}={text}")).collect();
-        address(format!("{value:?} is no value of {name}: use {}", words.join(" or ")))
+        _ => return Err(unknown(name, KNOWN)),
     })
 }
 

@@ -68,7 +68,7 @@ impl CommitWatch {
             self.watched.fresh.notify_one();
         } else {
             let (watched, shared) = (Arc::clone(&self.watched), Arc::clone(self.server.shared()));
-            self.server.spawn_background(async move { watched.attend(&shared).await });
+            self.server.thread().spawn_background(async move { watched.attend(&shared).await });
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_postgres::{AsyncMessage, Client};
 use windlass_core::bell::{Bell, Note, WakeMode, WakeModeCell};
+use windlass_store_server::backoff::pause;
 
 use super::{channel, send};
 use crate::connect::{Lane, Shared};
@@ -27,9 +28,6 @@ const PING: Duration = Duration::from_secs(30);
 
 /// How often it is tried again where nothing comes through.
 const DEAF_PAUSE: Duration = Duration::from_secs(300);
-
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Rings a bell for the rings of others as long as the store lives.
 pub(super) struct Listener {
@@ -71,8 +69,7 @@ impl Listener {
                 End::Lost(why) => {
                     tracing::debug!(why, "cannot listen for other processes at present");
                     failures = if has_listened { 0 } else { failures.saturating_add(1) };
-                    let most = PAUSE_MIN.saturating_mul(1 << failures.min(8)).min(PAUSE_MAX);
-                    PAUSE_MIN + (most - PAUSE_MIN).mul_f64(fastrand::f64())
+                    pause(failures)
                 }
                 End::Deaf => {
                     if !std::mem::replace(&mut has_warned, true) {

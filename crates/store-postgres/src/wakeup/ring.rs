@@ -61,7 +61,7 @@ impl Ringer {
         rings.ring(&self.0.bell);
         if self.0.teller.owed.add(rings) {
             let teller = Arc::clone(&self.0.teller);
-            self.0.server.spawn(async move { teller.tell().await });
+            self.0.server.thread().spawn(async move { teller.tell().await });
         }
     }
 }

@@ -13,13 +13,11 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisResult, Value};
 use tokio::time::Instant;
+use windlass_store_server::backoff::pause;
 
 use super::{Connector, Wire};
 use crate::error::{Away, Fault, chain};
 use crate::options::Target;
-
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// After a rest the other side may have gone without anybody having looked.
 const REST: Duration = Duration::from_millis(10);
@@ -192,10 +190,4 @@ impl Drop for Watch<'_> {
             self.line.retire(self.number);
         }
     }
-}
-
-/// Full jitter: anything up to a bound that doubles.
-pub(crate) fn pause(failures: u32) -> Duration {
-    let most = PAUSE_MIN.saturating_mul(1 << failures.min(8)).min(PAUSE_MAX);
-    PAUSE_MIN + (most - PAUSE_MIN).mul_f64(fastrand::f64())
 }

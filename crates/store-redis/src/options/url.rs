@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use windlass_core::StoreError;
+use windlass_store_server::options::{address, one_of, unknown, valueless};
 
-use super::{Encryption, Eviction, Layout, Listen, RedisOptions, Target, address};
+use super::{Encryption, Eviction, Layout, Listen, RedisOptions, Target};
 
 const FORM: &str = "use redis://user:password@host:port/database, rediss:// for TLS, redis+unix:///path for a local \
     socket, redis-cluster://host:port,host:port for a Cluster, or redis-sentinel://host:port,host:port/primary";
@@ -160,7 +161,7 @@ fn set(mut options: RedisOptions, parameter: &str) -> Result<RedisOptions, Store
     let value = decoded(value)?;
     let value = value.as_ref();
     if value.is_empty() {
-        return Err(if is_word(name) { address(format!("{name} has no value")) } else { unknown(name) });
+        return Err(valueless(name, KNOWN));
     }
     match name {
         "user" => options.user = Some(value.to_owned()),
@@ -182,9 +183,9 @@ fn set_own(options: RedisOptions, name: &str, value: &str) -> Result<RedisOption
             let known = [("refuse", Eviction::Refuse), ("allow", Eviction::Allow)];
             options.eviction(one_of(name, value, &known)?)
         }
-        "listen" => options.listen(one_of(name, value, &[("auto", Listen::Auto), ("never", Listen::Never)])?),
+        "listen" => options.listen(one_of(name, value, &Listen::WORDS)?),
         "ca_file" => options.ca_file(value),
-        _ => return Err(unknown(name)),
+        _ => return Err(unknown(name, KNOWN)),
     })
 }
 
@@ -205,23 +206,6 @@ fn check(options: RedisOptions) -> Result<RedisOptions, StoreError> {
         return Err(address("ca_file is of no use without TLS: use rediss://"));
     }
     Ok(options)
-}
-
-/// A part of a password that was not encoded looks like a parameter; what is no word is not quoted.
-fn unknown(name: &str) -> StoreError {
-    let quoted = if is_word(name) { format!(" {name:?}") } else { String::new() };
-    address(format!("unknown parameter{quoted}: use one of {KNOWN}"))
-}
-
-fn is_word(name: &str) -> bool {
-    (1..=32).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-}
-
-fn one_of<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, StoreError> {
-    known.iter().find(|(text, _)| *text == value).map(|&(_, meaning)| meaning).ok_or_else(|| {
-        let words: Vec<_> = known.iter().map(|(text, _)| format!("{name}={text}")).collect();
-        address(format!("{value:?} is no value of {name}: use {}", words.join(" or ")))
-    })
 }
 
 /// What is no time is out of bounds, and refused as that.

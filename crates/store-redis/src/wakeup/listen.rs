@@ -11,9 +11,10 @@ use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use windlass_core::bell::{Bell, Note, WakeMode, WakeModeCell};
+use windlass_store_server::backoff::pause;
 
 use super::send;
-use crate::connect::{Lane, Shared, Wire, pause};
+use crate::connect::{Lane, Shared, Wire};
 use crate::error::{Away, Fault, Verdict, chain};
 
 /// How long the word to oneself may take.

@@ -63,7 +63,7 @@ impl Ringer {
         rings.ring(&self.bell);
         if self.teller.owed.add(rings) {
             let teller = Arc::clone(&self.teller);
-            self.server.spawn(async move { teller.tell().await });
+            self.server.thread().spawn(async move { teller.tell().await });
         }
     }
 }
