@@ -4,6 +4,7 @@ pub(crate) mod control;
 pub(crate) mod within;
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -36,6 +37,8 @@ pub(crate) struct Inner {
     pub(crate) thread: ThreadPart,
     /// How far it is with completing its job within a transaction.
     pub(crate) within: CompletionPart,
+    /// Its outcome was reported, and the answer was lost: the store may have recorded it.
+    pub(crate) is_perhaps_recorded: AtomicBool,
 }
 
 /// The claim that an attempt came with.
@@ -64,6 +67,7 @@ impl Ctx {
             started: OnceLock::new(),
             thread: ThreadPart::default(),
             within: CompletionPart::default(),
+            is_perhaps_recorded: AtomicBool::new(false),
         };
         Self { attempt: Arc::new(attempt) }
     }

@@ -7,6 +7,7 @@
 //! renewed for ever, it would keep the job from everybody.
 
 use std::panic::AssertUnwindSafe;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use windlass_core::batch::{Driver, Lane, lane};
 use windlass_core::outcome::{Cause, Failure};
 use windlass_core::size::TooLarge;
 use windlass_core::store::{Settled, Settlement};
-use windlass_core::{Outcome, Store, StoreError, judge};
+use windlass_core::{Outcome, Store, StoreError, StoreErrorKind, judge};
 
 use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
@@ -196,7 +197,7 @@ impl Flush {
 
     async fn once(self: &Arc<Self>, settlements: &[Settlement], ctxs: &[Ctx]) -> Vec<(Settlement, Ctx)> {
         loop {
-            match (self.insist(settlements, Patience::Short).await, settlements, ctxs) {
+            match (self.insist(settlements, ctxs, Patience::Short).await, settlements, ctxs) {
                 (Insisted::Answered(answers), ..) => return self.conclude(ctxs, answers),
                 (Insisted::Refused, [_], [ctx]) => {
                     self.give_up(ctx);
@@ -226,10 +227,10 @@ impl Flush {
     ) -> Option<Vec<(Settlement, Ctx)>> {
         let (mut refused, mut stuck, mut recorded) = (Vec::new(), Vec::new(), 0);
         for (settlement, ctx) in settlements.iter().zip(ctxs) {
-            match self.attempt(std::slice::from_ref(settlement)).await {
+            match self.attempt(slice::from_ref(settlement), slice::from_ref(ctx)).await {
                 Ok(answers) => {
                     recorded += 1;
-                    refused.extend(self.conclude(std::slice::from_ref(ctx), answers));
+                    refused.extend(self.conclude(slice::from_ref(ctx), answers));
                 }
                 Err((error, _)) => {
                     self.board.failure(Part::Settler, &error);
@@ -259,11 +260,11 @@ impl Flush {
     }
 
     /// Asks until the store answers, refuses for a reason that does not pass, or patience ends.
-    async fn insist(&self, settlements: &[Settlement], patience: Patience) -> Insisted {
+    async fn insist(&self, settlements: &[Settlement], ctxs: &[Ctx], patience: Patience) -> Insisted {
         let (started, mut refusals, mut tries) = (Instant::now(), 0, 0);
         let is_batch = settlements.len() > 1;
         loop {
-            let (error, is_passing) = match self.attempt(settlements).await {
+            let (error, is_passing) = match self.attempt(settlements, ctxs).await {
                 Ok(answers) => {
                     self.board.success(Part::Settler);
                     return Insisted::Answered(answers);
@@ -284,25 +285,37 @@ impl Flush {
         }
     }
 
-    async fn attempt(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, (String, bool)> {
-        match AssertUnwindSafe(self.store.settle(settlements)).catch_unwind().await {
-            Ok(Ok(answers)) => Ok(answers),
-            Ok(Err(error)) => Err((error.to_string(), error.is_transient())),
+    /// Asks the store once. A failure comes with whether it may pass.
+    async fn attempt(
+        &self,
+        settlements: &[Settlement],
+        ctxs: &[Ctx],
+    ) -> Result<Vec<Settled>, (String, bool)> {
+        let (is_unknown, failed) = match AssertUnwindSafe(self.store.settle(settlements)).catch_unwind().await
+        {
+            Ok(Ok(answers)) => return Ok(answers),
+            Ok(Err(error)) => {
+                (error.kind() == StoreErrorKind::Unknown, (error.to_string(), error.is_transient()))
+            }
             Err(panic) => {
                 let text = panic_text(&*panic);
                 self.board.restart(Part::Settler, &text);
-                Err((text, true))
+                (true, (text, true))
             }
+        };
+        if is_unknown {
+            ctxs.iter().for_each(|ctx| ctx.inner().is_perhaps_recorded.store(true, Ordering::Relaxed));
         }
+        Err(failed)
     }
 
     /// One of a batch cannot be recorded: it must not keep the others from it.
     async fn one_by_one(&self, settlements: &[Settlement], ctxs: &[Ctx]) -> Vec<(Settlement, Ctx)> {
         let mut refused = Vec::new();
         for (settlement, ctx) in settlements.iter().zip(ctxs) {
-            match self.insist(std::slice::from_ref(settlement), Patience::Endless).await {
+            match self.insist(slice::from_ref(settlement), slice::from_ref(ctx), Patience::Endless).await {
                 Insisted::Answered(answers) => {
-                    refused.extend(self.conclude(std::slice::from_ref(ctx), answers));
+                    refused.extend(self.conclude(slice::from_ref(ctx), answers));
                 }
                 Insisted::Refused | Insisted::Stuck => self.give_up(ctx),
             }
@@ -330,6 +343,13 @@ impl Flush {
                 }
                 Settled::Fenced if has_completed_within(ctx) => {
                     tracing::debug!(job.id = %ctx.id(), job.kind = %ctx.kind(), "completed");
+                }
+                // Nobody can tell; by far the most likely is that it was recorded.
+                Settled::Fenced if ctx.inner().is_perhaps_recorded.load(Ordering::Relaxed) => {
+                    tracing::info!(
+                        job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
+                        "an outcome is not recorded again: the answer to the first report of it was lost"
+                    );
                 }
                 Settled::Fenced => {
                     self.fenced.fetch_add(1, Ordering::Relaxed);

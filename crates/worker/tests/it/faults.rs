@@ -75,15 +75,15 @@ async fn a_store_that_hangs_does_not_keep_the_worker_from_ending() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_to_a_settlement_is_asked_for_again_and_fenced() {
+async fn a_lost_answer_to_a_settlement_is_asked_for_again_and_the_repeat_is_not_called_late() {
     let store = Faulty::new();
     let (client, stage) = scene_on(Arc::clone(&store) as _);
     store.fail(Call::Settle, Fault::Unknown, 1);
     let running = worker(&client, &stage).start().unwrap();
     let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
     assert_eq!(end_of(&handle).await.state, State::Completed);
-    eventually("the repeat is fenced", async || running.health().fenced == 1).await;
-    assert_eq!((stage.started(), running.health().unsettled), (1, 0));
+    eventually("the repeat is answered", async || running.health().unsettled == 0).await;
+    assert_eq!((stage.started(), running.health().fenced), (1, 0));
     running.stop().await;
 }
 
