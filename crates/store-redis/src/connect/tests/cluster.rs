@@ -109,23 +109,19 @@ async fn a_node_that_hangs_does_not_hold_up_the_others() {
         let mut stuck = std::pin::pin!(grow(&server));
         let mut is_stuck = true;
         while is_stuck {
-            let began = Instant::now();
             let others = run_at(&server, elsewhere, Effect::Read, &READ, &["a"]);
             tokio::select! {
                 biased;
-                answer = others => {
-                    // Until the Cluster itself notices, and then for a moment says that it is down.
-                    if let Err(error) = answer {
-                        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-                    } else {
-                        assert!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
-                        answered += 1;
-                    }
-                }
+                answer = others => match answer {
+                    Ok(_) => answered += 1,
+                    // When the Cluster itself notices, all of its nodes say for a moment that it is down.
+                    Err(error) => assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}"),
+                },
                 _ = &mut stuck => is_stuck = false,
             }
         }
     }
-    assert!(answered > 10, "{answered} answers of the others");
+    // Those who waited for the hung one would get one or two answers in each of the five rounds.
+    assert!(answered > 50, "{answered} answers of the others");
     cluster.nodes()[hung].resume();
 }
