@@ -62,10 +62,11 @@ pub(crate) fn run(is_quick: bool) -> Result<()> {
         eprintln!("… round {round} of {rounds}");
         let mut node = Command::new(folder.join("node/node_modules/.bin/node"));
         node.arg(folder.join("node/local.mjs"));
-        for (mut program, units) in [(node, on_node), (Command::new(binary()), units)] {
+        for (mut program, units) in [(node, on_node), (Command::new(binary("rival-local")), units)] {
             collect(program.args(["--units", units]), &mut table)?;
         }
     }
+    collect(&mut Command::new(binary("allocations")), &mut table)?;
     for work in &WORKS {
         print(work, &mut table);
     }
@@ -78,8 +79,8 @@ fn target() -> PathBuf {
     base.join("rivals")
 }
 
-fn binary() -> PathBuf {
-    target().join("release/rival-local")
+fn binary(name: &str) -> PathBuf {
+    target().join("release").join(name)
 }
 
 /// Runs a program and keeps what it says.
@@ -95,7 +96,7 @@ fn collect(program: &mut Command, table: &mut BTreeMap<Key, Figures>) -> Result<
         let figures = table.entry(key).or_default();
         figures.rates.extend(line["rate"].as_f64());
         figures.nanos.extend(line["nanos"].as_f64());
-        figures.allocations = line["allocations"].as_f64();
+        figures.allocations = line["allocations"].as_f64().or(figures.allocations);
     }
     Ok(())
 }
@@ -151,7 +152,7 @@ fn instructions() -> Result<()> {
 fn counted(name: &str, units: u32) -> Result<f64> {
     let file = target().join("callgrind.out");
     let mut command = Command::new("valgrind");
-    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", file.display())).arg(binary());
+    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", file.display())).arg(binary("rival-local"));
     command.args(["--bare", "--concurrency", "10", "--only", name, "--units", &units.to_string()]);
     let output = command.output().context("cannot start valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -74,7 +74,7 @@ pub(crate) enum Step<W> {
 impl<W: Work> Machine<W> {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
-            lanes: Lanes::new(),
+            lanes: Lanes::new(settings.per_key.is_some()),
             keys: settings.per_key.map(Keys::new),
             gauge: settings.rate.map(Gauge::new),
             seats: Seats::new(),
@@ -103,11 +103,14 @@ impl<W: Work> Machine<W> {
     /// Takes work in. The caller has made sure that there is room.
     #[inline]
     pub(crate) fn insert(&mut self, work: W, options: Options, effects: &mut Effects<W>) -> Id {
-        let id = self.lanes.slab.keep(work, options.priority, options.is_awaited, options.extra);
-        if options.is_first || self.settings.order == Order::NewestFirst {
-            self.lanes.put_front(id.index);
+        let Options { priority, is_first, is_awaited, extra } = options;
+        let id = if is_first || self.settings.order == Order::NewestFirst {
+            self.lanes.push_front(work, priority, is_awaited)
         } else {
-            self.lanes.put_back(id.index);
+            self.lanes.push_back(work, priority, is_awaited)
+        };
+        if extra.is_some() {
+            self.lanes.slab.aside(id.index).extra = extra;
         }
         self.waiting += 1;
         self.counts.added += 1;
@@ -165,11 +168,12 @@ impl<W: Work> Machine<W> {
     fn start(&mut self, index: u32, seat: u32, now: Option<Instant>, effects: &mut Effects<W>) -> Step<W> {
         self.waiting -= 1;
         self.running += 1;
-        let timeout = self.timeout_of(index);
         let entry = &mut self.lanes.slab[index];
         let id = Id { index, sequence: entry.sequence };
         let work = entry.take_work().expect("what was not handed out has its work");
         entry.run_at(seat);
+        let is_timed = self.settings.timeout.is_some() || entry.has_aside();
+        let timeout = if is_timed { self.timeout_of(index) } else { None };
         self.seats.begin(seat, index, timeout.and_then(|_| now.or_else(|| Some(Instant::now()))));
         self.emit(Event::Started(id), effects);
         self.rate_clears(effects);
@@ -179,7 +183,6 @@ impl<W: Work> Machine<W> {
     }
 
     /// How long an entry may run.
-    #[inline]
     fn timeout_of(&self, index: u32) -> Option<Duration> {
         let own = self.lanes.slab.extra(index).and_then(|extra| extra.timeout);
         own.or(self.settings.timeout).filter(|timeout| *timeout != Duration::MAX)
@@ -194,8 +197,7 @@ impl<W: Work> Machine<W> {
         if keys.start(key) {
             return false;
         }
-        let entry = &self.lanes.slab[index];
-        keys.hold(key, entry.priority, entry.order, index);
+        keys.hold(key, self.lanes.slab[index].priority, self.lanes.slab.order(index), index);
         self.held += 1;
         true
     }
@@ -209,7 +211,6 @@ impl<W: Work> Machine<W> {
         outcome: Outcome<W::Done>,
         effects: &mut Effects<W>,
     ) -> Option<Outcome<W::Done>> {
-        self.seats.finish(self.lanes.slab[id.index].seat());
         self.running -= 1;
         if self.keys.is_some() {
             self.release_key(id.index);
@@ -236,17 +237,11 @@ impl<W: Work> Machine<W> {
         outcome: Outcome<W::Done>,
         effects: &mut Effects<W>,
     ) -> Option<Outcome<W::Done>> {
-        let slab = &mut self.lanes.slab;
-        if !slab[index].is_awaited {
-            slab.forget(index);
-            return Some(outcome);
-        }
-        let waker = slab.take_waker(index);
-        slab.settle(index, outcome);
+        let (unwanted, waker) = self.lanes.slab.settle(index, outcome);
         if let Some(waker) = waker {
             effects.wake(waker);
         }
-        None
+        unwanted
     }
 
     /// Gives the place of a key back to the next that is held for it.

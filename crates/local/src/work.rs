@@ -68,10 +68,14 @@ pub(crate) trait Perform<W: Work>: Clone {
     fn start(&self, work: W) -> Self::Run;
 }
 
-/// Whether an output counts as a failure in events and counts.
-pub(crate) type Fails<T> = fn(&T) -> bool;
+/// Whether an output counts as a failure in events and counts. A type of its own, so that to ask costs nothing where
+/// none does.
+pub(crate) trait Fails<T>: Fn(&T) -> bool + Copy + Send + Sync {}
 
-fn verdict<T>(output: &T, fails: Fails<T>) -> Verdict {
+impl<T, V: Fn(&T) -> bool + Copy + Send + Sync> Fails<T> for V {}
+
+#[inline]
+fn verdict<T>(output: &T, fails: impl Fails<T>) -> Verdict {
     if fails(output) { Verdict::Failed(Why::Own) } else { Verdict::Completed }
 }
 
@@ -87,7 +91,7 @@ trait Keeps {
 }
 
 impl Closure {
-    pub(crate) fn new<F>(future: F, fails: Fails<F::Output>) -> Self
+    pub(crate) fn new<F>(future: F, fails: impl Fails<F::Output> + 'static) -> Self
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -146,10 +150,10 @@ where
 }
 
 pin_project! {
-    struct Keeping<F: Future> {
+    struct Keeping<F: Future, V> {
         #[pin]
         state: State<F, F::Output>,
-        fails: Fails<F::Output>,
+        fails: V,
     }
 }
 
@@ -163,7 +167,7 @@ pin_project! {
     }
 }
 
-impl<F: Future> Keeps for Keeping<F>
+impl<F: Future, V: Fails<F::Output>> Keeps for Keeping<F, V>
 where
     F::Output: 'static,
 {
@@ -255,7 +259,10 @@ impl<T: Send> Delivers<T> for Borrowed<'_> {
 }
 
 impl<'env> Borrowed<'env> {
-    pub(crate) fn new<F>(future: F, fails: Fails<F::Output>) -> (Self, Arc<Mutex<Option<F::Output>>>)
+    pub(crate) fn new<F>(
+        future: F,
+        fails: impl Fails<F::Output> + 'env,
+    ) -> (Self, Arc<Mutex<Option<F::Output>>>)
     where
         F: Future + Send + 'env,
         F::Output: Send + 'env,
@@ -373,42 +380,43 @@ impl<T: Send, R: Send> Accepts<T> for Item<T, R> {
 }
 
 /// Runs items through a handler.
-pub(crate) struct Handle<H, R> {
+pub(crate) struct Handle<H, V> {
     pub(crate) handler: Arc<H>,
-    pub(crate) fails: Fails<R>,
+    pub(crate) fails: V,
 }
 
-impl<H, R> Clone for Handle<H, R> {
+impl<H, V: Copy> Clone for Handle<H, V> {
     fn clone(&self) -> Self {
         Self { handler: Arc::clone(&self.handler), fails: self.fails }
     }
 }
 
-impl<H, T, F> Perform<Item<T, F::Output>> for Handle<H, F::Output>
+impl<H, T, F, V> Perform<Item<T, F::Output>> for Handle<H, V>
 where
     T: Send,
     H: Fn(T) -> F,
     F: Future,
     F::Output: Send,
+    V: Fails<F::Output>,
 {
-    type Run = Handling<F>;
+    type Run = Handling<F, V>;
 
     #[inline]
-    fn start(&self, work: Item<T, F::Output>) -> Handling<F> {
+    fn start(&self, work: Item<T, F::Output>) -> Handling<F, V> {
         Handling { future: (self.handler)(work.item), fails: self.fails }
     }
 }
 
 pin_project! {
     /// A call of the handler.
-    pub(crate) struct Handling<F: Future> {
+    pub(crate) struct Handling<F, V> {
         #[pin]
         future: F,
-        fails: Fails<F::Output>,
+        fails: V,
     }
 }
 
-impl<F: Future> Unit<F::Output> for Handling<F> {
+impl<F: Future, V: Fails<F::Output>> Unit<F::Output> for Handling<F, V> {
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(Verdict, F::Output)> {
         let this = self.project();

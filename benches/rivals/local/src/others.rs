@@ -9,8 +9,8 @@ use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 use crate::{WAVE, nothing};
 
 /// A permit is taken first, and goes into what is spawned.
-async fn semaphore(numbers: impl Iterator<Item = u32>, permits: &Arc<Semaphore>) {
-    let mut handles = Vec::with_capacity(WAVE as usize);
+async fn semaphore(numbers: impl ExactSizeIterator<Item = u32>, permits: &Arc<Semaphore>) {
+    let mut handles = Vec::with_capacity(numbers.len());
     for number in numbers {
         let permit = Arc::clone(permits).acquire_owned().await.expect("it is open");
         handles.push(tokio::spawn(async move {
@@ -37,10 +37,8 @@ pub(crate) async fn semaphore_burst(units: u32, concurrency: usize) {
 
 pub(crate) async fn tower_awaited(units: u32, concurrency: usize) {
     let service = service_fn(|number: u32| async move { Ok::<_, tower::BoxError>(nothing(number).await) });
-    let mut service = ServiceBuilder::new()
-        .buffer(WAVE as usize)
-        .concurrency_limit(concurrency)
-        .service(service);
+    let mut service =
+        ServiceBuilder::new().buffer(WAVE as usize).concurrency_limit(concurrency).service(service);
     let mut calls = Vec::with_capacity(WAVE as usize);
     for wave in 0..units / WAVE {
         for number in 0..WAVE {

@@ -22,6 +22,8 @@ pub(super) struct Aside {
     /// Who waits for the outcome.
     pub(super) waker: Option<Waker>,
     pub(super) error: Option<Box<Error>>,
+    /// Its place within its priority, where that has to be known.
+    pub(super) order: i64,
 }
 
 impl Asides {

@@ -86,7 +86,7 @@ impl<W: Work> Machine<W> {
         if self.waiting == 0 {
             return 0;
         }
-        let waiting: Vec<Id> = self.listed().into_iter().map(|(_, id)| id).collect();
+        let waiting = self.waiting();
         let cleared = waiting.len();
         for id in waiting {
             self.remove(id, why, effects);
@@ -161,8 +161,7 @@ impl<W: Work> Machine<W> {
             let own = self.lanes.slab.extra(id.index).and_then(|extra| extra.token.as_ref());
             own.is_some_and(|own| own.is(token))
         };
-        let waiting = self.lanes.waiting().map(|(index, entry)| Id { index, sequence: entry.sequence });
-        let ids: Vec<Id> = waiting.chain(self.running()).filter(hangs).collect();
+        let ids: Vec<Id> = self.waiting().into_iter().chain(self.running()).filter(hangs).collect();
         for id in ids {
             self.cancel(id, Why::Cancelled, effects);
         }
@@ -175,7 +174,7 @@ impl<W: Work> Machine<W> {
             effects.refuse(work);
         }
         if entry.stage == Stage::Held {
-            let place = (entry.priority, entry.order);
+            let place = (entry.priority, self.lanes.slab.order(id.index));
             let key = self.lanes.slab.extra(id.index).and_then(|extra| extra.key.as_ref());
             if let (Some(keys), Some(key)) = (&mut self.keys, key) {
                 keys.let_go(key, place.0, place.1);
@@ -240,20 +239,17 @@ impl<W: Work> Machine<W> {
     /// Moves one that waits behind all of another priority.
     pub(crate) fn set_priority(&mut self, id: Id, priority: i16) -> bool {
         let Some(entry) = self.lanes.slab.find(id) else { return false };
-        let before = (entry.priority, entry.order);
+        let before = entry.priority;
         match entry.stage {
-            Stage::Ready if entry.priority == priority => {}
-            Stage::Ready => {
-                self.lanes.take_out(id.index);
-                self.lanes.slab[id.index].priority = priority;
-                self.lanes.put_back(id.index);
-            }
+            Stage::Ready if before == priority => {}
+            Stage::Ready => self.lanes.move_to(id.index, priority),
             Stage::Held => {
                 entry.priority = priority;
+                let order = self.lanes.slab.order(id.index);
                 let key = self.lanes.slab.extra(id.index).and_then(|extra| extra.key.as_ref());
                 if let (Some(keys), Some(key)) = (&mut self.keys, key) {
-                    keys.let_go(key, before.0, before.1);
-                    keys.hold(key, priority, before.1, id.index);
+                    keys.let_go(key, before, order);
+                    keys.hold(key, priority, order, id.index);
                 }
             }
             Stage::Running | Stage::Settled | Stage::Free => return false,

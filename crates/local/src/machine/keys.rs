@@ -41,6 +41,11 @@ impl Keys {
         entry.held.insert((Reverse(priority), order), index);
     }
 
+    /// Everything that is held.
+    pub(crate) fn held(&self) -> impl Iterator<Item = u32> {
+        self.keys.values().flat_map(|key| key.held.values().copied())
+    }
+
     /// Lets work go that was held, because it leaves or moves.
     pub(crate) fn let_go(&mut self, key: &str, priority: i16, order: i64) {
         if let Some(entry) = self.keys.get_mut(key) {

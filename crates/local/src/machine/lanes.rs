@@ -1,6 +1,7 @@
 //! The order of what waits: one list per priority, linked through a slab, so that taking the next, putting in
 //! front, removing from the middle and moving between priorities all touch a few neighbours only.
 
+use super::Id;
 use super::slab::{Entry, NONE, Slab, Stage};
 use crate::work::Work;
 
@@ -9,60 +10,86 @@ pub(crate) struct Lanes<W: Work> {
     pub(super) slab: Slab<W>,
     /// By rising priority; none is empty.
     levels: Vec<Level>,
-    front: i64,
-    back: i64,
+    /// Where entries may leave their list and come back to their place in it, which then has to be known.
+    orders: Option<Orders>,
 }
 
 #[derive(Debug)]
 struct Level {
     priority: i16,
-    /// Its `previous` is not kept up to date: whoever is the head has none.
     head: u32,
     tail: u32,
 }
 
+/// The places of the next that comes to the front, and to the back.
+#[derive(Debug)]
+struct Orders {
+    front: i64,
+    back: i64,
+}
+
 impl<W: Work> Lanes<W> {
-    pub(crate) fn new() -> Self {
-        Self { slab: Slab::new(), levels: Vec::new(), front: -1, back: 0 }
+    pub(crate) fn new(is_ordered: bool) -> Self {
+        let orders = is_ordered.then_some(Orders { front: -1, back: 0 });
+        Self { slab: Slab::new(), levels: Vec::new(), orders }
     }
 
-    /// Puts an entry behind all others of its priority.
+    /// Takes work in, behind all others of its priority.
     #[inline]
-    pub(crate) fn put_back(&mut self, index: u32) {
-        let order = self.back;
-        self.back += 1;
-        let entry = &mut self.slab[index];
-        entry.stage = Stage::Ready;
-        entry.order = order;
-        entry.next = NONE;
-        let priority = entry.priority;
+    pub(crate) fn push_back(&mut self, work: W, priority: i16, is_awaited: bool) -> Id {
         let level = self.level(priority);
         let level = &mut self.levels[level];
-        let previous = std::mem::replace(&mut level.tail, index);
+        let id = self.slab.keep(work, priority, is_awaited, level.tail);
+        let previous = std::mem::replace(&mut level.tail, id.index);
         if previous == NONE {
-            level.head = index;
+            level.head = id.index;
         } else {
-            self.slab[previous].next = index;
-            self.slab[index].previous = previous;
+            self.slab[previous].next = id.index;
+        }
+        if let Some(orders) = &mut self.orders {
+            self.slab.aside(id.index).order = orders.back;
+            orders.back += 1;
+        }
+        id
+    }
+
+    /// Takes work in, before all others of its priority.
+    pub(crate) fn push_front(&mut self, work: W, priority: i16, is_awaited: bool) -> Id {
+        let id = self.slab.keep(work, priority, is_awaited, NONE);
+        let level = self.level(priority);
+        self.link(level, id.index, NONE, self.levels[level].head);
+        if let Some(orders) = &mut self.orders {
+            self.slab.aside(id.index).order = orders.front;
+            orders.front -= 1;
+        }
+        id
+    }
+
+    /// Moves an entry that is ready behind all others of another priority.
+    pub(crate) fn move_to(&mut self, index: u32, priority: i16) {
+        self.take_out(index);
+        self.slab[index].priority = priority;
+        let level = self.level(priority);
+        self.link(level, index, self.levels[level].tail, NONE);
+        if let Some(orders) = &mut self.orders {
+            self.slab.aside(index).order = orders.back;
+            orders.back += 1;
         }
     }
 
-    /// Puts an entry before all others of its priority.
-    pub(crate) fn put_front(&mut self, index: u32) {
-        self.slab[index].order = self.front;
-        self.front -= 1;
-        self.put_in_order(index);
-    }
-
-    /// Puts an entry where its order says, which is near the front.
+    /// Puts an entry back to its place, which is near the front.
     pub(crate) fn put_in_order(&mut self, index: u32) {
-        let Entry { priority, order, .. } = self.slab[index];
-        let level = self.level(priority);
+        let order = self.slab.order(index);
+        let level = self.level(self.slab[index].priority);
         let (mut previous, mut next) = (NONE, self.levels[level].head);
-        while next != NONE && self.slab[next].order < order {
+        while next != NONE && self.slab.order(next) < order {
             previous = next;
             next = self.slab[next].next;
         }
+        self.link(level, index, previous, next);
+    }
+
+    fn link(&mut self, level: usize, index: u32, previous: u32, next: u32) {
         let entry = &mut self.slab[index];
         entry.stage = Stage::Ready;
         (entry.previous, entry.next) = (previous, next);
@@ -115,10 +142,10 @@ impl<W: Work> Lanes<W> {
         }
     }
 
-    /// Everything that waits, ready or held, with its place in the slab.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = (u32, &Entry<W>)> {
-        let is_waiting = |entry: &Entry<W>| matches!(entry.stage, Stage::Ready | Stage::Held);
-        self.slab.iter().filter(move |(_, entry)| is_waiting(entry))
+    /// Everything that is ready, the next to start first.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = u32> {
+        let next = |index: &u32| Some(self.slab[*index].next).filter(|next| *next != NONE);
+        self.levels.iter().rev().flat_map(move |level| std::iter::successors(Some(level.head), next))
     }
 
     /// The level of a priority, made if need be.

@@ -50,21 +50,18 @@ impl Running {
 }
 
 impl<W: Work> Machine<W> {
-    /// Everything that waits, the next to start first.
-    pub(crate) fn listed(&self) -> Vec<((Reverse<i16>, i64), Id)> {
-        let waiting = self.lanes.waiting();
-        let mut listed: Vec<_> = waiting
-            .map(|(index, entry)| {
-                ((Reverse(entry.priority), entry.order), Id { index, sequence: entry.sequence })
-            })
-            .collect();
-        listed.sort_unstable_by_key(|(place, _)| *place);
-        listed
+    /// The ids of everything that waits, the next to start first.
+    pub(crate) fn waiting(&self) -> Vec<Id> {
+        let slab = &self.lanes.slab;
+        let id = |index| Id { index, sequence: slab[index].sequence };
+        let Some(keys) = &self.keys else { return self.lanes.ready().map(id).collect() };
+        let mut all: Vec<u32> = self.lanes.ready().chain(keys.held()).collect();
+        all.sort_by_key(|index| (Reverse(slab[*index].priority), slab.order(*index)));
+        all.into_iter().map(id).collect()
     }
 
     pub(crate) fn list_waiting(&self) -> Vec<Waiting> {
-        let listed = self.listed();
-        let describe = |(_, id): (_, Id)| {
+        let describe = |id: Id| {
             let (entry, extra) = (&self.lanes.slab[id.index], self.lanes.slab.extra(id.index));
             Waiting {
                 id,
@@ -73,13 +70,14 @@ impl<W: Work> Machine<W> {
                 priority: entry.priority,
             }
         };
-        listed.into_iter().map(describe).collect()
+        self.waiting().into_iter().map(describe).collect()
     }
 
     /// The ids of everything that runs, the one that started first in front.
     pub(crate) fn running(&self) -> impl Iterator<Item = Id> {
-        let id = |index| Id { index, sequence: self.lanes.slab[index].sequence };
-        self.seats.running().into_iter().map(id)
+        let begun = self.seats.begun().into_iter();
+        let runs = begun.filter(|(index, seat)| self.lanes.slab.runs_at(*index, *seat));
+        runs.map(|(index, _)| Id { index, sequence: self.lanes.slab[index].sequence })
     }
 
     pub(crate) fn list_running(&self) -> Vec<Running> {

@@ -46,7 +46,7 @@ struct Seat {
     stop: Option<Why>,
     /// Since when it runs.
     started: Option<Instant>,
-    /// What it runs.
+    /// What it runs, or ran last.
     entry: u32,
     /// The how many-th it is that was ever started.
     turn: u64,
@@ -216,17 +216,11 @@ impl Seats {
         self.turns += 1;
     }
 
-    /// The work of a runner has ended.
-    #[inline]
-    pub(crate) fn finish(&mut self, number: u32) {
-        self.seats[number as usize].entry = NONE;
-    }
-
-    /// What runs, the one that started first in front.
-    pub(crate) fn running(&self) -> Vec<u32> {
-        let mut busy: Vec<&Seat> = self.seats.iter().filter(|seat| seat.entry != NONE).collect();
-        busy.sort_unstable_by_key(|seat| seat.turn);
-        busy.into_iter().map(|seat| seat.entry).collect()
+    /// What was begun last at each seat, in the order of its start.
+    pub(crate) fn begun(&self) -> Vec<(u32, u32)> {
+        let mut seats: Vec<_> = (0..).zip(&self.seats).collect();
+        seats.sort_unstable_by_key(|(_, seat)| seat.turn);
+        seats.into_iter().map(|(number, seat)| (seat.entry, number)).collect()
     }
 
     /// Tells a runner that its work has to stop. The first reason counts: answers whether this is it.

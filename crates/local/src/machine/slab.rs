@@ -2,10 +2,9 @@
 //! of allocated again, and nothing ever moves: growing costs no copy, which the lock would have to be held for.
 
 use std::ops::{Index, IndexMut};
-use std::sync::Arc;
 use std::task::Waker;
 
-use super::aside::Asides;
+use super::aside::{Aside, Asides};
 use super::{Extra, Id, Outcome};
 use crate::work::Work;
 
@@ -30,12 +29,11 @@ pub(crate) struct Slab<W: Work> {
 /// One piece of work. As small as can be: memory that is touched for the first time is what a burst pays most for,
 /// so what few have is kept [aside](Asides).
 pub(crate) struct Entry<W: Work> {
-    /// Its place within its priority.
-    pub(crate) order: i64,
     /// Tells this use of the place from those before.
     pub(crate) sequence: u32,
+    /// The one before it in its list, unless it is the first.
     pub(super) previous: u32,
-    /// The next in the same list; while it runs, who runs it.
+    /// The next in its list, or the next that is free; while it runs, who runs it.
     pub(super) next: u32,
     aside: u32,
     pub(crate) priority: i16,
@@ -80,6 +78,8 @@ impl<W: Work> Entry<W> {
         self.next
     }
 
+    /// Whether there is more to know of it.
+    #[inline]
     pub(super) fn has_aside(&self) -> bool {
         self.aside != NONE
     }
@@ -90,28 +90,28 @@ impl<W: Work> Slab<W> {
         Self { chunks: Vec::new(), free: NONE, used: 0, sequence: 0, asides: Asides::default() }
     }
 
-    /// Keeps a piece of work, in no list yet.
+    /// Keeps a piece of work that is ready, behind another.
     #[inline]
-    pub(crate) fn keep(&mut self, work: W, priority: i16, is_awaited: bool, extra: Option<Arc<Extra>>) -> Id {
+    pub(super) fn keep(&mut self, work: W, priority: i16, is_awaited: bool, previous: u32) -> Id {
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
         self.used += 1;
-        let index = if self.free == NONE { self.grow() } else { self.free };
-        let entry = &mut self[index];
-        let free = entry.next;
-        entry.sequence = sequence;
-        entry.priority = priority;
-        entry.is_awaited = is_awaited;
-        W::put(&mut entry.slot, work);
-        self.free = free;
-        if let Some(extra) = extra {
-            self.aside(index).extra = Some(extra);
+        let mut slot = W::Slot::default();
+        W::put(&mut slot, work);
+        let stage = Stage::Ready;
+        let entry = Entry { sequence, previous, next: NONE, aside: NONE, priority, stage, is_awaited, slot };
+        let index = self.free;
+        if index == NONE {
+            return Id { sequence, index: self.grow(entry) };
         }
-        Id { index, sequence }
+        let place = &mut self[index];
+        let free = place.next;
+        *place = entry;
+        self.free = free;
+        Id { sequence, index }
     }
 
-    /// One more entry, which is free.
-    fn grow(&mut self) -> u32 {
+    fn grow(&mut self, entry: Entry<W>) -> u32 {
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
             // Many queues are small.
             let size = if self.chunks.is_empty() { 0 } else { CHUNK };
@@ -120,32 +120,17 @@ impl<W: Work> Slab<W> {
         let full = self.chunks.len() - 1;
         let chunk = &mut self.chunks[full];
         let index = full * CHUNK + chunk.len();
-        chunk.push(Entry {
-            order: 0,
-            sequence: 0,
-            previous: NONE,
-            next: NONE,
-            aside: NONE,
-            priority: 0,
-            stage: Stage::Free,
-            is_awaited: false,
-            slot: W::Slot::default(),
-        });
-        u32::try_from(index)
-            .ok()
-            .filter(|index| *index != NONE)
-            .expect("fewer than four billion pieces of work wait")
+        chunk.push(entry);
+        let index = u32::try_from(index).ok().filter(|index| *index != NONE);
+        index.expect("fewer than four billion pieces of work wait")
     }
 
     /// Forgets an entry that is in no list and whose slot is empty.
     #[inline]
-    pub(crate) fn forget(&mut self, index: u32) {
+    fn forget(&mut self, index: u32) {
         let free = self.free;
         let entry = &mut self[index];
-        debug_assert!(
-            W::take(&mut entry.slot).is_none(),
-            "code of users is dropped after the lock is released"
-        );
+        debug_assert!(entry.take_work().is_none(), "code of users is dropped after the lock is released");
         entry.stage = Stage::Free;
         entry.next = free;
         if entry.has_aside() {
@@ -175,6 +160,13 @@ impl<W: Work> Slab<W> {
         (entry.sequence == id.sequence && entry.stage != Stage::Free).then_some(entry)
     }
 
+    /// Whether an entry runs at this seat.
+    pub(super) fn runs_at(&self, index: u32, seat: u32) -> bool {
+        let chunk = self.chunks.get(index as usize / CHUNK);
+        let entry = chunk.and_then(|chunk| chunk.get(index as usize % CHUNK));
+        entry.is_some_and(|entry| entry.stage == Stage::Running && entry.next == seat)
+    }
+
     /// What was rarely asked for with an entry.
     #[inline]
     pub(crate) fn extra(&self, index: u32) -> Option<&Extra> {
@@ -182,15 +174,39 @@ impl<W: Work> Slab<W> {
         if aside == NONE { None } else { self.asides[aside].extra.as_deref() }
     }
 
-    /// Keeps how an entry has ended.
+    /// The place of an entry within its priority, if it was given one.
+    pub(super) fn order(&self, index: u32) -> i64 {
+        let aside = self[index].aside;
+        if aside == NONE { 0 } else { self.asides[aside].order }
+    }
+
+    /// Keeps how an entry has ended, and answers who waits for that. If nobody has a handle, it is forgotten, and the
+    /// outcome answered, to be dropped without the lock.
     #[inline]
-    pub(super) fn settle(&mut self, index: u32, outcome: Outcome<W::Done>) {
+    pub(super) fn settle(
+        &mut self,
+        index: u32,
+        outcome: Outcome<W::Done>,
+    ) -> (Option<Outcome<W::Done>>, Option<Waker>) {
         let entry = &mut self[index];
-        entry.stage = Stage::Settled;
-        match outcome {
-            Ok(done) => W::put_done(&mut entry.slot, done),
-            Err(error) => self.aside(index).error = Some(error),
+        if !entry.is_awaited {
+            self.forget(index);
+            return (Some(outcome), None);
         }
+        entry.stage = Stage::Settled;
+        let error = match outcome {
+            Ok(done) => {
+                W::put_done(&mut entry.slot, done);
+                if !entry.has_aside() {
+                    return (None, None);
+                }
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let aside = self.aside(index);
+        aside.error = error;
+        (None, aside.waker.take())
     }
 
     /// Takes out how an entry has ended, and forgets it.
@@ -218,12 +234,8 @@ impl<W: Work> Slab<W> {
         if place == NONE { None } else { self.asides[place].waker.take() }
     }
 
-    /// All entries with their places.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Entry<W>)> {
-        (0..).zip(self.chunks.iter().flatten())
-    }
-
-    fn aside(&mut self, index: u32) -> &mut super::aside::Aside {
+    /// What is kept aside of an entry, from now on.
+    pub(super) fn aside(&mut self, index: u32) -> &mut Aside {
         let mut place = self[index].aside;
         if place == NONE {
             place = self.asides.keep();

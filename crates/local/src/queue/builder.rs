@@ -144,7 +144,7 @@ impl Builder {
     fn handle_as<T, F, H>(
         self,
         handler: H,
-        fails: Fails<F::Output>,
+        fails: impl Fails<F::Output> + 'static,
     ) -> Result<Queue<Item<T, F::Output>>, ConfigError>
     where
         T: Send + 'static,
