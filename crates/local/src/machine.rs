@@ -203,7 +203,7 @@ impl<W: Work> Machine<W> {
     }
 
     /// A runner's work has ended. Answers the outcome if nobody wants it, to be dropped.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(
         &mut self,
         id: Id,
@@ -230,7 +230,7 @@ impl<W: Work> Machine<W> {
     }
 
     /// Keeps the outcome for the handle, if there is one.
-    #[inline]
+    #[inline(always)]
     fn settle(
         &mut self,
         index: u32,

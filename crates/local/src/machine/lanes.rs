@@ -37,8 +37,10 @@ impl<W: Work> Lanes<W> {
     /// Takes work in, behind all others of its priority.
     #[inline]
     pub(crate) fn push_back(&mut self, work: W, priority: i16, is_awaited: bool) -> Id {
-        let level = self.level(priority);
-        let level = &mut self.levels[level];
+        let level = match self.levels.last_mut() {
+            Some(level) if level.priority == priority => level,
+            _ => Self::level(&mut self.levels, priority),
+        };
         let id = self.slab.keep(work, priority, is_awaited, level.tail);
         let previous = std::mem::replace(&mut level.tail, id.index);
         if previous == NONE {
@@ -56,8 +58,8 @@ impl<W: Work> Lanes<W> {
     /// Takes work in, before all others of its priority.
     pub(crate) fn push_front(&mut self, work: W, priority: i16, is_awaited: bool) -> Id {
         let id = self.slab.keep(work, priority, is_awaited, NONE);
-        let level = self.level(priority);
-        self.link(level, id.index, NONE, self.levels[level].head);
+        let next = Self::level(&mut self.levels, priority).head;
+        self.link(id.index, NONE, next);
         if let Some(orders) = &mut self.orders {
             self.slab.aside(id.index).order = orders.front;
             orders.front -= 1;
@@ -69,8 +71,8 @@ impl<W: Work> Lanes<W> {
     pub(crate) fn move_to(&mut self, index: u32, priority: i16) {
         self.take_out(index);
         self.slab[index].priority = priority;
-        let level = self.level(priority);
-        self.link(level, index, self.levels[level].tail, NONE);
+        let previous = Self::level(&mut self.levels, priority).tail;
+        self.link(index, previous, NONE);
         if let Some(orders) = &mut self.orders {
             self.slab.aside(index).order = orders.back;
             orders.back += 1;
@@ -80,25 +82,26 @@ impl<W: Work> Lanes<W> {
     /// Puts an entry back to its place, which is near the front.
     pub(crate) fn put_in_order(&mut self, index: u32) {
         let order = self.slab.order(index);
-        let level = self.level(self.slab[index].priority);
-        let (mut previous, mut next) = (NONE, self.levels[level].head);
+        let level = Self::level(&mut self.levels, self.slab[index].priority);
+        let (mut previous, mut next) = (NONE, level.head);
         while next != NONE && self.slab.order(next) < order {
             previous = next;
             next = self.slab[next].next;
         }
-        self.link(level, index, previous, next);
+        self.link(index, previous, next);
     }
 
-    fn link(&mut self, level: usize, index: u32, previous: u32, next: u32) {
+    fn link(&mut self, index: u32, previous: u32, next: u32) {
         let entry = &mut self.slab[index];
         entry.stage = Stage::Ready;
         (entry.previous, entry.next) = (previous, next);
+        let level = Self::level(&mut self.levels, entry.priority);
         match previous {
-            NONE => self.levels[level].head = index,
+            NONE => level.head = index,
             _ => self.slab[previous].next = index,
         }
         match next {
-            NONE => self.levels[level].tail = index,
+            NONE => level.tail = index,
             _ => self.slab[next].previous = index,
         }
     }
@@ -149,21 +152,12 @@ impl<W: Work> Lanes<W> {
     }
 
     /// The level of a priority, made if need be.
-    #[inline]
-    fn level(&mut self, priority: i16) -> usize {
-        match self.levels.last() {
-            Some(level) if level.priority == priority => self.levels.len() - 1,
-            _ => self.other_level(priority),
-        }
-    }
-
-    fn other_level(&mut self, priority: i16) -> usize {
-        match self.levels.binary_search_by_key(&priority, |level| level.priority) {
-            Ok(level) => level,
-            Err(level) => {
-                self.levels.insert(level, Level { priority, head: NONE, tail: NONE });
-                level
-            }
-        }
+    fn level(levels: &mut Vec<Level>, priority: i16) -> &mut Level {
+        let position = levels.binary_search_by_key(&priority, |level| level.priority);
+        let position = position.unwrap_or_else(|position| {
+            levels.insert(position, Level { priority, head: NONE, tail: NONE });
+            position
+        });
+        &mut levels[position]
     }
 }

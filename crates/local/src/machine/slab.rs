@@ -182,7 +182,7 @@ impl<W: Work> Slab<W> {
 
     /// Keeps how an entry has ended, and answers who waits for that. If nobody has a handle, it is forgotten, and the
     /// outcome answered, to be dropped without the lock.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle(
         &mut self,
         index: u32,

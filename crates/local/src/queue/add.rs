@@ -49,7 +49,7 @@ impl<W: Work> Queue<W> {
     where
         W: Accepts<X>,
     {
-        self.try_push_with(input, Options::default())
+        self.try_push_with(input, Options::default)
     }
 
     /// Waits for room, then adds work whose result nobody wants.
@@ -65,7 +65,7 @@ impl<W: Work> Queue<W> {
     where
         W: Accepts<X>,
     {
-        self.try_post_with(input, Options::default())
+        self.try_post_with(input, Options::default)
     }
 
     /// Adds many, as room allows, and waits for all. The results are in the order of the work.
@@ -78,23 +78,27 @@ impl<W: Work> Queue<W> {
     }
 
     #[inline]
-    fn try_push_with<X>(&self, input: X, options: Options) -> Result<Handle<W::Output, W>, Refused<X>>
+    fn try_push_with<X>(
+        &self,
+        input: X,
+        options: impl FnOnce() -> Options,
+    ) -> Result<Handle<W::Output, W>, Refused<X>>
     where
         W: Accepts<X>,
     {
         match self.shared.find_room() {
-            Ok(is_promised) => Ok(self.insert(W::pack(input), options, is_promised)),
+            Ok(is_promised) => Ok(self.insert(W::pack(input), options(), is_promised)),
             Err(error) => Err(Refused::new(&error, input)),
         }
     }
 
     #[inline]
-    fn try_post_with<X>(&self, input: X, options: Options) -> Result<Id, Refused<X>>
+    fn try_post_with<X>(&self, input: X, options: impl FnOnce() -> Options) -> Result<Id, Refused<X>>
     where
         W: Accepts<X>,
     {
         match self.shared.find_room() {
-            Ok(is_promised) => Ok(self.insert_unwatched(W::pack(input).0, options, is_promised)),
+            Ok(is_promised) => Ok(self.insert_unwatched(W::pack(input).0, options(), is_promised)),
             Err(error) => Err(Refused::new(&error, input)),
         }
     }
@@ -196,7 +200,7 @@ impl<W: Work> With<'_, W> {
     where
         W: Accepts<X>,
     {
-        self.queue.try_push_with(input, self.options.clone())
+        self.queue.try_push_with(input, || self.options.clone())
     }
 
     /// Waits for room, then adds work whose result nobody wants.
@@ -218,7 +222,7 @@ impl<W: Work> With<'_, W> {
     where
         W: Accepts<X>,
     {
-        self.queue.try_post_with(input, self.options.clone())
+        self.queue.try_post_with(input, || self.options.clone())
     }
 
     /// Adds many, as room allows, and waits for all. The results are in the order of the work.
