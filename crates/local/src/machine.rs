@@ -58,13 +58,14 @@ pub(crate) struct Machine<W: Work> {
     is_flooded: bool,
 }
 
-/// What a runner gets that asks for work.
-pub(crate) enum Step<W> {
-    Run {
-        id: Id,
-        work: W,
-        timeout: Option<Duration>,
-    },
+/// What a runner is to run.
+pub(crate) struct Start<W> {
+    pub(crate) id: Id,
+    pub(crate) work: W,
+}
+
+/// What a runner is to do that has asked for work when there is none for it.
+pub(crate) enum Pause {
     /// Nothing before this time; this runner is to come back then.
     Later(Instant),
     Park,
@@ -134,52 +135,84 @@ impl<W: Work> Machine<W> {
         id
     }
 
-    /// A runner asks for work.
+    /// A runner asks for work. How long that may run is left in `timeout`.
     #[inline]
-    pub(crate) fn take(&mut self, seat: u32, effects: &mut Effects<W>) -> Step<W> {
+    pub(crate) fn take(
+        &mut self,
+        seat: u32,
+        timeout: &mut Option<Duration>,
+        effects: &mut Effects<W>,
+    ) -> Result<Start<W>, Pause> {
         if self.waiting == 0 {
-            return if self.is_closed { Step::Leave } else { Step::Park };
+            return Err(if self.is_closed { Pause::Leave } else { Pause::Park });
         }
         if self.is_paused || self.running >= self.settings.concurrency {
-            return Step::Park;
+            return Err(Pause::Park);
         }
+        if self.gauge.is_none() && self.keys.is_none() {
+            let index = self.lanes.take_first().expect("what no key holds aside is ready");
+            return Ok(self.start(index, seat, timeout, effects));
+        }
+        self.take_by_rules(seat, timeout, effects)
+    }
+
+    /// The same, where a rate or keys may be against it.
+    #[cold]
+    fn take_by_rules(
+        &mut self,
+        seat: u32,
+        timeout: &mut Option<Duration>,
+        effects: &mut Effects<W>,
+    ) -> Result<Start<W>, Pause> {
         while self.waiting > self.held {
             let mut now = None;
             if let Some(gauge) = &mut self.gauge {
                 let instant = *now.insert(Instant::now());
                 if let Err(later) = gauge.may_start(instant, self.running) {
                     self.rate_limits(effects);
-                    return if self.seats.has_timekeeper() { Step::Park } else { Step::Later(later) };
+                    return Err(if self.seats.has_timekeeper() { Pause::Park } else { Pause::Later(later) });
                 }
             }
-            let index = self.lanes.take_first().expect("what is not held is ready");
-            if self.keys.is_some() && self.is_held_by_key(index) {
+            let index = self.lanes.take_first().expect("what is not held aside is ready");
+            if self.is_held_by_key(index) {
                 continue;
             }
             if let (Some(gauge), Some(now)) = (&mut self.gauge, now) {
                 gauge.note(now);
             }
-            return self.start(index, seat, now, effects);
+            return Ok(self.start(index, seat, timeout, effects));
         }
-        Step::Park
+        Err(Pause::Park)
     }
 
     #[inline]
-    fn start(&mut self, index: u32, seat: u32, now: Option<Instant>, effects: &mut Effects<W>) -> Step<W> {
+    fn start(
+        &mut self,
+        index: u32,
+        seat: u32,
+        timeout: &mut Option<Duration>,
+        effects: &mut Effects<W>,
+    ) -> Start<W> {
         self.waiting -= 1;
         self.running += 1;
         let entry = &mut self.lanes.slab[index];
         let id = Id { index, sequence: entry.sequence };
         let work = entry.take_work().expect("what was not handed out has its work");
         entry.run_at(seat);
-        let is_timed = self.settings.timeout.is_some() || entry.has_aside();
-        let timeout = if is_timed { self.timeout_of(index) } else { None };
-        self.seats.begin(seat, index, timeout.and_then(|_| now.or_else(|| Some(Instant::now()))));
+        let has_aside = entry.has_aside();
+        self.seats.begin(seat, index);
+        *timeout = None;
+        if has_aside || self.settings.timeout.is_some() {
+            *timeout = self.timeout_of(index);
+            if timeout.is_some() {
+                self.seats.note_start(seat);
+            }
+        }
         self.emit(Event::Started(id), effects);
         self.rate_clears(effects);
         self.after_decrease(effects);
         self.call(effects);
-        Step::Run { id, work, timeout }
+        Start { id, work }
     }
 
     /// How long an entry may run.

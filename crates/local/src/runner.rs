@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::clock::after;
 use crate::error::{Error, Why, drop_quietly, panic_text};
-use crate::machine::{Effects, Id, Outcome, Step, Verdict};
+use crate::machine::{Effects, Id, Outcome, Pause, Start, Verdict};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, Ordering};
 use crate::work::{Perform, Unit, Work};
@@ -167,59 +167,61 @@ impl<W: Work> Station<W> {
             return Next::Wait;
         }
         let mut effects = Effects::new();
-        let (step, unwanted) = {
-            let mut machine = self.shared.lock();
-            let (seat, unwanted) = match (self.seat, self.end.take()) {
-                (Some(seat), Some(end)) => {
-                    let id = self.id.take().expect("what has ended had begun");
-                    (seat, machine.finish(id, end.verdict, end.outcome, &mut effects))
+        let mut machine = self.shared.lock();
+        let (seat, unwanted) = match (self.seat, self.end.take()) {
+            (Some(seat), Some(end)) => {
+                let id = self.id.take().expect("what has ended had begun");
+                (seat, machine.finish(id, end.verdict, end.outcome, &mut effects))
+            }
+            (Some(seat), None) => {
+                if std::mem::take(&mut self.is_timekeeper) {
+                    machine.seats.end_timekeeping(seat);
+                    machine.rate_clears(&mut effects);
                 }
-                (Some(seat), None) => {
-                    if std::mem::take(&mut self.is_timekeeper) {
-                        machine.seats.end_timekeeping(seat);
-                        machine.rate_clears(&mut effects);
-                    }
-                    if !machine.seats.arrive(seat) {
-                        machine.seats.register(seat, context.waker());
-                        return Next::Wait;
-                    }
-                    (seat, None)
+                if !machine.seats.arrive(seat) {
+                    machine.seats.register(seat, context.waker());
+                    return Next::Wait;
                 }
-                (None, _) => {
-                    let (seat, bell) = machine.seats.enroll();
-                    self.bell = bell;
-                    (*self.seat.insert(seat), None)
-                }
-            };
-            let step = match machine.take(seat, &mut effects) {
-                Step::Park if !machine.seats.park(seat, context.waker()) => Step::Leave,
-                Step::Later(time) => {
-                    machine.seats.keep_time(seat, context.waker());
-                    Step::Later(time)
-                }
-                step => step,
-            };
-            (step, unwanted)
+                (seat, None)
+            }
+            (None, _) => {
+                let (seat, bell) = machine.seats.enroll();
+                self.bell = bell;
+                (*self.seat.insert(seat), None)
+            }
         };
-        self.steps_aside = effects.has_called && matches!(step, Step::Run { .. });
+        let taken = machine.take(seat, &mut self.timeout, &mut effects).map_err(|pause| match pause {
+            Pause::Park if !machine.seats.park(seat, context.waker()) => Pause::Leave,
+            Pause::Later(time) => {
+                machine.seats.keep_time(seat, context.waker());
+                Pause::Later(time)
+            }
+            pause => pause,
+        });
+        drop(machine);
+        self.steps_aside = effects.has_called;
         self.shared.carry_out(effects);
         drop_outcome(unwanted);
-        self.prepare(step, context)
+        match taken {
+            Ok(start) => self.begin(start),
+            Err(pause) => self.pause(&pause, context),
+        }
     }
 
     #[inline]
-    fn prepare(&mut self, step: Step<W>, context: &mut Context<'_>) -> Next<W> {
-        match step {
-            Step::Run { id, work, timeout } => {
-                self.id = Some(id);
-                self.timeout = timeout;
-                self.has_noted_start = false;
-                if let Some(timeout) = timeout {
-                    self.set_timer(after(Instant::now(), timeout));
-                }
-                Next::Run(work)
-            }
-            Step::Later(time) => {
+    fn begin(&mut self, start: Start<W>) -> Next<W> {
+        self.id = Some(start.id);
+        self.has_noted_start = false;
+        if let Some(timeout) = self.timeout {
+            self.set_timer(after(Instant::now(), timeout));
+        }
+        Next::Run(start.work)
+    }
+
+    fn pause(&mut self, pause: &Pause, context: &mut Context<'_>) -> Next<W> {
+        self.steps_aside = false;
+        match *pause {
+            Pause::Later(time) => {
                 self.is_timekeeper = true;
                 self.set_timer(time);
                 if self.poll_timer(context).is_ready() {
@@ -227,8 +229,8 @@ impl<W: Work> Station<W> {
                 }
                 Next::Wait
             }
-            Step::Park => Next::Wait,
-            Step::Leave => {
+            Pause::Park => Next::Wait,
+            Pause::Leave => {
                 self.leave();
                 Next::Leave
             }

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use clap::Parser;
-use rival_local::{ENTRANTS, WAVE, runtime};
+use rival_local::{ENTRANTS, runtime};
 
 /// Work that does nothing, measured
 #[derive(Parser)]
@@ -48,7 +48,7 @@ fn main() {
                 entrant.run(&runtime, arguments.units, concurrency);
                 continue;
             }
-            entrant.run(&runtime, WAVE * 10, concurrency);
+            entrant.run(&runtime, arguments.units, concurrency);
             let (cpu, clock) = (processor_nanos(), Instant::now());
             entrant.run(&runtime, arguments.units, concurrency);
             let units = f64::from(arguments.units);

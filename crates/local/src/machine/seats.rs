@@ -207,10 +207,10 @@ impl Seats {
 
     /// A runner begins with other work.
     #[inline]
-    pub(crate) fn begin(&mut self, number: u32, entry: u32, started: Option<Instant>) {
+    pub(crate) fn begin(&mut self, number: u32, entry: u32) {
         let seat = &mut self.seats[number as usize];
         seat.stop = None;
-        seat.started = started;
+        seat.started = None;
         seat.entry = entry;
         seat.turn = self.turns;
         self.turns += 1;
@@ -242,7 +242,7 @@ impl Seats {
         self.seats[number as usize].stop
     }
 
-    /// Notes that the work of a runner has to wait for something, and so since when it runs.
+    /// Notes since when the work of a runner runs, if it is not known: it has a timeout, or has to wait for something.
     pub(crate) fn note_start(&mut self, number: u32) {
         self.seats[number as usize].started.get_or_insert_with(Instant::now);
     }
