@@ -12,13 +12,14 @@ use std::sync::{Arc, OnceLock};
 
 use tokio_postgres::types::{ToSql, Type};
 use windlass_core::bell::{Bell, Note, Rings, WakeMode, WakeModeCell};
+use windlass_store_server::listen::Listener;
 
 use crate::connect::Server;
 use crate::error::Fault;
 use crate::options::Listen;
 use crate::session::Session;
 use commit::CommitWatch;
-use listen::Listener;
+use listen::Subscriber;
 use ring::Ringer;
 
 /// Everything about wake-ups that a store has.
@@ -51,7 +52,7 @@ impl Wakeups {
             let shared = Arc::clone(self.server.shared());
             if shared.options.listen == Listen::Auto {
                 let (bell, mode) = (self.bell.clone(), Arc::clone(&self.mode));
-                let listener = Listener::new(shared, bell, mode, self.ringer.owner());
+                let listener = Listener::new(Subscriber::new(shared), bell, mode, self.ringer.owner());
                 self.server.thread().spawn_background(listener.run());
             }
         });

@@ -11,13 +11,14 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use windlass_core::bell::{Bell, Note, Rings, WakeMode, WakeModeCell};
+use windlass_store_server::listen::Listener;
 
 use crate::connect::Server;
 use crate::error::Fault;
 use crate::keys::Keys;
 use crate::options::Listen;
 use crate::session::Session;
-use listen::Listener;
+use listen::Subscriber;
 use ring::Ringer;
 
 /// Everything about wake-ups that a store has.
@@ -50,7 +51,8 @@ impl Wakeups {
             let shared = Arc::clone(self.server.shared());
             if shared.options.listen == Listen::Auto {
                 let (bell, mode) = (self.bell.clone(), Arc::clone(&self.mode));
-                let listener = Listener::new(shared, bell, mode, self.ringer.owner(), self.channel.clone());
+                let ear = Subscriber::new(shared, self.channel.clone());
+                let listener = Listener::new(ear, bell, mode, self.ringer.owner());
                 self.server.thread().spawn_background(listener.run());
             }
         });

@@ -1,0 +1,117 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use tokio::sync::mpsc;
+use windlass_core::bell::{Rings, Topic};
+
+use super::*;
+
+/// A server that hands notes on, or not.
+#[derive(Default)]
+struct Room {
+    lines: Mutex<Vec<mpsc::UnboundedSender<String>>>,
+    is_deaf: AtomicBool,
+    opened: AtomicU32,
+    parted: AtomicU32,
+}
+
+impl Room {
+    fn tell(&self, note: &Note) {
+        if !self.is_deaf.load(Ordering::Relaxed) {
+            self.lines.lock().unwrap().retain(|line| line.send(note.to_string()).is_ok());
+        }
+    }
+}
+
+impl Ear for Arc<Room> {
+    type Line = mpsc::UnboundedReceiver<String>;
+
+    const PING: Duration = Duration::from_secs(10);
+    const ADVICE: &str = "Shout";
+
+    async fn open(&self) -> Result<Self::Line, End> {
+        let (line, heard) = mpsc::unbounded_channel();
+        self.lines.lock().unwrap().push(line);
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        Ok(heard)
+    }
+
+    async fn hear(&self, line: &mut Self::Line) -> Result<String, End> {
+        line.recv().await.ok_or_else(End::broken)
+    }
+
+    async fn ping(&self, line: &mut Self::Line) -> Result<(), End> {
+        if line.is_closed() { Err(End::broken()) } else { Ok(()) }
+    }
+
+    async fn say(&self, note: Note) -> Result<(), End> {
+        self.tell(&note);
+        Ok(())
+    }
+
+    async fn part(&self, _line: Self::Line) {
+        self.parted.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+const OWNER: u64 = 7;
+
+fn listen(room: &Arc<Room>) -> (Bell, Arc<WakeModeCell>) {
+    let (bell, mode) = (Bell::new(), Arc::new(WakeModeCell::new(WakeMode::Starting)));
+    let listener = Listener::new(Arc::clone(room), bell.clone(), Arc::clone(&mode), OWNER);
+    tokio::spawn(listener.run());
+    (bell, mode)
+}
+
+async fn until(what: impl Fn() -> bool) {
+    while !what() {
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rings_of_others_are_heard_and_ones_own_are_not() {
+    let room = Arc::new(Room::default());
+    let (bell, mode) = listen(&room);
+    until(|| mode.get() == WakeMode::Listening).await;
+    let mut work = bell.listen(Topic::Work);
+    let note = |owner| Note::Rings { owner, rings: Rings::about(Topic::Work) };
+    room.tell(&note(OWNER));
+    assert!(timeout(Duration::from_secs(1), work.rung()).await.is_err(), "it was rung here already");
+    room.tell(&note(OWNER + 1));
+    work.rung().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_is_made_again_soon() {
+    let room = Arc::new(Room::default());
+    let (_bell, mode) = listen(&room);
+    until(|| mode.get() == WakeMode::Listening).await;
+    room.lines.lock().unwrap().clear();
+    let begun = Instant::now();
+    until(|| room.opened.load(Ordering::Relaxed) == 2 && mode.get() == WakeMode::Listening).await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hears_nothing_says_so_and_tries_again_much_later() {
+    let room = Arc::new(Room::default());
+    room.is_deaf.store(true, Ordering::Relaxed);
+    let (_bell, mode) = listen(&room);
+    until(|| mode.get() == WakeMode::Polling).await;
+    assert_eq!(room.parted.load(Ordering::Relaxed), 1);
+    room.is_deaf.store(false, Ordering::Relaxed);
+    let begun = Instant::now();
+    until(|| mode.get() == WakeMode::Listening).await;
+    assert!(begun.elapsed() >= DEAF_PAUSE - Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_grows_deaf_while_it_is_quiet_finds_out() {
+    let room = Arc::new(Room::default());
+    let (_bell, mode) = listen(&room);
+    until(|| mode.get() == WakeMode::Listening).await;
+    room.is_deaf.store(true, Ordering::Relaxed);
+    until(|| mode.get() == WakeMode::Polling).await;
+    assert_eq!(room.parted.load(Ordering::Relaxed), 1);
+}
