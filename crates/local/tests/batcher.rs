@@ -232,6 +232,19 @@ async fn results_that_panic_when_dropped_hurt_nobody() {
     assert_eq!(batcher.add(2).await, Ok(Ok(2)), "and it goes on");
 }
 
+#[tokio::test]
+async fn panics_that_panic_when_dropped_hurt_nobody() {
+    let flush = |items: Vec<u32>| async move {
+        if items == [0] {
+            std::panic::panic_any(PanicsWhenDropped);
+        }
+        items
+    };
+    let batcher = Batcher::builder().size(1).build(flush).unwrap();
+    assert_eq!(batcher.add(0).await, Err(BatchError::Panicked("no text".into())));
+    assert_eq!(batcher.add(1).await, Ok(1), "and it goes on");
+}
+
 #[test]
 fn flushes_that_panic_when_dropped_keep_nobody_waiting() {
     let worker = runtime::Builder::new_current_thread().build().unwrap();

@@ -79,7 +79,8 @@ where
                 this.lot.end(first);
             }
             match this.lot.cut(this.flights.len() < this.in_flight, context.waker()) {
-                Cut::Flush(batch) => {
+                Cut::Flush(mut batch) => {
+                    batch.make_room();
                     let flight = fly(Arc::clone(&this.flush), batch);
                     this.flights.push(Flight(Some(Box::pin(flight))));
                 }
@@ -109,7 +110,7 @@ where
     F: Future<Output = Vec<R>>,
     Flush: Fn(Vec<T>) -> F,
 {
-    let Batch { first, items, answers } = batch;
+    let Batch { first, items, answers, .. } = batch;
     let count = items.len();
     let outcome = AssertUnwindSafe(async { flush(items).await }).catch_unwind().await;
     let (results, otherwise) = match outcome {
@@ -117,7 +118,11 @@ where
             let answered = results.len();
             (results, unanswered(count, answered))
         }
-        Err(payload) => (Vec::new(), BatchError::Panicked(panic_text(&*payload))),
+        Err(payload) => {
+            let text = panic_text(&*payload);
+            drop_quietly(payload);
+            (Vec::new(), BatchError::Panicked(text))
+        }
     };
     let mut results = results.into_iter();
     for answer in answers {

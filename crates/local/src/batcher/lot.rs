@@ -52,7 +52,7 @@ struct Entry<T, R> {
     bytes: usize,
     arrived: Option<Instant>,
     answer: Option<Answer<R>>,
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 /// Items that go out together.
@@ -60,6 +60,15 @@ pub(super) struct Batch<T, R> {
     pub(super) first: u64,
     pub(super) items: Vec<T>,
     pub(super) answers: Vec<Option<Answer<R>>>,
+    /// The room that these took. To give it up wakes those who wait for some, so it is not done under the lock.
+    room: Option<OwnedSemaphorePermit>,
+}
+
+impl<T, R> Batch<T, R> {
+    /// Lets others in, who may wait for the room that these took.
+    pub(super) fn make_room(&mut self) {
+        self.room = None;
+    }
 }
 
 /// What the driver is to do.
@@ -105,7 +114,7 @@ impl<T, R> Lot<T, R> {
             }
             state.bytes += bytes as u128;
             state.sequence += 1;
-            state.entries.push_back(Entry { item, bytes, arrived, answer, _permit: permit });
+            state.entries.push_back(Entry { item, bytes, arrived, answer, permit });
             // The first sets the clock, and the one that fills a batch ends the wait. Others change nothing.
             let is_news = limits.linger.is_none() || state.entries.len() == 1 || state.is_full();
             if is_news { state.driver.take() } else { None }
@@ -216,6 +225,7 @@ impl<T, R> State<T, R> {
         self.under_way.insert(first);
         let limit = self.limits.bytes.as_ref().map_or(usize::MAX, |(limit, _)| *limit) as u128;
         let (mut items, mut answers, mut bytes) = (Vec::new(), Vec::new(), 0_u128);
+        let mut room: Option<OwnedSemaphorePermit> = None;
         while let Some(entry) = self.entries.front() {
             let is_over = items.len() >= self.limits.size || bytes + entry.bytes as u128 > limit;
             if is_over && !items.is_empty() {
@@ -225,9 +235,13 @@ impl<T, R> State<T, R> {
             bytes += entry.bytes as u128;
             items.push(entry.item);
             answers.push(entry.answer);
+            match &mut room {
+                Some(room) => room.merge(entry.permit),
+                None => room = Some(entry.permit),
+            }
         }
         self.bytes -= bytes;
-        Batch { first, items, answers }
+        Batch { first, items, answers, room }
     }
 
     /// Those who wait for nothing any more.
