@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::queue::Queue;
 use crate::queue::until::Place;
-use crate::work::{Accepts, Work};
+use crate::work::{Accepts, Delivers, Work};
 
 /// How far a stream is read ahead at most, unless told otherwise.
 const AHEAD_MAX: usize = 1_024;
@@ -40,17 +40,17 @@ impl<W: Work> Queue<W> {
         F: FnMut(S::Item) -> X,
         W: Accepts<X>,
     {
-        Map { feeder: self.feeder(stream, function), handles: VecDeque::new() }
+        Map { feeder: self.feeder(stream, function), handles: Handles::InOrder(VecDeque::new()) }
     }
 
     /// The same, with results as they are done.
-    pub fn map_unordered<S, F, X>(&self, stream: S, function: F) -> MapUnordered<'_, S, F, X, W>
+    pub fn map_unordered<S, F, X>(&self, stream: S, function: F) -> Map<'_, S, F, X, W>
     where
         S: Stream,
         F: FnMut(S::Item) -> X,
         W: Accepts<X>,
     {
-        MapUnordered { feeder: self.feeder(stream, function), handles: FuturesUnordered::new() }
+        Map { feeder: self.feeder(stream, function), handles: Handles::AsDone(FuturesUnordered::new()) }
     }
 
     fn feeder<S, F, X>(&self, stream: S, function: F) -> Feeder<'_, S, F, X, W> {
@@ -113,8 +113,44 @@ where
     }
 }
 
+/// What is in the queue, and in which order its results come out.
+enum Handles<T, W: Delivers<T>> {
+    InOrder(VecDeque<Handle<T, W>>),
+    AsDone(FuturesUnordered<Handle<T, W>>),
+}
+
+impl<T, W: Delivers<T>> Handles<T, W> {
+    fn len(&self) -> usize {
+        match self {
+            Self::InOrder(handles) => handles.len(),
+            Self::AsDone(handles) => handles.len(),
+        }
+    }
+
+    fn push(&mut self, handle: Handle<T, W>) {
+        match self {
+            Self::InOrder(handles) => handles.push_back(handle),
+            Self::AsDone(handles) => handles.push(handle),
+        }
+    }
+
+    /// The next result; `None` if nothing is in the queue.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Error>>> {
+        match self {
+            Self::InOrder(handles) => {
+                let Some(first) = handles.front_mut() else { return Poll::Ready(None) };
+                let result = ready!(Pin::new(first).poll(context));
+                handles.pop_front();
+                Poll::Ready(Some(result))
+            }
+            Self::AsDone(handles) => Pin::new(handles).poll_next(context),
+        }
+    }
+}
+
 pin_project! {
-    /// Results in the order of the items; made by [`Queue::map`]. Dropping it cancels what is not done.
+    /// Results in the order of the items, made by [`Queue::map`], or as they are done, made by
+    /// [`Queue::map_unordered`]. Dropping it cancels what is not done.
     #[must_use = "streams do nothing unless polled"]
     pub struct Map<'queue, S, F, X, W>
     where
@@ -122,7 +158,7 @@ pin_project! {
     {
         #[pin]
         feeder: Feeder<'queue, S, F, X, W>,
-        handles: VecDeque<Handle<W::Output, W>>,
+        handles: Handles<W::Output, W>,
     }
 }
 
@@ -155,68 +191,13 @@ where
         let mut is_over = false;
         while this.handles.len() < this.feeder.ahead && !is_over {
             match this.feeder.as_mut().poll(context) {
-                Poll::Ready(Some(handle)) => this.handles.push_back(handle),
-                Poll::Ready(None) => is_over = true,
-                Poll::Pending => break,
-            }
-        }
-        let Some(first) = this.handles.front_mut() else {
-            return if is_over { Poll::Ready(None) } else { Poll::Pending };
-        };
-        let result = ready!(Pin::new(first).poll(context));
-        this.handles.pop_front();
-        Poll::Ready(Some(result))
-    }
-}
-
-pin_project! {
-    /// Results as they are done; made by [`Queue::map_unordered`]. Dropping it cancels what is not done.
-    #[must_use = "streams do nothing unless polled"]
-    pub struct MapUnordered<'queue, S, F, X, W>
-    where
-        W: Accepts<X>,
-    {
-        #[pin]
-        feeder: Feeder<'queue, S, F, X, W>,
-        handles: FuturesUnordered<Handle<W::Output, W>>,
-    }
-}
-
-impl<S, F, X, W: Accepts<X>> MapUnordered<'_, S, F, X, W> {
-    /// Lets so many items be in the queue at once. Else it is twice the concurrency, at most 1,024.
-    pub fn ahead(mut self, ahead: usize) -> Self {
-        self.feeder.ahead = ahead.max(1);
-        self
-    }
-
-    /// The next result; `None` after the last.
-    pub async fn next(&mut self) -> Option<<Self as Stream>::Item>
-    where
-        Self: Stream + Unpin,
-    {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-}
-
-impl<S, F, X, W> Stream for MapUnordered<'_, S, F, X, W>
-where
-    S: Stream,
-    F: FnMut(S::Item) -> X,
-    W: Accepts<X>,
-{
-    type Item = Result<W::Output, Error>;
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut this = self.project();
-        let mut is_over = false;
-        while this.handles.len() < this.feeder.ahead && !is_over {
-            match this.feeder.as_mut().poll(context) {
                 Poll::Ready(Some(handle)) => this.handles.push(handle),
                 Poll::Ready(None) => is_over = true,
                 Poll::Pending => break,
             }
         }
-        match ready!(Pin::new(&mut *this.handles).poll_next(context)) {
+        match ready!(this.handles.poll(context)) {
+            // The stream has more, and wakes when it has.
             None if !is_over => Poll::Pending,
             result => Poll::Ready(result),
         }
@@ -226,11 +207,5 @@ where
 impl<S, F, X, W: Accepts<X>> fmt::Debug for Map<'_, S, F, X, W> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Map").field("in_queue", &self.handles.len()).finish_non_exhaustive()
-    }
-}
-
-impl<S, F, X, W: Accepts<X>> fmt::Debug for MapUnordered<'_, S, F, X, W> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("MapUnordered").field("in_queue", &self.handles.len()).finish_non_exhaustive()
     }
 }
