@@ -11,6 +11,7 @@
 
 mod batcher;
 mod clock;
+mod crew;
 mod error;
 mod handle;
 mod limiter;
@@ -35,7 +36,7 @@ pub use queue::Queue;
 pub use queue::add::With;
 pub use queue::builder::Builder;
 pub use queue::events::Events;
-pub use queue::map::{Map, MapUnordered, each};
+pub use queue::map::{Map, each};
 pub use queue::scope::Driver;
 pub use queue::until::Until;
 pub use token::Token;

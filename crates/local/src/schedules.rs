@@ -10,11 +10,12 @@ use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::{check_random, thread};
 
+use crate::crew::Crew;
 use crate::error::Error;
 use crate::machine::{Order, Settings};
 use crate::queue::Queue;
 use crate::runner::Runner;
-use crate::shared::{Crew, Shared};
+use crate::shared::Shared;
 use crate::token::Token;
 use crate::work::AsItIs;
 
@@ -33,28 +34,51 @@ fn settings(concurrency: usize, capacity: usize) -> Settings {
     }
 }
 
-/// The runners of a queue, to see them go home.
-#[derive(Default, Clone)]
-struct Runners(Arc<Mutex<Vec<JoinHandle<()>>>>);
+/// A queue whose runners are threads of the scheduler, and what its work is watched by.
+struct Rig {
+    queue: Queue,
+    gauge: Arc<Gauge>,
+    /// To see them go home.
+    runners: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
 
-impl Runners {
+impl Rig {
+    fn new(concurrency: usize, capacity: usize) -> Self {
+        let runners: Arc<Mutex<Vec<JoinHandle<()>>>> = Arc::default();
+        let kept = Arc::clone(&runners);
+        let hire = move |shared| {
+            let runner = spawn(Runner::new(shared, AsItIs));
+            kept.lock().expect("nobody panics with it").push(runner);
+        };
+        let queue = Queue::of(Shared::new(settings(concurrency, capacity), Crew::spawned(hire)));
+        Self { queue, gauge: Arc::default(), runners }
+    }
+
+    /// Work that knows its number, and is counted while it runs.
+    fn work(&self, number: usize) -> impl Future<Output = usize> + Send + use<> {
+        Arc::clone(&self.gauge).run(number)
+    }
+
+    /// Nothing is left, never more ran than might, and all go home.
+    fn ends(self, most: usize) {
+        block_on(self.queue.until_idle());
+        counters_are_zero(&self.queue);
+        assert!(self.gauge.most.load(Ordering::SeqCst) <= most, "never more than the cap");
+        drop(self.queue);
+        Self::go_home(&self.runners);
+    }
+
     /// Every runner leaves when the queue is over.
-    fn leave(self) {
-        while let Some(runner) = { self.0.lock().expect("nobody panics with it").pop() } {
+    fn go_home(runners: &Mutex<Vec<JoinHandle<()>>>) {
+        while let Some(runner) = { runners.lock().expect("nobody panics with it").pop() } {
             block_on(runner).expect("runners do not panic");
         }
     }
 }
 
-/// A queue whose runners are threads of the scheduler.
-fn queue(concurrency: usize, capacity: usize) -> (Queue, Runners) {
-    let runners = Runners::default();
-    let kept = runners.clone();
-    let hire = move |shared| {
-        let runner = spawn(Runner::new(shared, AsItIs));
-        kept.0.lock().expect("nobody panics with it").push(runner);
-    };
-    (Queue::of(Shared::new(settings(concurrency, capacity), Crew::Spawned(Box::new(hire)))), runners)
+/// Plays a scenario under many schedules.
+fn check(scenario: impl Fn() + Send + Sync + 'static) {
+    check_random(scenario, SCHEDULES);
 }
 
 /// Lets others go first, once.
@@ -83,12 +107,21 @@ struct Gauge {
 impl Gauge {
     async fn run(self: Arc<Self>, number: usize) -> usize {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        let _counted = Counted(&self.now);
         self.most.fetch_max(now, Ordering::SeqCst);
         if number.is_multiple_of(2) {
             StepAside::default().await;
         }
-        self.now.fetch_sub(1, Ordering::SeqCst);
         number
+    }
+}
+
+/// One that runs, until it ends or is dropped.
+struct Counted<'gauge>(&'gauge AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -100,89 +133,92 @@ fn counters_are_zero(queue: &Queue) {
 
 #[test]
 fn several_producers_and_runners() {
-    let scenario = || {
-        let ((queue, runners), gauge) = (queue(2, 2), Arc::new(Gauge::default()));
+    check(|| {
+        let rig = Rig::new(2, 2);
         let producers: Vec<_> = (0..2)
             .map(|producer| {
-                let (queue, gauge) = (queue.clone(), Arc::clone(&gauge));
+                let queue = rig.queue.clone();
+                let work: Vec<_> = (0..3).map(|number| rig.work(producer * 10 + number)).collect();
                 thread::spawn(move || {
                     block_on(async {
                         let mut handles = Vec::new();
-                        for number in 0..3 {
-                            let number = producer * 10 + number;
-                            let work = Arc::clone(&gauge).run(number);
-                            handles.push((number, queue.push(work).await.expect("it is open")));
+                        for work in work {
+                            handles.push(queue.push(work).await.expect("it is open"));
                             assert!(queue.waiting() <= 2);
                         }
-                        for (number, handle) in handles {
-                            assert_eq!(handle.await, Ok(number));
+                        for (number, handle) in handles.into_iter().enumerate() {
+                            assert_eq!(handle.await, Ok(producer * 10 + number));
                         }
                     });
                 })
             })
             .collect();
-        block_on(queue.until_idle());
+        block_on(rig.queue.until_idle());
         for producer in producers {
             producer.join().expect("producers do not panic");
         }
-        block_on(queue.until_idle());
-        assert!(gauge.most.load(Ordering::SeqCst) <= 2, "never more than the cap");
-        counters_are_zero(&queue);
-        drop(queue);
-        runners.leave();
-    };
-    check_random(scenario, SCHEDULES);
+        rig.ends(2);
+    });
 }
 
 #[test]
 fn handles_that_go_away() {
-    let scenario = || {
-        let ((queue, runners), gauge) = (queue(1, 100), Arc::new(Gauge::default()));
-        let mut handles: Vec<_> = (0..4).map(|number| queue.add(Arc::clone(&gauge).run(number))).collect();
-        let endless = queue.add(std::future::pending::<()>());
+    check(|| {
+        let rig = Rig::new(1, 100);
+        let mut handles: Vec<_> = (0..4).map(|number| rig.queue.add(rig.work(number))).collect();
+        let endless = rig.queue.add(std::future::pending::<()>());
         let kept = handles.split_off(2);
         let dropper = thread::spawn(move || drop((handles, endless)));
         for handle in kept {
             assert!(block_on(handle).is_ok());
         }
         dropper.join().expect("dropping does not panic");
-        block_on(queue.until_idle());
-        counters_are_zero(&queue);
-        drop(queue);
-        runners.leave();
-    };
-    check_random(scenario, SCHEDULES);
+        rig.ends(1);
+    });
 }
 
 #[test]
 fn a_token_that_is_cancelled_meanwhile() {
-    let scenario = || {
-        let ((queue, runners), token) = (queue(1, 100), Token::new());
-        let canceller = {
-            let token = token.clone();
-            thread::spawn(move || token.cancel())
-        };
+    check(|| {
+        let (rig, token) = (Rig::new(1, 100), Token::new());
+        let other = token.clone();
+        let canceller = thread::spawn(move || other.cancel());
         let handles: Vec<_> =
-            (0..2).map(|_| queue.with().token(&token).add(std::future::pending::<()>())).collect();
+            (0..2).map(|_| rig.queue.with().token(&token).add(std::future::pending::<()>())).collect();
         for handle in handles {
             assert_eq!(block_on(handle), Err(Error::Cancelled));
         }
         canceller.join().expect("cancelling does not panic");
-        block_on(queue.until_idle());
-        counters_are_zero(&queue);
-        drop(queue);
-        runners.leave();
-    };
-    check_random(scenario, SCHEDULES);
+        rig.ends(1);
+    });
+}
+
+#[test]
+fn a_token_that_is_cancelled_while_a_scope_runs() {
+    check(|| {
+        let (mut builder, token) = (Queue::builder(), Token::new());
+        builder.settings = settings(1, 100);
+        let other = token.clone();
+        let canceller = thread::spawn(move || other.cancel());
+        let scope = builder.scope(async |queue| {
+            let handles: Vec<_> =
+                (0..2).map(|_| queue.with().token(&token).add(std::future::pending::<()>())).collect();
+            for handle in handles {
+                assert_eq!(handle.await, Err(Error::Cancelled));
+            }
+        });
+        block_on(scope).expect("the settings make sense");
+        canceller.join().expect("cancelling does not panic");
+    });
 }
 
 #[test]
 fn a_queue_that_is_closed_while_others_wait_for_room() {
-    let scenario = || {
-        let ((queue, runners), gauge) = (queue(1, 1), Arc::new(Gauge::default()));
+    check(|| {
+        let rig = Rig::new(1, 1);
         let producers: Vec<_> = (0..3)
             .map(|number| {
-                let (queue, work) = (queue.clone(), Arc::clone(&gauge).run(number));
+                let (queue, work) = (rig.queue.clone(), rig.work(number));
                 thread::spawn(move || {
                     block_on(async {
                         let Ok(handle) = queue.push(work).await else { return };
@@ -192,69 +228,59 @@ fn a_queue_that_is_closed_while_others_wait_for_room() {
                 })
             })
             .collect();
-        queue.close();
-        block_on(queue.until_idle());
+        rig.queue.close();
+        block_on(rig.queue.until_idle());
         for producer in producers {
             producer.join().expect("producers do not panic");
         }
-        counters_are_zero(&queue);
-        drop(queue);
-        runners.leave();
-    };
-    check_random(scenario, SCHEDULES);
+        rig.ends(1);
+    });
 }
 
 #[test]
 fn pausing_changing_clearing_and_aborting_meanwhile() {
-    let scenario = || {
-        let ((queue, runners), gauge) = (queue(1, 100), Arc::new(Gauge::default()));
+    check(|| {
+        let rig = Rig::new(1, 100);
         let handles: Vec<_> =
-            (0..4).map(|number| queue.with().key("one").add(Arc::clone(&gauge).run(number))).collect();
-        let meddler = {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                queue.pause();
-                queue.set_concurrency(3).expect("three is fine");
-                queue.start();
-                queue.clear();
-                queue.abort();
-            })
-        };
+            (0..4).map(|number| rig.queue.with().key("one").add(rig.work(number))).collect();
+        let queue = rig.queue.clone();
+        let meddler = thread::spawn(move || {
+            queue.pause();
+            queue.set_concurrency(3).expect("three is fine");
+            queue.start();
+            queue.clear();
+            queue.abort();
+        });
         for handle in handles {
             let result = block_on(handle);
             assert!(matches!(result, Ok(_) | Err(Error::Cleared | Error::Aborted)), "{result:?}");
         }
         meddler.join().expect("meddling does not panic");
-        block_on(queue.until_idle());
-        assert!(gauge.most.load(Ordering::SeqCst) <= 1, "never more than the cap of the key");
-        counters_are_zero(&queue);
-        drop(queue);
-        runners.leave();
-    };
-    check_random(scenario, SCHEDULES);
+        // Three might run at once, but they are all of one key.
+        rig.ends(1);
+    });
 }
 
 #[test]
 fn the_last_owner_goes_away() {
-    let scenario = || {
-        let ((queue, runners), gauge) = (queue(2, 100), Arc::new(Gauge::default()));
-        let handles: Vec<_> = (0..4).map(|number| queue.add(Arc::clone(&gauge).run(number))).collect();
-        let other = queue.clone();
+    check(|| {
+        let rig = Rig::new(2, 100);
+        let handles: Vec<_> = (0..4).map(|number| rig.queue.add(rig.work(number))).collect();
+        let other = rig.queue.clone();
         let dropper = thread::spawn(move || drop(other));
-        drop(queue);
+        drop(rig.queue);
         for (number, handle) in handles.into_iter().enumerate() {
             assert_eq!(block_on(handle), Ok(number));
         }
         dropper.join().expect("dropping does not panic");
-        runners.leave();
-    };
-    check_random(scenario, SCHEDULES);
+        Rig::go_home(&rig.runners);
+    });
 }
 
 #[test]
 fn runners_that_are_dropped() {
-    let scenario = || {
-        let shared = Shared::new(settings(2, 100), Crew::Driven(Default::default()));
+    check(|| {
+        let shared = Shared::new(settings(2, 100), Crew::driven());
         let (queue, driven) = (Queue::of(Arc::clone(&shared)), shared);
         let adder = {
             let queue = queue.clone();
@@ -269,7 +295,7 @@ fn runners_that_are_dropped() {
         // Runs some of it, and is dropped as if its runtime had ended.
         let mut runner = Runner::new(Arc::clone(&driven), AsItIs);
         block_on(std::future::poll_fn(|context| {
-            let poll = driven.poll_wanted(context);
+            let poll = driven.crew.poll_errand(context);
             if poll.is_ready() {
                 let _ = Pin::new(&mut runner).poll(context);
             }
@@ -280,6 +306,5 @@ fn runners_that_are_dropped() {
         adder.join().expect("adding does not panic");
         block_on(queue.until_idle());
         counters_are_zero(&queue);
-    };
-    check_random(scenario, SCHEDULES);
+    });
 }

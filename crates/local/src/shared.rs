@@ -1,8 +1,9 @@
 //! The machine behind its lock, and what carries its effects out. Queue, handles and runners share one.
 
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::Waker;
 
+use crate::crew::Crew;
 use crate::error::{Error, Why, drop_quietly};
 use crate::machine::{Effects, Id, Machine, Options, Settings};
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
@@ -12,26 +13,11 @@ use crate::work::Work;
 /// What all parts of one queue share.
 pub(crate) struct Shared<W: Work> {
     machine: Mutex<Machine<W>>,
-    crew: Crew<W>,
+    pub(crate) crew: Crew<W>,
     /// A hint, to refuse work before it is packed up.
     is_closed: AtomicBool,
     /// Whether there can ever be too many. If not, nobody has to ask for a place.
     is_bounded: bool,
-}
-
-/// Where runners come from.
-pub(crate) enum Crew<W: Work> {
-    /// They are spawned.
-    Spawned(Box<dyn Fn(Arc<Shared<W>>) + Send + Sync>),
-    /// Somebody drives them, and is told how many are wanted.
-    Driven(Mutex<Wanted>),
-}
-
-/// How many runners the driver is to add, and how it is woken.
-#[derive(Debug, Default)]
-pub(crate) struct Wanted {
-    pub(crate) runners: usize,
-    waker: Option<Waker>,
 }
 
 impl<W: Work> Shared<W> {
@@ -131,47 +117,18 @@ impl<W: Work> Shared<W> {
         let (wakers, refused) = effects.take();
         wakers.for_each(Waker::wake);
         if effects.hires > 0 {
-            self.hire(effects.hires);
+            self.crew.hire(self, effects.hires);
         }
         refused.into_iter().for_each(drop_quietly);
     }
 
-    #[cold]
-    fn hire(self: &Arc<Self>, runners: usize) {
-        match &self.crew {
-            Crew::Spawned(spawn) => (0..runners).for_each(|_| spawn(Arc::clone(self))),
-            Crew::Driven(wanted) => {
-                let waker = {
-                    let mut wanted = lock(wanted);
-                    wanted.runners += runners;
-                    wanted.waker.take()
-                };
-                waker.into_iter().for_each(Waker::wake);
-            }
-        }
-    }
-
-    /// How many runners a driver is to add; `None` if the crew is not driven.
-    pub(crate) fn poll_wanted(&self, context: &Context<'_>) -> Poll<usize> {
-        let Crew::Driven(wanted) = &self.crew else { return Poll::Pending };
-        let mut wanted = lock(wanted);
-        if wanted.runners > 0 {
-            return Poll::Ready(std::mem::take(&mut wanted.runners));
-        }
-        wanted.waker = Some(context.waker().clone());
-        Poll::Pending
-    }
-
-    /// Wakes the driver, if there is one, to see what has changed.
-    fn wake_driver(&self) {
-        if let Crew::Driven(wanted) = &self.crew {
-            let waker = lock(wanted).waker.take();
-            waker.into_iter().for_each(Waker::wake);
-        }
-    }
-
     pub(crate) fn cancel(self: &Arc<Self>, id: Id) -> bool {
         self.act(|machine, effects| machine.cancel(id, Why::Cancelled, effects))
+    }
+
+    /// Cancels everything that hangs on this token.
+    pub(crate) fn cancel_by(self: &Arc<Self>, token: &Token) {
+        self.act(|machine, effects| machine.cancel_token(token, effects));
     }
 
     /// Takes nothing in any more; what waits is run.
@@ -192,21 +149,12 @@ impl<W: Work> Shared<W> {
     fn end_with(self: &Arc<Self>, ending: impl FnOnce(&mut Machine<W>, &mut Effects<W>)) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.act(ending);
-        self.wake_driver();
-    }
-}
-
-impl<W: Work + 'static> Shared<W> {
-    /// Has a token tell this queue when it is cancelled.
-    pub(crate) fn heed(self: &Arc<Self>, token: &Token) {
-        let queue: Weak<Self> = Arc::downgrade(self);
-        let queue: Weak<dyn Cancels> = queue;
-        token.watch(&queue);
+        self.crew.wake_driver();
     }
 }
 
 impl<W: Work + 'static> Cancels for Shared<W> {
     fn cancel_token(self: Arc<Self>, token: &Token) {
-        self.act(|machine, effects| machine.cancel_token(token, effects));
+        self.cancel_by(token);
     }
 }

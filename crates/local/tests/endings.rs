@@ -1,12 +1,13 @@
 //! Every future settles in every ending, and what was dropped is gone.
 
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tokio::runtime;
-use windlass_local::{Closure, Error, Event, Handle, Queue};
+use windlass_local::{Closure, Error, Event, Handle, Queue, Token};
 
 /// Counts how many of it are alive.
 struct Alive(Arc<AtomicUsize>);
@@ -240,6 +241,64 @@ async fn a_scope_borrows_and_runs_to_its_end() {
     });
     posted.await.unwrap();
     assert_eq!(done.load(Ordering::SeqCst), 3, "what nobody awaits is run before the scope ends");
+}
+
+#[tokio::test]
+async fn a_token_reaches_into_a_scope() {
+    let (token, alive) = (Token::new(), AtomicUsize::new(0));
+    let ends = Queue::builder().concurrency(1).scope(async |queue| {
+        let work = || async {
+            alive.fetch_add(1, Ordering::SeqCst);
+            std::future::pending::<()>().await;
+        };
+        let handles: Vec<_> = (0..3).map(|_| queue.with().token(&token).add(work())).collect();
+        queue.until_size_below(3).await;
+        // From anywhere: what borrows stays where it is.
+        let other = token.clone();
+        std::thread::spawn(move || other.cancel()).join().expect("cancelling does not panic");
+        let mut ends = Vec::new();
+        for handle in handles {
+            ends.push(handle.await);
+        }
+        ends.push(queue.with().token(&token).add(work()).await);
+        ends
+    });
+    assert_eq!(ends.await.unwrap(), vec![Err(Error::Cancelled); 4]);
+    assert_eq!(alive.load(Ordering::SeqCst), 1, "only the first has started");
+}
+
+/// Wakes nobody, and takes along what it has when it is dropped, as the last waker of a future does.
+struct Burden(#[expect(dead_code, reason = "it is dropped, and that is all")] Mutex<Option<Handle<u32>>>);
+
+impl Wake for Burden {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[tokio::test]
+async fn wakers_that_are_dropped_may_use_the_queue() {
+    let queue = Queue::builder().capacity(50).paused().build().unwrap();
+    let burden = || Waker::from(Arc::new(Burden(Mutex::new(Some(queue.add(std::future::pending()))))));
+    let poll = |mut future: Pin<&mut dyn Future<Output = ()>>, wakers: [Waker; 2]| {
+        for waker in wakers {
+            assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+    };
+    let mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = vec![
+        Box::pin(async { drop(queue.add(std::future::pending::<u32>()).await) }),
+        Box::pin(queue.until_idle()),
+        Box::pin(async {
+            let mut events = queue.events();
+            while events.next().await.is_some() {}
+        }),
+    ];
+    futures.iter_mut().for_each(|future| poll(future.as_mut(), [burden(), burden()]));
+    let wakers = [burden(), burden()];
+    while queue.try_post(async {}).is_ok() {}
+    let mut place = Box::pin(async { drop(queue.push(async {}).await) });
+    poll(place.as_mut(), wakers);
+    drop((futures, place));
+    queue.clear();
+    assert!(queue.is_idle());
 }
 
 #[tokio::test]

@@ -132,13 +132,17 @@ impl<W: Work> Machine<W> {
         self.clear(Why::Closed, effects);
     }
 
-    /// Somebody who waits for room, or was promised some, goes away.
-    pub(crate) fn give_up(&mut self, ticket: Option<u64>, effects: &mut Effects<W>) {
-        match ticket {
+    /// Somebody who waits for room, or was promised some, goes away. Answers whom to wake no more.
+    pub(crate) fn give_up(&mut self, ticket: Option<u64>, effects: &mut Effects<W>) -> Option<Waker> {
+        let waker = match ticket {
             Some(ticket) => self.room.leave(ticket),
-            None => self.room.redeem(),
-        }
+            None => {
+                self.room.redeem();
+                None
+            }
+        };
         self.admit(effects);
+        waker
     }
 
     /// Cancels one that waits or runs.
@@ -261,13 +265,18 @@ impl<W: Work> Machine<W> {
         self.feed.subscribe(capacity)
     }
 
-    pub(crate) fn unsubscribe(&mut self, number: u64) {
-        self.feed.unsubscribe(number);
+    pub(crate) fn unsubscribe(&mut self, number: u64) -> Option<Waker> {
+        self.feed.unsubscribe(number)
     }
 
-    pub(crate) fn poll_event(&mut self, number: u64, context: &Context<'_>) -> Poll<Option<Event>> {
+    pub(crate) fn poll_event(
+        &mut self,
+        number: u64,
+        context: &Context<'_>,
+        stale: &mut Option<Waker>,
+    ) -> Poll<Option<Event>> {
         let is_over = self.is_over();
-        self.feed.poll(number, is_over, context.waker())
+        self.feed.poll(number, is_over, context.waker(), stale)
     }
 
     /// Waits for a condition. The number is that of the one who waits, once it has to.
@@ -276,6 +285,7 @@ impl<W: Work> Machine<W> {
         condition: Condition,
         number: &mut Option<u64>,
         context: &Context<'_>,
+        stale: &mut Option<Waker>,
     ) -> Poll<Option<Failure>> {
         let Some(known) = *number else {
             if condition.holds(self.sight()) {
@@ -284,10 +294,10 @@ impl<W: Work> Machine<W> {
             *number = Some(self.watch.add(condition, context.waker().clone()));
             return Poll::Pending;
         };
-        self.watch.has_held(known, context.waker()).map_or(Poll::Pending, Poll::Ready)
+        self.watch.has_held(known, context.waker(), stale).map_or(Poll::Pending, Poll::Ready)
     }
 
-    pub(crate) fn unwatch(&mut self, number: u64) {
-        self.watch.remove(number);
+    pub(crate) fn unwatch(&mut self, number: u64) -> Option<Waker> {
+        self.watch.remove(number)
     }
 }

@@ -74,12 +74,21 @@ impl Feed {
         number
     }
 
-    pub(crate) fn unsubscribe(&mut self, number: u64) {
-        self.subscribers.retain(|subscriber| subscriber.number != number);
+    /// Forgets a subscriber, and answers whom it would have had woken, to be dropped without the lock.
+    pub(crate) fn unsubscribe(&mut self, number: u64) -> Option<Waker> {
+        let position = self.subscribers.iter().position(|subscriber| subscriber.number == number)?;
+        self.subscribers.remove(position).waker
     }
 
-    /// The next event of a subscriber; `None` after the last one of a queue that is no more.
-    pub(crate) fn poll(&mut self, number: u64, is_over: bool, waker: &Waker) -> Poll<Option<Event>> {
+    /// The next event of a subscriber; `None` after the last one of a queue that is no more. Who was to be woken
+    /// before is answered in `stale`, to be dropped without the lock.
+    pub(crate) fn poll(
+        &mut self,
+        number: u64,
+        is_over: bool,
+        waker: &Waker,
+        stale: &mut Option<Waker>,
+    ) -> Poll<Option<Event>> {
         let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.number == number)
         else {
             return Poll::Ready(None);
@@ -91,7 +100,7 @@ impl Feed {
             Some(event) => Poll::Ready(Some(event)),
             None if is_over => Poll::Ready(None),
             None => {
-                subscriber.waker = Some(waker.clone());
+                *stale = subscriber.waker.replace(waker.clone());
                 Poll::Pending
             }
         }

@@ -41,14 +41,15 @@ impl Room {
         ticket
     }
 
-    /// Whether a place was promised to this ticket; if not, remembers whom to wake.
-    pub(crate) fn is_promised(&mut self, ticket: u64, waker: &Waker) -> bool {
+    /// Whether a place was promised to this ticket; if not, remembers whom to wake. Who was to be woken before is
+    /// answered in `stale`, to be dropped without the lock.
+    pub(crate) fn is_promised(&mut self, ticket: u64, waker: &Waker, stale: &mut Option<Waker>) -> bool {
         let Ok(position) = self.line.binary_search_by_key(&ticket, |(ticket, _)| *ticket) else {
             return true;
         };
         let kept = &mut self.line[position].1;
         if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
-            *kept = Some(waker.clone());
+            *stale = kept.replace(waker.clone());
         }
         false
     }
@@ -60,11 +61,12 @@ impl Room {
         waker
     }
 
-    /// Leaves the line, or gives the promised place up.
-    pub(crate) fn leave(&mut self, ticket: u64) {
-        match self.line.binary_search_by_key(&ticket, |(ticket, _)| *ticket) {
-            Ok(position) => drop(self.line.remove(position)),
-            Err(_) => self.redeem(),
-        }
+    /// Leaves the line, or gives the promised place up. Answers whom to wake no more, to be dropped without the lock.
+    pub(crate) fn leave(&mut self, ticket: u64) -> Option<Waker> {
+        let Ok(position) = self.line.binary_search_by_key(&ticket, |(ticket, _)| *ticket) else {
+            self.redeem();
+            return None;
+        };
+        self.line.remove(position).and_then(|(_, waker)| waker)
     }
 }

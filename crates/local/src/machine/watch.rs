@@ -97,19 +97,30 @@ impl Watch {
         number
     }
 
-    /// Whether the condition has held since; if not, remembers whom to wake.
-    pub(crate) fn has_held(&mut self, number: u64, waker: &Waker) -> Option<Option<Failure>> {
+    /// Whether the condition has held since; if not, remembers whom to wake. Who was to be woken before is answered
+    /// in `stale`, to be dropped without the lock.
+    pub(crate) fn has_held(
+        &mut self,
+        number: u64,
+        waker: &Waker,
+        stale: &mut Option<Waker>,
+    ) -> Option<Option<Failure>> {
         let watcher = self.watchers.iter_mut().find(|watcher| watcher.number == number)?;
         if watcher.has_held {
             return Some(watcher.failure);
         }
-        watcher.waker.clone_from(waker);
+        if !watcher.waker.will_wake(waker) {
+            *stale = Some(std::mem::replace(&mut watcher.waker, waker.clone()));
+        }
         None
     }
 
-    pub(crate) fn remove(&mut self, number: u64) {
-        self.watchers.retain(|watcher| watcher.number != number);
+    /// Forgets one who waited, and answers whom to wake no more, to be dropped without the lock.
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Waker> {
+        let position = self.watchers.iter().position(|watcher| watcher.number == number)?;
+        let watcher = self.watchers.remove(position);
         self.find_bound();
+        Some(watcher.waker)
     }
 
     fn find_bound(&mut self) {

@@ -171,6 +171,14 @@ impl<W: Work> With<'_, W> {
         self
     }
 
+    /// It is cancelled when this token is: at once, or, in a [scope](crate::Builder::scope), before anything else is
+    /// run there.
+    pub fn token(mut self, token: &Token) -> Self {
+        self.queue.shared.crew.heed(&self.queue.shared, token);
+        self.extra().token = Some(token.clone());
+        self
+    }
+
     fn extra(&mut self) -> &mut Extra {
         Arc::make_mut(self.options.extra.get_or_insert_default())
     }
@@ -250,15 +258,6 @@ impl<W: Work> With<'_, W> {
         W: Accepts<X>,
     {
         self.queue.insert(W::pack(input), self.options.clone(), place.use_up())
-    }
-}
-
-impl<W: Work + 'static> With<'_, W> {
-    /// It is cancelled when this token is.
-    pub fn token(mut self, token: &Token) -> Self {
-        self.queue.shared.heed(token);
-        self.extra().token = Some(token.clone());
-        self
     }
 }
 

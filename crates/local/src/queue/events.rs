@@ -39,7 +39,8 @@ impl<W: Work> Events<W> {
     }
 
     fn poll(&mut self, context: &Context<'_>) -> Poll<Option<Event>> {
-        self.shared.lock().poll_event(self.number, context)
+        let mut stale = None;
+        self.shared.lock().poll_event(self.number, context, &mut stale)
     }
 }
 
@@ -53,7 +54,8 @@ impl<W: Work> Stream for Events<W> {
 
 impl<W: Work> Drop for Events<W> {
     fn drop(&mut self) {
-        self.shared.lock().unsubscribe(self.number);
+        let stale = self.shared.lock().unsubscribe(self.number);
+        drop(stale);
     }
 }
 

@@ -9,11 +9,12 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 
+use crate::crew::Crew;
 use crate::error::ConfigError;
 use crate::queue::Queue;
 use crate::queue::builder::Builder;
 use crate::runner::Runner;
-use crate::shared::{Crew, Shared};
+use crate::shared::Shared;
 use crate::work::{AsItIs, Borrowed};
 
 /// Runs the work of a queue, wherever it is polled. Ends when the queue is closed and all is done. If it is dropped
@@ -43,7 +44,7 @@ impl Builder {
     /// ```
     pub fn build_driven<'env>(self) -> Result<(Queue<Borrowed<'env>>, Driver<'env>), ConfigError> {
         self.check()?;
-        let shared = Shared::new(self.settings, Crew::Driven(Default::default()));
+        let shared = Shared::new(self.settings, Crew::driven());
         let driver = Driver { shared: Arc::clone(&shared), runners: FuturesUnordered::new() };
         Ok((Queue::of(shared), driver))
     }
@@ -89,8 +90,9 @@ impl Future for Driver<'_> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         loop {
-            while let Poll::Ready(wanted) = this.shared.poll_wanted(context) {
-                for _ in 0..wanted {
+            while let Poll::Ready(errand) = this.shared.crew.poll_errand(context) {
+                errand.tokens.iter().for_each(|token| this.shared.cancel_by(token));
+                for _ in 0..errand.runners {
                     this.runners.push(Runner::new(Arc::clone(&this.shared), AsItIs));
                 }
             }

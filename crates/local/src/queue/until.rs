@@ -73,7 +73,8 @@ impl<W: Work> Queue<W> {
 
 impl<W: Work> Until<'_, W> {
     fn poll_failure(&mut self, context: &Context<'_>) -> Poll<Option<Failure>> {
-        self.shared.lock().poll_condition(self.condition, &mut self.number, context)
+        let mut stale = None;
+        self.shared.lock().poll_condition(self.condition, &mut self.number, context, &mut stale)
     }
 }
 
@@ -88,7 +89,8 @@ impl<W: Work> Future for Until<'_, W> {
 impl<W: Work> Drop for Until<'_, W> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            self.shared.lock().unwatch(number);
+            let stale = self.shared.lock().unwatch(number);
+            drop(stale);
         }
     }
 }
@@ -153,7 +155,8 @@ impl<'queue, W: Work> Place<'queue, W> {
     /// Waits for the ticket to be called.
     pub(crate) fn poll_promised(&mut self, context: &Context<'_>) -> Poll<Result<(), Error>> {
         if let Hold::Ticket(ticket) = self.hold {
-            if !self.shared.lock().room.is_promised(ticket, context.waker()) {
+            let mut stale = None;
+            if !self.shared.lock().room.is_promised(ticket, context.waker(), &mut stale) {
                 return Poll::Pending;
             }
             self.hold = Hold::Promised;
@@ -171,12 +174,12 @@ impl<'queue, W: Work> Place<'queue, W> {
 impl<W: Work> Drop for Place<'_, W> {
     #[inline]
     fn drop(&mut self) {
-        match self.hold {
-            Hold::Unbounded | Hold::Used => {}
-            Hold::Promised => self.shared.act(|machine, effects| machine.give_up(None, effects)),
-            Hold::Ticket(ticket) => {
-                self.shared.act(|machine, effects| machine.give_up(Some(ticket), effects));
-            }
-        }
+        let ticket = match self.hold {
+            Hold::Unbounded | Hold::Used => return,
+            Hold::Promised => None,
+            Hold::Ticket(ticket) => Some(ticket),
+        };
+        let stale = self.shared.act(|machine, effects| machine.give_up(ticket, effects));
+        drop(stale);
     }
 }
