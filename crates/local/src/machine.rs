@@ -246,7 +246,7 @@ impl<W: Work> Machine<W> {
     ) -> Option<Outcome<W::Done>> {
         self.running -= 1;
         if self.keys.is_some() {
-            self.release_key(id.index);
+            self.release_key(id.index, Keys::end);
         }
         self.record(id, verdict, effects);
         if self.running == 0 {
@@ -277,11 +277,11 @@ impl<W: Work> Machine<W> {
         unwanted
     }
 
-    /// Gives the place of a key back to the next that is held for it.
-    fn release_key(&mut self, index: u32) {
+    /// Gives the place of a key, which work had or was about to have, to the next that is held for it.
+    fn release_key(&mut self, index: u32, free: impl FnOnce(&mut Keys, &str) -> Option<u32>) {
         let key = self.lanes.slab.extra(index).and_then(|extra| extra.key.as_ref());
         if let (Some(keys), Some(key)) = (&mut self.keys, key)
-            && let Some(next) = keys.end(key)
+            && let Some(next) = free(keys, key)
         {
             self.held -= 1;
             self.lanes.put_in_order(next);

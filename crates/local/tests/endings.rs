@@ -267,6 +267,26 @@ async fn a_token_reaches_into_a_scope() {
     assert_eq!(alive.load(Ordering::SeqCst), 1, "only the first has started");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_its_key_holds_back_has_its_turn_if_the_one_before_goes_away() {
+    let queue = Queue::builder().concurrency(3).per_key(1).build().unwrap();
+    let ends = Arc::new(tokio::sync::Notify::new());
+    let end = Arc::clone(&ends);
+    let first = queue.with().key("k").add(async move { end.notified().await });
+    let [second, third] = [2, 3].map(|number| queue.with().key("k").add(async move { number }));
+    let other = queue.add(async {});
+    other.await.unwrap();
+    // The place of the key is the second's from here on, which cannot start and goes away.
+    queue.pause();
+    ends.notify_one();
+    first.await.unwrap();
+    drop(second);
+    queue.start();
+    let third = tokio::time::timeout(Duration::from_secs(20), third).await;
+    assert_eq!(third.expect("it settles"), Ok(3));
+    assert!(queue.is_idle());
+}
+
 /// Wakes nobody, and takes along what it has when it is dropped, as the last waker of a future does.
 struct Burden(#[expect(dead_code, reason = "it is dropped, and that is all")] Mutex<Option<Handle<u32>>>);
 

@@ -4,6 +4,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::feed::Event;
+use super::keys::Keys;
 use super::rate::{Gauge, Rate};
 use super::slab::Stage;
 use super::watch::Condition;
@@ -152,6 +153,8 @@ impl<W: Work> Machine<W> {
             Some(Stage::Ready | Stage::Held) => {
                 self.remove(id, why, effects);
                 self.after_decrease(effects);
+                // Another of its key may be ready instead.
+                self.call(effects);
                 self.end_if_over(effects);
                 true
             }
@@ -186,6 +189,7 @@ impl<W: Work> Machine<W> {
             self.held -= 1;
         } else {
             self.lanes.take_out(id.index);
+            self.release_key(id.index, Keys::next);
         }
         self.waiting -= 1;
         self.record(id, Verdict::Failed(why), effects);

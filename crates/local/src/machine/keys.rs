@@ -56,8 +56,14 @@ impl Keys {
 
     /// Work of this key has ended: answers which may now be ready.
     pub(crate) fn end(&mut self, key: &str) -> Option<u32> {
-        let entry = self.keys.get_mut(key)?;
-        entry.running -= 1;
+        self.keys.get_mut(key)?.running -= 1;
+        self.next(key)
+    }
+
+    /// Which may be ready instead of one that was and has gone: it may have had the place that another left.
+    pub(crate) fn next(&mut self, key: &str) -> Option<u32> {
+        let limit = self.limit;
+        let entry = self.keys.get_mut(key).filter(|entry| entry.running < limit)?;
         let next = entry.held.pop_first().map(|(_, index)| index);
         self.tidy(key);
         next
