@@ -29,7 +29,7 @@ struct Work {
     compared: &'static [(&'static str, f64)],
 }
 
-const WORKS: [Work; 3] = [
+const WORKS: [Work; 6] = [
     Work {
         name: "awaited",
         meaning: "1,000 are added, then all are awaited, again and again",
@@ -44,6 +44,21 @@ const WORKS: [Work; 3] = [
         name: "forgotten",
         meaning: "1,000 are added whose results nobody wants, then all are waited for, again and again",
         compared: &[("fastq, callbacks", 0.5), ("async-channel", 0.5), ("flume", 0.5)],
+    },
+    Work {
+        name: "awaited, 2 threads",
+        meaning: "as awaited, on a runtime of two threads, which share one queue",
+        compared: &[("semaphore and spawn", 1.0)],
+    },
+    Work {
+        name: "burst, 2 threads",
+        meaning: "as burst, on a runtime of two threads, which share one queue",
+        compared: &[("semaphore and spawn", 1.0)],
+    },
+    Work {
+        name: "forgotten, 2 threads",
+        meaning: "as forgotten, on a runtime of two threads, which share one queue",
+        compared: &[],
     },
 ];
 
@@ -62,7 +77,10 @@ pub(crate) fn run(is_quick: bool) -> Result<()> {
         eprintln!("… round {round} of {rounds}");
         let mut node = Command::new(folder.join("node/node_modules/.bin/node"));
         node.arg(folder.join("node/local.mjs"));
-        for (mut program, units) in [(node, on_node), (Command::new(binary("rival-local")), units)] {
+        let (alone, mut together) =
+            (Command::new(binary("rival-local")), Command::new(binary("rival-local")));
+        together.args(["--threads", "2"]);
+        for (mut program, units) in [(node, on_node), (alone, units), (together, units)] {
             collect(program.args(["--units", units]), &mut table)?;
         }
     }
@@ -92,7 +110,11 @@ fn collect(program: &mut Command, table: &mut BTreeMap<Key, Figures>) -> Result<
     for line in String::from_utf8(output.stdout)?.lines() {
         let line: Value = serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))?;
         let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-        let key = (text("work"), text("who"), line["concurrency"].as_u64().unwrap_or_default());
+        let work = match line["threads"].as_u64() {
+            None | Some(1) => text("work"),
+            Some(threads) => format!("{}, {threads} threads", text("work")),
+        };
+        let key = (work, text("who"), line["concurrency"].as_u64().unwrap_or_default());
         let figures = table.entry(key).or_default();
         figures.rates.extend(line["rate"].as_f64());
         figures.nanos.extend(line["nanos"].as_f64());
@@ -152,7 +174,10 @@ fn instructions() -> Result<()> {
 fn counted(name: &str, units: u32) -> Result<f64> {
     let file = target().join("callgrind.out");
     let mut command = Command::new("valgrind");
-    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", file.display())).arg(binary("rival-local"));
+    command
+        .arg("--tool=callgrind")
+        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg(binary("rival-local"));
     command.args(["--bare", "--concurrency", "10", "--only", name, "--units", &units.to_string()]);
     let output = command.output().context("cannot start valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);

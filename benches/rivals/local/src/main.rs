@@ -55,7 +55,8 @@ fn main() {
             let rate = units / clock.elapsed().as_secs_f64();
             let nanos = cpu.zip(processor_nanos()).map(|(from, to)| (to - from) / units);
             let line = serde_json::json!({
-                "who": entrant.who, "work": entrant.work, "concurrency": concurrency, "rate": rate,
+                "who": entrant.who, "work": entrant.work, "concurrency": concurrency,
+                "threads": arguments.threads, "rate": rate,
                 "nanos": nanos.filter(|_| arguments.threads == 1),
             });
             println!("{line}");
