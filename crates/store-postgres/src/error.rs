@@ -61,7 +61,7 @@ impl Away {
     }
 
     /// What a failed attempt to connect means.
-    pub(crate) fn connecting(error: &DriverError) -> Self {
+    pub(crate) fn connecting(error: &DriverError, hosts: &str) -> Self {
         if let Some(said) = error.as_db_error() {
             let (what, reason) = match Verdict::of(said.code().code()) {
                 _ if said.message().contains("unsupported startup parameter") => {
@@ -77,7 +77,7 @@ impl Away {
             return Self { what: what.to_owned(), cause: Some(said_text(said)), reason };
         }
         let reason = if is_lasting(error) { Reason::Lasting } else { Reason::Passing };
-        Self { what: "cannot connect".to_owned(), cause: Some(chain(error)), reason }
+        Self { what: format!("cannot connect to {hosts}"), cause: Some(chain(error)), reason }
     }
 }
 

@@ -181,6 +181,12 @@ impl PostgresOptions {
 
     /// Where the store is, without secrets: `host:port/database schema`.
     pub fn place(&self) -> String {
+        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+        format!("{}/{database} {}", self.hosts(), self.schema)
+    }
+
+    /// Where the server is, or the servers that it may be: `host:port,host:port`.
+    pub(crate) fn hosts(&self) -> String {
         let ports = self.config.get_ports();
         let host = |(index, host): (usize, &Host)| {
             let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
@@ -192,8 +198,7 @@ impl PostgresOptions {
             }
         };
         let hosts: Vec<_> = self.config.get_hosts().iter().enumerate().map(host).collect();
-        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
-        format!("{}/{database} {}", hosts.join(","), self.schema)
+        hosts.join(",")
     }
 
     /// What each connection asks the server to set: nothing that the store would miss where it cannot be set.

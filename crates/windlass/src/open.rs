@@ -16,7 +16,7 @@ fn supported() -> String {
         urls.push("postgres://user@host/database");
     }
     if cfg!(feature = "redis") {
-        urls.extend(["redis://host", "redis-cluster://host,host"]);
+        urls.extend(["redis://host", "redis-cluster://host,host", "redis-sentinel://host,host/primary"]);
     }
     match urls.split_last() {
         Some((last, others)) if !others.is_empty() => {

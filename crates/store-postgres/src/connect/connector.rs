@@ -27,6 +27,7 @@ const FAREWELL: Duration = Duration::from_millis(100);
 /// Connects to one server, for the pools and for whoever needs a connection of their own.
 pub(crate) struct Connector {
     config: Config,
+    hosts: String,
     settings: String,
     /// Behind a pooler that takes no settings.
     is_plain: AtomicBool,
@@ -49,6 +50,7 @@ impl Connector {
         let each = options.config.get_connect_timeout().copied().unwrap_or(PostgresOptions::CONNECT_TIMEOUT);
         Ok(Self {
             config: options.config.clone(),
+            hosts: options.hosts(),
             settings: options.server_settings(),
             is_plain: AtomicBool::new(false),
             connect_wait: each.saturating_mul(u32::try_from(hosts).unwrap_or(1)),
@@ -136,8 +138,11 @@ impl Connector {
         let connect = Box::pin(config.connect(self.tls.clone()));
         match timeout(self.connect_wait, connect).await {
             Ok(Ok(made)) => Ok(made),
-            Ok(Err(error)) => Err(Away::connecting(&error)),
-            Err(_) => Err(Away::passing(format!("no connection within {:?}", self.connect_wait))),
+            Ok(Err(error)) => Err(Away::connecting(&error, &self.hosts)),
+            Err(_) => {
+                let what = format!("no connection to {} within {:?}", self.hosts, self.connect_wait);
+                Err(Away::passing(what))
+            }
         }
     }
 }
