@@ -110,8 +110,8 @@ impl Builder {
         self.spawned::<Closure, _>(AsItIs)
     }
 
-    /// A queue of items, each of which is handed to this handler. Cheaper than futures of their own: the items
-    /// wait as they are, and only a result that somebody awaits has to be allocated.
+    /// A queue of items, each of which is handed to this handler. Cheaper than futures of their own: items and results
+    /// wait as they are, and nothing is allocated for them.
     ///
     /// ```
     /// # use windlass_local::{ConfigError, Queue};
