@@ -111,18 +111,26 @@ impl<W: Work> Slab<W> {
         Id { sequence, index }
     }
 
+    /// Keeps an entry where none was before.
+    #[inline]
     fn grow(&mut self, entry: Entry<W>) -> u32 {
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            // Many queues are small.
-            let size = if self.chunks.is_empty() { 0 } else { CHUNK };
-            self.chunks.push(Vec::with_capacity(size));
+            self.add_chunk();
         }
         let full = self.chunks.len() - 1;
         let chunk = &mut self.chunks[full];
         let index = full * CHUNK + chunk.len();
         chunk.push(entry);
-        let index = u32::try_from(index).ok().filter(|index| *index != NONE);
-        index.expect("fewer than four billion pieces of work wait")
+        index as u32
+    }
+
+    #[cold]
+    fn add_chunk(&mut self) {
+        let end = (self.chunks.len() + 1) * CHUNK;
+        assert!(u32::try_from(end).is_ok(), "fewer than four billion pieces of work wait");
+        // Many queues are small.
+        let size = if self.chunks.is_empty() { 0 } else { CHUNK };
+        self.chunks.push(Vec::with_capacity(size));
     }
 
     /// Forgets an entry that is in no list and whose slot is empty.
