@@ -2,7 +2,7 @@
 //! and by our scripts only.
 //!
 //! This is the long form, in which scripts answer; a job that was never claimed is stored in a shorter one, which only
-//! they see. All integers are big-endian. Places count from 1, as in `scripts/shared/record.lua`, which splices the same bytes.
+//! they see, and a claim answers with most of its jobs in that of a first attempt ([`Row::read_first`]). All integers are big-endian. Places count from 1, as in `scripts/shared/record.lua`, which splices the same bytes.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -21,7 +21,7 @@ pub(crate) mod spec;
 
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{ClaimedJob, Counters, Facts, JobRecord, LastClaim, LostJob};
 use windlass_core::outcome::Reason;
@@ -33,6 +33,9 @@ use spec::Spec;
 
 /// A payload that is longer stands apart from its record.
 pub(crate) const INLINE_MAX: usize = 1024;
+
+/// What the record of a job begins with that runs for the first time, and has nothing that stands apart and no expiry.
+const FIRST_ATTEMPT: u8 = b'a';
 
 /// As many microseconds as Lua counts exactly; what is later is never.
 const NEVER_MICROS: u64 = 1 << 53;
@@ -63,17 +66,32 @@ pub(crate) struct Claim {
     pub(crate) nonce: u64,
     pub(crate) lease: LeaseId,
     pub(crate) at: Timestamp,
-    pub(crate) worker: String,
+    /// A text; few who read a record want to know it.
+    worker: Bytes,
+}
+
+impl Claim {
+    fn worker(&self) -> String {
+        String::from_utf8_lossy(&self.worker).into_owned()
+    }
 }
 
 impl Row {
     /// Reads a record.
     pub(crate) fn unpack(record: Bytes) -> Result<Self, Fault> {
-        Self::read(Reader(record))
-            .ok_or_else(|| Fault::Corrupt("a job's record does not read back".to_owned()))
+        Self::unpack_known(record, &[])
     }
 
-    fn read(mut from: Reader) -> Option<Self> {
+    /// As [`unpack`](Self::unpack), of a job whose kind is probably one of these: a name that is there need not be made.
+    pub(crate) fn unpack_known(record: Bytes, kinds: &[Name]) -> Result<Self, Fault> {
+        let row = match record.first() {
+            Some(&FIRST_ATTEMPT) => Self::read_first(Reader(record), kinds),
+            _ => Self::read(Reader(record), kinds),
+        };
+        row.ok_or_else(|| Fault::Corrupt("a job's record does not read back".to_owned()))
+    }
+
+    fn read(mut from: Reader, kinds: &[Name]) -> Option<Self> {
         let state = State::from_code(i64::from(from.u8()?.checked_sub(b'0')?))?;
         let cancel_requested = from.u8()? == b'1';
         let reason = match from.u8()? {
@@ -91,14 +109,14 @@ impl Row {
         let set = |time: Timestamp| (time.as_micros() != 0).then_some(time);
         let (expires_at, enqueued_at, finished_at) = (set(from.time()?), from.time()?, set(from.time()?));
         let (payload_length, length, _block) = (from.u32()? as usize, from.u32()? as usize, from.u32()?);
-        let spec = Spec::read(Reader(from.take(length)?), payload_length)?;
+        let spec = Spec::read(Reader(from.take(length)?), payload_length, kinds)?;
         let claim = match fence {
             0 => None,
             _ => Some(Claim {
                 nonce: from.u64()?,
-                lease: LeaseId::from_bytes(from.take(16)?[..].try_into().ok()?),
+                lease: LeaseId::from_bytes(from.array()?),
                 at: from.time()?,
-                worker: from.text()?,
+                worker: from.text_bytes()?,
             }),
         };
         Some(Self {
@@ -119,6 +137,33 @@ impl Row {
         })
     }
 
+    /// Reads the record of a job that was just claimed for the first time: what the claim says before what was there.
+    fn read_first(mut from: Reader, kinds: &[Name]) -> Option<Self> {
+        from.u8()?;
+        let nonce = from.u64()?;
+        let lease = LeaseId::from_bytes(from.array()?);
+        let at = from.time()?;
+        let (due_at, seq, priority) = (from.time()?, from.u64()?, from.u16()?.cast_signed());
+        let (payload_length, length, _block) = (from.u32()? as usize, from.u32()? as usize, from.u32()?);
+        let spec = Spec::read(Reader(from.take(length)?), payload_length, kinds)?;
+        Some(Self {
+            state: State::Running,
+            cancel_requested: false,
+            reason: None,
+            counters: Counters { attempt: 1, stalls: 0, ambiguous: 0, backoff: Duration::ZERO },
+            fence: 1,
+            due_at,
+            seq,
+            priority,
+            expires_at: None,
+            enqueued_at: due_at,
+            finished_at: None,
+            payload_length,
+            spec,
+            claim: Some(Claim { nonce, lease, at, worker: from.text_bytes()? }),
+        })
+    }
+
     /// The payload: from the record, or given because it stands apart.
     fn payload(&mut self, apart: Option<Bytes>) -> Result<Bytes, Fault> {
         let payload =
@@ -134,7 +179,7 @@ impl Row {
         apart: Apart,
     ) -> Result<(JobRecord, Option<LastClaim>), Fault> {
         let payload = self.payload(apart.payload)?;
-        let last = self.claim.map(|claim| LastClaim { worker: claim.worker, at: claim.at });
+        let last = self.claim.map(|claim| LastClaim { worker: claim.worker(), at: claim.at });
         let record = JobRecord {
             id,
             queue: queue.clone(),
@@ -205,7 +250,7 @@ impl Row {
             },
             queue: queue.clone(),
             kind: self.spec.kind,
-            worker: claim.worker,
+            worker: claim.worker(),
         })
     }
 
@@ -225,21 +270,24 @@ pub(crate) struct Apart {
 }
 
 /// The first 23 bytes of a record that is not asked to stop.
-pub(crate) fn start(state: State, reason: Option<Reason>, counters: &Counters) -> BytesMut {
-    let mut start = BytesMut::with_capacity(24);
-    start.put_slice(&[b'0' + state.code(), b'0', reason.map_or(b'-', reason_code)]);
-    start.put_u32(counters.attempt);
-    start.put_u32(counters.stalls);
-    start.put_u32(counters.ambiguous);
-    start.put_u64(whole_micros(counters.backoff));
-    start
+pub(crate) fn put_start(to: &mut impl BufMut, state: State, reason: Option<Reason>, counters: &Counters) {
+    to.put_slice(&[b'0' + state.code(), b'0', reason.map_or(b'-', reason_code)]);
+    to.put_u32(counters.attempt);
+    to.put_u32(counters.stalls);
+    to.put_u32(counters.ambiguous);
+    to.put_u64(whole_micros(counters.backoff));
 }
 
-/// A fence as scripts compare it.
+/// A fence as scripts compare it: 16 bytes.
+pub(crate) fn put_fence(to: &mut impl BufMut, fence: Fence) {
+    to.put_u64(fence.number);
+    to.put_u64(fence.nonce);
+}
+
+/// A fence by itself.
 pub(crate) fn fence(fence: Fence) -> Bytes {
     let mut packed = BytesMut::with_capacity(16);
-    packed.put_u64(fence.number);
-    packed.put_u64(fence.nonce);
+    put_fence(&mut packed, fence);
     packed.freeze()
 }
 
@@ -282,7 +330,7 @@ impl Reader {
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let array = *self.0.first_chunk()?;
-        self.0 = self.0.slice(N..);
+        self.0.advance(N);
         Some(array)
     }
 
@@ -308,12 +356,24 @@ impl Reader {
 
     /// A text after its length.
     pub(crate) fn text(&mut self) -> Option<String> {
-        let length = self.u16()?;
-        String::from_utf8(self.take(length.into())?.into()).ok()
+        String::from_utf8(self.text_bytes()?.into()).ok()
     }
 
-    pub(crate) fn name(&mut self, length: usize) -> Option<Name> {
-        Name::new(std::str::from_utf8(&self.take(length)?).ok()?).ok()
+    /// As [`text`](Self::text), for those who may not need it.
+    fn text_bytes(&mut self) -> Option<Bytes> {
+        let length = self.u16()?;
+        self.take(length.into()).filter(|text| std::str::from_utf8(text).is_ok())
+    }
+
+    /// A name, out of those that are known if it is there.
+    pub(crate) fn name(&mut self, length: usize, known: &[Name]) -> Option<Name> {
+        let text = self.0.get(..length)?;
+        let name = match known.iter().find(|name| name.as_str().as_bytes() == text) {
+            Some(name) => name.clone(),
+            None => Name::new(std::str::from_utf8(text).ok()?).ok()?,
+        };
+        self.0.advance(length);
+        Some(name)
     }
 }
 

@@ -29,7 +29,7 @@ if not template then
 end
 local meta = redis.call('HMGET', p .. 'meta', 'seq', 'block')
 local seq, block = tonumber(meta[1]), tonumber(meta[2])
-local long_ago = struct.unpack('>I8', template, 66) - 2 * 3600 * 1000000
+local long_ago = struct.unpack('>I8', template, 2) - 2 * 3600 * 1000000
 local sub, pack = string.sub, struct.pack
 for from = 1, n, 128 do
   local ids, jobs, ends, outputs = {}, {}, {}, {}
@@ -39,8 +39,8 @@ for from = 1, n, 128 do
     local id, seq8 = pack('>I8I8', seq, i * 7919), pack('>I8', seq)
     ids[#ids + 1] = id
     jobs[#jobs + 1] = id
-    jobs[#jobs + 1] = sub(template, 1, 39) .. seq8 .. sub(template, 48, 65) .. pack('>I8', long_ago + i)
-      .. sub(template, 74, 81) .. pack('>I4', block) .. sub(template, 86)
+    jobs[#jobs + 1] = 'b' .. pack('>I8', long_ago + i) .. sub(template, 10, 49) .. seq8 .. sub(template, 58, 67)
+      .. pack('>I4', block) .. sub(template, 72)
     ends[#ends + 1] = long_ago + i
     ends[#ends + 1] = seq8 .. id
     outputs[#outputs + 1] = id

@@ -6,7 +6,7 @@
 -- Answer: {'lost'}: the lease has run out; {'more', expired}: so many were moved, more are there, none was taken;
 --   {'jobs', expired, micros until the next is due or -1, version of the definition, why it ended (1 a payload did not
 --   fit, 2 so many stale members were passed that more jobs may follow, else 0), {id, record, ...}, {payloads that stand
---   apart}}.
+--   apart}}. Records are in the long form or in that of a first attempt.
 local lease_until = redis.call('ZSCORE', LEASES, ARGV[2])
 if not lease_until or tonumber(lease_until) <= now then
   return { 'lost' }
@@ -31,15 +31,16 @@ end
 local next_due = due_first and math.max(0, due_first - now) or -1
 local limit = tonumber(ARGV[5])
 
--- Where ready jobs of the kinds stand: lines and zsets that hold something.
+-- Where ready jobs of the kinds stand: lines and zsets that hold something. One that is exact holds no stale members.
 local sources = {}
 for i = 11, limit > 0 and #ARGV or 10 do
   local kind = ARGV[i]
   if redis.call('LLEN', line_key(kind)) > 0 then
-    sources[#sources + 1] = { key = line_key(kind), kind = kind, is_line = true, read = 0 }
+    local is_exact = redis.call('HEXISTS', STALE, kind) == 0
+    sources[#sources + 1] = { key = line_key(kind), kind = kind, is_line = true, is_exact = is_exact, read = 0 }
   end
   if redis.call('ZCARD', ready_key(kind)) > 0 then
-    sources[#sources + 1] = { key = ready_key(kind), kind = kind, read = 0 }
+    sources[#sources + 1] = { key = ready_key(kind), kind = kind, is_exact = true, read = 0 }
   end
 end
 -- Whether places come from one source, in the order in which it has them.
@@ -110,10 +111,10 @@ local function next_places(most)
 end
 
 local LOOKED_AT_MAX = 1000
-local find, ZERO2 = string.find, '\0\0'
-local FIRST = '30-\0\0\0\1' .. string.rep('\0', 23) .. '\1'
+local find = string.find
 local bytes, taken, is_untouched = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
-local claim = ARGV[3] .. ARGV[2] .. now8 .. ARGV[4]
+local claimed, label = ARGV[3] .. ARGV[2] .. now8, ARGV[4]
+local claim, first = claimed .. label, string.char(S_FIRST) .. claimed
 local jobs, started, apart, passed, ended = {}, {}, {}, {}, 0
 local n, looked_at, has_more = 0, 0, #sources > 0
 local origin, counter, id_before, counters_before, start
@@ -141,11 +142,14 @@ while has_more and ended == 0 and n < limit do
     end
     -- One that stands in a line and in a zset at the same place is met twice in a row.
     if tag == S_FRESH and id ~= id_before then
-      local place = sub(member, 1, 16)
-      if find(record, place, 2, true) == 2 then
+      -- Where nothing is stale, a fresh record is that of this place.
+      if origin.is_exact or find(record, sub(member, 1, 16), 2, true) == 2 then
         payload = read('>I4', record, 20)
-        local priority = origin.is_line and ZERO2 or sub(record, 18, 19)
-        becomes = FIRST .. place .. priority .. ZERO8 .. sub(member, 1, 8) .. ZERO8 .. sub(record, 20) .. claim
+        if payload <= INLINE_MAX then
+          becomes = first .. sub(record, 2) .. label
+        else
+          becomes = '3' .. FIRST .. sub(record, 2, 19) .. ZERO8 .. sub(record, 2, 9) .. ZERO8 .. sub(record, 20) .. claim
+        end
       end
     elseif tag > 0 and id ~= id_before then
       record = expand(record)

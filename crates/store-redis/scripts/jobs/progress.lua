@@ -8,7 +8,7 @@ if (redis.call('HGET', META, 'version') or '0') ~= ARGV[2] then
   return { 'stale' }
 end
 local n, answers = tonumber(ARGV[3]), {}
-local records = redis.call('HMGET', JOBS, unpack(ARGV, 4, 3 + n))
+local records = load_records(unpack(ARGV, 4, 3 + n))
 local reports = batch('HSET', PROGRESS)
 for i = 1, n do
   local record, said = records[i], ARGV[3 + 2 * n + i]

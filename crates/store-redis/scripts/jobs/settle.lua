@@ -2,15 +2,18 @@
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2 version of the definition that the outcomes were judged by,
 --   3 what gives the right to write: 'fence', or 'lost' if the lease must have run out as well,
---   4 the states of which the queue keeps none, as their bytes, 5 how many; then so many ids (each once), fences (number,
---   nonce) and outcomes: 1-23 as the record begins with, 24 what follows for it at the end of all: '0' and 1 delay in micros (8 bytes),
---   2 the rest of the attempt's record, 4 output; 8 if the output is above the cap.
+--   4 the states of which the queue keeps none, as their bytes, 5 how many outcomes, 6 how many runs of jobs that have
+--   fence and outcome in common; then for each run what that is and how many jobs it has, then all ids (each once), by run,
+--   then what follows for them, in order.
+--   What a run has in common: 1-16 fence (number, nonce), 17-39 as the record begins with, 40 what follows for each of its
+--   jobs: '0' and 1 delay in micros (8 bytes), 2 the rest of the attempt's record, 4 output; 8 if the output is above the
+--   cap.
 -- Answer: {'stale'}: judged by another definition; {'ok', answers}: a byte for each: the state that the job came to,
 --   'f' fenced, 'l' its output is too large.
 if (redis.call('HGET', META, 'version') or '0') ~= ARGV[2] then
   return { 'stale' }
 end
-local needs_lost, dropped, n = ARGV[3] == 'lost', {}, tonumber(ARGV[5])
+local needs_lost, dropped, n, runs = ARGV[3] == 'lost', {}, tonumber(ARGV[5]), tonumber(ARGV[6])
 for i = 1, #ARGV[4] do
   dropped[byte(ARGV[4], i)] = true
 end
@@ -18,8 +21,10 @@ local STATES = {}
 for code = S_SCHEDULED, S_CANCELLED do
   STATES[code] = string.char(code)
 end
-local records = redis.call('HMGET', JOBS, unpack(ARGV, 6, 5 + n))
-local more = 6 + 3 * n
+-- Ids come after this argument.
+local before = 6 + 2 * runs
+local records = redis.call('HMGET', JOBS, unpack(ARGV, before + 1, before + n))
+local more = before + n + 1
 
 local lives = {}
 local function is_lost(lease)
@@ -31,77 +36,118 @@ local function is_lost(lease)
 end
 
 local jobs, answers, written, ended = batch('HSET', JOBS), {}, 0, {}
--- What the newest outcome says, where jobs that end so go, the parts of the newest fence, and the newest job's lease.
-local outcome_before, outcome, state, flags, places, fence_before, number, nonce, running
-local find, lease = string.find, nil
-for i = 1, n do
-  local id, record, fence, said = ARGV[5 + i], records[i], ARGV[5 + n + i], ARGV[5 + 2 * n + i]
-  if said ~= outcome_before then
-    outcome_before, outcome, state, flags = said, sub(said, 1, 23), byte(said, 1), byte(said, 24) - 48
-    places = ENDED[state] and batch('ZADD', ENDED[state])
+local find = string.find
+-- What jobs of the run have in common.
+local number, nonce, outcome, state, flags, places
+
+-- The outcome of one job, in the long form; answers the state that it came to, 'f' or 'l'. To find a text at its place
+-- makes no new one.
+local function settle(id, record, delay, attempt, output)
+  local v = 85 + read('>I4', record, 78)
+  if find(record, number, 24, true) ~= 24 or find(record, nonce, v + 1, true) ~= v + 1 then
+    return 'f'
   end
-  local delay, attempt, output
-  if flags ~= 0 then
-    if flags % 2 >= 1 then delay, more = read('>I8', ARGV[more]), more + 1 end
-    if flags % 4 >= 2 then attempt, more = ARGV[more], more + 1 end
-    if flags % 8 >= 4 then output, more = ARGV[more], more + 1 end
+  local lease = sub(record, v + 9, v + 24)
+  if needs_lost and not is_lost(lease) then
+    return 'f'
+  elseif flags >= 8 then
+    return 'l'
   end
-  local answer, v = 'f', nil
-  if record and byte(record, 1) == S_RUNNING then
-    v = 85 + read('>I4', record, 78)
-    if fence ~= fence_before then
-      fence_before, number, nonce = fence, sub(fence, 1, 8), sub(fence, 9)
-    end
-    -- To find a text at its place makes no new one.
-    if find(record, number, 24, true) == 24 and find(record, nonce, v + 1, true) == v + 1 then
-      if not lease or find(record, lease, v + 9, true) ~= v + 9 then
-        lease = sub(record, v + 9, v + 24)
-        running = batch('SREM', lease_key('running:', lease))
-      end
-      if not needs_lost or is_lost(lease) then
-        answer = flags >= 8 and 'l' or nil
-      end
+  local running = batch('SREM', lease_key('running:', lease))
+  running[#running + 1] = id
+  local start, to, ends = outcome, state, places
+  if byte(record, 2) == 49 then
+    -- Somebody asked it to stop: it does not go back.
+    add(batch('SREM', lease_key('stopping:', lease)), id)
+    if to < S_COMPLETED then
+      start, to, delay, ends = REQUESTED .. sub(outcome, 4), S_CANCELLED, nil, batch('ZADD', CANCELLED)
     end
   end
-  if not answer then
-    running[#running + 1] = id
-    local start, to, ends = outcome, state, places
-    if byte(record, 2) == 49 then
-      -- Somebody asked it to stop: it does not go back.
-      add(batch('SREM', lease_key('stopping:', lease)), id)
-      if to < S_COMPLETED then
-        start, to, delay, ends = REQUESTED .. sub(outcome, 4), S_CANCELLED, nil, batch('ZADD', CANCELLED)
-      end
+  ended[to] = (ended[to] or 0) + 1
+  if dropped[to] then
+    forget(id, record)
+    return STATES[to]
+  end
+  if attempt then
+    local last = read('>I8', record, 24)
+    add(batch('HSET', ATTEMPTS), id .. number, sub(record, 4, 7) .. now8 .. sub(record, v + 25) .. attempt)
+    if last > ATTEMPTS_KEPT then
+      add(batch('HDEL', ATTEMPTS), id .. pack('>I8', last - ATTEMPTS_KEPT))
     end
-    ended[to] = (ended[to] or 0) + 1
-    if dropped[to] then
-      forget(id, record)
-    else
-      if attempt then
-        local last = read('>I8', record, 24)
-        add(batch('HSET', ATTEMPTS), id .. number, sub(record, 4, 7) .. now8 .. sub(record, v + 25) .. attempt)
-        if last > ATTEMPTS_KEPT then
-          add(batch('HDEL', ATTEMPTS), id .. pack('>I8', last - ATTEMPTS_KEPT))
-        end
-      end
-      jobs[written + 1] = id
-      if ends then
-        jobs[written + 2] = start .. sub(record, 24, 65) .. now8 .. sub(record, 74)
-        local place = #ends
-        ends[place + 1], ends[place + 2] = now_text, sub(record, 40, 47) .. id
+  end
+  jobs[written + 1] = id
+  if ends then
+    jobs[written + 2] = start .. sub(record, 24, 65) .. now8 .. sub(record, 74)
+    add(ends, now_text, sub(record, 40, 47) .. id)
+    if output then add(batch('HSET', OUTPUTS), id, output) end
+  else
+    local due8 = delay and instant(now + delay) or sub(record, 32, 39)
+    record = start .. sub(record, 24, 31) .. due8 .. sub(record, 40, 65) .. ZERO8 .. sub(record, 74)
+    jobs[written + 2] = record
+    enter(id, record)
+    count(to, -1)
+  end
+  written = written + 2
+  return STATES[to]
+end
+
+-- Most jobs complete in their first attempt. How their record begins tells state, fence and lease at once, and their ids
+-- are gathered by lease.
+local COMPLETED_FIRST, ONE8 = '4' .. sub(FIRST, 1, 22), sub(FIRST, 23)
+local DONE, is_kept, firsts = string.char(S_DONE) .. now8, not dropped[S_COMPLETED], {}
+
+local function firsts_of(lease)
+  if not firsts[lease] then
+    local ids = {}
+    firsts[lease] = ids
+    batches[#batches + 1] = { 'SREM', lease_key('running:', lease), ids }
+    if not is_kept then forget_first(ids) end
+  end
+  return firsts[lease]
+end
+
+local i = 0
+for run = 1, runs do
+  local common, upto = ARGV[5 + 2 * run], i + ARGV[6 + 2 * run]
+  number, nonce, outcome = sub(common, 1, 8), sub(common, 9, 16), sub(common, 17, 39)
+  state, flags = byte(outcome, 1), byte(common, 40) - 48
+  places = ENDED[state] and batch('ZADD', ENDED[state])
+  local is_first = outcome == COMPLETED_FIRST and number == ONE8 and flags < 8 and not needs_lost
+  local begin, ids
+  while i < upto do
+    i = i + 1
+    local id, record, delay, attempt, output = ARGV[before + i], records[i], nil, nil, nil
+    if flags ~= 0 then
+      if flags % 2 >= 1 then delay, more = read('>I8', ARGV[more]), more + 1 end
+      if flags % 4 >= 2 then attempt, more = ARGV[more], more + 1 end
+      if flags % 8 >= 4 then output, more = ARGV[more], more + 1 end
+    end
+    if is_first and record and not (begin and find(record, begin, 1, true) == 1) then
+      begin = byte(record, 1) == S_FIRST and find(record, nonce, 2, true) == 2 and sub(record, 1, 25) or nil
+      ids = begin and firsts_of(sub(begin, 10))
+    end
+    if begin and record then
+      ids[#ids + 1] = id
+      if is_kept then
+        jobs[written + 1] = id
+        jobs[written + 2] = DONE .. sub(record, 2)
+        written = written + 2
+        local place = #places
+        places[place + 1], places[place + 2] = now_text, sub(record, 42, 49) .. id
         if output then add(batch('HSET', OUTPUTS), id, output) end
       else
-        local due8 = delay and instant(now + delay) or sub(record, 32, 39)
-        record = start .. sub(record, 24, 31) .. due8 .. sub(record, 40, 65) .. ZERO8 .. sub(record, 74)
-        jobs[written + 2] = record
-        enter(id, record)
-        count(to, -1)
+        release(sub(record, 60, 63))
       end
-      written = written + 2
+      answers[i] = STATES[S_COMPLETED]
+    else
+      if record and byte(record, 1) == S_FIRST then record = expand(record) end
+      answers[i] = record and byte(record, 1) == S_RUNNING and settle(id, record, delay, attempt, output) or 'f'
     end
-    answer = STATES[to]
   end
-  answers[i] = answer
+end
+
+for _, ids in pairs(firsts) do
+  ended[S_COMPLETED] = (ended[S_COMPLETED] or 0) + #ids
 end
 local total = 0
 for to, jobs_ended in pairs(ended) do

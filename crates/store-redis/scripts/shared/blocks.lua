@@ -15,9 +15,8 @@ local function drop_block(number)
   redis.call('HDEL', LIVE, number)
 end
 
--- Notes that a job leaves its block.
-local function release(record)
-  local block = sub(record, 82, 85)
+-- Notes that a job leaves its block, of which this is the number as records have it.
+local function release(block)
   released[block] = (released[block] or 0) + 1
 end
 

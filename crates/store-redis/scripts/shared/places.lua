@@ -48,12 +48,25 @@ end
 -- before the first write, so that a key of another type ends the script there.
 local outputs, progress
 
--- Removes all that is kept of a job; its places are left before. The attempt that runs or completed has no record of
--- its own, those before it have, as far as they are kept. Answers how many records of attempts that may be.
-local function forget(id, record)
+local function look_beside()
   if not outputs then
     outputs, progress = redis.call('HLEN', OUTPUTS), redis.call('HLEN', PROGRESS)
   end
+end
+
+-- Removes all that is kept of jobs that complete in their first attempt with nothing apart (record.lua), but for their
+-- blocks. Ids may be added to the list until all is written.
+local function forget_first(ids)
+  look_beside()
+  batches[#batches + 1] = { 'HDEL', JOBS, ids }
+  if outputs > 0 then batches[#batches + 1] = { 'HDEL', OUTPUTS, ids } end
+  if progress > 0 then batches[#batches + 1] = { 'HDEL', PROGRESS, ids } end
+end
+
+-- Removes all that is kept of a job; its places are left before. The attempt that runs or completed has no record of
+-- its own, those before it have, as far as they are kept. Answers how many records of attempts that may be.
+local function forget(id, record)
+  look_beside()
   add(batch('HDEL', JOBS), id)
   if outputs > 0 then add(batch('HDEL', OUTPUTS), id) end
   if progress > 0 then add(batch('HDEL', PROGRESS), id) end
@@ -71,6 +84,6 @@ local function forget(id, record)
       add(values, id .. pack('>I8', number))
     end
   end
-  release(record)
+  release(sub(record, 82, 85))
   return attempts
 end

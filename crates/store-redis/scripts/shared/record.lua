@@ -5,7 +5,12 @@
 --   B: nonce 8, lease 16, claimed 8, label with its length.
 -- A job that was never claimed has a short form: 1 '@' and what it has (1 is ready, 2 expires, 4 is due at another time
 --   than it was enqueued), 2-9 due, 10-17 seq, 18-19 priority, enqueued and expiry if it has them (8 each), then payload
---   length and all that follows. Everything but enqueue and claim sees the long form, by `load_records`.
+--   length and all that follows.
+-- One that was in this form when it was claimed, with nothing of it apart, and without expiry, keeps to a short form in its
+--   first attempt: 1 'a', 2-33 the first three of B, which all jobs of a claim share, so that one comparison tells the
+--   state and the fence; 34- what followed the tag before, then the label with its length. Completed in that attempt it is
+--   1 'b', 2-9 finished, then what followed the 'a'. Anything else that happens to it makes the long form of it.
+-- Everything but enqueue, claim and settle sees the long form, by `load_records`.
 -- Texts are compared for equality only: the order of `<` depends on the server's locale.
 -- Needs: keys.
 local byte, sub = string.byte, string.sub
@@ -23,14 +28,29 @@ local ATTEMPTS_KEPT = 50
 local SHORT, S_FRESH = 64, 65
 -- State, counters and fence number of a job that was never claimed, after its state.
 local UNTOUCHED = '0-' .. string.rep('\0', 28)
+-- The tags of short records of jobs that run for the first time, and that completed then; and what the long form of
+-- both has after its state: counters and fence number.
+local S_FIRST, S_DONE = 97, 98
+local FIRST = '0-\0\0\0\1' .. string.rep('\0', 23) .. '\1'
 
 local ready_keys, ready_kinds, lease_keys = {}, {}, {}
+
+-- The long form of the record of a first attempt; `at` is how much later than in one that runs things stand.
+local function expand_first(record, state, at, finished8)
+  local v = 63 + at + read('>I4', record, 56 + at)
+  return state .. FIRST .. sub(record, 34 + at, 51 + at) .. ZERO8 .. sub(record, 34 + at, 41 + at) .. finished8
+    .. sub(record, 52 + at, v) .. sub(record, 2 + at, 33 + at) .. sub(record, v + 1)
+end
 
 -- The long form of a record.
 local function expand(record)
   local tag, at = byte(record, 1), 20
   if tag < SHORT then
     return record
+  elseif tag == S_FIRST then
+    return expand_first(record, '3', 0, ZERO8)
+  elseif tag == S_DONE then
+    return expand_first(record, '4', 8, sub(record, 2, 9))
   end
   local enqueued8, expires8 = sub(record, 2, 9), ZERO8
   if tag % 8 >= 4 then

@@ -236,7 +236,7 @@ impl<'a> Claim<'a> {
         let caps = definition.config.caps;
         let (mut bodies, mut fault) = (given.bodies.into_iter(), None);
         for (id, record) in given.records {
-            let job = Row::unpack(record).and_then(|row| {
+            let job = Row::unpack_known(record, &self.request.kinds).and_then(|row| {
                 self.bytes = self.bytes.saturating_add(row.payload_length);
                 let body = if row.spec.payload.is_none() { bodies.next().flatten() } else { None };
                 row.claimed(id, queue, body, caps)

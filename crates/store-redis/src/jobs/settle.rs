@@ -1,11 +1,12 @@
 //! Settle and reap: the outcomes of attempts, each written only if its fence holds.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 use redis::Value;
 use windlass_core::bell::Rings;
 use windlass_core::queue::Retention;
+use windlass_core::size::Caps;
 use windlass_core::store::{Settled, Settlement};
 use windlass_core::{JobId, Name, State};
 
@@ -59,7 +60,7 @@ pub(crate) async fn settle(
         for places in steps(&places, |place| (settlements[place].id, size(&settlements[place]))) {
             let batch = Batch { tools, session, queue, settlements, right };
             match batch.write(places).await {
-                Ok(said) => answers.extend(places.iter().copied().zip(said)),
+                Ok(said) => answers.extend(said),
                 Err(error) => {
                     fault = Some(error);
                     break;
@@ -140,11 +141,13 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    async fn write(&self, places: &[usize]) -> Result<Vec<Settled>, Fault> {
+    /// Writes the outcomes at these places; each answer comes with its place.
+    async fn write(&self, places: &[usize]) -> Result<Vec<(usize, Settled)>, Fault> {
         for _ in 0..ROUNDS {
             let Self { tools, session, queue, .. } = self;
             let definition = tools.definitions.of(session, &tools.keys, queue).await?;
-            let arguments = self.arguments(places, &definition);
+            let runs = Runs::of(self.settlements, places, &definition.config.caps);
+            let arguments = self.arguments(&runs, &definition);
             let answer = session.run(&SETTLE, tools.keys.queue(queue).all(), arguments).await?;
             let (word, mut rest) = word(answer::array(answer)?)?;
             if word[..] == *b"stale" {
@@ -155,49 +158,43 @@ impl Batch<'_> {
             if said.len() != places.len() {
                 return Err(Fault::Half(Box::new(Fault::Corrupt("an outcome was not answered".to_owned()))));
             }
-            return places
-                .iter()
-                .zip(said)
-                .map(|(&place, said)| self.settled(place, said, &definition))
-                .collect();
+            let settled = |(place, said)| Ok((place, self.settled(place, said, &definition)?));
+            return runs.places().zip(said).map(settled).collect();
         }
         Err(never_stands_still())
     }
 
-    fn arguments(&self, places: &[usize], definition: &Definition) -> Vec<Bytes> {
-        let caps = definition.config.caps;
-        let mut arguments = Vec::with_capacity(5 + 3 * places.len());
+    fn arguments(&self, runs: &Runs, definition: &Definition) -> Vec<Bytes> {
+        let caps = &definition.config.caps;
+        let count = runs.places().count();
+        let mut arguments = Vec::with_capacity(6 + 2 * runs.0.len() + count);
         arguments.push(self.tools.clock());
         arguments.push(definition.version());
         arguments.push(Bytes::from_static(self.right.as_str().as_bytes()));
         arguments.push(dropped(&definition.config.retention));
-        arguments.push(places.len().to_string().into());
-        let each = || places.iter().map(|&place| &self.settlements[place]);
-        arguments.extend(each().map(|settlement| Bytes::copy_from_slice(settlement.id.as_bytes())));
-        arguments.extend(each().map(|settlement| row::fence(settlement.fence)));
-        let mut extras = Vec::new();
+        arguments.push(count.to_string().into());
+        arguments.push(runs.0.len().to_string().into());
+        for (common, places) in &runs.0 {
+            arguments.push(Bytes::copy_from_slice(common));
+            arguments.push(places.len().to_string().into());
+        }
+        let each = || runs.places().map(|place| &self.settlements[place]);
+        // Out of one piece: each by itself would have to be allocated.
+        let mut ids = BytesMut::with_capacity(16 * count);
+        each().for_each(|settlement| ids.put_slice(settlement.id.as_bytes()));
+        let mut ids = ids.freeze();
+        arguments.extend((0..count).map(|_| ids.split_to(16)));
         for settlement in each() {
             let next = &settlement.transition;
-            let mut flags = 0;
-            if let Some(delay) = next.delay() {
-                flags |= 1;
-                extras.push(Bytes::copy_from_slice(&row::micros(delay).to_be_bytes()));
-            }
+            arguments
+                .extend(next.delay().map(|delay| Bytes::copy_from_slice(&row::micros(delay).to_be_bytes())));
             if next.is_recorded() {
-                flags |= 2;
-                extras.push(attempt::pack(next.ending, next.bounded_error(caps.error).as_deref()));
+                arguments.push(attempt::pack(next.ending, next.bounded_error(caps.error).as_deref()));
             }
-            if next.check_output(caps.output).is_err() {
-                flags |= 8;
-            } else if let Some(output) = next.kept_output() {
-                flags |= 4;
-                extras.push(output.clone());
+            if next.check_output(caps.output).is_ok() {
+                arguments.extend(next.kept_output().cloned());
             }
-            let mut outcome = row::start(next.state, next.reason, &next.counters);
-            outcome.put_u8(b'0' + flags);
-            arguments.push(outcome.freeze());
         }
-        arguments.extend(extras);
         arguments
     }
 
@@ -218,6 +215,56 @@ impl Batch<'_> {
             }
         }
     }
+}
+
+/// Outcomes by what a script needs to know of them once only: fence, next state and counters, and what follows for each.
+/// Jobs of one claim that came to the same end, as most do, share all of it.
+struct Runs(Vec<(Common, Vec<usize>)>);
+
+/// How much that is.
+const COMMON_BYTES: usize = 40;
+
+/// As the script takes it.
+type Common = [u8; COMMON_BYTES];
+
+impl Runs {
+    fn of(settlements: &[Settlement], places: &[usize], caps: &Caps) -> Self {
+        let mut runs: Vec<(Common, Vec<usize>)> = Vec::new();
+        let (mut known, mut newest) = (HashMap::new(), 0);
+        for &place in places {
+            let common = common(&settlements[place], caps);
+            if runs.get(newest).is_none_or(|(before, _)| *before != common) {
+                newest = *known.entry(common).or_insert(runs.len());
+                if newest == runs.len() {
+                    runs.push((common, Vec::with_capacity(places.len() / (1 + newest))));
+                }
+            }
+            runs[newest].1.push(place);
+        }
+        Self(runs)
+    }
+
+    /// All places, in the order in which the script gets them and answers.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().flat_map(|(_, places)| places.iter().copied())
+    }
+}
+
+fn common(settlement: &Settlement, caps: &Caps) -> Common {
+    let next = &settlement.transition;
+    let mut follows = b'0';
+    follows += u8::from(next.delay().is_some());
+    follows += 2 * u8::from(next.is_recorded());
+    follows += match next.check_output(caps.output) {
+        Ok(()) => 4 * u8::from(next.kept_output().is_some()),
+        Err(_) => 8,
+    };
+    let mut common = [0; COMMON_BYTES];
+    let mut rest = &mut common[..];
+    row::put_fence(&mut rest, settlement.fence);
+    row::put_start(&mut rest, next.state, next.reason, &next.counters);
+    rest.put_u8(follows);
+    common
 }
 
 /// The states of which nothing is kept, as records begin with them.

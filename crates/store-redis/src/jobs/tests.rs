@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::clock::ManualClock;
+use windlass_core::outcome::Failure;
+use windlass_core::queue::{Keep, QueueConfig};
 use windlass_core::store::{
     Amended, ClaimAnswer, ClaimRequest, Enqueued, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare,
-    Settled, Settlement,
+    Queues, Settled, Settlement,
 };
 use windlass_core::{ClaimedJob, JobId, LeaseId, Name, NewJob, Options, Outcome, State, judge};
 use windlass_store_testkit::servers::RedisServer;
@@ -80,7 +82,6 @@ impl Scene {
     }
 
     async fn count(&self, state: State) -> u64 {
-        use windlass_core::store::Queues;
         let queues = self.store.queues(None, 9).await.unwrap();
         queues.iter().map(|queue| queue.counts.of(state)).sum()
     }
@@ -235,6 +236,74 @@ async fn wrong_content_under_a_key_stops_a_script_before_it_writes() {
                 State::Ready,
                 "{key}"
             );
+        }
+    }
+}
+
+fn settlement(job: &ClaimedJob, outcome: Outcome) -> Settlement {
+    let transition = judge(&job.facts, outcome, 0.0);
+    Settlement { queue: name("q"), id: job.id, fence: job.fence, transition }
+}
+
+#[tokio::test]
+async fn ends_of_all_sorts_in_one_call_are_answered_in_their_order() {
+    for keep in [Keep::count(100), Keep::NONE] {
+        let scene = Scene::new().await;
+        let mut config = QueueConfig::default();
+        config.retention.completed = keep;
+        scene.store.define(&name("q"), &config).await.unwrap();
+        scene.add(10, Options::new()).await;
+        let mut jobs = scene.claim(5, &["k"]).await;
+        let back = settlement(&jobs.remove(0), Outcome::Returned);
+        scene.store.settle(&[back]).await.unwrap();
+        jobs.extend(scene.claim(6, &["k"]).await);
+        scene.store.cancel(&[jobs[1].id]).await.unwrap();
+        let done = |job: &ClaimedJob| settlement(job, Outcome::Completed { output: None });
+        let output = Outcome::Completed { output: Some("7".into()) };
+        let failure = || Failure::error("wrong");
+        let mut late = done(&jobs[3]);
+        late.fence.nonce ^= 1;
+        let mut gone = done(&jobs[0]);
+        gone.id = JobId::new();
+        let call = [
+            done(&jobs[9]),
+            late,
+            settlement(&jobs[0], output),
+            settlement(&jobs[1], Outcome::Retry { failure: failure() }),
+            done(&jobs[2]),
+            gone,
+            settlement(&jobs[3], Outcome::Fail { failure: failure() }),
+            // The second attempt of the one that went back.
+            done(&jobs[4]),
+            settlement(&jobs[5], Outcome::Snooze { after: SECOND }),
+            done(&jobs[6]),
+        ];
+        let completed = Settled::Applied(State::Completed);
+        let expected = [
+            completed,
+            Settled::Fenced,
+            completed,
+            Settled::Applied(State::Cancelled),
+            completed,
+            Settled::Fenced,
+            Settled::Applied(State::Dead),
+            completed,
+            Settled::Applied(State::Scheduled),
+            completed,
+        ];
+        assert_eq!(scene.store.settle(&call).await.unwrap(), expected);
+        assert_eq!(scene.store.settle(&call).await.unwrap(), [Settled::Fenced; 10], "each counts once");
+        let kept = scene.store.get(&jobs.iter().map(|job| job.id).collect::<Vec<_>>()).await.unwrap();
+        let states: Vec<_> = kept.iter().map(|job| job.as_ref().map(|job| job.state)).collect();
+        let ended = (keep != Keep::NONE).then_some(State::Completed);
+        let (running, scheduled) = (Some(State::Running), Some(State::Scheduled));
+        assert_eq!(states[..4], [ended, Some(State::Cancelled), ended, Some(State::Dead)]);
+        assert_eq!(states[4..], [ended, scheduled, ended, running, running, ended]);
+        let counts = (scene.count(State::Running).await, scene.count(State::Completed).await);
+        assert_eq!(counts, (2, if ended.is_some() { 5 } else { 0 }));
+        if let Some(first) = &kept[0] {
+            assert_eq!((first.output.as_deref(), first.fence), (Some(&b"7"[..]), 1));
+            assert_eq!((first.counters.attempt, first.finished_at.is_some()), (1, true));
         }
     }
 }

@@ -72,9 +72,9 @@ pub(crate) fn pack(job: &NewJob) -> Result<Bytes, Fault> {
 
 impl Spec {
     /// Reads all of V.
-    pub(super) fn read(mut from: Reader, payload_length: usize) -> Option<Self> {
+    pub(super) fn read(mut from: Reader, payload_length: usize, kinds: &[Name]) -> Option<Self> {
         let length = from.u8()?;
-        let kind = from.name(length.into())?;
+        let kind = from.name(length.into(), kinds)?;
         let payload = match payload_length {
             0..=INLINE_MAX => Some(from.take(payload_length)?),
             _ => None,

@@ -12,7 +12,8 @@ fn packed(job: &NewJob, fence: u64, label: &str) -> Bytes {
     let counters =
         Counters { attempt: 3, stalls: 1, ambiguous: u32::MAX, backoff: Duration::from_micros(77) };
     let v = spec::pack(job).unwrap();
-    let mut record = start(State::Running, Some(Reason::Stalled), &counters);
+    let mut record = BytesMut::new();
+    put_start(&mut record, State::Running, Some(Reason::Stalled), &counters);
     record.put_u64(fence);
     record.put_u64(i64::MAX.unsigned_abs());
     record.put_u64(42);
@@ -62,15 +63,49 @@ fn a_record_reads_back() {
         assert_eq!((&row.spec.retry, row.spec.stalls_max), (&job.retry, job.stalls_max));
         assert_eq!((row.spec.timeout.is_some(), &row.spec.tags), (job.timeout.is_some(), &job.tags));
         assert_eq!(row.claim.is_some(), fence > 0);
-        assert!(row.claim.is_none_or(|claim| claim.worker == "höst" && claim.nonce == 5));
+        assert!(row.claim.is_none_or(|claim| claim.worker() == "höst" && claim.nonce == 5));
     }
+}
+
+/// A record as a claim would splice it for the first time.
+fn packed_first(job: &NewJob, label: &str) -> Bytes {
+    let v = spec::pack(job).unwrap();
+    let mut record = BytesMut::new();
+    record.put_u8(FIRST_ATTEMPT);
+    record.put_u64(5);
+    record.put_slice(&[7; 16]);
+    record.put_u64(1_500);
+    record.put_u64(1_000);
+    record.put_u64(42);
+    record.put_i16(job.priority);
+    record.put_u32(job.payload.len() as u32);
+    record.put_u32(v.len() as u32);
+    record.put_u32(9);
+    record.put_slice(&v);
+    record.put_u16(label.len() as u16);
+    record.put_slice(label.as_bytes());
+    record.freeze()
+}
+
+#[test]
+fn the_short_record_of_a_first_attempt_reads_back() {
+    let job = wild();
+    let row = Row::unpack(packed_first(&job, "höst")).unwrap();
+    let counters = Counters { attempt: 1, stalls: 0, ambiguous: 0, backoff: Duration::ZERO };
+    assert_eq!((row.state, row.reason, row.counters, row.fence), (State::Running, None, counters, 1));
+    assert_eq!((row.due_at, row.seq, row.priority), (Timestamp::from_micros(1_000), 42, i16::MIN));
+    assert_eq!((row.enqueued_at, row.expires_at, row.finished_at), (row.due_at, None, None));
+    assert_eq!((&row.spec.kind, row.spec.payload.as_ref()), (&job.kind, Some(&job.payload)));
+    let (lease, at) = (LeaseId::from_bytes([7; 16]), Timestamp::from_micros(1_500));
+    assert_eq!(row.claim, Some(Claim { nonce: 5, lease, at, worker: "höst".into() }));
 }
 
 #[test]
 fn no_part_of_a_record_is_a_record() {
-    let whole = packed(&wild(), 3, "w");
-    for length in 0..whole.len() {
-        assert!(Row::unpack(whole.slice(..length)).is_err(), "{length} bytes of {}", whole.len());
+    for whole in [packed(&wild(), 3, "w"), packed_first(&wild(), "w")] {
+        for length in 0..whole.len() {
+            assert!(Row::unpack(whole.slice(..length)).is_err(), "{length} bytes of {}", whole.len());
+        }
     }
 }
 

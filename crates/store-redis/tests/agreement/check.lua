@@ -21,7 +21,15 @@ local function score_is(score, micros) return score == micros or (score >= 2 ^ 5
 local jobs = {}
 for id, record in pairs(hash('jobs')) do
   local tag, job = string.byte(record, 1), { id = id }
-  if tag >= 64 then
+  if tag >= 97 then
+    -- A first attempt: its claim comes first, or when it completed.
+    local at = tag == 98 and 8 or 0
+    job.state = tag == 98 and 4 or 3
+    job.attempt, job.fence, job.asked, job.expires = 1, 1, false, 0
+    job.finished = tag == 98 and u('>I8', record, 2) or 0
+    job.place, job.priority = string.sub(record, 34 + at, 49 + at), u('>h', record, 50 + at)
+    job.tail, job.lease = string.sub(record, 52 + at), string.sub(record, 10 + at, 25 + at)
+  elseif tag >= 64 then
     local at = 20
     job.state = tag % 2 == 1 and 2 or 1
     job.attempt, job.fence, job.asked, job.expires = 0, 0, false, 0
@@ -39,7 +47,7 @@ for id, record in pairs(hash('jobs')) do
   local payload, v, block = u('>I4I4I4', job.tail)
   job.payload, job.block = payload, string.format('%.0f', block)
   job.kind = string.sub(job.tail, 14, 13 + string.byte(job.tail, 13))
-  if job.fence > 0 then job.lease = string.sub(job.tail, 13 + v + 8, 13 + v + 23) end
+  if job.fence > 0 and not job.lease then job.lease = string.sub(job.tail, 13 + v + 8, 13 + v + 23) end
   jobs[id] = job
 end
 
