@@ -74,7 +74,7 @@ impl Away {
                 Verdict::Away(what) => (what, Reason::Passing),
                 _ => ("the server refuses the connection", Reason::Passing),
             };
-            return Self { what: what.to_owned(), cause: Some(said_text(said)), reason };
+            return Self { what: format!("{what} ({hosts})"), cause: Some(said_text(said)), reason };
         }
         let reason = if is_lasting(error) { Reason::Lasting } else { Reason::Passing };
         Self { what: format!("cannot connect to {hosts}"), cause: Some(chain(error)), reason }

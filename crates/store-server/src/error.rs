@@ -18,7 +18,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Something was sent, and no answer will come.
+    /// Whether it took effect, or will last, nobody can say.
     pub fn lost(self, what: impl Into<String>, cause: Option<String>) -> StoreError {
         let (what, source) = (what.into(), source(cause));
         match self {

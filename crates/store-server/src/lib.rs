@@ -2,7 +2,8 @@
 //! attempts, [`error`] says what a lost answer means, [`listen`] hears other processes, [`options`] reads parameters,
 //! [`tls`] knows whom to trust.
 //!
-//! It is for authors of stores. It knows no driver and no verb; `windlass-core` has no runtime, so this is not there.
+//! It is for authors of stores, and knows no driver and no verb. It needs a runtime and TLS, which `windlass-core` must
+//! not have.
 
 pub mod backoff;
 pub mod error;

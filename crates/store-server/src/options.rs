@@ -14,10 +14,8 @@ pub enum Listen {
     Never,
 }
 
-impl Listen {
-    /// Its words in a URL.
-    pub const WORDS: [(&str, Self); 2] = [("auto", Self::Auto), ("never", Self::Never)];
-}
+/// The words for [`Listen`] in a URL.
+pub const LISTEN: [(&str, Listen); 2] = [("auto", Listen::Auto), ("never", Listen::Never)];
 
 /// A time that a server may take for something.
 pub fn bounded(name: &str, timeout: Duration) -> Result<Duration, StoreError> {
@@ -69,8 +67,8 @@ mod tests {
 
     #[test]
     fn words_and_times_out_of_bounds_are_refused_with_what_would_be_right() {
-        assert_eq!(one_of("listen", "never", &Listen::WORDS).unwrap(), Listen::Never);
-        let error = one_of("listen", "no", &Listen::WORDS).unwrap_err();
+        assert_eq!(one_of("listen", "never", &LISTEN).unwrap(), Listen::Never);
+        let error = one_of("listen", "no", &LISTEN).unwrap_err();
         assert_eq!(error.to_string(), "\"no\" is no value of listen: use listen=auto or listen=never");
         assert!(bounded("timeout", Duration::from_millis(100)).is_ok());
         let error = bounded("timeout", Duration::from_millis(99)).unwrap_err();

@@ -32,8 +32,9 @@ struct Owner {
 type Token = mpsc::Sender<()>;
 
 impl Thread {
-    /// Starts the thread, which calls `make`, and waits for what that makes. When all is done the thread says goodbye
-    /// with `part` and drops whatever still runs in the background.
+    /// Starts the thread and waits for what `make` makes there: it runs within the thread's runtime and may block for a
+    /// moment. When all is done the thread says goodbye with `part` and drops whatever still runs in the background.
+    /// `part` must come to an end by itself: the thread lives as long.
     pub async fn start<S: Send + Sync + 'static>(
         name: &str,
         make: impl FnOnce() -> StoreResult<S> + Send + 'static,
@@ -48,7 +49,10 @@ impl Thread {
         };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
         let thread = thread.map_err(unavailable)?.thread().id();
-        let gone = |_| Err(unavailable(std::io::ErrorKind::Other.into()));
+        let gone = |_| {
+            let what = "the thread of the store ended before it began".to_owned();
+            Err(StoreError::Internal { what, source: None })
+        };
         let (runtime, shared) = is_ready.await.unwrap_or_else(gone)?;
         let owner = Owner { runtime, token: Some(token), thread, ended: Mutex::new(ended) };
         Ok((Self(Arc::new(owner)), shared))
@@ -161,7 +165,11 @@ mod tests {
             part.send(shared.load(Ordering::Relaxed)).expect("the test waits for it");
         };
         let (thread, shared) = Thread::start("test", || Ok(AtomicBool::new(false)), part).await.unwrap();
-        thread.spawn_background(std::future::pending());
+        let (background, background_ended) = oneshot::channel::<()>();
+        thread.spawn_background(async move {
+            std::future::pending::<()>().await;
+            drop(background);
+        });
         let (go, gone) = oneshot::channel();
         let done = Arc::clone(&shared);
         let call = thread.answer(async move {
@@ -174,6 +182,7 @@ mod tests {
         go.send(()).expect("the call waits for it");
         drop(thread);
         assert!(parted.await.expect("the thread says goodbye"), "what was handed in comes first");
+        background_ended.await.expect_err("what runs in the background is dropped, and says nothing");
     }
 
     async fn panics() -> StoreResult<()> {
@@ -182,6 +191,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_made_or_panics_is_an_error() {
+        let panics_at_once = || -> StoreResult<()> { panic!("a defect") };
+        let error = Thread::start("test", panics_at_once, async |()| {}).await.unwrap_err();
+        assert_eq!(error.to_string(), "internal error: the thread of the store ended before it began");
         let refused = || Err::<(), _>(StoreError::Address("nowhere".to_owned()));
         let error = Thread::start("test", refused, async |()| {}).await.unwrap_err();
         assert_eq!(error.to_string(), "nowhere");

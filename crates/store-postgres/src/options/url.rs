@@ -10,9 +10,9 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use tokio_postgres::config::{ChannelBinding, Config, LoadBalanceHosts, TargetSessionAttrs};
 use windlass_core::StoreError;
-use windlass_store_server::options::{address, one_of, unknown, valueless};
+use windlass_store_server::options::{LISTEN, address, one_of, unknown, valueless};
 
-use super::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
+use super::{Migrate, PostgresOptions, SslMode, SynchronousCommit};
 
 const FORM: &str = "use postgres://user:password@host:port/database";
 const ENCODE: &str = "write @ / ? & and % in user, password, database and values as %40 %2F %3F %26 and %25";
@@ -178,7 +178,7 @@ fn set_own(options: PostgresOptions, name: &str, value: &str) -> Result<Postgres
             let known = [("on", SynchronousCommit::On), ("off", SynchronousCommit::Off)];
             options.synchronous_commit(one_of(name, value, &known)?)
         }
-        "listen" => options.listen(one_of(name, value, &Listen::WORDS)?),
+        "listen" => options.listen(one_of(name, value, &LISTEN)?),
         "migrate" => {
             options.migrate(one_of(name, value, &[("auto", Migrate::Auto), ("never", Migrate::Never)])?)
         }

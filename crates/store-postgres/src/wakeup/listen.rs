@@ -39,7 +39,7 @@ impl Subscriber {
 impl Ear for Subscriber {
     type Line = Subscription;
 
-    const PING: Duration = Duration::from_secs(30);
+    const QUIET: Duration = Duration::from_secs(30);
 
     const ADVICE: &str = "This seems to be a pooler that lends connections by transaction: connect to the server itself \
         or to a pool by session, or say listen=never in the URL";
@@ -63,10 +63,6 @@ impl Ear for Subscriber {
 
     async fn hear(&self, line: &mut Subscription) -> Result<String, End> {
         line.notes.recv().await.ok_or_else(End::broken)
-    }
-
-    async fn ping(&self, line: &mut Subscription) -> Result<(), End> {
-        answer(line.client.batch_execute("SELECT 1")).await
     }
 
     async fn say(&self, note: Note) -> Result<(), End> {

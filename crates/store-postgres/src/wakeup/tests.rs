@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::AsyncMessage;
-use windlass_core::bell::{Listener as Ear, Topic};
+use windlass_core::bell::{Listener as BellListener, Topic};
 use windlass_store_testkit::servers::{PgBouncer, PoolMode, PostgresServer, Settings};
 
 use super::*;
@@ -28,7 +28,7 @@ async fn until(wakeups: &Wakeups, mode: WakeMode) {
 }
 
 /// Nothing rings for a while, which is the only way to see that nothing comes.
-async fn is_quiet(ear: &mut Ear) -> bool {
+async fn is_quiet(ear: &mut BellListener) -> bool {
     timeout(Duration::from_millis(300), ear.rung()).await.is_err()
 }
 

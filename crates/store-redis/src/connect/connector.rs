@@ -69,10 +69,10 @@ impl Connector {
         let config = config().set_pipeline_buffer_size(BUFFER);
         let introduced = async {
             let wire = self.open(target, silent(), config).await?;
-            self.introduce(&wire).await?;
+            self.introduce(target, &wire).await?;
             Ok(wire)
         };
-        self.within_patience(introduced).await
+        self.within_patience(target, introduced).await
     }
 
     /// A connection that hands what the server says by itself to somebody.
@@ -92,10 +92,14 @@ impl Connector {
             let _ = wire.connection.clone().send_packed_command(&name()).await;
             Ok(wire)
         };
-        self.within_patience(named).await
+        self.within_patience(target, named).await
     }
 
-    async fn within_patience<T>(&self, attempt: impl Future<Output = Result<T, Away>>) -> Result<T, Away> {
+    async fn within_patience<T>(
+        &self,
+        target: &Target,
+        attempt: impl Future<Output = Result<T, Away>>,
+    ) -> Result<T, Away> {
         let patience = self.options.connect_timeout;
         // In a place of its own: it is large, and every call would carry room for it.
         match timeout(patience, Box::pin(attempt)).await {
@@ -103,7 +107,7 @@ impl Connector {
             Err(_) => {
                 // A server without TLS waits for the rest of what it takes for a command.
                 let doubt = if self.tls.is_some() { ", if it speaks TLS at all" } else { "" };
-                Err(Away::passing(format!("no connection within {patience:?}{doubt}")))
+                Err(Away::passing(format!("no connection to {target} within {patience:?}{doubt}")))
             }
         }
     }
@@ -127,12 +131,12 @@ impl Connector {
             Target::Primary(_) => Err(Away::passing("a sentinel names no address")),
             Target::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(away)?;
-                self.drive(stream, identity, config).await
+                self.drive(target, stream, identity, config).await
             }
             Target::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(away)?;
                 stream.set_nodelay(true).map_err(away)?;
-                let Some(tls) = &self.tls else { return self.drive(stream, identity, config).await };
+                let Some(tls) = &self.tls else { return self.drive(target, stream, identity, config).await };
                 let name = ServerName::try_from(host.clone()).map_err(|error| Away {
                     what: format!("{target} has no name that a certificate could be for"),
                     cause: Some(error.to_string()),
@@ -142,7 +146,7 @@ impl Connector {
                     is_lasting: is_lasting(&error),
                     ..Away::because(format!("no TLS with {target}"), error)
                 })?;
-                self.drive(stream, identity, config).await
+                self.drive(target, stream, identity, config).await
             }
         }
     }
@@ -176,6 +180,7 @@ impl Connector {
 
     async fn drive(
         &self,
+        target: &Target,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         identity: RedisConnectionInfo,
         config: AsyncConnectionConfig,
@@ -183,7 +188,7 @@ impl Connector {
         let made = MultiplexedConnection::new_with_config(&identity, stream, config).await;
         let (connection, driver) = made.map_err(|error| match error.code() {
             Some(code) => Away::said(&Said::new(code, error.detail().unwrap_or_default())),
-            None => Away::because("cannot connect", chain(&error)),
+            None => Away::because(format!("cannot connect to {target}"), chain(&error)),
         })?;
         let driver = tokio::spawn(driver).abort_handle();
         let number = self.made.fetch_add(1, Ordering::Relaxed);
@@ -192,7 +197,7 @@ impl Connector {
 
     /// Says who we are, and which database. Whether the server lets us in at all is found out here, where a failure
     /// holds others back.
-    async fn introduce(&self, wire: &Wire) -> Result<(), Away> {
+    async fn introduce(&self, target: &Target, wire: &Wire) -> Result<(), Away> {
         let mut words = redis::pipe();
         if let Some(password) = &self.options.password {
             // Servers from 6 on know users; one with a password alone has it for this user.
@@ -204,7 +209,8 @@ impl Connector {
         words.add_command(name());
         let count = words.len();
         let answers = wire.connection.clone().send_packed_commands(&words, 0, count).await;
-        let answers = answers.map_err(|error| Away::because("cannot connect", chain(&error)))?;
+        let answers =
+            answers.map_err(|error| Away::because(format!("cannot connect to {target}"), chain(&error)))?;
         for (place, answer) in answers.iter().enumerate() {
             let Value::ServerError(error) = answer else { continue };
             let said = Said::from(error);

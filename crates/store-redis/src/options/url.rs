@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use windlass_core::StoreError;
-use windlass_store_server::options::{address, one_of, unknown, valueless};
+use windlass_store_server::options::{LISTEN, address, one_of, unknown, valueless};
 
-use super::{Encryption, Eviction, Layout, Listen, RedisOptions, Target};
+use super::{Encryption, Eviction, Layout, RedisOptions, Target};
 
 const FORM: &str = "use redis://user:password@host:port/database, rediss:// for TLS, redis+unix:///path for a local \
     socket, redis-cluster://host:port,host:port for a Cluster, or redis-sentinel://host:port,host:port/primary";
@@ -183,7 +183,7 @@ fn set_own(options: RedisOptions, name: &str, value: &str) -> Result<RedisOption
             let known = [("refuse", Eviction::Refuse), ("allow", Eviction::Allow)];
             options.eviction(one_of(name, value, &known)?)
         }
-        "listen" => options.listen(one_of(name, value, &Listen::WORDS)?),
+        "listen" => options.listen(one_of(name, value, &LISTEN)?),
         "ca_file" => options.ca_file(value),
         _ => return Err(unknown(name, KNOWN)),
     })

@@ -23,9 +23,9 @@ pub(super) struct Subscriber {
     channel: Bytes,
 }
 
-/// The connection that listens.
+/// The connection that listens, as long as its handle lives.
 pub(super) struct Subscription {
-    wire: Wire,
+    _wire: Wire,
     pushes: mpsc::UnboundedReceiver<PushInfo>,
 }
 
@@ -51,7 +51,7 @@ impl Subscriber {
 impl Ear for Subscriber {
     type Line = Subscription;
 
-    const PING: Duration = Duration::from_secs(10);
+    const QUIET: Duration = Duration::from_secs(10);
 
     const ADVICE: &str = "Let the user subscribe (+subscribe +publish &wl:*), connect to the server itself, or say \
         listen=never in the URL";
@@ -67,10 +67,10 @@ impl Ear for Subscriber {
         let wire = self.shared.connector.connect_listening(target, heard).await.map_err(away)?;
         let mut connection = wire.connection.clone();
         match timeout(ANSWER_WAIT, connection.subscribe(&self.channel[..])).await {
-            Ok(Ok(())) => Ok(Subscription { wire, pushes }),
+            Ok(Ok(())) => Ok(Subscription { _wire: wire, pushes }),
             Ok(Err(error)) if error.code() == Some("NOPERM") => Err(End::Deaf(chain(&error))),
             Ok(Err(error)) => Err(End::Lost(chain(&error))),
-            Err(_) => Err(late()),
+            Err(_) => Err(End::Lost(format!("no answer within {ANSWER_WAIT:?}"))),
         }
     }
 
@@ -80,18 +80,6 @@ impl Ear for Subscriber {
             if let Some(text) = self.note(push)? {
                 return Ok(text);
             }
-        }
-    }
-
-    async fn ping(&self, line: &mut Subscription) -> Result<(), End> {
-        let mut connection = line.wire.connection.clone();
-        let question = redis::cmd("PING");
-        let answer = timeout(ANSWER_WAIT, connection.send_packed_command(&question)).await;
-        match answer {
-            Ok(Ok(Value::ServerError(error))) => Err(End::Lost(error.to_string())),
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(End::Lost(chain(&error))),
-            Err(_) => Err(late()),
         }
     }
 
@@ -106,8 +94,4 @@ impl Ear for Subscriber {
 
     /// It ends with the connection.
     async fn part(&self, _line: Subscription) {}
-}
-
-fn late() -> End {
-    End::Lost(format!("no answer within {ANSWER_WAIT:?}"))
 }

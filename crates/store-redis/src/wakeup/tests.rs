@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
-use windlass_core::bell::{Listener as Ear, Topic};
+use windlass_core::bell::{Listener as BellListener, Topic};
 use windlass_store_testkit::servers::{RedisCluster, RedisServer, RedisSettings};
 
 use super::*;
@@ -27,7 +27,7 @@ async fn until(wakeups: &Wakeups, mode: WakeMode) {
 }
 
 /// Listens, and has heard the ring for what may have been missed before.
-async fn listening(wakeups: &Wakeups) -> [Ear; 3] {
+async fn listening(wakeups: &Wakeups) -> [BellListener; 3] {
     // Before anybody asks for the bell: from then on that ring may come at any moment.
     let mut ears = Topic::ALL.map(|topic| wakeups.bell.listen(topic));
     wakeups.bell();

@@ -13,6 +13,8 @@ struct Room {
     is_deaf: AtomicBool,
     opened: AtomicU32,
     parted: AtomicU32,
+    said: AtomicU32,
+    is_mute: AtomicBool,
 }
 
 impl Room {
@@ -26,7 +28,7 @@ impl Room {
 impl Ear for Arc<Room> {
     type Line = mpsc::UnboundedReceiver<String>;
 
-    const PING: Duration = Duration::from_secs(10);
+    const QUIET: Duration = Duration::from_secs(10);
     const ADVICE: &str = "Shout";
 
     async fn open(&self) -> Result<Self::Line, End> {
@@ -40,11 +42,11 @@ impl Ear for Arc<Room> {
         line.recv().await.ok_or_else(End::broken)
     }
 
-    async fn ping(&self, line: &mut Self::Line) -> Result<(), End> {
-        if line.is_closed() { Err(End::broken()) } else { Ok(()) }
-    }
-
     async fn say(&self, note: Note) -> Result<(), End> {
+        if self.is_mute.load(Ordering::Relaxed) {
+            return Err(End::Lost("nobody passes it on".to_owned()));
+        }
+        self.said.fetch_add(1, Ordering::Relaxed);
         self.tell(&note);
         Ok(())
     }
@@ -107,11 +109,38 @@ async fn who_hears_nothing_says_so_and_tries_again_much_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_grows_deaf_while_it_is_quiet_finds_out() {
+async fn who_grows_deaf_while_it_is_quiet_finds_out_and_hears_by_another_line() {
     let room = Arc::new(Room::default());
     let (_bell, mode) = listen(&room);
     until(|| mode.get() == WakeMode::Listening).await;
-    room.is_deaf.store(true, Ordering::Relaxed);
+    // This line is forgotten, without being closed.
+    let forgotten = std::mem::take(&mut *room.lines.lock().unwrap());
     until(|| mode.get() == WakeMode::Polling).await;
-    assert_eq!(room.parted.load(Ordering::Relaxed), 1);
+    let begun = Instant::now();
+    until(|| mode.get() == WakeMode::Listening).await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert_eq!(room.opened.load(Ordering::Relaxed), 2);
+    drop(forgotten);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_that_cannot_be_sent_says_nothing_about_the_line() {
+    let room = Arc::new(Room::default());
+    let (_bell, mode) = listen(&room);
+    until(|| mode.get() == WakeMode::Listening).await;
+    room.is_mute.store(true, Ordering::Relaxed);
+    sleep(<Arc<Room> as Ear>::QUIET * 10).await;
+    assert_eq!((mode.get(), room.opened.load(Ordering::Relaxed)), (WakeMode::Listening, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_that_listen_few_test_for_all() {
+    let room = Arc::new(Room::default());
+    let all: Vec<_> = (0..50).map(|_| listen(&room)).collect();
+    until(|| all.iter().all(|(_, mode)| mode.get() == WakeMode::Listening)).await;
+    let before = room.said.load(Ordering::Relaxed);
+    sleep(<Arc<Room> as Ear>::QUIET * 20).await;
+    let said = room.said.load(Ordering::Relaxed) - before;
+    assert!((10..=100).contains(&said), "{said} tests in twenty times of quiet");
+    assert!(all.iter().all(|(_, mode)| mode.get() == WakeMode::Listening));
 }

@@ -3,6 +3,7 @@
 use tokio_postgres::config::Host;
 
 use super::*;
+use crate::options::Listen;
 
 fn place(url: &str) -> String {
     parse(url).unwrap_or_else(|error| panic!("{url}: {error}")).place()

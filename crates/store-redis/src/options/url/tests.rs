@@ -1,6 +1,7 @@
 //! URLs that are taken, those that are refused and with which words, and that no word is a secret.
 
 use super::*;
+use crate::options::Listen;
 
 fn place(url: &str) -> String {
     RedisOptions::parse(url).unwrap_or_else(|error| panic!("{url}: {error}")).place()
