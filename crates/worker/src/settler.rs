@@ -17,7 +17,7 @@ use windlass_core::batch::{Driver, Lane, lane};
 use windlass_core::outcome::{Cause, Failure};
 use windlass_core::size::TooLarge;
 use windlass_core::store::{Settled, Settlement};
-use windlass_core::{Outcome, Store, StoreError, StoreErrorKind, judge};
+use windlass_core::{JobRecord, Outcome, State, Store, StoreError, StoreErrorKind, judge};
 
 use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
@@ -198,7 +198,7 @@ impl Flush {
     async fn once(self: &Arc<Self>, settlements: &[Settlement], ctxs: &[Ctx]) -> Vec<(Settlement, Ctx)> {
         loop {
             match (self.insist(settlements, ctxs, Patience::Short).await, settlements, ctxs) {
-                (Insisted::Answered(answers), ..) => return self.conclude(ctxs, answers),
+                (Insisted::Answered(answers), ..) => return self.conclude(ctxs, answers).await,
                 (Insisted::Refused, [_], [ctx]) => {
                     self.give_up(ctx);
                     return Vec::new();
@@ -230,7 +230,7 @@ impl Flush {
             match self.attempt(slice::from_ref(settlement), slice::from_ref(ctx)).await {
                 Ok(answers) => {
                     recorded += 1;
-                    refused.extend(self.conclude(slice::from_ref(ctx), answers));
+                    refused.extend(self.conclude(slice::from_ref(ctx), answers).await);
                 }
                 Err((error, _)) => {
                     self.board.failure(Part::Settler, &error);
@@ -315,7 +315,7 @@ impl Flush {
         for (settlement, ctx) in settlements.iter().zip(ctxs) {
             match self.insist(slice::from_ref(settlement), slice::from_ref(ctx), Patience::Endless).await {
                 Insisted::Answered(answers) => {
-                    refused.extend(self.conclude(slice::from_ref(ctx), answers));
+                    refused.extend(self.conclude(slice::from_ref(ctx), answers).await);
                 }
                 Insisted::Refused | Insisted::Stuck => self.give_up(ctx),
             }
@@ -332,8 +332,8 @@ impl Flush {
     }
 
     /// What the answers ask for: outputs that were refused are recorded as failures.
-    fn conclude(&self, ctxs: &[Ctx], answers: Vec<Settled>) -> Vec<(Settlement, Ctx)> {
-        let mut refused = Vec::new();
+    async fn conclude(&self, ctxs: &[Ctx], answers: Vec<Settled>) -> Vec<(Settlement, Ctx)> {
+        let (mut refused, mut doubtful) = (Vec::new(), Vec::new());
         for (ctx, answer) in ctxs.iter().zip(answers) {
             match answer {
                 Settled::Applied(_) => {
@@ -344,26 +344,54 @@ impl Flush {
                 Settled::Fenced if has_completed_within(ctx) => {
                     tracing::debug!(job.id = %ctx.id(), job.kind = %ctx.kind(), "completed");
                 }
-                // Nobody can tell; by far the most likely is that it was recorded.
                 Settled::Fenced if ctx.inner().is_perhaps_recorded.load(Ordering::Relaxed) => {
-                    tracing::info!(
-                        job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
-                        "an outcome is not recorded again: the answer to the first report of it was lost"
-                    );
+                    doubtful.push(ctx);
                 }
-                Settled::Fenced => {
-                    self.fenced.fetch_add(1, Ordering::Relaxed);
-                    tracing::warn!(
-                        job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
-                        "an outcome came too late: the job had gone to another attempt"
-                    );
-                }
+                Settled::Fenced => self.late(ctx),
                 Settled::Refused(error) => {
                     refused.push((settlement(ctx, unfit(ctx, error)), ctx.clone()));
                 }
             }
         }
+        if !doubtful.is_empty() {
+            self.look_after(&doubtful).await;
+        }
         refused
+    }
+
+    /// The answer to an earlier report of these was lost, and a repeat is fenced: either that report was recorded, or
+    /// they really are late. The jobs tell.
+    async fn look_after(&self, ctxs: &[&Ctx]) {
+        let ids: Vec<_> = ctxs.iter().map(|ctx| ctx.id()).collect();
+        match self.store.get(&ids).await {
+            Ok(records) => {
+                for (ctx, record) in ctxs.iter().zip(records) {
+                    let goes_on = |record: &JobRecord| {
+                        record.fence != ctx.fence().number || record.state == State::Running
+                    };
+                    // One that is gone had ended, and its queue keeps none.
+                    if record.is_some_and(|record| goes_on(&record)) {
+                        self.late(ctx);
+                    } else {
+                        tracing::debug!(
+                            job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
+                            "an outcome was recorded by a report whose answer was lost"
+                        );
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::info!(%error, jobs = ids.len(), "whether outcomes were recorded cannot be seen at present");
+            }
+        }
+    }
+
+    fn late(&self, ctx: &Ctx) {
+        self.fenced.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
+            "an outcome came too late: the job had gone to another attempt"
+        );
     }
 }
 

@@ -28,8 +28,7 @@ pub struct Health {
     pub buffered: usize,
     /// Outcomes that wait to be recorded.
     pub unsettled: usize,
-    /// Outcomes that came too late and were refused. Those whose first report was left without an answer do not count:
-    /// the store most likely had recorded them.
+    /// Outcomes that came too late and were refused.
     pub fenced: u64,
     /// By how much the runtime was late the last time it was asked.
     pub lag: Duration,

@@ -83,6 +83,7 @@ async fn a_lost_answer_to_a_settlement_is_asked_for_again_and_the_repeat_is_not_
     let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
     assert_eq!(end_of(&handle).await.state, State::Completed);
     eventually("the repeat is answered", async || running.health().unsettled == 0).await;
+    assert_eq!(store.called(Call::Settle), 2);
     assert_eq!((stage.started(), running.health().fenced), (1, 0));
     running.stop().await;
 }

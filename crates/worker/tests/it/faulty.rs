@@ -33,6 +33,8 @@ pub(crate) enum Fault {
     Unavailable,
     /// It happens, but the answer is lost.
     Unknown,
+    /// It does not happen, and nobody says so.
+    Vanished,
     /// Nothing happens, for a reason that does not pass.
     Internal,
     /// It happens; the answer comes once [`Faulty::release`] says so.
@@ -45,6 +47,7 @@ pub(crate) struct Faulty {
     late: Semaphore,
     faults: Mutex<HashMap<Call, (Fault, u32)>>,
     failed: Mutex<HashMap<Call, u32>>,
+    called: Mutex<HashMap<Call, u32>>,
     stuck: Mutex<Option<JobId>>,
 }
 
@@ -55,6 +58,7 @@ impl Faulty {
             late: Semaphore::new(0),
             faults: Mutex::default(),
             failed: Mutex::default(),
+            called: Mutex::default(),
             stuck: Mutex::default(),
         })
     }
@@ -83,6 +87,11 @@ impl Faulty {
         self.failed.lock().unwrap().get(&call).copied().unwrap_or(0)
     }
 
+    /// How often a call was made.
+    pub(crate) fn called(&self, call: Call) -> u32 {
+        self.called.lock().unwrap().get(&call).copied().unwrap_or(0)
+    }
+
     fn fault(&self, call: Call) -> Option<Fault> {
         let mut faults = self.faults.lock().unwrap();
         let (fault, left) = faults.get_mut(&call).filter(|(_, left)| *left > 0)?;
@@ -92,6 +101,7 @@ impl Faulty {
     }
 
     async fn around<T>(&self, call: Call, inner: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+        *self.called.lock().unwrap().entry(call).or_default() += 1;
         match self.fault(call) {
             None => inner.await,
             Some(Fault::Unavailable) => {
@@ -101,6 +111,7 @@ impl Faulty {
                 inner.await?;
                 Err(StoreError::Unknown { what: "answer lost".into(), source: None })
             }
+            Some(Fault::Vanished) => Err(StoreError::Unknown { what: "question lost".into(), source: None }),
             Some(Fault::Internal) => Err(StoreError::Internal { what: "a defect".into(), source: None }),
             Some(Fault::Late) => {
                 let answer = inner.await;

@@ -37,10 +37,16 @@ async fn a_lost_lease_stops_attempts_and_the_worker_goes_on() {
 
 #[tokio::test]
 async fn an_outcome_that_comes_after_the_lease_was_lost_is_fenced() {
+    for fault in [Fault::Unavailable, Fault::Vanished] {
+        an_outcome_is_late(fault).await;
+    }
+}
+
+async fn an_outcome_is_late(fault: Fault) {
     let store = Faulty::new();
     let (client, stage) = scene_on(Arc::clone(&store) as _);
     let running = worker(&client, &stage).lease_unchecked(Duration::from_millis(400)).start().unwrap();
-    store.fail(Call::Settle, Fault::Unavailable, u32::MAX);
+    store.fail(Call::Settle, fault, u32::MAX);
     let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
     eventually("the outcome cannot be recorded", async || store.failed(Call::Settle) > 0).await;
     client.store().close(running.health().lease.id.unwrap()).await.unwrap();
@@ -49,7 +55,7 @@ async fn an_outcome_that_comes_after_the_lease_was_lost_is_fenced() {
     store.heal();
     let record = end_of(&handle).await;
     assert_eq!((record.state, record.fence), (State::Completed, 2));
-    eventually("the first outcome is fenced", async || running.health().fenced == 1).await;
+    eventually("the first outcome counts as late", async || running.health().fenced == 1).await;
     running.stop().await;
 }
 
