@@ -104,3 +104,15 @@ pub(crate) async fn latency(subject: Subject, samples: u32) -> Result<Vec<Durati
         Subject::Redis | Subject::RedisNone => redis::latency(subject, samples).await,
     }
 }
+
+/// Runs the same on all connections at once.
+async fn at_once<T, F>(connections: Vec<T>, work: impl Fn(T) -> F) -> Result<()>
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    let loops: Vec<_> = connections.into_iter().map(|connection| tokio::spawn(work(connection))).collect();
+    for each in loops {
+        each.await??;
+    }
+    Ok(())
+}

@@ -1,7 +1,6 @@
 //! PostgreSQL: the store's own schema, several connections, prepared statements, one statement and one commit a
 //! batch. The planner is kept to its indexes as ours is, so that no plan of a young table spoils the limit.
 
-use std::future::Future;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, ensure};
@@ -9,7 +8,7 @@ use tokio_postgres::{Client, Config, NoTls, Statement};
 use uuid::Uuid;
 use windlass::JobId;
 
-use super::BATCH;
+use super::{BATCH, at_once};
 use crate::ours::BULK;
 use crate::report::Whole;
 use crate::server::Server;
@@ -248,17 +247,6 @@ impl Raw {
         ensure!(changed == claimed.len() as u64, "a raw settle found {changed} of {} rows", claimed.len());
         Ok(())
     }
-}
-
-async fn at_once<F>(all: Vec<Raw>, work: impl Fn(Raw) -> F) -> Result<()>
-where
-    F: Future<Output = Result<()>> + Send + 'static,
-{
-    let loops: Vec<_> = all.into_iter().map(|raw| tokio::spawn(work(raw))).collect();
-    for each in loops {
-        each.await??;
-    }
-    Ok(())
 }
 
 fn now() -> i64 {

@@ -1,7 +1,6 @@
 //! Redis: keys as the store has them, several connections, a script a batch. The scripts are those of the rivals'
 //! table, so that both speak of one limit.
 
-use std::future::Future;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, ensure};
@@ -9,6 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, Script};
 use windlass::JobId;
 
+use super::at_once;
 use crate::ours::BULK;
 use crate::report::Whole;
 use crate::subject::{Finished, Place, Subject};
@@ -167,17 +167,6 @@ impl Raw {
         ensure!(ended == claimed.len(), "a raw settle found {ended} of {} jobs", claimed.len());
         Ok(())
     }
-}
-
-async fn at_once<F>(all: Vec<Raw>, work: impl Fn(Raw) -> F) -> Result<()>
-where
-    F: Future<Output = Result<()>> + Send + 'static,
-{
-    let loops: Vec<_> = all.into_iter().map(|raw| tokio::spawn(work(raw))).collect();
-    for each in loops {
-        each.await??;
-    }
-    Ok(())
 }
 
 /// Microseconds since 1970.
