@@ -34,7 +34,7 @@ local filling = { number = block, ids = open_ids }
 opened[1] = filling
 
 local jobs, bodies, expiring = batch('HSET', JOBS), batch('HSET', BODIES), batch('ZADD', EXPIRING)
-local answers, n = {}, 0
+local answers, n, entered = {}, 0, {}
 -- What the newest head says.
 local head_before, state, start, middle, places, score, due8, expires_at
 -- Whether the line of a kind takes jobs that are ready now.
@@ -119,12 +119,15 @@ for i = 1, number_of_jobs do
       places[at + 1] = seq8 .. id
       answers[i] = 's'
     end
-    count(state, 1)
+    entered[state] = (entered[state] or 0) + 1
     if body then add(bodies, id, body) end
     if expires_at then add(expiring, string.format('%.0f', expires_at), id) end
   end
 end
 
+for each, jobs_entered in pairs(entered) do
+  count(each, jobs_entered)
+end
 -- The first write is one that a server without memory refuses.
 if source ~= '' then
   redis.call('HSET', INBOX, source, ARGV[4])

@@ -1,15 +1,18 @@
--- Jobs that are handed in, as enqueue.rs packs them: from ARGV[FIRST + 1] on n ids, then n heads, then n times V, then
--- the payloads that are too long for V, in order. A head, which most jobs of a call share:
+-- Jobs that are handed in, as packed.rs packs them: ARGV[at] how many, n, and after it how many runs of jobs in a row
+-- that have their head in common; for each run the head and how many jobs it has; then n ids, n times V, and the payloads
+-- that are too long for V, in order. A head:
 --   1 '1' if the payload is above the queue's cap, 2-3 priority, 4-7 payload length, 8-11 length of V,
 --   12 due 'n'ow, 'a'fter or a't', 13-20 those micros, 21 'e' if it expires, 22-29 after how many micros,
 --   30 length of kind, 31- kind.
--- Needs: keys, record. `begin_jobs` comes first and says what FIRST is.
+-- Needs: keys, record. `begin_jobs` comes first and says where they begin; ids come after ARGV[first].
 local first, number_of_jobs, next_body
+local next_run, left_of_run, head, is_apart
 
 local function begin_jobs(at)
-  first = at
   number_of_jobs = tonumber(ARGV[at])
-  next_body = at + 3 * number_of_jobs + 1
+  next_run, left_of_run = at + 2, 0
+  first = at + 1 + 2 * ARGV[at + 1]
+  next_body = first + 2 * number_of_jobs + 1
 end
 
 -- The records under the ids that are handed in.
@@ -19,8 +22,13 @@ end
 
 -- Head, V and, if it stands apart, payload of a job. To be asked once for each, in order.
 local function job_at(i)
-  local head, v = ARGV[first + number_of_jobs + i], ARGV[first + 2 * number_of_jobs + i]
-  if read('>I4', head, 4) <= INLINE_MAX then
+  if left_of_run == 0 then
+    head, left_of_run = ARGV[next_run], tonumber(ARGV[next_run + 1])
+    next_run, is_apart = next_run + 2, read('>I4', head, 4) > INLINE_MAX
+  end
+  left_of_run = left_of_run - 1
+  local v = ARGV[first + number_of_jobs + i]
+  if not is_apart then
     return head, v
   end
   next_body = next_body + 1

@@ -44,11 +44,18 @@ impl Packed {
         self.ids.len()
     }
 
-    /// The arguments that a script gets them as, after those of its own.
+    /// The arguments that a script gets them as, after those of its own. A head that several jobs in a row have is sent
+    /// once.
     pub(crate) fn push_to(&self, arguments: &mut Vec<Bytes>) {
-        arguments.reserve(1 + 3 * self.ids.len() + self.bodies.len());
+        let runs: Vec<_> = self.heads.chunk_by(|one, other| one == other).collect();
+        arguments.reserve(2 + 2 * runs.len() + 2 * self.ids.len() + self.bodies.len());
         arguments.push(self.ids.len().to_string().into());
-        for part in [&self.ids, &self.heads, &self.specs, &self.bodies] {
+        arguments.push(runs.len().to_string().into());
+        for run in runs {
+            arguments.push(run[0].clone());
+            arguments.push(run.len().to_string().into());
+        }
+        for part in [&self.ids, &self.specs, &self.bodies] {
             arguments.extend(part.iter().cloned());
         }
     }
