@@ -54,6 +54,7 @@ mod answer;
 mod connect;
 mod definitions;
 mod error;
+mod ids;
 mod inspect;
 mod jobs;
 mod keys;

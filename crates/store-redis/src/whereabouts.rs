@@ -4,13 +4,13 @@
 //! remember, or remembers wrongly, is looked for in all queues. An id is unique within its queue; of several queues that
 //! have it, the first by name is taken.
 
-use std::collections::HashMap;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use windlass_core::{JobId, Name};
 
 use crate::error::Fault;
+use crate::ids::IdMap;
 use crate::registry::Registry;
 use crate::script::{Script, script};
 use crate::session::Session;
@@ -35,8 +35,8 @@ pub(crate) struct Whereabouts {
 /// with the one before. That costs no order to be kept.
 #[derive(Debug, Default)]
 struct Generations {
-    young: HashMap<JobId, Name>,
-    old: HashMap<JobId, Name>,
+    young: IdMap<Name>,
+    old: IdMap<Name>,
 }
 
 impl Generations {

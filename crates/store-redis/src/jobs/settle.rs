@@ -1,6 +1,6 @@
 //! Settle and reap: the outcomes of attempts, each written only if its fence holds.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use redis::Value;
@@ -13,6 +13,7 @@ use windlass_core::{JobId, Name, State};
 use super::enqueue::word;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
+use crate::ids::{IdSet, Secret};
 use crate::row::{self, attempt};
 use crate::script::{Script, script};
 use crate::session::Session;
@@ -110,7 +111,7 @@ pub(super) fn by_queue<'n>(queues: impl Iterator<Item = &'n Name>) -> Vec<(&'n N
 /// later in a call takes effect later.
 pub(super) fn steps(places: &[usize], item: impl Fn(usize) -> (JobId, usize)) -> Vec<&[usize]> {
     let (mut steps, mut begin, mut bytes) = (Vec::new(), 0, 0);
-    let mut ids = HashSet::with_capacity(places.len().min(ITEMS_MAX));
+    let mut ids = IdSet::with_capacity_and_hasher(places.len().min(ITEMS_MAX), Secret::default());
     for (index, &place) in places.iter().enumerate() {
         let (id, more) = item(place);
         let is_repeat = !ids.insert(id);

@@ -9,6 +9,7 @@ use windlass_core::{JobId, Name, State};
 
 use super::enqueued;
 use crate::error::Fault;
+use crate::ids::{IdMap, Secret};
 
 /// The most jobs that one script takes.
 const JOBS_MAX: usize = 1_000;
@@ -42,11 +43,13 @@ impl Chunk<'_> {
 impl<'j> Plan<'j> {
     pub(super) fn of(jobs: &'j [NewJob]) -> Self {
         let mut plan = Self { chunks: Vec::new(), repeats: Vec::new(), conflict: None };
-        let mut places = HashMap::with_capacity(jobs.len());
-        // The chunk of each queue that is being filled.
+        let mut places = IdMap::with_capacity_and_hasher(jobs.len(), Secret::default());
+        // The chunk of each queue that is being filled, and the newest of them all.
         let mut filling: HashMap<&Name, usize> = HashMap::new();
+        let mut newest = None;
         for (place, job) in jobs.iter().enumerate() {
-            if let Some(&before) = places.get(&job.id) {
+            let before = *places.entry(job.id).or_insert(place);
+            if before != place {
                 let NewJob { queue, kind, payload, .. } = &jobs[before];
                 let first =
                     Taken { state: State::Ready, queue: queue.as_str(), kind: kind.as_str(), payload };
@@ -57,15 +60,17 @@ impl<'j> Plan<'j> {
                 plan.repeats.push((place, before));
                 continue;
             }
-            places.insert(job.id, place);
             let bytes = job.payload.len();
             let room = |chunk: &Chunk<'_>| chunk.places.len() < JOBS_MAX && chunk.bytes + bytes <= BYTES_MAX;
-            let found = filling.get(&job.queue).copied().filter(|&chunk| room(&plan.chunks[chunk]));
+            let is_same = |&chunk: &usize| *plan.chunks[chunk].queue == job.queue;
+            let found = newest.filter(is_same).or_else(|| filling.get(&job.queue).copied());
+            let found = found.filter(|&chunk| room(&plan.chunks[chunk]));
             let chunk = found.unwrap_or_else(|| {
                 plan.chunks.push(Chunk { queue: &job.queue, places: Vec::new(), bytes: 0 });
                 filling.insert(&job.queue, plan.chunks.len() - 1);
                 plan.chunks.len() - 1
             });
+            newest = Some(chunk);
             plan.chunks[chunk].places.push(place);
             plan.chunks[chunk].bytes += bytes;
         }
