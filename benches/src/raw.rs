@@ -24,11 +24,12 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Tries some numbers, none of them above what ours uses by default, each twice.
+    /// Tries some numbers, each twice; of calls under way none is much above what ours has by default.
     pub(crate) async fn find(subject: Subject, jobs: u32) -> Result<Self> {
         let (mut best, mut drain_max, mut whole_max) = (Self { drain: 1, whole: 1 }, 0.0, 0.0);
         let tried = match subject {
             Subject::Postgres | Subject::PostgresOff => [2, 4, 8, 8, 4, 2],
+            // Ours has one, with an enqueue, a claim and a settle under way at once; here each has one call under way.
             Subject::Redis | Subject::RedisNone => [1, 2, 4, 4, 2, 1],
             Subject::Memory | Subject::SqliteFull | Subject::SqliteNormal => return Ok(best),
         };
