@@ -48,49 +48,78 @@ trait Meter {
 /// Lets callers through one after the other.
 #[derive(Debug)]
 struct Gate<M> {
-    meter: Mutex<M>,
-    /// Fair: whoever came first is first.
+    state: Mutex<State<M>>,
+    /// Fair: whoever came first is first. Only those who have to wait go through it.
     turnstile: Turnstile<()>,
+}
+
+#[derive(Debug)]
+struct State<M> {
+    meter: M,
+    /// How many wait. While there is one, nobody takes anything but in turn.
+    waiters: usize,
+}
+
+impl<M: Meter> State<M> {
+    /// Takes so many if they are there and nobody waits; if not, answers when they will be.
+    fn take_now(&mut self, count: u32) -> Result<(), Duration> {
+        let now = Instant::now();
+        let due = self.meter.when(count, now);
+        if self.waiters > 0 || due > now {
+            return Err(due.saturating_duration_since(now));
+        }
+        self.meter.take(count, None, now);
+        Ok(())
+    }
+}
+
+/// Somebody who waits, until it goes away.
+struct Waiter<'gate, M>(&'gate Mutex<State<M>>);
+
+impl<M> Drop for Waiter<'_, M> {
+    fn drop(&mut self) {
+        lock(self.0).waiters -= 1;
+    }
 }
 
 impl<M: Meter> Gate<M> {
     fn new(meter: M) -> Self {
-        Self { meter: Mutex::new(meter), turnstile: Turnstile::new(()) }
+        Self { state: Mutex::new(State { meter, waiters: 0 }), turnstile: Turnstile::new(()) }
     }
 
     async fn acquire(&self, count: u32) -> Result<(), LimitError> {
         self.check(count)?;
+        let _waiter = {
+            let mut state = lock(&self.state);
+            if state.take_now(count).is_ok() {
+                return Ok(());
+            }
+            state.waiters += 1;
+            Waiter(&self.state)
+        };
         let _turn = self.turnstile.lock().await;
         // Nobody else takes anything before this turn is over, so one look is enough.
         let due = {
-            let (mut meter, now) = (lock(&self.meter), Instant::now());
-            let due = meter.when(count, now);
+            let (mut state, now) = (lock(&self.state), Instant::now());
+            let due = state.meter.when(count, now);
             if due <= now {
-                meter.take(count, None, now);
+                state.meter.take(count, None, now);
                 return Ok(());
             }
             due
         };
         sleep_until(due).await;
-        lock(&self.meter).take(count, Some(due), Instant::now());
+        lock(&self.state).meter.take(count, Some(due), Instant::now());
         Ok(())
     }
 
     fn try_acquire(&self, count: u32) -> Result<(), LimitError> {
         self.check(count)?;
-        let turn = self.turnstile.try_lock();
-        let (mut meter, now) = (lock(&self.meter), Instant::now());
-        let due = meter.when(count, now);
-        // Somebody who waits is never overtaken.
-        if turn.is_err() || due > now {
-            return Err(LimitError::Later(due.saturating_duration_since(now)));
-        }
-        meter.take(count, None, now);
-        Ok(())
+        lock(&self.state).take_now(count).map_err(LimitError::Later)
     }
 
     fn check(&self, asked: u32) -> Result<(), LimitError> {
-        let most = lock(&self.meter).most();
+        let most = lock(&self.state).meter.most();
         if asked > most { Err(LimitError::Never { asked, most }) } else { Ok(()) }
     }
 }

@@ -105,3 +105,30 @@ async fn limits_that_make_no_sense() {
     assert_eq!(SlidingWindow::new(0, SECOND).err(), Some(ConfigError::NoRate));
     assert_eq!(SlidingWindow::new(1, Duration::ZERO).err(), Some(ConfigError::NoInterval));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_that_nobody_asked_for_a_moment_holds_no_more_than_the_burst() {
+    let bucket = TokenBucket::new(1_000, SECOND, 1).unwrap();
+    bucket.acquire(1).await.unwrap();
+    bucket.acquire(1).await.unwrap();
+    // Whoever waited was there in time, so nothing is owed to anybody.
+    tokio::time::advance(Duration::from_millis(40)).await;
+    let taken = (0..100).filter(|_| bucket.try_acquire(1).is_ok()).count();
+    assert!(taken <= 2, "{taken} at once, where the burst is 1 and timers are late by 1 ms");
+}
+
+#[test]
+fn those_who_try_at_the_same_time_are_not_refused_what_is_there() {
+    const EACH: u32 = 20_000;
+    let window = SlidingWindow::new(EACH * 4, SECOND * 3_600).unwrap();
+    let begin = std::sync::Barrier::new(4);
+    let refused: u32 = std::thread::scope(|scope| {
+        let attempts = || {
+            begin.wait();
+            (0..EACH).map(|_| u32::from(window.try_acquire(1).is_err())).sum::<u32>()
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(attempts)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("nothing panics")).sum()
+    });
+    assert_eq!(refused, 0, "there was one for each, and nobody waited");
+}

@@ -24,8 +24,8 @@ const LATE_MAX: Duration = Duration::from_millis(50);
 /// ```
 ///
 /// Over any stretch of time there are at most `burst` and what the rate allows in that time. Timers are coarse, so
-/// what flows in while those who wait are woken late is not lost to them: by up to 50 ms, which keeps the average
-/// right also where the rate is higher than timers are fine.
+/// what flows in while somebody who waits is woken late is not lost: it can be had on top for a moment, as much as
+/// flows in within 50 ms at most. That keeps the average right also where the rate is higher than timers are fine.
 #[derive(Debug)]
 pub struct TokenBucket {
     gate: Gate<Bucket>,
@@ -41,7 +41,7 @@ impl TokenBucket {
         }
         let (count, each) = (u128::from(count), interval.as_nanos());
         Ok(Self {
-            gate: Gate::new(Bucket { epoch: Instant::now(), count, each, burst, full_at: 0, due_last: None }),
+            gate: Gate::new(Bucket { epoch: Instant::now(), count, each, burst, full_at: 0, late: None }),
         })
     }
 
@@ -66,15 +66,17 @@ struct Bucket {
     burst: u32,
     /// When the bucket is full, if nobody takes any.
     full_at: u128,
-    /// When the last one that had to wait was due.
-    due_last: Option<Instant>,
+    /// When the last one that had to wait was there, and by how much that was too late.
+    late: Option<(Instant, Duration)>,
 }
 
 impl Bucket {
-    /// From when on the bucket can have been full: from now, or from when somebody was due who came late.
+    /// From when on the bucket can have been full: from now, or from as much before as somebody came late, a moment
+    /// ago. No more than that: what flowed in while nobody was kept waiting is nobody's.
     fn since(&self, now: Instant) -> u128 {
-        let due = self.due_last.filter(|due| now.saturating_duration_since(*due) <= LATE_MAX);
-        self.units(due.unwrap_or(now))
+        let late = self.late.filter(|(came, _)| now.saturating_duration_since(*came) <= LATE_MAX);
+        let late = late.map_or(0, |(_, late)| late.as_nanos() * self.count);
+        self.units(now).saturating_sub(late)
     }
 
     fn units(&self, time: Instant) -> u128 {
@@ -96,8 +98,8 @@ impl Meter for Bucket {
     }
 
     fn take(&mut self, count: u32, due: Option<Instant>, now: Instant) {
-        if due.is_some() {
-            self.due_last = due;
+        if let Some(due) = due {
+            self.late = Some((now, now.saturating_duration_since(due).min(LATE_MAX)));
         }
         self.full_at = self.full_at.max(self.since(now)) + u128::from(count) * self.each;
     }
