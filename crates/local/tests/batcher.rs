@@ -275,3 +275,31 @@ async fn settings_that_make_no_sense() {
     assert_eq!(build(Batcher::builder().in_flight(0)), Some(ConfigError::NoConcurrency));
     assert_eq!(build(Batcher::builder().capacity(0)), Some(ConfigError::NoCapacity));
 }
+
+#[tokio::test(start_paused = true)]
+async fn items_do_not_wait_for_company_that_has_no_room() {
+    let (batcher, sizes) = doubling(Batcher::builder().size(20).capacity(3).linger(SECOND * 60));
+    let begin = Instant::now();
+    let (first, second, third, fourth) =
+        tokio::join!(batcher.add(1), batcher.add(2), batcher.add(3), async {
+            let last = batcher.push(4).await.unwrap();
+            batcher.flush().await.unwrap();
+            last.await
+        });
+    assert_eq!((first, second, third, fourth), (Ok(2), Ok(4), Ok(6), Ok(8)));
+    assert_eq!((read(&sizes), begin.elapsed()), (vec![3, 1], Duration::ZERO));
+}
+
+#[test]
+fn a_flush_after_the_end_of_the_runtime_does_not_say_that_what_was_lost_is_done() {
+    let worker = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let elsewhere = runtime::Builder::new_current_thread().build().unwrap();
+    let builder = Batcher::builder().linger(SECOND * 3_600).runtime(worker.handle().clone());
+    let (batcher, sizes) = doubling(builder);
+    let outcome = batcher.try_push(1).unwrap();
+    worker.shutdown_background();
+    assert_eq!(elsewhere.block_on(outcome), Err(BatchError::Closed));
+    assert_eq!(elsewhere.block_on(batcher.flush()), Err(BatchError::Closed));
+    assert_eq!(elsewhere.block_on(batcher.close()), Err(BatchError::Closed));
+    assert_eq!(read(&sizes), []);
+}

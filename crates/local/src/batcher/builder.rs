@@ -52,7 +52,8 @@ impl<T: Send + 'static> BatchBuilder<T> {
         self
     }
 
-    /// At most so many items wait to be flushed; beyond that, callers wait.
+    /// At most so many items wait to be flushed; beyond that, callers wait. If these are fewer than a batch may have,
+    /// a batch is full with them.
     pub fn capacity(mut self, items: usize) -> Self {
         self.capacity = items;
         self
@@ -84,7 +85,9 @@ impl<T: Send + 'static> BatchBuilder<T> {
         }
         let here = || Runtime::try_current().map_err(|_| ConfigError::NoRuntime);
         let runtime = self.runtime.map_or_else(here, Ok)?;
-        let lot = Lot::new(self.limits, self.capacity);
+        // Items that fill all room would linger for company that cannot come.
+        let limits = Limits { size: self.limits.size.min(self.capacity), ..self.limits };
+        let lot = Lot::new(limits, self.capacity);
         runtime.spawn(Driver::new(Arc::clone(&lot), self.in_flight, flush));
         Ok(Batcher::of(lot))
     }

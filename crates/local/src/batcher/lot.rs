@@ -35,7 +35,7 @@ struct State<T, R> {
     /// Of all entries. What users say of theirs may be anything, so the sum is wider than they are.
     bytes: u128,
     sequence: u64,
-    /// The first items of the flushes that are under way.
+    /// The first items of the flushes that are under way, or never came to their end.
     under_way: BTreeSet<u64>,
     /// Everything before this one goes out without waiting for company.
     urgent: u64,
@@ -198,6 +198,11 @@ impl<T, R> Lot<T, R> {
         let (entries, waiters) = {
             let mut state = lock(&self.state);
             state.is_deserted = true;
+            if !state.entries.is_empty() {
+                // They never will be done, and nobody may be told otherwise.
+                let first = state.first();
+                state.under_way.insert(first);
+            }
             (std::mem::take(&mut state.entries), std::mem::take(&mut state.waiters))
         };
         drop(waiters);
