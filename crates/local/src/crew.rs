@@ -89,6 +89,15 @@ impl<W: Work> Crew<W> {
         Poll::Pending
     }
 
+    /// By which work is to be cancelled before any other is run; never any unless there is a driver.
+    #[inline]
+    pub(crate) fn take_tokens(&self) -> Vec<Token> {
+        match self {
+            Self::Spawned { .. } => Vec::new(),
+            Self::Driven(wanted) => std::mem::take(&mut lock(wanted).errand.tokens),
+        }
+    }
+
     /// Wakes the driver, if there is one, to see what has changed.
     pub(crate) fn wake_driver(&self) {
         if let Self::Driven(wanted) = self {

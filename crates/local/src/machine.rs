@@ -401,12 +401,14 @@ impl<W: Work> Machine<W> {
             running: self.running,
             is_rate_limited: self.is_rate_limited,
             is_flooded: self.is_flooded,
+            is_over: self.is_over(),
         }
     }
 
     fn end_if_over(&mut self, effects: &mut Effects<W>) {
         if self.is_over() {
             self.feed.end(|waker| effects.wake(waker));
+            self.look(effects);
         }
     }
 

@@ -95,6 +95,8 @@ impl<W: Work, P: Perform<W>> Runner<W, P> {
     fn advance(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         for _ in 0..BUDGET {
+            // Others of the same driver may have cancelled what would run now.
+            this.station.shared.heed_tokens();
             if this.run.is_none() {
                 match this.station.next(context) {
                     Next::Run(work) => this.run.set(Some(this.perform.start(work))),

@@ -131,6 +131,12 @@ impl<W: Work> Shared<W> {
         self.act(|machine, effects| machine.cancel_token(token, effects));
     }
 
+    /// Cancels by all tokens that were left for the driver, if there is one.
+    #[inline]
+    pub(crate) fn heed_tokens(self: &Arc<Self>) {
+        self.crew.take_tokens().iter().for_each(|token| self.cancel_by(token));
+    }
+
     /// Takes nothing in any more; what waits is run.
     pub(crate) fn close(self: &Arc<Self>) {
         self.end_with(Machine::close);

@@ -362,3 +362,70 @@ fn handles_and_queues_can_go_anywhere() {
     is_send::<Queue<Closure>>();
     is_send::<Handle<u32>>();
 }
+
+#[tokio::test]
+async fn what_a_token_has_cancelled_in_a_scope_does_not_go_on() {
+    let (token, went_on) = (Token::new(), AtomicUsize::new(0));
+    let ends = Queue::builder().concurrency(2).scope(async |queue| {
+        let work = || async {
+            while !token.is_cancelled() {
+                tokio::task::yield_now().await;
+            }
+            went_on.fetch_add(1, Ordering::SeqCst);
+        };
+        let cancels = queue.add(async {
+            tokio::task::yield_now().await;
+            token.cancel();
+        });
+        let handles: Vec<_> = (0..3).map(|_| queue.with().token(&token).add(work())).collect();
+        cancels.await.unwrap();
+        let mut ends = Vec::new();
+        for handle in handles {
+            ends.push(handle.await);
+        }
+        ends
+    });
+    assert_eq!(ends.await.unwrap(), vec![Err(Error::Cancelled); 3]);
+    assert_eq!(went_on.load(Ordering::SeqCst), 0, "nothing goes on after the token was cancelled");
+}
+
+#[tokio::test]
+async fn conditions_that_can_hold_no_more_settle_when_all_is_over() {
+    let queue = Queue::new(1);
+    let work = queue.add(async {});
+    let settled = tokio::time::timeout(Duration::from_secs(20), async {
+        tokio::join!(queue.until_failure(), queue.until_rate_limited(), async {
+            queue.close();
+            work.await.unwrap();
+        })
+    });
+    let (failure, (), ()) = settled.await.expect("they settle");
+    assert_eq!(failure, None);
+    assert_eq!(queue.until_failure().await, None, "and at once if all is over already");
+    queue.until_rate_limited().await;
+}
+
+#[tokio::test]
+async fn a_new_priority_is_behind_all_others_of_it_also_for_what_its_key_holds_back() {
+    let queue = Queue::builder().concurrency(2).per_key(1).build().unwrap();
+    let (ends, order) = (Arc::new(tokio::sync::Notify::new()), Arc::new(Mutex::new(Vec::new())));
+    let end = Arc::clone(&ends);
+    let note = |number| {
+        let order = Arc::clone(&order);
+        async move { order.lock().unwrap().push(number) }
+    };
+    let first = queue.with().key("k").add(async move { end.notified().await });
+    let held = queue.with().key("k").add(note(0));
+    queue.add(async {}).await.unwrap();
+    queue.pause();
+    let others = [1, 2].map(|number| queue.with().priority(5).add(note(number)));
+    assert!(held.set_priority(5));
+    let ids: Vec<_> = queue.list_waiting().iter().map(|waiting| waiting.id).collect();
+    assert_eq!(ids, [others[0].id(), others[1].id(), held.id()]);
+    ends.notify_one();
+    first.await.unwrap();
+    queue.set_concurrency(1).unwrap();
+    queue.start();
+    queue.until_idle().await;
+    assert_eq!(*order.lock().unwrap(), [1, 2, 0]);
+}

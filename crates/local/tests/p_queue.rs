@@ -363,6 +363,7 @@ async fn on_error() {
         assert_eq!(bad.await, Ok(Err("no")));
         id
     });
+    let failure = failure.expect("one has failed");
     assert_eq!((failure.id, failure.why), (id, Why::Own));
     let counts = queue.counts();
     assert_eq!((counts.added, counts.completed, counts.failed), (2, 1, 1));

@@ -249,15 +249,17 @@ impl<W: Work> Machine<W> {
         let Some(entry) = self.lanes.slab.find(id) else { return false };
         let before = entry.priority;
         match entry.stage {
-            Stage::Ready if before == priority => {}
+            Stage::Ready | Stage::Held if before == priority => {}
             Stage::Ready => self.lanes.move_to(id.index, priority),
             Stage::Held => {
                 entry.priority = priority;
-                let order = self.lanes.slab.order(id.index);
+                let place = self.lanes.slab.order(id.index);
+                self.lanes.put_last(id.index);
+                let last = self.lanes.slab.order(id.index);
                 let key = self.lanes.slab.extra(id.index).and_then(|extra| extra.key.as_ref());
                 if let (Some(keys), Some(key)) = (&mut self.keys, key) {
-                    keys.let_go(key, before, order);
-                    keys.hold(key, priority, order, id.index);
+                    keys.let_go(key, before, place);
+                    keys.hold(key, priority, last, id.index);
                 }
             }
             Stage::Running | Stage::Settled | Stage::Free => return false,

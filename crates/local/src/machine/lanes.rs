@@ -48,10 +48,7 @@ impl<W: Work> Lanes<W> {
         } else {
             self.slab[previous].next = id.index;
         }
-        if let Some(orders) = &mut self.orders {
-            self.slab.aside(id.index).order = orders.back;
-            orders.back += 1;
-        }
+        self.put_last(id.index);
         id
     }
 
@@ -73,6 +70,11 @@ impl<W: Work> Lanes<W> {
         self.slab[index].priority = priority;
         let previous = Self::level(&mut self.levels, priority).tail;
         self.link(index, previous, NONE);
+        self.put_last(index);
+    }
+
+    /// Gives an entry the place behind all others, where places are known.
+    pub(crate) fn put_last(&mut self, index: u32) {
         if let Some(orders) = &mut self.orders {
             self.slab.aside(index).order = orders.back;
             orders.back += 1;

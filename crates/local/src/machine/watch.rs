@@ -16,13 +16,13 @@ pub(crate) enum Condition {
     NoneRunning,
     /// Fewer than so many wait.
     SizeBelow(usize),
-    /// The rate holds work back.
+    /// The rate holds work back, or never will.
     RateLimited,
     /// The rate does not.
     RateCleared,
     /// Producers may go on.
     Open,
-    /// Something fails from now on.
+    /// Something fails from now on, or nothing ever can.
     Failure,
 }
 
@@ -33,6 +33,7 @@ pub(crate) struct Sight {
     pub(crate) running: usize,
     pub(crate) is_rate_limited: bool,
     pub(crate) is_flooded: bool,
+    pub(crate) is_over: bool,
 }
 
 impl Condition {
@@ -42,20 +43,19 @@ impl Condition {
             Self::Idle => sight.waiting == 0 && sight.running == 0,
             Self::NoneRunning => sight.running == 0,
             Self::SizeBelow(size) => sight.waiting < size,
-            Self::RateLimited => sight.is_rate_limited,
+            Self::RateLimited => sight.is_rate_limited || sight.is_over,
             Self::RateCleared => !sight.is_rate_limited,
             Self::Open => !sight.is_flooded,
-            Self::Failure => false,
+            Self::Failure => sight.is_over,
         }
     }
 
     /// It can hold only while fewer than so many wait.
     fn bound(self) -> usize {
         match self {
-            Self::Empty | Self::Idle => 1,
+            Self::Empty | Self::Idle | Self::Failure => 1,
             Self::SizeBelow(size) => size,
             Self::NoneRunning | Self::RateLimited | Self::RateCleared | Self::Open => usize::MAX,
-            Self::Failure => 0,
         }
     }
 }

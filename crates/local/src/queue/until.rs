@@ -42,7 +42,7 @@ impl<W: Work> Queue<W> {
         self.until(Condition::SizeBelow(size))
     }
 
-    /// Waits until the rate holds work back that has a free slot.
+    /// Waits until the rate holds work back that has a free slot, or the queue is closed and everything in it is done.
     pub fn until_rate_limited(&self) -> Until<'_, W> {
         self.until(Condition::RateLimited)
     }
@@ -59,11 +59,10 @@ impl<W: Work> Queue<W> {
     }
 
     /// Waits for the first failure from now on: a panic, a timeout, a cancellation, an `Err` of work that was added
-    /// as fallible.
-    pub async fn until_failure(&self) -> Failure {
+    /// as fallible. `None` when the queue is closed and everything in it is done without one.
+    pub async fn until_failure(&self) -> Option<Failure> {
         let mut until = self.until(Condition::Failure);
-        let failed = std::future::poll_fn(|context| until.poll_failure(context)).await;
-        failed.expect("this condition holds only with a failure")
+        std::future::poll_fn(|context| until.poll_failure(context)).await
     }
 
     fn until(&self, condition: Condition) -> Until<'_, W> {
