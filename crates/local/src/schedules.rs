@@ -308,3 +308,22 @@ fn runners_that_are_dropped() {
         counters_are_zero(&queue);
     });
 }
+
+#[test]
+fn what_is_posted_while_the_queue_closes_is_taken_in_or_given_back() {
+    check(|| {
+        for capacity in [usize::MAX, 2] {
+            let rig = Rig::new(1, capacity);
+            let (queue, work) = (rig.queue.clone(), [0, 1, 2].map(|number| rig.work(number)));
+            let poster = thread::spawn(move || {
+                let [first, second, third] = work;
+                let tried = [queue.try_post(first), queue.try_post(second)].into_iter().flatten().count();
+                tried + usize::from(block_on(queue.post(third)).is_ok())
+            });
+            rig.queue.close();
+            let accepted = poster.join().expect("posting does not panic");
+            assert_eq!(rig.queue.counts().added, accepted as u64, "what was accepted is in the queue");
+            rig.ends(1);
+        }
+    });
+}

@@ -61,16 +61,17 @@ impl<W: Work> Shared<W> {
         result
     }
 
-    /// Takes work in if there is room, and drops it if not. A promised place is used up, whatever comes out.
+    /// Takes work in if there is room, and gives it back if not. A promised place is used up, whatever comes out.
+    /// What can be given back only as it came is packed up when it is sure to be taken, under the lock: that moves
+    /// and allocates, and runs nothing of users.
     #[inline]
-    pub(crate) fn insert(
+    pub(crate) fn insert<X>(
         self: &Arc<Self>,
-        work: W,
+        input: X,
+        pack: impl FnOnce(X) -> W,
         options: Options,
         is_promised: bool,
-    ) -> Result<Id, Error> {
-        // Outlives the lock: to drop it may run code of users.
-        let mut work = Some(work);
+    ) -> Result<Id, (Error, X)> {
         let mut effects = Effects::new();
         let taken = {
             let mut machine = self.lock();
@@ -78,13 +79,10 @@ impl<W: Work> Shared<W> {
                 machine.room.redeem();
             }
             match self.objection(&machine, &options) {
-                None => {
-                    let work = work.take().expect("it was just put there");
-                    Ok(machine.insert(work, options, &mut effects))
-                }
+                None => Ok(machine.insert(pack(input), options, &mut effects)),
                 Some(error) => {
                     machine.admit(&mut effects);
-                    Err(error)
+                    Err((error, input))
                 }
             }
         };

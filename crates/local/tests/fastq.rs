@@ -266,3 +266,13 @@ async fn beyond_both_what_a_key_held_back_goes_before_what_came_later() {
     queue.until_idle().await;
     assert_eq!(*order.lock().unwrap(), ["a1", "b1", "c1", "a2", "d1"]);
 }
+
+#[tokio::test]
+async fn beyond_both_an_error_in_a_scope_counts_as_a_failure() {
+    let text = "no".to_owned();
+    let scope = Queue::builder().concurrency(1).scope(async |queue| {
+        let work = queue.add_fallible(async { Err::<(), _>(&text) });
+        (work.await, queue.counts().failed)
+    });
+    assert_eq!(scope.await.unwrap(), (Ok(Err(&text)), 1));
+}

@@ -33,7 +33,7 @@ pub enum Order {
 /// Tells one piece of work from all others of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Id {
-    /// Tells this use of the place from others. Wraps around, which takes four billion uses of the same place.
+    /// Tells this use of the place from others. Wraps around, after four billion pieces of work in the same queue.
     pub(crate) sequence: u32,
     pub(crate) index: u32,
 }

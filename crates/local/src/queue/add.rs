@@ -11,7 +11,7 @@ use crate::machine::{Extra, Id, Options};
 use crate::queue::Queue;
 use crate::queue::until::Place;
 use crate::token::Token;
-use crate::work::{Accepts, Closure, Delivers, Work};
+use crate::work::{Accepts, Borrowed, Closure, Delivers, Work};
 
 /// Options for the work that is added through it. Made by [`Queue::with`]; can be used any number of times.
 #[derive(Debug, Clone)]
@@ -97,10 +97,7 @@ impl<W: Work> Queue<W> {
     where
         W: Accepts<X>,
     {
-        match self.shared.find_room() {
-            Ok(is_promised) => Ok(self.insert_unwatched(W::pack(input).0, options(), is_promised)),
-            Err(error) => Err(Refused::new(&error, input)),
-        }
+        self.insert_unwatched(input, options(), false)
     }
 
     /// Puts work in and answers its handle, which is settled already if it was not taken in.
@@ -110,16 +107,21 @@ impl<W: Work> Queue<W> {
         W: Delivers<T>,
     {
         let options = Options { is_awaited: true, ..options };
-        match self.shared.insert(work, options, is_promised) {
+        match self.shared.insert(work, |work| work, options, is_promised) {
             Ok(id) => Handle::new(Arc::clone(&self.shared), id, ticket),
-            Err(error) => Handle::refused(&error, ticket),
+            Err((error, _)) => Handle::refused(&error, ticket),
         }
     }
 
-    /// Puts work in that nobody waits for.
+    /// Puts work in that nobody waits for, or gives it back. What a token has cancelled ends here.
     #[inline]
-    fn insert_unwatched(&self, work: W, options: Options, is_promised: bool) -> Id {
-        self.shared.insert(work, options, is_promised).unwrap_or(Id::NONE)
+    fn insert_unwatched<X>(&self, input: X, options: Options, is_promised: bool) -> Result<Id, Refused<X>>
+    where
+        W: Accepts<X>,
+    {
+        self.shared.insert(input, |input| W::pack(input).0, options, is_promised).or_else(|(error, input)| {
+            if error == Error::Cancelled { Ok(Id::NONE) } else { Err(Refused::new(&error, input)) }
+        })
     }
 }
 
@@ -130,6 +132,18 @@ impl Queue {
         F: Future<Output = Result<T, E>> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
+    {
+        self.with().add_fallible(future)
+    }
+}
+
+impl<'env> Queue<Borrowed<'env>> {
+    /// Adds work whose `Err` counts as a failure in events, counts and [`until_failure`](Queue::until_failure).
+    pub fn add_fallible<F, T, E>(&self, future: F) -> Handle<Result<T, E>, Borrowed<'env>>
+    where
+        F: Future<Output = Result<T, E>> + Send + 'env,
+        T: Send + 'env,
+        E: Send + 'env,
     {
         self.with().add_fallible(future)
     }
@@ -217,10 +231,7 @@ impl<W: Work> With<'_, W> {
         W: Accepts<X>,
     {
         match Place::wait(&self.queue.shared).await {
-            Ok(place) => {
-                let options = self.options.clone();
-                Ok(self.queue.insert_unwatched(W::pack(input).0, options, place.use_up()))
-            }
+            Ok(place) => self.queue.insert_unwatched(input, self.options.clone(), place.use_up()),
             Err(_) => Err(Refused::Closed(input)),
         }
     }
@@ -270,5 +281,17 @@ impl With<'_, Closure> {
         E: Send + 'static,
     {
         self.queue.insert((Closure::new(future, Result::is_err), ()), self.options.clone(), false)
+    }
+}
+
+impl<'env> With<'_, Borrowed<'env>> {
+    /// Adds work whose `Err` counts as a failure in events, counts and [`until_failure`](Queue::until_failure).
+    pub fn add_fallible<F, T, E>(&self, future: F) -> Handle<Result<T, E>, Borrowed<'env>>
+    where
+        F: Future<Output = Result<T, E>> + Send + 'env,
+        T: Send + 'env,
+        E: Send + 'env,
+    {
+        self.queue.insert(Borrowed::new(future, Result::is_err), self.options.clone(), false)
     }
 }
