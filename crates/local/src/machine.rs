@@ -53,6 +53,8 @@ pub(crate) struct Machine<W: Work> {
     counts: Counts,
     is_paused: bool,
     is_closed: bool,
+    /// Nobody is left to start it again, so it cannot be paused.
+    is_abandoned: bool,
     is_rate_limited: bool,
     is_saturated: bool,
     is_flooded: bool,
@@ -88,6 +90,7 @@ impl<W: Work> Machine<W> {
             counts: Counts::default(),
             is_paused: settings.is_paused,
             is_closed: false,
+            is_abandoned: false,
             is_rate_limited: false,
             is_saturated: false,
             is_flooded: false,

@@ -429,3 +429,15 @@ async fn a_new_priority_is_behind_all_others_of_it_also_for_what_its_key_holds_b
     queue.until_idle().await;
     assert_eq!(*order.lock().unwrap(), [1, 2, 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_that_is_paused_by_its_own_work_ends() {
+    let done = AtomicUsize::new(0);
+    let scope = Queue::builder().concurrency(1).scope(async |queue| {
+        let inner = queue.clone();
+        queue.try_post(async move { inner.pause() }).unwrap();
+        queue.try_post(async { done.fetch_add(1, Ordering::SeqCst) }).unwrap();
+    });
+    tokio::time::timeout(Duration::from_secs(20), scope).await.expect("it ends").unwrap();
+    assert_eq!(done.load(Ordering::SeqCst), 1, "nobody is there any more who could start it again");
+}

@@ -48,7 +48,7 @@ impl<W: Work> Machine<W> {
     }
 
     pub(crate) fn pause(&mut self, effects: &mut Effects<W>) {
-        if !std::mem::replace(&mut self.is_paused, true) {
+        if !self.is_abandoned && !std::mem::replace(&mut self.is_paused, true) {
             self.emit(Event::Paused, effects);
         }
     }
@@ -122,6 +122,7 @@ impl<W: Work> Machine<W> {
     /// Nobody can start the queue again: what a pause keeps waiting would wait for ever.
     pub(crate) fn abandon(&mut self, effects: &mut Effects<W>) {
         self.close(effects);
+        self.is_abandoned = true;
         if self.is_paused {
             self.clear(Why::Closed, effects);
         }

@@ -50,7 +50,9 @@ impl Builder {
     }
 
     /// Runs a function that has a queue for work which borrows, and then what is left in that queue. Nothing is
-    /// spawned; everything runs where this is awaited, interleaved and not in parallel.
+    /// spawned; everything runs where this is awaited, interleaved and not in parallel. Once the function has ended, the
+    /// queue takes nothing in any more and cannot be paused; if it is paused then, what waits is
+    /// [closed](crate::Error::Closed).
     ///
     /// ```
     /// # use windlass_local::{ConfigError, Queue};
