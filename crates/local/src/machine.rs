@@ -17,6 +17,7 @@ mod room;
 mod seats;
 mod slab;
 mod terms;
+mod tokens;
 pub(crate) mod watch;
 
 use std::time::Duration;
@@ -34,12 +35,14 @@ use room::Room;
 use seats::{Call, Seats};
 pub use terms::{Counts, Failure, Id, Order};
 pub(crate) use terms::{Extra, Options, Outcome, Settings, Verdict};
+use tokens::Tokens;
 use watch::{Sight, Watch};
 
 /// The state of a queue.
 pub(crate) struct Machine<W: Work> {
     lanes: Lanes<W>,
     keys: Option<Keys>,
+    tokens: Tokens,
     gauge: Option<Gauge>,
     pub(crate) seats: Seats,
     pub(crate) room: Room,
@@ -79,6 +82,7 @@ impl<W: Work> Machine<W> {
         Self {
             lanes: Lanes::new(settings.per_key.is_some()),
             keys: settings.per_key.map(Keys::new),
+            tokens: Tokens::default(),
             gauge: settings.rate.map(Gauge::new),
             seats: Seats::new(),
             room: Room::default(),
@@ -113,8 +117,9 @@ impl<W: Work> Machine<W> {
         } else {
             self.lanes.push_back(work, priority, is_awaited)
         };
-        if extra.is_some() {
-            self.lanes.slab.aside(id.index).extra = extra;
+        if let Some(extra) = extra {
+            self.tokens.add(&extra, id.index);
+            self.lanes.slab.aside(id.index).extra = Some(extra);
         }
         self.waiting += 1;
         self.counts.added += 1;
@@ -251,6 +256,7 @@ impl<W: Work> Machine<W> {
         if self.keys.is_some() {
             self.release_key(id.index, Keys::end);
         }
+        self.forget_token(id.index);
         self.record(id, verdict, effects);
         if self.running == 0 {
             self.emit(Event::NoneRunning, effects);
@@ -288,6 +294,16 @@ impl<W: Work> Machine<W> {
         {
             self.held -= 1;
             self.lanes.put_in_order(next);
+        }
+    }
+
+    /// What has ended hangs on no token any more.
+    #[inline]
+    fn forget_token(&mut self, index: u32) {
+        if !self.tokens.is_empty()
+            && let Some(extra) = self.lanes.slab.extra(index)
+        {
+            self.tokens.remove(extra, index);
         }
     }
 

@@ -24,6 +24,10 @@ pub struct Token {
     inner: Arc<Inner>,
 }
 
+/// Tells a token from all others, as long as it is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TokenKey(usize);
+
 #[derive(Default)]
 struct Inner {
     is_cancelled: AtomicBool,
@@ -56,9 +60,9 @@ impl Token {
         self.inner.is_cancelled.load(Ordering::SeqCst)
     }
 
-    /// Whether this is the same token.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
+    /// Tells this token from all others that are alive.
+    pub(crate) fn key(&self) -> TokenKey {
+        TokenKey(Arc::as_ptr(&self.inner).addr())
     }
 
     /// Tells a queue when it is cancelled.

@@ -416,3 +416,16 @@ async fn events_rate_limit_rate_limit_cleared() {
     }
     assert_eq!(seen, [Event::RateLimited, Event::RateCleared]);
 }
+
+#[tokio::test]
+async fn signals_of_their_own_do_not_look_at_one_another() {
+    let queue = builder().paused().build().unwrap();
+    let tokens: Vec<_> = (0..40_000).map(|_| Token::new()).collect();
+    let handles: Vec<_> = tokens.iter().map(|token| queue.with().token(token).add(async {})).collect();
+    let begin = std::time::Instant::now();
+    tokens.iter().for_each(Token::cancel);
+    assert!(begin.elapsed().as_secs() < 10, "{:?} for what takes a fraction of one", begin.elapsed());
+    for handle in handles {
+        assert_eq!(handle.await, Err(Error::Cancelled));
+    }
+}

@@ -165,11 +165,8 @@ impl<W: Work> Machine<W> {
 
     /// Cancels everything that hangs on this token.
     pub(crate) fn cancel_token(&mut self, token: &Token, effects: &mut Effects<W>) {
-        let hangs = |id: &Id| {
-            let own = self.lanes.slab.extra(id.index).and_then(|extra| extra.token.as_ref());
-            own.is_some_and(|own| own.is(token))
-        };
-        let ids: Vec<Id> = self.waiting().into_iter().chain(self.running()).filter(hangs).collect();
+        let id = |index| Id { index, sequence: self.lanes.slab[index].sequence };
+        let ids: Vec<Id> = self.tokens.of(token).map(id).collect();
         for id in ids {
             self.cancel(id, Why::Cancelled, effects);
         }
@@ -193,6 +190,7 @@ impl<W: Work> Machine<W> {
             self.release_key(id.index, Keys::next);
         }
         self.waiting -= 1;
+        self.forget_token(id.index);
         self.record(id, Verdict::Failed(why), effects);
         // An error has nothing of users in it.
         drop(self.settle(id.index, Err(Box::new(why.into_error())), effects));
