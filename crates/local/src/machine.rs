@@ -117,9 +117,9 @@ impl<W: Work> Machine<W> {
         } else {
             self.lanes.push_back(work, priority, is_awaited)
         };
-        if let Some(extra) = extra {
-            self.tokens.add(&extra, id.index);
-            self.lanes.slab.aside(id.index).extra = Some(extra);
+        if extra.is_some() {
+            self.tokens.add(extra.as_deref(), id.index);
+            self.lanes.slab.aside(id.index).extra = extra;
         }
         self.waiting += 1;
         self.counts.added += 1;
@@ -253,10 +253,9 @@ impl<W: Work> Machine<W> {
         effects: &mut Effects<W>,
     ) -> Option<Outcome<W::Done>> {
         self.running -= 1;
-        if self.keys.is_some() {
-            self.release_key(id.index, Keys::end);
+        if self.keys.is_some() || !self.tokens.is_empty() {
+            self.untie(id.index, Keys::end);
         }
-        self.forget_token(id.index);
         self.record(id, verdict, effects);
         if self.running == 0 {
             self.emit(Event::NoneRunning, effects);
@@ -286,24 +285,18 @@ impl<W: Work> Machine<W> {
         unwanted
     }
 
-    /// Gives the place of a key, which work had or was about to have, to the next that is held for it.
-    fn release_key(&mut self, index: u32, free: impl FnOnce(&mut Keys, &str) -> Option<u32>) {
-        let key = self.lanes.slab.extra(index).and_then(|extra| extra.key.as_ref());
+    /// Gives the place of a key, which work had or was about to have, to the next that is held for it. The work hangs
+    /// on no token any more.
+    #[cold]
+    fn untie(&mut self, index: u32, free: fn(&mut Keys, &str) -> Option<u32>) {
+        let extra = self.lanes.slab.extra(index);
+        self.tokens.remove(extra, index);
+        let key = extra.and_then(|extra| extra.key.as_ref());
         if let (Some(keys), Some(key)) = (&mut self.keys, key)
             && let Some(next) = free(keys, key)
         {
             self.held -= 1;
             self.lanes.put_in_order(next);
-        }
-    }
-
-    /// What has ended hangs on no token any more.
-    #[inline]
-    fn forget_token(&mut self, index: u32) {
-        if !self.tokens.is_empty()
-            && let Some(extra) = self.lanes.slab.extra(index)
-        {
-            self.tokens.remove(extra, index);
         }
     }
 

@@ -185,12 +185,12 @@ impl<W: Work> Machine<W> {
                 keys.let_go(key, place.0, place.1);
             }
             self.held -= 1;
+            self.tokens.remove(self.lanes.slab.extra(id.index), id.index);
         } else {
             self.lanes.take_out(id.index);
-            self.release_key(id.index, Keys::next);
+            self.untie(id.index, Keys::next);
         }
         self.waiting -= 1;
-        self.forget_token(id.index);
         self.record(id, Verdict::Failed(why), effects);
         // An error has nothing of users in it.
         drop(self.settle(id.index, Err(Box::new(why.into_error())), effects));

@@ -17,15 +17,16 @@ impl Tokens {
     }
 
     /// Work was taken in.
-    pub(super) fn add(&mut self, extra: &Extra, index: u32) {
-        if let Some(token) = &extra.token {
+    #[cold]
+    pub(super) fn add(&mut self, extra: Option<&Extra>, index: u32) {
+        if let Some(token) = extra.and_then(|extra| extra.token.as_ref()) {
             self.0.insert((token.key(), index));
         }
     }
 
     /// Work has ended.
-    pub(super) fn remove(&mut self, extra: &Extra, index: u32) {
-        if let Some(token) = &extra.token {
+    pub(super) fn remove(&mut self, extra: Option<&Extra>, index: u32) {
+        if let Some(token) = extra.and_then(|extra| extra.token.as_ref()) {
             self.0.remove(&(token.key(), index));
         }
     }
