@@ -145,6 +145,16 @@ pub enum ConfigError {
         /// Where producers stop.
         high: usize,
     },
+    /// Producers would never be told to stop.
+    #[error(
+        "the high watermark is {high} and the capacity {capacity}: so many never wait, it has to be at most that"
+    )]
+    HighWatermark {
+        /// Where producers stop.
+        high: usize,
+        /// How many may wait.
+        capacity: usize,
+    },
     /// A batch could never hold anything.
     #[error("a batch may hold 0 items or bytes: it has to be at least 1")]
     NoBatch,

@@ -210,6 +210,8 @@ async fn beyond_both_watermarks() {
     assert_eq!(seen, [Event::HighWater, Event::LowWater]);
     let upside_down = Queue::builder().watermarks(3, 3).build();
     assert_eq!(upside_down.err(), Some(ConfigError::Watermarks { low: 3, high: 3 }));
+    let out_of_reach = Queue::builder().capacity(4).watermarks(1, 5).build();
+    assert_eq!(out_of_reach.err(), Some(ConfigError::HighWatermark { high: 5, capacity: 4 }));
 }
 
 #[tokio::test]

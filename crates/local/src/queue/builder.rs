@@ -177,6 +177,9 @@ impl Builder {
             Settings { watermarks: Some((low, high)), .. } if low >= high => {
                 Err(ConfigError::Watermarks { low: *low, high: *high })
             }
+            Settings { watermarks: Some((_, high)), capacity, .. } if high > capacity => {
+                Err(ConfigError::HighWatermark { high: *high, capacity: *capacity })
+            }
             Settings { rate: Some(rate), .. } => rate.check(),
             _ => Ok(()),
         }
