@@ -291,6 +291,13 @@ pub(crate) fn fence(fence: Fence) -> Bytes {
     packed.freeze()
 }
 
+/// How long the payload of a claimed job is, without reading the rest; 0 if this is no record.
+pub(crate) fn payload_length(record: &[u8]) -> usize {
+    let at = if record.first() == Some(&FIRST_ATTEMPT) { 51 } else { 73 };
+    let length = record.get(at..).and_then(|rest| rest.first_chunk());
+    length.map_or(0, |length| u32::from_be_bytes(*length) as usize)
+}
+
 /// The letter of a reason. They are stored and never change their meaning.
 const fn reason_code(reason: Reason) -> u8 {
     match reason {

@@ -1,32 +1,23 @@
 //! The claim: what is due becomes ready, and whose turn it is becomes running, in one script for each queue.
 
+mod question;
+
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
-use redis::Value;
 use tokio::time::timeout;
-use windlass_core::bell::{Rings, Topic};
 use windlass_core::job::ClaimedJob;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Settlement};
-use windlass_core::{Fence, JobId, Name, Outcome, judge};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, Settlement};
+use windlass_core::{Name, Outcome, judge};
 
-use super::enqueue::word;
 use super::settle::{Right, settle};
 use crate::error::Fault;
 use crate::leases::Holders;
-use crate::row::Row;
-use crate::script::{Script, script};
 use crate::session::Session;
-use crate::{Tools, answer, spread};
-
-static CLAIM: Script =
-    script!("jobs/claim", "keys", "clock", "record", "lines", "batch", "blocks", "places", "promote");
+use crate::{Tools, spread};
+use question::{End, Given, Moving, Question, Step};
 
 /// The most jobs that one script hands out.
 const JOBS_MAX: u32 = 500;
-
-/// How many expired and how many due jobs one script moves.
-const MOVED_MAX: u32 = 250;
 
 /// How often a claim comes again because it met nothing but members that jobs left behind.
 const PASSES_MAX: u32 = 20;
@@ -73,15 +64,9 @@ pub(super) async fn claim(
 
 /// A claim that is being filled.
 struct Claim<'a> {
-    tools: &'a Tools,
-    session: &'a Session,
-    request: &'a ClaimRequest,
-    nonce: Bytes,
-    label: Bytes,
-    kinds: Vec<Bytes>,
+    question: Question<'a>,
     jobs: Vec<ClaimedJob>,
-    /// Bytes of payload that are taken.
-    bytes: usize,
+    taken: Taken,
     /// A payload did not fit: the claim ends, so that its job does not lose its turn to smaller ones.
     is_full: bool,
     next_due: Option<Duration>,
@@ -89,23 +74,20 @@ struct Claim<'a> {
     fault: Option<Fault>,
 }
 
+/// What scripts have handed out so far.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    jobs: u32,
+    /// Of payload.
+    bytes: usize,
+}
+
 impl<'a> Claim<'a> {
     fn new(tools: &'a Tools, session: &'a Session, request: &'a ClaimRequest, label: &str) -> Self {
-        let mut packed = BytesMut::with_capacity(2 + label.len());
-        packed.put_u16(u16::try_from(label.len()).expect("a kept label is short"));
-        packed.put_slice(label.as_bytes());
-        let mut kinds: Vec<_> = request.kinds.iter().map(Name::as_str).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
         Self {
-            tools,
-            session,
-            request,
-            nonce: Bytes::copy_from_slice(&Fence::nonce().to_be_bytes()),
-            label: packed.freeze(),
-            kinds: kinds.into_iter().map(|kind| Bytes::copy_from_slice(kind.as_bytes())).collect(),
+            question: Question::new(tools, session, request, label),
             jobs: Vec::new(),
-            bytes: 0,
+            taken: Taken::default(),
             is_full: false,
             next_due: None,
             fault: None,
@@ -114,54 +96,82 @@ impl<'a> Claim<'a> {
 
     /// How many jobs may still be taken.
     fn left(&self) -> u32 {
-        if self.is_full || self.kinds.is_empty() {
+        if self.is_full || self.question.kinds.is_empty() {
             return 0;
         }
-        let taken = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
-        self.request.limit.saturating_sub(taken)
+        self.question.request.limit.saturating_sub(self.taken.jobs)
     }
 
     /// Takes jobs of one queue, in their turn. Answers whether the lease lives there.
     async fn fill(&mut self, share: &QueueShare) -> Result<bool, Fault> {
         let mut left = self.left().min(share.limit);
-        let (mut moving, mut passes) = (Moving::default(), 0);
+        let (mut moving, mut passes, mut unread) = (Moving::default(), 0, None);
         loop {
             let wanted = left.min(JOBS_MAX);
-            match self.step(&share.queue, wanted, &mut moving).await? {
+            let given = match self.ask_and_read(&share.queue, wanted, &mut moving, unread.take()).await? {
                 Step::Lost => return Ok(false),
                 Step::More => {
                     self.due_in(Duration::ZERO);
                     return Ok(true);
                 }
-                Step::Given(given) => {
-                    let count = u32::try_from(given.records.len()).unwrap_or(u32::MAX);
-                    let (end, next_due) = (given.end, given.next_due);
-                    self.land(&share.queue, given).await?;
-                    self.is_full |= end == End::Full;
-                    left -= count.min(left);
-                    passes += u32::from(end == End::Passed);
-                    let is_last = match end {
-                        End::Full => true,
-                        End::Passed => passes >= PASSES_MAX,
-                        End::Plain => count < wanted,
-                    };
-                    if is_last || left == 0 {
-                        let next_due = if end == End::Passed { Some(Duration::ZERO) } else { next_due };
-                        next_due.into_iter().for_each(|span| self.due_in(span));
-                        return Ok(true);
-                    }
-                }
+                Step::Given(given) => given,
+            };
+            let (count, end, next_due) = (given.count(), given.end, given.next_due);
+            self.taken.jobs = self.taken.jobs.saturating_add(count);
+            self.taken.bytes = self.taken.bytes.saturating_add(given.bytes());
+            self.is_full |= end == End::Full;
+            left -= count.min(left);
+            passes += u32::from(end == End::Passed);
+            let is_last = match end {
+                End::Full => true,
+                End::Passed => passes >= PASSES_MAX,
+                End::Plain => count < wanted,
+            };
+            if is_last || left == 0 {
+                self.question.read(&share.queue, given, &mut self.jobs).await?;
+                let next_due = if end == End::Passed { Some(Duration::ZERO) } else { next_due };
+                next_due.into_iter().for_each(|span| self.due_in(span));
+                return Ok(true);
             }
+            unread = Some(given);
+        }
+    }
+
+    /// Runs the script, and reads meanwhile what the one before handed out: neither the server nor this thread waits for
+    /// the other.
+    async fn ask_and_read(
+        &mut self,
+        queue: &Name,
+        wanted: u32,
+        moving: &mut Moving,
+        unread: Option<Given>,
+    ) -> Result<Step, Fault> {
+        let (question, taken) = (&self.question, self.taken);
+        let Some(unread) = unread else { return question.step(queue, wanted, taken, moving).await };
+        let reading = async {
+            // The request is on its way when this goes on.
+            tokio::task::yield_now().await;
+            question.read(queue, unread, &mut self.jobs).await
+        };
+        let (step, read) = tokio::join!(question.step(queue, wanted, taken, moving), reading);
+        match (step, read) {
+            (step, Ok(())) => step,
+            (Ok(Step::Given(given)), Err(fault)) => {
+                // Whoever asked hears of the fault; these must be known, so that they can be put back.
+                let _ = question.read(queue, given, &mut self.jobs).await;
+                Err(fault)
+            }
+            (_, Err(fault)) => Err(fault),
         }
     }
 
     /// Moves queues along that give nothing. Answers whether the lease is lost there.
     async fn move_along(&mut self, shares: &[QueueShare]) -> Result<bool, Fault> {
-        let this = &*self;
+        let (question, taken) = (&self.question, self.taken);
         let moved = spread::each(shares.iter().collect(), |share: &QueueShare| async move {
             let mut moving = Moving::default();
             // A fault is kept, not raised: it took nothing, and the jobs of others must be told of.
-            Ok(this.step(&share.queue, 0, &mut moving).await)
+            Ok(question.step(&share.queue, 0, taken, &mut moving).await)
         });
         let mut is_lost = false;
         for step in moved.await? {
@@ -179,91 +189,14 @@ impl<'a> Claim<'a> {
         self.next_due = Some(self.next_due.map_or(span, |known| known.min(span)));
     }
 
-    /// Runs the script in a queue until nothing more is to be moved, as far as one claim goes.
-    async fn step(&self, queue: &Name, wanted: u32, moving: &mut Moving) -> Result<Step, Fault> {
-        loop {
-            let (most, is_last) = moving.next();
-            let answer = self.run(queue, wanted, most, is_last).await?;
-            // What the script did is done: an answer that does not read leaves it unknown what.
-            let half = |fault| Fault::Half(Box::new(fault));
-            let (word, mut rest) = answer::array(answer).and_then(word).map_err(half)?;
-            let mut next = || rest.next().unwrap_or(Value::Nil);
-            match &word[..] {
-                b"lost" => return Ok(Step::Lost),
-                b"more" => {
-                    self.ring(answer::integer(next()).map_err(half)?);
-                    if is_last {
-                        return Ok(Step::More);
-                    }
-                }
-                _ => {
-                    self.ring(answer::integer(next()).map_err(half)?);
-                    return Given::read(&mut next).map(Step::Given).map_err(half);
-                }
-            }
-        }
-    }
-
-    async fn run(&self, queue: &Name, wanted: u32, most: u32, is_last: bool) -> Result<Value, Fault> {
-        let flag = |is_set: bool| Bytes::from_static(if is_set { b"1" } else { b"0" });
-        let number = |number: u64| Bytes::from(number.min(1 << 53).to_string());
-        let mut arguments = vec![
-            self.tools.clock(),
-            Bytes::copy_from_slice(self.request.lease.as_bytes()),
-            self.nonce.clone(),
-            self.label.clone(),
-            number(wanted.into()),
-            number(self.request.bytes as u64),
-            number(self.bytes as u64),
-            flag(self.jobs.is_empty()),
-            number(most.into()),
-            flag(is_last),
-        ];
-        arguments.extend(self.kinds.iter().cloned());
-        self.session.run(&CLAIM, self.tools.keys.queue(queue).all(), arguments).await
-    }
-
-    /// Takes what the script handed out. The jobs are claimed by now: whoever is not told of them must hear that they
-    /// may be.
-    async fn land(&mut self, queue: &Name, given: Given) -> Result<(), Fault> {
-        if given.records.is_empty() {
-            return Ok(());
-        }
-        let half = |fault| Fault::Half(Box::new(fault));
-        self.tools.definitions.expect(queue, given.version);
-        let definition =
-            self.tools.definitions.of(self.session, &self.tools.keys, queue).await.map_err(half)?;
-        let caps = definition.config.caps;
-        let (mut bodies, mut fault) = (given.bodies.into_iter(), None);
-        for (id, record) in given.records {
-            let job = Row::unpack_known(record, &self.request.kinds).and_then(|row| {
-                self.bytes = self.bytes.saturating_add(row.payload_length);
-                let body = if row.spec.payload.is_none() { bodies.next().flatten() } else { None };
-                row.claimed(id, queue, body, caps)
-            });
-            // One that does not read must not take those beside it along.
-            match job {
-                Ok(job) => self.jobs.push(job),
-                Err(wrong) => fault = fault.or(Some(wrong)),
-            }
-        }
-        self.tools.whereabouts.note(queue, self.jobs.iter().rev().take(given.count).map(|job| job.id));
-        fault.map_or(Ok(()), |fault| Err(half(fault)))
-    }
-
     /// Puts back what was taken, as far as that can be done: whoever asked will not hear of it. Left to a reaper, it would
     /// count as stalled, and a job that never began could die of that.
     async fn give_back(&self) {
         let settlements: Vec<_> = self.jobs.iter().map(returned).collect();
-        let settled = settle(self.tools, self.session, &settlements, Right::Fence).await;
+        let Question { tools, session, .. } = &self.question;
+        let settled = settle(tools, session, &settlements, Right::Fence).await;
         if let Err(fault) = settled {
             tracing::debug!(?fault, "jobs of a claim without an answer are left to the reaper");
-        }
-    }
-
-    fn ring(&self, expired: i64) {
-        if expired > 0 {
-            self.tools.ring(Rings::about(Topic::Finish));
         }
     }
 }
@@ -272,89 +205,4 @@ fn returned(job: &ClaimedJob) -> Settlement {
     // No delay is drawn for what goes back as it was.
     let transition = judge(&job.facts, Outcome::Returned, 0.0);
     Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
-}
-
-/// What one run of the script came to.
-enum Step {
-    /// The lease has run out.
-    Lost,
-    /// More have expired than one claim moves: they could be next in turn, and must not be handed out.
-    More,
-    Given(Given),
-}
-
-/// Jobs that a script handed out.
-struct Given {
-    next_due: Option<Duration>,
-    version: i64,
-    end: End,
-    count: usize,
-    records: Vec<(JobId, Bytes)>,
-    bodies: Vec<Option<Bytes>>,
-}
-
-impl Given {
-    /// Reads the answer after its first two elements.
-    fn read(next: &mut impl FnMut() -> Value) -> Result<Self, Fault> {
-        let next_due = u64::try_from(answer::integer(next())?).ok().map(Duration::from_micros);
-        let version = answer::integer(next())?;
-        let end = match answer::integer(next())? {
-            1 => End::Full,
-            2 => End::Passed,
-            _ => End::Plain,
-        };
-        let flat = answer::byte_strings(next())?;
-        let bodies = answer::array(next())?.into_iter().map(answer::optional_bytes);
-        let mut records = Vec::with_capacity(flat.len() / 2);
-        let mut flat = flat.into_iter();
-        while let (Some(id), Some(record)) = (flat.next(), flat.next()) {
-            let id =
-                <[u8; 16]>::try_from(&id[..]).map_err(|_| Fault::Corrupt("an id is not whole".to_owned()))?;
-            records.push((JobId::from_bytes(id), record));
-        }
-        let bodies = bodies.collect::<Result<_, _>>()?;
-        Ok(Self { next_due, version, end, count: records.len(), records, bodies })
-    }
-}
-
-/// Why a script handed out no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// It was asked for no more, or has no more.
-    Plain,
-    /// A payload did not fit.
-    Full,
-    /// It passed as many members as it may that jobs left behind; more jobs may follow.
-    Passed,
-}
-
-/// How much of one queue a claim has moved.
-#[derive(Default)]
-struct Moving {
-    moved: u32,
-}
-
-impl Moving {
-    /// How many the next script may move, and whether it is to take jobs although more are due.
-    fn next(&mut self) -> (u32, bool) {
-        let most = (PROMOTE_MAX - self.moved).min(MOVED_MAX);
-        self.moved += most;
-        (most, self.moved >= PROMOTE_MAX)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_claim_moves_what_it_may_and_then_takes() {
-        let mut moving = Moving::default();
-        let steps: Vec<_> = (0..6).map(|_| moving.next()).collect();
-        let (some, none) = (MOVED_MAX, 0);
-        assert_eq!(
-            steps,
-            [(some, false), (some, false), (some, false), (some, true), (none, true), (none, true)]
-        );
-    }
 }

@@ -96,6 +96,8 @@ fn the_short_record_of_a_first_attempt_reads_back() {
     assert_eq!((row.due_at, row.seq, row.priority), (Timestamp::from_micros(1_000), 42, i16::MIN));
     assert_eq!((row.enqueued_at, row.expires_at, row.finished_at), (row.due_at, None, None));
     assert_eq!((&row.spec.kind, row.spec.payload.as_ref()), (&job.kind, Some(&job.payload)));
+    assert_eq!(payload_length(&packed_first(&job, "w")), job.payload.len());
+    assert_eq!(payload_length(&packed(&job, 1, "w")), job.payload.len());
     let (lease, at) = (LeaseId::from_bytes([7; 16]), Timestamp::from_micros(1_500));
     assert_eq!(row.claim, Some(Claim { nonce: 5, lease, at, worker: "höst".into() }));
 }

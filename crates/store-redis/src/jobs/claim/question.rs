@@ -1,0 +1,249 @@
+//! What a claim asks each queue: the same script with the same lease, nonce and kinds.
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use redis::Value;
+use windlass_core::bell::{Rings, Topic};
+use windlass_core::job::ClaimedJob;
+use windlass_core::store::{ClaimRequest, PROMOTE_MAX};
+use windlass_core::{Fence, JobId, Name};
+
+use super::Taken;
+use crate::error::Fault;
+use crate::jobs::enqueue::word;
+use crate::row::{self, Row};
+use crate::script::{Script, script};
+use crate::session::Session;
+use crate::{Tools, answer};
+
+static CLAIM: Script =
+    script!("jobs/claim", "keys", "clock", "record", "lines", "batch", "blocks", "places", "promote");
+
+/// How many expired and how many due jobs one script moves.
+const MOVED_MAX: u32 = 250;
+
+/// A claim as a script gets it.
+pub(super) struct Question<'a> {
+    pub(super) tools: &'a Tools,
+    pub(super) session: &'a Session,
+    pub(super) request: &'a ClaimRequest,
+    nonce: Bytes,
+    label: Bytes,
+    pub(super) kinds: Vec<Bytes>,
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn new(
+        tools: &'a Tools,
+        session: &'a Session,
+        request: &'a ClaimRequest,
+        label: &str,
+    ) -> Self {
+        let mut packed = BytesMut::with_capacity(2 + label.len());
+        packed.put_u16(u16::try_from(label.len()).expect("a kept label is short"));
+        packed.put_slice(label.as_bytes());
+        let mut kinds: Vec<_> = request.kinds.iter().map(Name::as_str).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        Self {
+            tools,
+            session,
+            request,
+            nonce: Bytes::copy_from_slice(&Fence::nonce().to_be_bytes()),
+            label: packed.freeze(),
+            kinds: kinds.into_iter().map(|kind| Bytes::copy_from_slice(kind.as_bytes())).collect(),
+        }
+    }
+
+    /// Runs the script in a queue until nothing more is to be moved, as far as one claim goes.
+    pub(super) async fn step(
+        &self,
+        queue: &Name,
+        wanted: u32,
+        taken: Taken,
+        moving: &mut Moving,
+    ) -> Result<Step, Fault> {
+        loop {
+            let (most, is_last) = moving.next();
+            // In a place of its own: it is large, and one future may hold several.
+            let answer = Box::pin(self.run(queue, wanted, taken, (most, is_last))).await?;
+            // What the script did is done: an answer that does not read leaves it unknown what.
+            let half = |fault| Fault::Half(Box::new(fault));
+            let (word, mut rest) = answer::array(answer).and_then(word).map_err(half)?;
+            let mut next = || rest.next().unwrap_or(Value::Nil);
+            match &word[..] {
+                b"lost" => return Ok(Step::Lost),
+                b"more" => {
+                    self.ring(answer::integer(next()).map_err(half)?);
+                    if is_last {
+                        return Ok(Step::More);
+                    }
+                }
+                _ => {
+                    self.ring(answer::integer(next()).map_err(half)?);
+                    return Given::read(&mut next).map(Step::Given).map_err(half);
+                }
+            }
+        }
+    }
+
+    async fn run(
+        &self,
+        queue: &Name,
+        wanted: u32,
+        taken: Taken,
+        (most, is_last): (u32, bool),
+    ) -> Result<Value, Fault> {
+        let flag = |is_set: bool| Bytes::from_static(if is_set { b"1" } else { b"0" });
+        let number = |number: u64| Bytes::from(number.min(1 << 53).to_string());
+        let mut arguments = vec![
+            self.tools.clock(),
+            Bytes::copy_from_slice(self.request.lease.as_bytes()),
+            self.nonce.clone(),
+            self.label.clone(),
+            number(wanted.into()),
+            number(self.request.bytes as u64),
+            number(taken.bytes as u64),
+            flag(taken.jobs == 0),
+            number(most.into()),
+            flag(is_last),
+        ];
+        arguments.extend(self.kinds.iter().cloned());
+        self.session.run(&CLAIM, self.tools.keys.queue(queue).all(), arguments).await
+    }
+
+    /// Reads what the script handed out. The jobs are claimed by now: whoever is not told of them must hear that they may
+    /// be.
+    pub(super) async fn read(
+        &self,
+        queue: &Name,
+        given: Given,
+        jobs: &mut Vec<ClaimedJob>,
+    ) -> Result<(), Fault> {
+        if given.records.is_empty() {
+            return Ok(());
+        }
+        let half = |fault| Fault::Half(Box::new(fault));
+        self.tools.definitions.expect(queue, given.version);
+        let definition = self.tools.definitions.of(self.session, &self.tools.keys, queue);
+        let definition = Box::pin(definition).await.map_err(half)?;
+        let caps = definition.config.caps;
+        let (mut bodies, mut fault) = (given.bodies.into_iter(), None);
+        let before = jobs.len();
+        jobs.reserve(given.records.len());
+        for (id, record) in given.records {
+            let job = Row::unpack_known(record, &self.request.kinds).and_then(|row| {
+                let body = if row.spec.payload.is_none() { bodies.next().flatten() } else { None };
+                row.claimed(id, queue, body, caps)
+            });
+            // One that does not read must not take those beside it along.
+            match job {
+                Ok(job) => jobs.push(job),
+                Err(wrong) => fault = fault.or(Some(wrong)),
+            }
+        }
+        self.tools.whereabouts.note(queue, jobs[before..].iter().map(|job| job.id));
+        fault.map_or(Ok(()), |fault| Err(half(fault)))
+    }
+
+    fn ring(&self, expired: i64) {
+        if expired > 0 {
+            self.tools.ring(Rings::about(Topic::Finish));
+        }
+    }
+}
+
+/// What one run of the script came to.
+pub(super) enum Step {
+    /// The lease has run out.
+    Lost,
+    /// More have expired than one claim moves: they could be next in turn, and must not be handed out.
+    More,
+    Given(Given),
+}
+
+/// Jobs that a script handed out.
+pub(super) struct Given {
+    pub(super) next_due: Option<Duration>,
+    version: i64,
+    pub(super) end: End,
+    records: Vec<(JobId, Bytes)>,
+    bodies: Vec<Option<Bytes>>,
+}
+
+impl Given {
+    /// How many jobs.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.records.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How many bytes of payload.
+    pub(super) fn bytes(&self) -> usize {
+        self.records.iter().map(|(_, record)| row::payload_length(record)).sum()
+    }
+
+    /// Reads the answer after its first two elements.
+    fn read(next: &mut impl FnMut() -> Value) -> Result<Self, Fault> {
+        let next_due = u64::try_from(answer::integer(next())?).ok().map(Duration::from_micros);
+        let version = answer::integer(next())?;
+        let end = match answer::integer(next())? {
+            1 => End::Full,
+            2 => End::Passed,
+            _ => End::Plain,
+        };
+        let flat = answer::byte_strings(next())?;
+        let bodies = answer::array(next())?.into_iter().map(answer::optional_bytes);
+        let mut records = Vec::with_capacity(flat.len() / 2);
+        let mut flat = flat.into_iter();
+        while let (Some(id), Some(record)) = (flat.next(), flat.next()) {
+            let id =
+                <[u8; 16]>::try_from(&id[..]).map_err(|_| Fault::Corrupt("an id is not whole".to_owned()))?;
+            records.push((JobId::from_bytes(id), record));
+        }
+        let bodies = bodies.collect::<Result<_, _>>()?;
+        Ok(Self { next_due, version, end, records, bodies })
+    }
+}
+
+/// Why a script handed out no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was asked for no more, or has no more.
+    Plain,
+    /// A payload did not fit.
+    Full,
+    /// It passed as many members as it may that jobs left behind; more jobs may follow.
+    Passed,
+}
+
+/// How much of one queue a claim has moved.
+#[derive(Default)]
+pub(super) struct Moving {
+    moved: u32,
+}
+
+impl Moving {
+    /// How many the next script may move, and whether it is to take jobs although more are due.
+    fn next(&mut self) -> (u32, bool) {
+        let most = (PROMOTE_MAX - self.moved).min(MOVED_MAX);
+        self.moved += most;
+        (most, self.moved >= PROMOTE_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_claim_moves_what_it_may_and_then_takes() {
+        let mut moving = Moving::default();
+        let steps: Vec<_> = (0..6).map(|_| moving.next()).collect();
+        let (some, none) = (MOVED_MAX, 0);
+        assert_eq!(
+            steps,
+            [(some, false), (some, false), (some, false), (some, true), (none, true), (none, true)]
+        );
+    }
+}
