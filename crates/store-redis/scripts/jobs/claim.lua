@@ -31,16 +31,18 @@ end
 local next_due = due_first and math.max(0, due_first - now) or -1
 local limit = tonumber(ARGV[5])
 
--- Where ready jobs of the kinds stand: lines and zsets that hold something. One that is exact holds no stale members.
+-- Where ready jobs of the kinds stand: lines and zsets that hold something. They are exact if no member is stale: in a zset
+-- that is one whose job was taken from the same place in the line, where it was counted as stale.
 local sources = {}
 for i = 11, limit > 0 and #ARGV or 10 do
   local kind = ARGV[i]
-  if redis.call('LLEN', line_key(kind)) > 0 then
-    local is_exact = redis.call('HEXISTS', STALE, kind) == 0
+  local is_in_line, is_in_zset = redis.call('LLEN', line_key(kind)) > 0, redis.call('ZCARD', ready_key(kind)) > 0
+  local is_exact = (is_in_line or is_in_zset) and redis.call('HEXISTS', STALE, kind) == 0
+  if is_in_line then
     sources[#sources + 1] = { key = line_key(kind), kind = kind, is_line = true, is_exact = is_exact, read = 0 }
   end
-  if redis.call('ZCARD', ready_key(kind)) > 0 then
-    sources[#sources + 1] = { key = ready_key(kind), kind = kind, is_exact = true, read = 0 }
+  if is_in_zset then
+    sources[#sources + 1] = { key = ready_key(kind), kind = kind, is_exact = is_exact, read = 0 }
   end
 end
 -- Whether places come from one source, in the order in which it has them.
