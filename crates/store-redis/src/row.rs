@@ -2,7 +2,8 @@
 //! and by our scripts only.
 //!
 //! This is the long form, in which scripts answer; a job that was never claimed is stored in a shorter one, which only
-//! they see, and a claim answers with most of its jobs in that of a first attempt ([`Row::read_first`]). All integers are big-endian. Places count from 1, as in `scripts/shared/record.lua`, which splices the same bytes.
+//! they see, and a claim answers with most of its jobs in that of a first attempt ([`Row::read_first`]). All integers are
+//! big-endian. Places count from 1, as in `scripts/shared/record.lua`, which splices the same bytes.
 //!
 //! | bytes | what |
 //! |---|---|

@@ -187,9 +187,7 @@ async fn a_commit_of_somebody_else_rings_and_a_rollback_does_not() {
             assert!(is_quiet(&mut work).await, "there is nothing to see");
         } else {
             transaction.commit().await.unwrap();
-            let began = Instant::now();
             timeout(SOON, work.rung()).await.expect("the commit is seen");
-            assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
         }
     }
     let began = Instant::now();

@@ -10,7 +10,7 @@
 --   first attempt: 1 'a', 2-33 the first three of B, which all jobs of a claim share, so that one comparison tells the
 --   state and the fence; 34- what followed the tag before, then the label with its length. Completed in that attempt it is
 --   1 'b', 2-9 finished, then what followed the 'a'. Anything else that happens to it makes the long form of it.
--- Everything but enqueue, claim and settle sees the long form, by `load_records`.
+-- Only accepting, promoting, claiming and settling know the short forms; all else sees the long one, by `load_records`.
 -- Texts are compared for equality only: the order of `<` depends on the server's locale.
 -- Needs: keys.
 local byte, sub = string.byte, string.sub

@@ -113,7 +113,8 @@ async fn a_server_that_is_away_fails_fast_and_is_found_again() {
         let began = Instant::now();
         let error = grow(&server).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        // Long before its deadline.
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     }
     redis.restart();
     until_it_works(&server).await;
@@ -148,7 +149,7 @@ async fn a_server_that_hangs_runs_into_the_deadline_and_recovers() {
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     let (began, error) = (Instant::now(), grow(&server).await.unwrap_err());
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "nothing was sent: {error}");
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     redis.resume();
     until_it_works(&server).await;
     grow(&server).await.unwrap();

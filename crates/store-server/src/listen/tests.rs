@@ -1,3 +1,5 @@
+//! Against a room of listeners in memory, which hands notes on or not.
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

@@ -55,12 +55,12 @@ async fn a_killed_server_leaves_writes_unknown_and_calls_short_and_is_found_agai
         for _ in 0..200 {
             assert_eq!(kind(write(&server, "SELECT 'on'").await), StoreErrorKind::Unavailable);
         }
-        assert!(began.elapsed() < Duration::from_secs(2), "200 calls took {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(10), "200 calls took {:?}", began.elapsed());
 
         postgres.restart();
         let began = Instant::now();
         while write(&server, "SELECT 'on'").await.is_err() {
-            assert!(began.elapsed() < Duration::from_secs(5), "the server was not found again");
+            assert!(began.elapsed() < Duration::from_secs(20), "the server was not found again");
             sleep(Duration::from_millis(10)).await;
         }
     }
@@ -80,7 +80,7 @@ async fn a_server_that_takes_no_more_connections_still_serves_on_those_there_are
     drop(server);
     let began = Instant::now();
     while read(&second, "SELECT 'on'").await.is_err() {
-        assert!(began.elapsed() < Duration::from_secs(5), "there is room again");
+        assert!(began.elapsed() < Duration::from_secs(20), "there is room again");
         sleep(Duration::from_millis(10)).await;
     }
 }
