@@ -14,7 +14,7 @@ use crate::shell;
 /// What of whom, at which concurrency.
 type Key = (String, String, u64);
 
-/// The medians of several rounds.
+/// What each of the rounds came to.
 #[derive(Default)]
 struct Figures {
     rates: Vec<f64>,

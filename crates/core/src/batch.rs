@@ -3,8 +3,9 @@
 //!
 //! There is no timer. A lone item is flushed at once and pays one round trip; under load thousands share
 //! one. Callers that were answered together usually come back together, so after a shared flush the driver
-//! steps aside for a moment instead of running off with the first of them. Enqueues and settlements go through lanes. The [`Driver`] is run in a task of its own, so a caller
-//! that goes away never interrupts a flush.
+//! steps aside for a moment instead of running off with the first of them. Enqueues and settlements go
+//! through lanes. The [`Driver`] is run in a task of its own, so a caller that goes away never interrupts a
+//! flush.
 
 use std::future::Future;
 use std::task::Poll;
