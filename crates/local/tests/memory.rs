@@ -1,14 +1,12 @@
 //! A million pieces of work through a queue of capacity 1,000 keep memory flat.
 #![cfg(target_os = "linux")]
 
+#[path = "support/resident.rs"]
+mod resident;
+
 use windlass_local::Queue;
 
-/// The resident memory of this process, in kilobytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it is in there");
-    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number of kilobytes")
-}
+use resident::resident;
 
 #[tokio::test]
 async fn a_million_pieces_of_work_keep_memory_flat() {

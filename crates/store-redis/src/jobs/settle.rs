@@ -150,14 +150,16 @@ impl Batch<'_> {
             let runs = Runs::of(self.settlements, places, &definition.config.caps);
             let arguments = self.arguments(&runs, &definition);
             let answer = session.run(&SETTLE, tools.keys.queue(queue).all(), arguments).await?;
-            let (word, mut rest) = word(answer::array(answer)?)?;
+            // What the script did is done: an answer that does not read leaves it unknown what.
+            let half = |fault| Fault::Half(Box::new(fault));
+            let (word, mut rest) = answer::array(answer).and_then(word).map_err(half)?;
             if word[..] == *b"stale" {
                 tools.definitions.forget(queue);
                 continue;
             }
-            let said = answer::bytes(rest.next().unwrap_or(Value::Nil))?;
+            let said = answer::bytes(rest.next().unwrap_or(Value::Nil)).map_err(half)?;
             if said.len() != places.len() {
-                return Err(Fault::Half(Box::new(Fault::Corrupt("an outcome was not answered".to_owned()))));
+                return Err(half_corrupt("an outcome was not answered".to_owned()));
             }
             let settled = |(place, said)| Ok((place, self.settled(place, said, &definition)?));
             return runs.places().zip(said).map(settled).collect();
@@ -205,14 +207,12 @@ impl Batch<'_> {
             b'l' => {
                 let checked = self.settlements[place].transition.check_output(definition.config.caps.output);
                 let refused = checked.err().map(Settled::Refused);
-                refused.ok_or_else(|| Fault::Corrupt("an output that fits was refused".to_owned()))
+                refused.ok_or_else(|| half_corrupt("an output that fits was refused".to_owned()))
             }
             _ => {
                 let state = said.checked_sub(b'0').and_then(|code| State::from_code(code.into()));
-                state.map(Settled::Applied).ok_or_else(|| {
-                    let fault = Fault::Corrupt(format!("an outcome was answered with {said}"));
-                    Fault::Half(Box::new(fault))
-                })
+                let wrong = || half_corrupt(format!("an outcome was answered with {said}"));
+                state.map(Settled::Applied).ok_or_else(wrong)
             }
         }
     }
@@ -275,6 +275,11 @@ fn dropped(retention: &Retention) -> Bytes {
         .filter(|state| !retention.keeps(*state))
         .map(|state| b'0' + state.code())
         .collect()
+}
+
+/// The script has written, and what it says of it makes no sense.
+fn half_corrupt(what: String) -> Fault {
+    Fault::Half(Box::new(Fault::Corrupt(what)))
 }
 
 #[cfg(test)]
