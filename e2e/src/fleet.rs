@@ -117,7 +117,7 @@ impl Fleet {
         crate::eventually("the worker is stopped between two writes", async || {
             worker.signal(Signal::STOP);
             let write = client.define_queue("e2e.writable", QueueConfig::default());
-            if tokio::time::timeout(QUICK, write).await.is_ok() {
+            if let Ok(Ok(_)) = tokio::time::timeout(QUICK, write).await {
                 return Some(());
             }
             worker.resume();

@@ -13,7 +13,7 @@ pub mod witness;
 
 use std::time::{Duration, Instant};
 
-/// Waits until `probe` answers, looking again every few milliseconds; fails with `what` after a minute.
+/// Waits until `probe` answers, looking again every few milliseconds; fails with `what` after two minutes.
 /// Used only for what happens in other processes and cannot be awaited.
 pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
@@ -21,7 +21,7 @@ pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>
         if let Some(found) = probe().await {
             return found;
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "did not happen within a minute: {what}");
+        assert!(started.elapsed() < Duration::from_secs(120), "did not happen within two minutes: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -91,7 +91,7 @@ async fn a_server_whose_memory_is_full() {
     let server = RedisServer::start(&RedisSettings::default().maxmemory(24_000_000));
     let client = Client::open(server.url()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let lease = Duration::from_secs(2);
+    let lease = Duration::from_secs(4);
     let running = Worker::with_state(&client, Witness::open(folder.path(), "worker"))
         .concurrency(40)
         .lease_unchecked(lease)

@@ -20,8 +20,8 @@ const POLL_RARELY: Duration = Duration::from_secs(600);
 const POLL_OFTEN: Duration = Duration::from_millis(200);
 /// Later than this nothing starts, however busy the machine is.
 const LATE: Duration = Duration::from_secs(10);
-/// Half of the starts come sooner, also on a busy machine; on an idle one within a few milliseconds.
-const USUAL: Duration = Duration::from_millis(100);
+/// Half of the starts come sooner, also on a machine with a slow disk; on an idle one within a few milliseconds.
+const USUAL: Duration = Duration::from_secs(1);
 const DELAY: Duration = Duration::from_millis(300);
 
 fn rarely() -> Vec<String> {
