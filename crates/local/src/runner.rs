@@ -114,7 +114,7 @@ impl<W: Work, P: Perform<W>> Runner<W, P> {
             }
             this.run.set(None);
         }
-        this.station.report();
+        this.station.let_others_go_first();
         context.waker().wake_by_ref();
         Poll::Pending
     }
@@ -296,6 +296,14 @@ impl<W: Work> Station<W> {
             let unwanted =
                 self.shared.act(|machine, effects| machine.finish(id, end.verdict, outcome, effects));
             drop_outcome(unwanted);
+        }
+    }
+
+    /// Reports what has ended, and that this runner will come back, so that nobody else is called in its place.
+    fn let_others_go_first(&mut self) {
+        self.report();
+        if let Some(seat) = self.seat {
+            self.shared.lock().seats.step_back(seat);
         }
     }
 

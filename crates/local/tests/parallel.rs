@@ -96,3 +96,13 @@ async fn producers_on_several_threads() {
     let counts = queue.counts();
     assert_eq!((counts.added, counts.completed, counts.waiting, counts.running), (8_000, 8_000, 0, 0));
 }
+
+#[tokio::test]
+async fn a_long_burst_has_no_more_runners_than_may_run_at_once() {
+    let queue = Queue::new(10);
+    for _ in 0..10_000 {
+        queue.try_post(async {}).unwrap();
+    }
+    queue.until_idle().await;
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 10);
+}

@@ -24,6 +24,8 @@ pub(super) struct Aside {
     pub(super) error: Option<Box<Error>>,
     /// Its place within its priority, where that has to be known.
     pub(super) order: i64,
+    /// The one before it in its list, unless it is the first.
+    pub(super) previous: u32,
 }
 
 impl Asides {

@@ -231,7 +231,7 @@ impl<W: Work> Machine<W> {
     pub(crate) fn let_go(&mut self, id: Id) -> Left<W::Done> {
         let slab = &mut self.lanes.slab;
         let Some(entry) = slab.find(id) else { return (None, None) };
-        entry.is_awaited = false;
+        entry.let_go();
         let is_settled = entry.stage == Stage::Settled;
         let waker = slab.take_waker(id.index);
         (is_settled.then(|| slab.take_outcome(id.index)), waker)

@@ -96,15 +96,16 @@ impl<W: Work> Lanes<W> {
     fn link(&mut self, index: u32, previous: u32, next: u32) {
         let entry = &mut self.slab[index];
         entry.stage = Stage::Ready;
-        (entry.previous, entry.next) = (previous, next);
+        entry.next = next;
         let level = Self::level(&mut self.levels, entry.priority);
+        self.slab.set_previous(index, previous);
         match previous {
             NONE => level.head = index,
             _ => self.slab[previous].next = index,
         }
         match next {
             NONE => level.tail = index,
-            _ => self.slab[next].previous = index,
+            _ => self.slab.set_previous(next, index),
         }
     }
 
@@ -124,9 +125,10 @@ impl<W: Work> Lanes<W> {
 
     /// Takes an entry out of the list of its priority.
     pub(crate) fn take_out(&mut self, index: u32) {
+        let previous = self.slab.previous(index);
         let entry = &mut self.slab[index];
         entry.stage = Stage::Held;
-        let Entry { priority, previous, next, .. } = *entry;
+        let Entry { priority, next, .. } = *entry;
         let number = self
             .levels
             .binary_search_by_key(&priority, |level| level.priority)
@@ -139,7 +141,7 @@ impl<W: Work> Lanes<W> {
             self.slab[previous].next = next;
         }
         if next != NONE {
-            self.slab[next].previous = previous;
+            self.slab.set_previous(next, previous);
         } else if is_head {
             self.levels.remove(number);
         } else {

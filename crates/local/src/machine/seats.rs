@@ -162,6 +162,12 @@ impl Seats {
         }
     }
 
+    /// A runner that has ended its work asks for more a little later: it is on its way, like one that was called.
+    pub(crate) fn step_back(&mut self, number: u32) {
+        self.seats[number as usize].state = State::Called;
+        self.called += 1;
+    }
+
     /// The timekeeper's time has come.
     pub(crate) fn end_timekeeping(&mut self, number: u32) {
         if self.timekeeper == Some(number) {

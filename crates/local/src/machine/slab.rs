@@ -8,7 +8,7 @@ use super::aside::{Aside, Asides};
 use super::{Extra, Id, Outcome};
 use crate::work::Work;
 
-/// No entry, no seat, nothing aside.
+/// No entry, no seat.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Entries that are allocated together. The first so many are kept when all are free, the rest is given back.
@@ -31,18 +31,24 @@ pub(crate) struct Slab<W: Work> {
 pub(crate) struct Entry<W: Work> {
     /// Tells this use of the place from those before.
     pub(crate) sequence: u32,
-    /// The one before it in its list, unless it is the first.
-    pub(super) previous: u32,
+    /// The one before it in its list, unless it is the first. If something of it is aside, then so is this, and here
+    /// is where.
+    previous_or_aside: u32,
     /// The next in its list, or the next that is free; while it runs, who runs it.
     pub(super) next: u32,
-    aside: u32,
     pub(crate) priority: i16,
     pub(crate) stage: Stage,
-    /// Whether somebody has a handle.
-    pub(crate) is_awaited: bool,
+    /// [`AWAITED`] and [`ASIDE`].
+    marks: u8,
     /// The work until it is handed out, and its output once it has ended.
     slot: W::Slot,
 }
+
+/// Somebody has a handle.
+const AWAITED: u8 = 1;
+
+/// There is more to know of it.
+const ASIDE: u8 = 2;
 
 /// Where a piece of work stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +87,18 @@ impl<W: Work> Entry<W> {
     /// Whether there is more to know of it.
     #[inline]
     pub(super) fn has_aside(&self) -> bool {
-        self.aside != NONE
+        self.marks & ASIDE != 0
+    }
+
+    /// Where that is.
+    #[inline]
+    fn aside(&self) -> Option<u32> {
+        self.has_aside().then_some(self.previous_or_aside)
+    }
+
+    /// Nobody has a handle any more.
+    pub(crate) fn let_go(&mut self) {
+        self.marks &= !AWAITED;
     }
 }
 
@@ -99,7 +116,8 @@ impl<W: Work> Slab<W> {
         let mut slot = W::Slot::default();
         W::put(&mut slot, work);
         let stage = Stage::Ready;
-        let entry = Entry { sequence, previous, next: NONE, aside: NONE, priority, stage, is_awaited, slot };
+        let marks = if is_awaited { AWAITED } else { 0 };
+        let entry = Entry { sequence, previous_or_aside: previous, next: NONE, priority, stage, marks, slot };
         let index = self.free;
         if index == NONE {
             return Id { sequence, index: self.grow(entry) };
@@ -178,14 +196,25 @@ impl<W: Work> Slab<W> {
     /// What was rarely asked for with an entry.
     #[inline]
     pub(crate) fn extra(&self, index: u32) -> Option<&Extra> {
-        let aside = self[index].aside;
-        if aside == NONE { None } else { self.asides[aside].extra.as_deref() }
+        self[index].aside().and_then(|place| self.asides[place].extra.as_deref())
     }
 
     /// The place of an entry within its priority, if it was given one.
     pub(super) fn order(&self, index: u32) -> i64 {
-        let aside = self[index].aside;
-        if aside == NONE { 0 } else { self.asides[aside].order }
+        self[index].aside().map_or(0, |place| self.asides[place].order)
+    }
+
+    /// The one before an entry in its list, unless it is the first.
+    pub(super) fn previous(&self, index: u32) -> u32 {
+        let entry = &self[index];
+        entry.aside().map_or(entry.previous_or_aside, |place| self.asides[place].previous)
+    }
+
+    pub(super) fn set_previous(&mut self, index: u32, previous: u32) {
+        match self[index].aside() {
+            None => self[index].previous_or_aside = previous,
+            Some(place) => self.asides[place].previous = previous,
+        }
     }
 
     /// Keeps how an entry has ended, and answers who waits for that. If nobody has a handle, it is forgotten, and the
@@ -197,7 +226,7 @@ impl<W: Work> Slab<W> {
         outcome: Outcome<W::Done>,
     ) -> (Option<Outcome<W::Done>>, Option<Waker>) {
         let entry = &mut self[index];
-        if !entry.is_awaited {
+        if entry.marks & AWAITED == 0 {
             self.forget(index);
             return (Some(outcome), None);
         }
@@ -222,8 +251,7 @@ impl<W: Work> Slab<W> {
     pub(super) fn take_outcome(&mut self, index: u32) -> Outcome<W::Done> {
         let entry = &mut self[index];
         let done = W::take_done(&mut entry.slot);
-        let place = entry.aside;
-        let error = if place == NONE { None } else { self.asides[place].error.take() };
+        let error = entry.aside().and_then(|place| self.asides[place].error.take());
         self.forget(index);
         error.map_or_else(|| Ok(done.expect("what has settled has an output or an error")), Err)
     }
@@ -238,22 +266,30 @@ impl<W: Work> Slab<W> {
     /// Who waits for the outcome of an entry, and does no more.
     #[inline]
     pub(super) fn take_waker(&mut self, index: u32) -> Option<Waker> {
-        let place = self[index].aside;
-        if place == NONE { None } else { self.asides[place].waker.take() }
+        self[index].aside().and_then(|place| self.asides[place].waker.take())
     }
 
     /// What is kept aside of an entry, from now on.
     pub(super) fn aside(&mut self, index: u32) -> &mut Aside {
-        let mut place = self[index].aside;
-        if place == NONE {
-            place = self.asides.keep();
-            self[index].aside = place;
-        }
+        let place = self[index].aside().unwrap_or_else(|| self.set_aside(index));
         &mut self.asides[place]
     }
 
+    #[cold]
+    fn set_aside(&mut self, index: u32) -> u32 {
+        let place = self.asides.keep();
+        let entry = &mut self[index];
+        entry.marks |= ASIDE;
+        let previous = std::mem::replace(&mut entry.previous_or_aside, place);
+        self.asides[place].previous = previous;
+        place
+    }
+
+    #[cold]
     fn tidy(&mut self, index: u32) {
-        let place = std::mem::replace(&mut self[index].aside, NONE);
+        let entry = &mut self[index];
+        entry.marks &= !ASIDE;
+        let place = entry.previous_or_aside;
         self.asides.forget(place);
     }
 }
