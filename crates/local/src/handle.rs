@@ -65,6 +65,14 @@ impl<T, W: Delivers<T>> Handle<T, W> {
         }
     }
 
+    /// Cancels work whose handle is dropped. Apart, because most handles have given their result by then, and dropping
+    /// those is to cost nothing.
+    #[inline(never)]
+    fn abandon(shared: &Arc<Shared<W>>, id: Id) {
+        let left = shared.act(|machine, effects| machine.abandon_one(id, effects));
+        drop(left);
+    }
+
     /// The error of work that was never taken in, once.
     #[cold]
     fn refusal(&mut self) -> Error {
@@ -96,8 +104,7 @@ impl<T, W: Delivers<T>> Drop for Handle<T, W> {
     #[inline]
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {
-            let left = shared.act(|machine, effects| machine.abandon_one(self.id, effects));
-            drop(left);
+            Self::abandon(&shared, self.id);
         }
     }
 }

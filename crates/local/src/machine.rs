@@ -158,8 +158,11 @@ impl<W: Work> Machine<W> {
             return Err(Pause::Park);
         }
         if self.gauge.is_none() && self.keys.is_none() {
-            let index = self.lanes.take_first().expect("what no key holds aside is ready");
-            return Ok(self.start(index, seat, timeout, effects));
+            let (index, entry) = self.lanes.take_first().expect("what no key holds aside is ready");
+            let has_aside = entry.has_aside();
+            let start = entry.start(index, seat);
+            self.note_start(&start, has_aside, seat, timeout, effects);
+            return Ok(start);
         }
         self.take_by_rules(seat, timeout, effects)
     }
@@ -181,46 +184,44 @@ impl<W: Work> Machine<W> {
                     return Err(if self.seats.has_timekeeper() { Pause::Park } else { Pause::Later(later) });
                 }
             }
-            let index = self.lanes.take_first().expect("what is not held aside is ready");
+            let (index, _) = self.lanes.take_first().expect("what is not held aside is ready");
             if self.is_held_by_key(index) {
                 continue;
             }
             if let (Some(gauge), Some(now)) = (&mut self.gauge, now) {
                 gauge.note(now);
             }
-            return Ok(self.start(index, seat, timeout, effects));
+            let start = self.lanes.slab[index].start(index, seat);
+            self.note_start(&start, true, seat, timeout, effects);
+            return Ok(start);
         }
         Err(Pause::Park)
     }
 
+    /// Work was handed out, with something aside of it or not.
     #[inline]
-    fn start(
+    fn note_start(
         &mut self,
-        index: u32,
+        start: &Start<W>,
+        has_aside: bool,
         seat: u32,
         timeout: &mut Option<Duration>,
         effects: &mut Effects<W>,
-    ) -> Start<W> {
+    ) {
         self.waiting -= 1;
         self.running += 1;
-        let entry = &mut self.lanes.slab[index];
-        let id = Id { index, sequence: entry.sequence };
-        let work = entry.take_work().expect("what was not handed out has its work");
-        entry.run_at(seat);
-        let has_aside = entry.has_aside();
-        self.seats.begin(seat, index);
+        self.seats.begin(seat, start.id.index);
         *timeout = None;
         if has_aside || self.settings.timeout.is_some() {
-            *timeout = self.timeout_of(index);
+            *timeout = self.timeout_of(start.id.index);
             if timeout.is_some() {
                 self.seats.note_start(seat);
             }
         }
-        self.emit(Event::Started(id), effects);
+        self.emit(Event::Started(start.id), effects);
         self.rate_clears(effects);
         self.after_decrease(effects);
         self.call(effects);
-        Start { id, work }
     }
 
     /// How long an entry may run.
@@ -395,8 +396,13 @@ impl<W: Work> Machine<W> {
     #[inline]
     fn emit(&mut self, event: Event, effects: &mut Effects<W>) {
         if !self.feed.is_empty() {
-            self.feed.emit(event, |waker| effects.wake(waker));
+            self.tell(event, effects);
         }
+    }
+
+    #[cold]
+    fn tell(&mut self, event: Event, effects: &mut Effects<W>) {
+        self.feed.emit(event, |waker| effects.wake(waker));
     }
 
     #[inline]

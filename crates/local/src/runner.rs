@@ -192,14 +192,16 @@ impl<W: Work> Station<W> {
                 (*self.seat.insert(seat), None)
             }
         };
-        let taken = machine.take(seat, &mut self.timeout, &mut effects).map_err(|pause| match pause {
-            Pause::Park if !machine.seats.park(seat, context.waker()) => Pause::Leave,
-            Pause::Later(time) => {
-                machine.seats.keep_time(seat, context.waker());
-                Pause::Later(time)
+        let mut taken = machine.take(seat, &mut self.timeout, &mut effects);
+        match &taken {
+            Ok(_) | Err(Pause::Leave) => {}
+            Err(Pause::Later(_)) => machine.seats.keep_time(seat, context.waker()),
+            Err(Pause::Park) => {
+                if !machine.seats.park(seat, context.waker()) {
+                    taken = Err(Pause::Leave);
+                }
             }
-            pause => pause,
-        });
+        }
         drop(machine);
         self.steps_aside = effects.has_called;
         self.shared.carry_out(effects);

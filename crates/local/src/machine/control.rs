@@ -205,12 +205,11 @@ impl<W: Work> Machine<W> {
         context: &Context<'_>,
         stale: &mut Option<Waker>,
     ) -> Poll<Option<Outcome<W::Done>>> {
-        let Some(entry) = self.lanes.slab.find(id) else { return Poll::Ready(None) };
-        if entry.stage != Stage::Settled {
+        let outcome = self.lanes.slab.poll_outcome(id);
+        if outcome.is_pending() {
             *stale = self.lanes.slab.listen(id.index, context.waker());
-            return Poll::Pending;
         }
-        Poll::Ready(Some(self.lanes.slab.take_outcome(id.index)))
+        outcome
     }
 
     /// Whether an outcome is there for the handle.
@@ -232,9 +231,11 @@ impl<W: Work> Machine<W> {
         let slab = &mut self.lanes.slab;
         let Some(entry) = slab.find(id) else { return (None, None) };
         entry.let_go();
-        let is_settled = entry.stage == Stage::Settled;
         let waker = slab.take_waker(id.index);
-        (is_settled.then(|| slab.take_outcome(id.index)), waker)
+        match slab.poll_outcome(id) {
+            Poll::Ready(outcome) => (outcome, waker),
+            Poll::Pending => (None, waker),
+        }
     }
 
     /// Tells the runner of one that runs to stop it. The first reason counts.

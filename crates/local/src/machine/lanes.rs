@@ -111,7 +111,7 @@ impl<W: Work> Lanes<W> {
 
     /// Takes the next to start out of its list.
     #[inline]
-    pub(crate) fn take_first(&mut self) -> Option<u32> {
+    pub(crate) fn take_first(&mut self) -> Option<(u32, &mut Entry<W>)> {
         let level = self.levels.last_mut()?;
         let index = level.head;
         let entry = &mut self.slab[index];
@@ -120,7 +120,7 @@ impl<W: Work> Lanes<W> {
         if entry.next == NONE {
             self.levels.pop();
         }
-        Some(index)
+        Some((index, entry))
     }
 
     /// Takes an entry out of the list of its priority.

@@ -2,17 +2,18 @@
 //! of allocated again, and nothing ever moves: growing costs no copy, which the lock would have to be held for.
 
 use std::ops::{Index, IndexMut};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use super::aside::{Aside, Asides};
-use super::{Extra, Id, Outcome};
+use super::{Extra, Id, Outcome, Start};
 use crate::work::Work;
 
 /// No entry, no seat.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Entries that are allocated together. The first so many are kept when all are free, the rest is given back.
-const CHUNK: usize = 4_096;
+/// Few enough for an allocator to have them at hand: more it would get from the system, and give back there.
+const CHUNK: usize = 2_048;
 
 /// Entries, each known by its place.
 pub(crate) struct Slab<W: Work> {
@@ -70,11 +71,25 @@ impl<W: Work> Entry<W> {
         W::take(&mut self.slot)
     }
 
-    /// It runs from now on.
+    /// Hands the work out: it runs from now on.
     #[inline]
-    pub(crate) fn run_at(&mut self, seat: u32) {
+    pub(super) fn start(&mut self, index: u32, seat: u32) -> Start<W> {
         self.stage = Stage::Running;
         self.next = seat;
+        let work = self.take_work().expect("what was not handed out has its work");
+        Start { id: Id { index, sequence: self.sequence }, work }
+    }
+
+    /// Forgets it, which is in no list and whose slot is empty: the place is free.
+    #[inline]
+    fn forget(&mut self, index: u32, free: &mut u32, asides: &mut Asides) {
+        debug_assert!(self.take_work().is_none(), "code of users is dropped after the lock is released");
+        self.stage = Stage::Free;
+        self.next = std::mem::replace(free, index);
+        if let Some(place) = self.aside() {
+            self.marks = 0;
+            asides.forget(place);
+        }
     }
 
     /// Who runs it.
@@ -132,37 +147,32 @@ impl<W: Work> Slab<W> {
     /// Keeps an entry where none was before.
     #[inline]
     fn grow(&mut self, entry: Entry<W>) -> u32 {
-        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            self.add_chunk();
+        let chunks = self.chunks.len();
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => {
+                let index = (chunks - 1) * CHUNK + chunk.len();
+                chunk.push(entry);
+                index as u32
+            }
+            _ => self.grow_by_chunk(entry),
         }
-        let full = self.chunks.len() - 1;
-        let chunk = &mut self.chunks[full];
-        let index = full * CHUNK + chunk.len();
-        chunk.push(entry);
-        index as u32
     }
 
     #[cold]
-    fn add_chunk(&mut self) {
+    fn grow_by_chunk(&mut self, entry: Entry<W>) -> u32 {
         let end = (self.chunks.len() + 1) * CHUNK;
         assert!(u32::try_from(end).is_ok(), "fewer than four billion pieces of work wait");
         // Many queues are small.
         let size = if self.chunks.is_empty() { 0 } else { CHUNK };
-        self.chunks.push(Vec::with_capacity(size));
+        let mut chunk = Vec::with_capacity(size);
+        chunk.push(entry);
+        self.chunks.push(chunk);
+        (end - CHUNK) as u32
     }
 
-    /// Forgets an entry that is in no list and whose slot is empty.
+    /// One less is used.
     #[inline]
-    fn forget(&mut self, index: u32) {
-        let free = self.free;
-        let entry = &mut self[index];
-        debug_assert!(entry.take_work().is_none(), "code of users is dropped after the lock is released");
-        entry.stage = Stage::Free;
-        entry.next = free;
-        if entry.has_aside() {
-            self.tidy(index);
-        }
-        self.free = index;
+    fn count_down(&mut self) {
         self.used -= 1;
         if self.used == 0 && self.chunks.len() > 1 {
             self.shrink();
@@ -182,8 +192,7 @@ impl<W: Work> Slab<W> {
     /// The entry of an id, if it still is that one's.
     #[inline]
     pub(crate) fn find(&mut self, id: Id) -> Option<&mut Entry<W>> {
-        let entry = self.chunks.get_mut(id.index as usize / CHUNK)?.get_mut(id.index as usize % CHUNK)?;
-        (entry.sequence == id.sequence && entry.stage != Stage::Free).then_some(entry)
+        find(&mut self.chunks, id)
     }
 
     /// Whether an entry runs at this seat.
@@ -225,9 +234,10 @@ impl<W: Work> Slab<W> {
         index: u32,
         outcome: Outcome<W::Done>,
     ) -> (Option<Outcome<W::Done>>, Option<Waker>) {
-        let entry = &mut self[index];
+        let entry = place(&mut self.chunks, index);
         if entry.marks & AWAITED == 0 {
-            self.forget(index);
+            entry.forget(index, &mut self.free, &mut self.asides);
+            self.count_down();
             return (Some(outcome), None);
         }
         entry.stage = Stage::Settled;
@@ -246,14 +256,19 @@ impl<W: Work> Slab<W> {
         (None, aside.waker.take())
     }
 
-    /// Takes out how an entry has ended, and forgets it.
+    /// Takes out how an entry has ended, and forgets it, if it has; nothing if there is none of this id.
     #[inline]
-    pub(super) fn take_outcome(&mut self, index: u32) -> Outcome<W::Done> {
-        let entry = &mut self[index];
+    pub(super) fn poll_outcome(&mut self, id: Id) -> Poll<Option<Outcome<W::Done>>> {
+        let Some(entry) = find(&mut self.chunks, id) else { return Poll::Ready(None) };
+        if entry.stage != Stage::Settled {
+            return Poll::Pending;
+        }
         let done = W::take_done(&mut entry.slot);
         let error = entry.aside().and_then(|place| self.asides[place].error.take());
-        self.forget(index);
-        error.map_or_else(|| Ok(done.expect("what has settled has an output or an error")), Err)
+        entry.forget(id.index, &mut self.free, &mut self.asides);
+        self.count_down();
+        let done = || done.expect("what has settled has an output or an error");
+        Poll::Ready(Some(error.map_or_else(|| Ok(done()), Err)))
     }
 
     /// Remembers who waits for the outcome of an entry. Answers who did before, to be dropped without the lock.
@@ -284,14 +299,19 @@ impl<W: Work> Slab<W> {
         self.asides[place].previous = previous;
         place
     }
+}
 
-    #[cold]
-    fn tidy(&mut self, index: u32) {
-        let entry = &mut self[index];
-        entry.marks &= !ASIDE;
-        let place = entry.previous_or_aside;
-        self.asides.forget(place);
-    }
+/// The entry at a place: a function, so that the rest of a slab can be used along with it.
+#[inline]
+fn place<W: Work>(chunks: &mut [Vec<Entry<W>>], index: u32) -> &mut Entry<W> {
+    &mut chunks[index as usize / CHUNK][index as usize % CHUNK]
+}
+
+/// The entry of an id, if it still is that one's.
+#[inline]
+fn find<W: Work>(chunks: &mut [Vec<Entry<W>>], id: Id) -> Option<&mut Entry<W>> {
+    let entry = chunks.get_mut(id.index as usize / CHUNK)?.get_mut(id.index as usize % CHUNK)?;
+    (entry.sequence == id.sequence && entry.stage != Stage::Free).then_some(entry)
 }
 
 impl<W: Work> Index<u32> for Slab<W> {
@@ -306,6 +326,6 @@ impl<W: Work> Index<u32> for Slab<W> {
 impl<W: Work> IndexMut<u32> for Slab<W> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut Entry<W> {
-        &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK]
+        place(&mut self.chunks, index)
     }
 }
