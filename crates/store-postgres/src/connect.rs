@@ -7,6 +7,7 @@
 mod connector;
 mod gate;
 mod probe;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,8 @@ use crate::PostgresOptions;
 pub(crate) use crate::error::Effect;
 use crate::error::{Away, Fault, Reason};
 use crate::session::Session;
-pub(crate) use connector::{Connector, Wire};
+pub(crate) use connector::Connector;
+pub(crate) use wire::Wire;
 
 /// Which connections a call uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -138,6 +138,12 @@ impl Fault {
         }
     }
 
+    /// Whether a name did not lead to the statement that it was given to, so that nothing was run: there is none, it
+    /// has other parameters, or its answer looks different.
+    pub(crate) fn is_misnamed(&self) -> bool {
+        matches!(self.code(), Some("26000" | "08P01" | "0A000"))
+    }
+
     /// What it means to the caller of a call with this effect.
     pub(crate) fn into_error(self, effect: Effect) -> StoreError {
         match self {

@@ -1,7 +1,7 @@
 //! What an operation sees of the server: one connection for its time.
 //!
-//! Every [`query`](Session::query) is a statement of its own in its own implicit transaction, sent unnamed and in one
-//! round trip, so it leaves nothing behind on the connection and works through a pooler in transaction mode.
+//! Every [`query`](Session::query) and [`call`](Session::call) is a statement of its own in its own implicit
+//! transaction, sent in one round trip, and works through a pooler in transaction mode.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -9,11 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use futures_util::future::join;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error as DriverError, Row};
 
 use crate::connect::Wire;
 use crate::error::{Away, Fault};
+use crate::functions::Function;
+use crate::statement::Parameters;
 
 /// A connection that is lent to one operation.
 ///
@@ -61,6 +64,28 @@ impl Session {
         parameters: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<Row>, Fault> {
         self.run(self.wire.client.query_typed(sql, parameters)).await
+    }
+
+    /// Calls a function of the store: by name if the server knows one, and else spelled out.
+    pub(crate) async fn call(
+        &self,
+        function: &Function,
+        sql: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, Fault> {
+        debug_assert_eq!(parameters.len(), function.parameters.len(), "{}", function.name);
+        if let Some(statement) = self.wire.named(function) {
+            match self.run(self.wire.client.query(&statement, parameters)).await {
+                Err(fault) if fault.is_misnamed() => self.wire.forget_names(),
+                answer => return answer,
+            }
+        }
+        let typed: Vec<_> = parameters.iter().copied().zip(function.parameters.iter().cloned()).collect();
+        let answer = self.query(sql, &typed);
+        if !self.wire.may_name(function) {
+            return answer.await;
+        }
+        join(answer, self.wire.name(function, sql)).await.0
     }
 
     /// Runs a script, for migrations. It must hold its transactions whole; the connection is not used again, so

@@ -35,9 +35,7 @@ impl Statements {
         function: &Function,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Fault> {
-        debug_assert_eq!(parameters.len(), function.parameters.len(), "{}", function.name);
-        let typed: Vec<_> = parameters.iter().copied().zip(function.parameters.iter().cloned()).collect();
-        session.query(self.call(function), &typed).await
+        session.call(function, self.call(function), parameters).await
     }
 
     /// Calls a function that answers exactly one row.

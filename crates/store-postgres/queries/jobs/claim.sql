@@ -25,6 +25,8 @@ DECLARE
     v_now int8;
     v_lease int8;
     v_worker text;
+    v_definitions int8;
+    v_is_late bool;
     v_queue text;
     v_due int8;
     v_next int8;
@@ -46,7 +48,10 @@ DECLARE
     v_more_sizes int8[];
 BEGIN
     v_now := clock_micros();
-    SELECT key, worker INTO v_lease, v_worker FROM leases WHERE id = p_lease AND expires_at > v_now;
+    SELECT key, worker, (SELECT value FROM settings WHERE name = 'definitions')
+    INTO v_lease, v_worker, v_definitions
+    FROM leases
+    WHERE id = p_lease AND expires_at > v_now;
     IF v_lease IS NULL THEN
         o_answer := 'lost';
         RETURN NEXT;
@@ -57,12 +62,17 @@ BEGIN
         v_from_floor := q = ANY (p_floor_queues);
         -- A look before each move: mostly there is nothing to move. The order is that of the index by queue, which
         -- any other plan would have to sort.
-        PERFORM 1
-        FROM waiting
-        WHERE queue = v_queue AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= v_now
-        ORDER BY expires_at, seq
-        LIMIT 1;
-        IF found THEN
+        SELECT
+            (
+                SELECT true
+                FROM waiting
+                WHERE queue = v_queue AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= v_now
+                ORDER BY expires_at, seq
+                LIMIT 1
+            ),
+            (SELECT due_at FROM waiting WHERE state = 1 AND queue = v_queue ORDER BY due_at, seq LIMIT 1)
+        INTO v_is_late, v_due;
+        IF v_is_late THEN
             WITH late AS MATERIALIZED (
                 SELECT seq
                 FROM waiting
@@ -97,8 +107,8 @@ BEGIN
                 v_next := v_now;
                 CONTINUE;
             END IF;
+            SELECT due_at INTO v_due FROM waiting WHERE state = 1 AND queue = v_queue ORDER BY due_at, seq LIMIT 1;
         END IF;
-        SELECT due_at INTO v_due FROM waiting WHERE state = 1 AND queue = v_queue ORDER BY due_at, seq LIMIT 1;
         IF v_due <= v_now THEN
             WITH due AS MATERIALIZED (
                 SELECT seq
@@ -278,6 +288,9 @@ BEGIN
                 g.stalls, g.ambiguous, false, v_worker, g.progress
             FROM gone AS g
             RETURNING seq, fence, due_at, backoff, attempt, stalls, ambiguous
+        ), count AS (
+            INSERT INTO counts (queue, ready, running)
+            SELECT v_queue, -count(*), count(*) FROM taken
         )
         SELECT
             'job', t.seq, j.id, q::int8, j.kind::text, j.payload, j.priority, t.fence, t.attempt, t.stalls, t.ambiguous,
@@ -286,11 +299,13 @@ BEGIN
         JOIN jobs AS j ON j.seq = ANY (ARRAY[t.seq]);
         GET DIAGNOSTICS v_count = ROW_COUNT;
         v_left := greatest(v_left - v_count, 0);
-        INSERT INTO counts (queue, ready, running) VALUES (v_queue, -v_count, v_count);
     END LOOP;
-    RETURN QUERY SELECT
-        'end', (SELECT value FROM settings WHERE name = 'definitions'), NULL::uuid, NULL::int8, NULL, NULL::bytea, NULL::int2, v_died,
-        pg_stat_get_xact_tuples_returned('waiting_ready'::regclass) - v_looked, NULL::int8, NULL::int8, NULL::int8, NULL, NULL::int8, NULL::int8, NULL, NULL::int8,
-        CASE WHEN v_next IS NOT NULL THEN greatest(v_next - v_now, 0) END, v_now;
+    o_answer := 'end';
+    o_seq := v_definitions;
+    o_fence := v_died;
+    o_attempt := pg_stat_get_xact_tuples_returned('waiting_ready'::regclass) - v_looked;
+    o_due_at := CASE WHEN v_next IS NOT NULL THEN greatest(v_next - v_now, 0) END;
+    o_claimed_at := v_now;
+    RETURN NEXT;
 END
 $$;

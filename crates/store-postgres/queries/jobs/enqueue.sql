@@ -22,7 +22,11 @@ BEGIN
         RETURN QUERY SELECT 'stale';
         RETURN;
     END IF;
-    SELECT array_agg(nextval('jobs_seq_seq')) INTO v_seqs FROM generate_series(1, cardinality(p_ids));
+    IF cardinality(p_ids) = 1 THEN
+        v_seqs := ARRAY[nextval('jobs_seq_seq')];
+    ELSE
+        SELECT array_agg(nextval('jobs_seq_seq')) INTO v_seqs FROM generate_series(1, cardinality(p_ids));
+    END IF;
     WITH job AS (
         INSERT INTO jobs (
             seq, id, enqueued_at, due_at, expires_at, timeout, stalls_max, priority, queue, kind, retry, tags, payload

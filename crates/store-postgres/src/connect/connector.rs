@@ -13,6 +13,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::store::StoreResult;
 
 use super::gate::Gate;
+use super::wire::{Mark, Wire};
 use crate::error::{Away, Reason};
 use crate::{PostgresOptions, tls};
 
@@ -37,12 +38,6 @@ pub(crate) struct Connector {
     drivers: Arc<AtomicUsize>,
 }
 
-/// A connection and what drives it.
-pub(crate) struct Wire {
-    pub(crate) client: Client,
-    driver: AbortHandle,
-}
-
 impl Connector {
     /// Reads the certificates, which blocks for a moment.
     pub(crate) fn new(options: &PostgresOptions) -> StoreResult<Self> {
@@ -62,20 +57,27 @@ impl Connector {
 
     /// A connection that is driven on this runtime until its client is dropped.
     pub(crate) async fn connect(&self) -> Result<Wire, Away> {
-        let (client, connection) = self.connect_undriven().await?;
+        let mark = Mark::new();
+        let (client, connection) = self.enter(&mark.setting()).await?;
         let driver = self.drive(async move {
             // The client learns of it by its own calls.
             if let Err(error) = connection.await {
                 tracing::debug!(error = %crate::error::chain(&error), "a connection ended");
             }
         });
-        Ok(Wire { client, driver })
+        let wire = Wire::new(client, driver, &mark);
+        let late = |_| Away::passing(format!("no answer from {} within {:?}", self.hosts, self.connect_wait));
+        timeout(self.connect_wait, wire).await.map_err(late)
     }
 
     /// A connection that the caller drives.
     pub(crate) async fn connect_undriven(&self) -> Result<(Client, Connection<Socket, TlsStream>), Away> {
+        self.enter("").await
+    }
+
+    async fn enter(&self, setting: &str) -> Result<(Client, Connection<Socket, TlsStream>), Away> {
         let attempt = self.gate.enter()?;
-        let mut result = self.attempt().await;
+        let mut result = self.attempt(setting).await;
         if result.as_ref().is_err_and(|away| away.reason == Reason::Settings) {
             // Several may find out at once, and each tries again.
             if !self.is_plain.swap(true, Ordering::Relaxed) {
@@ -83,7 +85,7 @@ impl Connector {
                     "the pooler takes no settings: the server's own limits hold for statements and locks"
                 );
             }
-            result = self.attempt().await;
+            result = self.attempt(setting).await;
         }
         match result {
             Ok(made) => {
@@ -129,10 +131,10 @@ impl Connector {
         }
     }
 
-    async fn attempt(&self) -> Result<(Client, Connection<Socket, TlsStream>), Away> {
+    async fn attempt(&self, setting: &str) -> Result<(Client, Connection<Socket, TlsStream>), Away> {
         let mut config = self.config.clone();
         if !self.is_plain() {
-            config.options(&self.settings);
+            config.options(format!("{}{setting}", self.settings));
         }
         // In a place of its own: it is large, and every call would carry room for it.
         let connect = Box::pin(config.connect(self.tls.clone()));

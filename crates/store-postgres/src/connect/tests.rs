@@ -1,6 +1,7 @@
 //! Calls on real servers.
 
 mod limits;
+mod names;
 mod outage;
 mod secrets;
 

@@ -1,0 +1,82 @@
+//! A connection, what drives it, and the statements that the server knows by name on it.
+//!
+//! To read and plan a call takes the server about as long as to run it for one job, so calls that are frequent are
+//! kept under a name. That holds only as long as the same session stands behind the connection: a pooler may put
+//! another there for each transaction. A connection is known to be its own session by a mark that it sends with its
+//! settings and finds again in the session; where it does not, every call is spelled out.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::task::AbortHandle;
+use tokio_postgres::{Client, Statement};
+
+use crate::functions::Function;
+
+/// A connection and what drives it.
+pub(crate) struct Wire {
+    pub(crate) client: Client,
+    pub(super) driver: AbortHandle,
+    /// What the server knows; none once a name may not lead to what it was given to.
+    names: Mutex<Option<Names>>,
+}
+
+/// By function; none where the server did not want to know.
+type Names = HashMap<&'static str, Option<Statement>>;
+
+/// What the session behind a connection is told from others by.
+pub(super) struct Mark(String);
+
+impl Mark {
+    pub(super) fn new() -> Self {
+        Self(format!("{:016x}", fastrand::u64(..)))
+    }
+
+    /// As one of the settings of a new connection.
+    pub(super) fn setting(&self) -> String {
+        format!(" -c windlass.mark={}", self.0)
+    }
+
+    /// Whether the session behind the connection was begun by it.
+    async fn is_on(&self, client: &Client) -> bool {
+        const ASK: &str = "SELECT current_setting('windlass.mark', true)";
+        let rows = client.query_typed(ASK, &[]).await.unwrap_or_default();
+        let found = rows.first().and_then(|row| row.try_get::<_, Option<&str>>(0).ok().flatten());
+        found == Some(self.0.as_str())
+    }
+}
+
+impl Wire {
+    pub(super) async fn new(client: Client, driver: AbortHandle, mark: &Mark) -> Self {
+        let names = mark.is_on(&client).await.then(Names::new);
+        Self { client, driver, names: Mutex::new(names) }
+    }
+
+    /// The function under its name, if it has one.
+    pub(crate) fn named(&self, function: &Function) -> Option<Statement> {
+        self.names().as_ref()?.get(function.name).cloned().flatten()
+    }
+
+    /// Whether the server could be told a name for the function.
+    pub(crate) fn may_name(&self, function: &Function) -> bool {
+        function.is_frequent()
+            && self.names().as_ref().is_some_and(|names| !names.contains_key(function.name))
+    }
+
+    /// Tells the server a name for the call of a function.
+    pub(crate) async fn name(&self, function: &Function, call: &str) {
+        let statement = self.client.prepare_typed(call, function.parameters).await.ok();
+        if let Some(names) = self.names().as_mut() {
+            names.insert(function.name, statement);
+        }
+    }
+
+    /// Names do not lead where they should.
+    pub(crate) fn forget_names(&self) {
+        *self.names() = None;
+    }
+
+    fn names(&self) -> MutexGuard<'_, Option<Names>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
