@@ -56,7 +56,7 @@ async fn behind_a_pooler_every_call_is_spelled_out() {
     let postgres = PostgresServer::start(&Settings::default());
     for mode in [PoolMode::Transaction, PoolMode::Session] {
         let pooler = PgBouncer::before(&postgres, mode);
-        let server = open(&pooler.url()).await;
+        let server = open(pooler.url()).await;
         let operation = |session: Session| async move {
             call(&session, 3).await?;
             known(&session).await
