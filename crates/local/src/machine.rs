@@ -118,8 +118,8 @@ impl<W: Work> Machine<W> {
             self.lanes.push_back(work, priority, is_awaited)
         };
         if extra.is_some() {
-            self.tokens.add(extra.as_deref(), id.index);
-            self.lanes.slab.aside(id.index).extra = extra;
+            self.tokens.add(extra.as_deref(), id.index());
+            self.lanes.slab.aside(id.index()).extra = extra;
         }
         self.waiting += 1;
         self.counts.added += 1;
@@ -210,10 +210,10 @@ impl<W: Work> Machine<W> {
     ) {
         self.waiting -= 1;
         self.running += 1;
-        self.seats.begin(seat, start.id.index);
+        self.seats.begin(seat, start.id.index());
         *timeout = None;
         if has_aside || self.settings.timeout.is_some() {
-            *timeout = self.timeout_of(start.id.index);
+            *timeout = self.timeout_of(start.id.index());
             if timeout.is_some() {
                 self.seats.note_start(seat);
             }
@@ -255,7 +255,7 @@ impl<W: Work> Machine<W> {
     ) -> Option<Outcome<W::Done>> {
         self.running -= 1;
         if self.keys.is_some() || !self.tokens.is_empty() {
-            self.untie(id.index, Keys::end);
+            self.untie(id.index(), Keys::end);
         }
         self.record(id, verdict, effects);
         if self.running == 0 {
@@ -268,7 +268,7 @@ impl<W: Work> Machine<W> {
         if self.is_closed {
             self.end_if_over(effects);
         }
-        self.settle(id.index, outcome, effects)
+        self.settle(id.index(), outcome, effects)
     }
 
     /// Keeps the outcome for the handle, if there is one.

@@ -165,7 +165,7 @@ impl<W: Work> Machine<W> {
 
     /// Cancels everything that hangs on this token.
     pub(crate) fn cancel_token(&mut self, token: &Token, effects: &mut Effects<W>) {
-        let id = |index| Id { index, sequence: self.lanes.slab[index].sequence };
+        let id = |index| Id::new(index, self.lanes.slab[index].sequence);
         let ids: Vec<Id> = self.tokens.of(token).map(id).collect();
         for id in ids {
             self.cancel(id, Why::Cancelled, effects);
@@ -174,26 +174,26 @@ impl<W: Work> Machine<W> {
 
     /// Removes one that waits.
     fn remove(&mut self, id: Id, why: Why, effects: &mut Effects<W>) {
-        let entry = &mut self.lanes.slab[id.index];
+        let entry = &mut self.lanes.slab[id.index()];
         if let Some(work) = entry.take_work() {
             effects.refuse(work);
         }
         if entry.stage == Stage::Held {
-            let place = (entry.priority, self.lanes.slab.order(id.index));
-            let key = self.lanes.slab.extra(id.index).and_then(|extra| extra.key.as_ref());
+            let place = (entry.priority, self.lanes.slab.order(id.index()));
+            let key = self.lanes.slab.extra(id.index()).and_then(|extra| extra.key.as_ref());
             if let (Some(keys), Some(key)) = (&mut self.keys, key) {
                 keys.let_go(key, place.0, place.1);
             }
             self.held -= 1;
-            self.tokens.remove(self.lanes.slab.extra(id.index), id.index);
+            self.tokens.remove(self.lanes.slab.extra(id.index()), id.index());
         } else {
-            self.lanes.take_out(id.index);
-            self.untie(id.index, Keys::next);
+            self.lanes.take_out(id.index());
+            self.untie(id.index(), Keys::next);
         }
         self.waiting -= 1;
         self.record(id, Verdict::Failed(why), effects);
         // An error has nothing of users in it.
-        drop(self.settle(id.index, Err(Box::new(why.into_error())), effects));
+        drop(self.settle(id.index(), Err(Box::new(why.into_error())), effects));
     }
 
     /// The outcome for the handle, or leaves word whom to wake. The entry is free afterwards. Who was to be woken
@@ -207,7 +207,7 @@ impl<W: Work> Machine<W> {
     ) -> Poll<Option<Outcome<W::Done>>> {
         let outcome = self.lanes.slab.poll_outcome(id);
         if outcome.is_pending() {
-            *stale = self.lanes.slab.listen(id.index, context.waker());
+            *stale = self.lanes.slab.listen(id.index(), context.waker());
         }
         outcome
     }
@@ -231,7 +231,7 @@ impl<W: Work> Machine<W> {
         let slab = &mut self.lanes.slab;
         let Some(entry) = slab.find(id) else { return (None, None) };
         entry.let_go();
-        let waker = slab.take_waker(id.index);
+        let waker = slab.take_waker(id.index());
         match slab.poll_outcome(id) {
             Poll::Ready(outcome) => (outcome, waker),
             Poll::Pending => (None, waker),
@@ -240,7 +240,7 @@ impl<W: Work> Machine<W> {
 
     /// Tells the runner of one that runs to stop it. The first reason counts.
     fn stop(&mut self, id: Id, why: Why, effects: &mut Effects<W>) -> bool {
-        let seat = self.lanes.slab[id.index].seat();
+        let seat = self.lanes.slab[id.index()].seat();
         self.seats.ring(seat, why, |waker| effects.wake(waker))
     }
 
@@ -250,16 +250,16 @@ impl<W: Work> Machine<W> {
         let before = entry.priority;
         match entry.stage {
             Stage::Ready | Stage::Held if before == priority => {}
-            Stage::Ready => self.lanes.move_to(id.index, priority),
+            Stage::Ready => self.lanes.move_to(id.index(), priority),
             Stage::Held => {
                 entry.priority = priority;
-                let place = self.lanes.slab.order(id.index);
-                self.lanes.put_last(id.index);
-                let last = self.lanes.slab.order(id.index);
-                let key = self.lanes.slab.extra(id.index).and_then(|extra| extra.key.as_ref());
+                let place = self.lanes.slab.order(id.index());
+                self.lanes.put_last(id.index());
+                let last = self.lanes.slab.order(id.index());
+                let key = self.lanes.slab.extra(id.index()).and_then(|extra| extra.key.as_ref());
                 if let (Some(keys), Some(key)) = (&mut self.keys, key) {
                     keys.let_go(key, before, place);
-                    keys.hold(key, priority, last, id.index);
+                    keys.hold(key, priority, last, id.index());
                 }
             }
             Stage::Running | Stage::Settled | Stage::Free => return false,

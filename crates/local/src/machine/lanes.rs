@@ -42,13 +42,13 @@ impl<W: Work> Lanes<W> {
             _ => Self::level(&mut self.levels, priority),
         };
         let id = self.slab.keep(work, priority, is_awaited, level.tail);
-        let previous = std::mem::replace(&mut level.tail, id.index);
+        let previous = std::mem::replace(&mut level.tail, id.index());
         if previous == NONE {
-            level.head = id.index;
+            level.head = id.index();
         } else {
-            self.slab[previous].next = id.index;
+            self.slab[previous].next = id.index();
         }
-        self.put_last(id.index);
+        self.put_last(id.index());
         id
     }
 
@@ -56,9 +56,9 @@ impl<W: Work> Lanes<W> {
     pub(crate) fn push_front(&mut self, work: W, priority: i16, is_awaited: bool) -> Id {
         let id = self.slab.keep(work, priority, is_awaited, NONE);
         let next = Self::level(&mut self.levels, priority).head;
-        self.link(id.index, NONE, next);
+        self.link(id.index(), NONE, next);
         if let Some(orders) = &mut self.orders {
-            self.slab.aside(id.index).order = orders.front;
+            self.slab.aside(id.index()).order = orders.front;
             orders.front -= 1;
         }
         id

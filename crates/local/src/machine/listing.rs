@@ -53,7 +53,7 @@ impl<W: Work> Machine<W> {
     /// The ids of everything that waits, the next to start first.
     pub(crate) fn waiting(&self) -> Vec<Id> {
         let slab = &self.lanes.slab;
-        let id = |index| Id { index, sequence: slab[index].sequence };
+        let id = |index| Id::new(index, slab[index].sequence);
         let Some(keys) = &self.keys else { return self.lanes.ready().map(id).collect() };
         let mut all: Vec<u32> = self.lanes.ready().chain(keys.held()).collect();
         all.sort_by_key(|index| (Reverse(slab[*index].priority), slab.order(*index)));
@@ -62,7 +62,7 @@ impl<W: Work> Machine<W> {
 
     pub(crate) fn list_waiting(&self) -> Vec<Waiting> {
         let describe = |id: Id| {
-            let (entry, extra) = (&self.lanes.slab[id.index], self.lanes.slab.extra(id.index));
+            let (entry, extra) = (&self.lanes.slab[id.index()], self.lanes.slab.extra(id.index()));
             Waiting {
                 id,
                 name: extra.and_then(|extra| extra.name.clone()),
@@ -77,13 +77,13 @@ impl<W: Work> Machine<W> {
     pub(crate) fn running(&self) -> impl Iterator<Item = Id> {
         let begun = self.seats.begun().into_iter();
         let runs = begun.filter(|(index, seat)| self.lanes.slab.runs_at(*index, *seat));
-        runs.map(|(index, _)| Id { index, sequence: self.lanes.slab[index].sequence })
+        runs.map(|(index, _)| Id::new(index, self.lanes.slab[index].sequence))
     }
 
     pub(crate) fn list_running(&self) -> Vec<Running> {
         let now = Instant::now();
         let describe = |id: Id| {
-            let (entry, extra) = (&self.lanes.slab[id.index], self.lanes.slab.extra(id.index));
+            let (entry, extra) = (&self.lanes.slab[id.index()], self.lanes.slab.extra(id.index()));
             let started = self.seats.started(entry.seat());
             Running {
                 id,
@@ -91,7 +91,7 @@ impl<W: Work> Machine<W> {
                 key: extra.and_then(|extra| extra.key.clone()),
                 priority: entry.priority,
                 age: started.map_or(Duration::ZERO, |started| now.duration_since(started)),
-                timeout: self.timeout_of(id.index),
+                timeout: self.timeout_of(id.index()),
             }
         };
         self.running().map(describe).collect()

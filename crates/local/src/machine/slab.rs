@@ -77,7 +77,7 @@ impl<W: Work> Entry<W> {
         self.stage = Stage::Running;
         self.next = seat;
         let work = self.take_work().expect("what was not handed out has its work");
-        Start { id: Id { index, sequence: self.sequence }, work }
+        Start { id: Id::new(index, self.sequence), work }
     }
 
     /// Forgets it, which is in no list and whose slot is empty: the place is free.
@@ -135,39 +135,35 @@ impl<W: Work> Slab<W> {
         let entry = Entry { sequence, previous_or_aside: previous, next: NONE, priority, stage, marks, slot };
         let index = self.free;
         if index == NONE {
-            return Id { sequence, index: self.grow(entry) };
+            return Id::new(self.grow(entry), sequence);
         }
         let place = &mut self[index];
         let free = place.next;
         *place = entry;
         self.free = free;
-        Id { sequence, index }
+        Id::new(index, sequence)
     }
 
     /// Keeps an entry where none was before.
     #[inline]
     fn grow(&mut self, entry: Entry<W>) -> u32 {
-        let chunks = self.chunks.len();
-        match self.chunks.last_mut() {
-            Some(chunk) if chunk.len() < CHUNK => {
-                let index = (chunks - 1) * CHUNK + chunk.len();
-                chunk.push(entry);
-                index as u32
-            }
-            _ => self.grow_by_chunk(entry),
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            self.add_chunk();
         }
+        let full = self.chunks.len() - 1;
+        let chunk = &mut self.chunks[full];
+        let index = full * CHUNK + chunk.len();
+        chunk.push(entry);
+        index as u32
     }
 
     #[cold]
-    fn grow_by_chunk(&mut self, entry: Entry<W>) -> u32 {
+    fn add_chunk(&mut self) {
         let end = (self.chunks.len() + 1) * CHUNK;
         assert!(u32::try_from(end).is_ok(), "fewer than four billion pieces of work wait");
         // Many queues are small.
         let size = if self.chunks.is_empty() { 0 } else { CHUNK };
-        let mut chunk = Vec::with_capacity(size);
-        chunk.push(entry);
-        self.chunks.push(chunk);
-        (end - CHUNK) as u32
+        self.chunks.push(Vec::with_capacity(size));
     }
 
     /// One less is used.
@@ -265,7 +261,7 @@ impl<W: Work> Slab<W> {
         }
         let done = W::take_done(&mut entry.slot);
         let error = entry.aside().and_then(|place| self.asides[place].error.take());
-        entry.forget(id.index, &mut self.free, &mut self.asides);
+        entry.forget(id.index(), &mut self.free, &mut self.asides);
         self.count_down();
         let done = || done.expect("what has settled has an output or an error");
         Poll::Ready(Some(error.map_or_else(|| Ok(done()), Err)))
@@ -310,8 +306,8 @@ fn place<W: Work>(chunks: &mut [Vec<Entry<W>>], index: u32) -> &mut Entry<W> {
 /// The entry of an id, if it still is that one's.
 #[inline]
 fn find<W: Work>(chunks: &mut [Vec<Entry<W>>], id: Id) -> Option<&mut Entry<W>> {
-    let entry = chunks.get_mut(id.index as usize / CHUNK)?.get_mut(id.index as usize % CHUNK)?;
-    (entry.sequence == id.sequence && entry.stage != Stage::Free).then_some(entry)
+    let entry = chunks.get_mut(id.index() as usize / CHUNK)?.get_mut(id.index() as usize % CHUNK)?;
+    (entry.sequence == id.sequence() && entry.stage != Stage::Free).then_some(entry)
 }
 
 impl<W: Work> Index<u32> for Slab<W> {

@@ -1,5 +1,6 @@
 //! The nouns of the machine: settings, ids, options, verdicts, counts.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,25 +32,47 @@ pub enum Order {
 }
 
 /// Tells one piece of work from all others of its queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Id {
-    /// Tells this use of the place from others. Wraps around, after four billion pieces of work in the same queue.
-    pub(crate) sequence: u32,
-    pub(crate) index: u32,
-}
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+// One number, so that a handle, which is this and its queue, is handed over in registers.
+pub struct Id(u64);
 
 impl Id {
     /// The id of what was never taken in, and nobody asks why.
-    pub(crate) const NONE: Self = Self { sequence: u32::MAX, index: u32::MAX };
+    pub(crate) const NONE: Self = Self(u64::MAX);
+
+    /// The id of what has this place.
+    #[inline]
+    pub(crate) fn new(index: u32, sequence: u32) -> Self {
+        Self(u64::from(index) << 32 | u64::from(sequence))
+    }
+
+    /// The place.
+    #[inline]
+    pub(crate) fn index(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Tells this use of the place from others. Wraps around, after four billion pieces of work in the same queue.
+    #[inline]
+    pub(crate) fn sequence(self) -> u32 {
+        self.0 as u32
+    }
 
     /// The id of what was never taken in, which remembers why.
     pub(crate) fn refused(why: Why) -> Self {
-        Self { sequence: why as u32, ..Self::NONE }
+        Self::new(u32::MAX, why as u32)
     }
 
     /// Why it was never taken in.
     pub(crate) fn why_refused(self) -> Option<Why> {
         [Why::Full, Why::Closed, Why::Cancelled].into_iter().find(|why| Self::refused(*why) == self)
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sequence, index) = (self.sequence(), self.index());
+        formatter.debug_struct("Id").field("sequence", &sequence).field("index", &index).finish()
     }
 }
 
