@@ -33,6 +33,11 @@ impl Keys {
         self.shared("queues")
     }
 
+    /// The layout of everything here (string), see [`LAYOUT`](crate::registry::LAYOUT).
+    pub(crate) fn layout(&self) -> Bytes {
+        self.shared("layout")
+    }
+
     /// Lease id to its record (hash).
     pub(crate) fn leases(&self) -> Bytes {
         self.shared("leases")

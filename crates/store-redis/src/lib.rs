@@ -151,7 +151,14 @@ impl RedisStore {
             wakeups: Wakeups::new(&server),
             clock: options.clock.clone(),
         };
-        Ok(Self { server, tools: Arc::new(tools), about: Arc::new(about) })
+        let store = Self { server, tools: Arc::new(tools), about: Arc::new(about) };
+        let look = async |tools: Arc<Tools>, session: Session| Registry::check(&session, &tools.keys).await;
+        match store.call(Lane::Work, Effect::Read, look).await {
+            // Whoever has the number may be away, and the others there.
+            Err(error) if error.is_transient() => {}
+            checked => checked?,
+        }
+        Ok(store)
     }
 
     /// How this store hears of the writes of other processes.

