@@ -60,7 +60,10 @@ async fn stop_past_the_lease<J: Job<Output = String>>(late_ends: usize, job: imp
     assert!(late >= late_ends, "the late write reached the store and was refused: {ledger:?}");
     let (last, before) = later.attempts.split_last().unwrap();
     assert_eq!(last.ending, Some(Ending::Completed), "{later:?}");
-    assert!(!before.is_empty() && before.iter().all(|each| each.ending == Some(Ending::Stalled)), "{later:?}");
+    assert!(
+        !before.is_empty() && before.iter().all(|each| each.ending == Some(Ending::Stalled)),
+        "{later:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,5 +156,6 @@ async fn a_job_that_kills_its_worker_again_and_again_is_a_dead_letter() {
     .await;
     assert_eq!((record.state, record.reason), (JobState::Dead, Some(Reason::Stalled)), "{record:?}");
     assert_eq!(record.counters.stalls, 4, "three stalls are survived, the fourth is the end: {record:?}");
-    assert!((1..=4).contains(&crashes), "each start was one of them: {crashes}");
+    assert_eq!(record.fence, 4, "each claim was one of them: {record:?}");
+    assert!((1..=4).contains(&crashes), "and each start: {crashes}");
 }

@@ -21,7 +21,7 @@ const POLL_OFTEN: Duration = Duration::from_millis(200);
 /// Later than this nothing starts, however busy the machine is.
 const LATE: Duration = Duration::from_secs(10);
 /// Half of the starts come sooner, also on a machine with a slow disk; on an idle one within a few milliseconds.
-const USUAL: Duration = Duration::from_secs(1);
+const USUAL: Duration = Duration::from_millis(300);
 const DELAY: Duration = Duration::from_millis(300);
 
 fn rarely() -> Vec<String> {

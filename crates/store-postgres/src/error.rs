@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tokio_postgres::Error as DriverError;
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::{DbError, Severity, SqlState};
 use windlass_core::StoreError;
 pub(crate) use windlass_store_server::error::Effect;
 use windlass_store_server::error::{unavailable, unusable};
@@ -117,6 +117,11 @@ impl From<StoreError> for Fault {
     }
 }
 
+/// Whether a server has refused a statement and goes on with the connection.
+pub(crate) fn is_refusal(error: &DriverError) -> bool {
+    error.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error))
+}
+
 impl Fault {
     /// The SQLSTATE, when the server said one.
     pub(crate) fn code(&self) -> Option<&str> {
@@ -139,9 +144,11 @@ impl Fault {
     }
 
     /// Whether a name did not lead to the statement that it was given to, so that nothing was run: there is none, it
-    /// has other parameters, or its answer looks different.
+    /// has other parameters, or its answer looks different. Poolers use one of the codes for a server that they have
+    /// lost; they end the connection with it.
     pub(crate) fn is_misnamed(&self) -> bool {
-        matches!(self.code(), Some("26000" | "08P01" | "0A000"))
+        let Self::Postgres(error) = self else { return false };
+        is_refusal(error) && matches!(self.code(), Some("26000" | "08P01" | "0A000"))
     }
 
     /// What it means to the caller of a call with this effect.

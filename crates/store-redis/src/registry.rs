@@ -22,7 +22,8 @@ use crate::session::Session;
 
 static ENTER: Script = script!("queues/enter");
 
-/// The layout of keys and records that this program writes and reads.
+/// The layout of keys and records that this program writes and reads. Whoever raises it has to convert what is there
+/// and to write the new number then: it is entered by itself only where there was none.
 pub(crate) const LAYOUT: i64 = 1;
 
 /// How long a queue counts as entered. A registry that lost its newest names with a server has them again after this.
@@ -72,6 +73,8 @@ impl Registry {
         let mut entered = self.entered();
         let fresh = match result {
             Ok(()) => Some(now),
+            // Somebody has begun another layout.
+            Err(fault @ Fault::Refused(_)) => return Err(fault),
             // They have been entered: the server of the names need not be there for a queue that lives on another.
             Err(fault) if missing.iter().all(|name| entered.contains_key(name)) => {
                 tracing::debug!(?fault, "queues were not entered once more");
@@ -168,6 +171,12 @@ mod tests {
         NewJob::new("k", "", Options::new().queue(queue)).unwrap()
     }
 
+    /// Everything was entered long ago.
+    fn expire(registry: &Registry) {
+        let long_ago = Instant::now().checked_sub(2 * ENTERED_FOR).unwrap();
+        registry.entered().values_mut().for_each(|at| *at = long_ago);
+    }
+
     async fn overwrite(store: &RedisStore, key: fn(&Keys) -> Bytes, value: &'static str) {
         let overwrite = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
             let mut set = redis::cmd("SET");
@@ -187,6 +196,8 @@ mod tests {
             |error: StoreError| matches!(error, StoreError::SchemaTooNew { found: 2, known: LAYOUT });
         assert!(RedisStore::open_with(options).await.is_err_and(too_new), "nobody new comes in");
         assert!(store.enqueue(&[job("other")]).await.is_err_and(too_new), "who is in begins nothing new");
+        expire(&store.tools.registry);
+        assert!(store.enqueue(&[job("q")]).await.is_err_and(too_new), "and goes on with nothing for long");
     }
 
     #[tokio::test]
@@ -194,8 +205,7 @@ mod tests {
         let store = RedisStore::open_with(options()).await.unwrap();
         store.enqueue(&[job("q")]).await.unwrap();
         overwrite(&store, Keys::queues, "in the way").await;
-        let long_ago = Instant::now().checked_sub(2 * ENTERED_FOR).unwrap();
-        store.tools.registry.entered().values_mut().for_each(|at| *at = long_ago);
+        expire(&store.tools.registry);
         store.enqueue(&[job("q")]).await.unwrap();
         let name = |text| Name::new(text).unwrap();
         assert!(store.tools.registry.missing([&name("q")]).is_empty(), "not with every job");

@@ -38,6 +38,14 @@ pub(crate) struct Connector {
     drivers: Arc<AtomicUsize>,
 }
 
+/// A connection that nobody drives yet.
+struct Made {
+    client: Client,
+    connection: Connection<Socket, TlsStream>,
+    /// Whether settings were sent with it.
+    has_settings: bool,
+}
+
 impl Connector {
     /// Reads the certificates, which blocks for a moment.
     pub(crate) fn new(options: &PostgresOptions) -> StoreResult<Self> {
@@ -58,24 +66,25 @@ impl Connector {
     /// A connection that is driven on this runtime until its client is dropped.
     pub(crate) async fn connect(&self) -> Result<Wire, Away> {
         let mark = Mark::new();
-        let (client, connection) = self.enter(&mark.setting()).await?;
+        let Made { client, connection, has_settings } = self.enter(&mark.setting()).await?;
         let driver = self.drive(async move {
             // The client learns of it by its own calls.
             if let Err(error) = connection.await {
                 tracing::debug!(error = %crate::error::chain(&error), "a connection ended");
             }
         });
-        let wire = Wire::new(client, driver, &mark);
-        let late = |_| Away::passing(format!("no answer from {} within {:?}", self.hosts, self.connect_wait));
-        timeout(self.connect_wait, wire).await.map_err(late)
+        let is_own_session = has_settings
+            && mark.is_on(&client).await.map_err(|error| Away::connecting(&error, &self.hosts))?;
+        Ok(Wire::new(client, driver, is_own_session))
     }
 
     /// A connection that the caller drives.
     pub(crate) async fn connect_undriven(&self) -> Result<(Client, Connection<Socket, TlsStream>), Away> {
-        self.enter("").await
+        self.enter("").await.map(|made| (made.client, made.connection))
     }
 
-    async fn enter(&self, setting: &str) -> Result<(Client, Connection<Socket, TlsStream>), Away> {
+    /// Connects, with one more setting if any are taken.
+    async fn enter(&self, setting: &str) -> Result<Made, Away> {
         let attempt = self.gate.enter()?;
         let mut result = self.attempt(setting).await;
         if result.as_ref().is_err_and(|away| away.reason == Reason::Settings) {
@@ -131,15 +140,16 @@ impl Connector {
         }
     }
 
-    async fn attempt(&self, setting: &str) -> Result<(Client, Connection<Socket, TlsStream>), Away> {
+    async fn attempt(&self, setting: &str) -> Result<Made, Away> {
         let mut config = self.config.clone();
-        if !self.is_plain() {
+        let has_settings = !self.is_plain();
+        if has_settings {
             config.options(format!("{}{setting}", self.settings));
         }
         // In a place of its own: it is large, and every call would carry room for it.
         let connect = Box::pin(config.connect(self.tls.clone()));
         match timeout(self.connect_wait, connect).await {
-            Ok(Ok(made)) => Ok(made),
+            Ok(Ok((client, connection))) => Ok(Made { client, connection, has_settings }),
             Ok(Err(error)) => Err(Away::connecting(&error, &self.hosts)),
             Err(_) => {
                 let what = format!("no connection to {} within {:?}", self.hosts, self.connect_wait);

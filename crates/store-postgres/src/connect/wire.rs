@@ -7,11 +7,17 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio_postgres::{Client, Statement};
+use tokio::time::timeout;
+use tokio_postgres::{Client, Error as DriverError, Statement};
 
+use crate::error::is_refusal;
 use crate::functions::Function;
+
+/// How long a new connection may think about whose session it has.
+const MARK_WAIT: Duration = Duration::from_secs(1);
 
 /// A connection and what drives it.
 pub(crate) struct Wire {
@@ -37,19 +43,24 @@ impl Mark {
         format!(" -c windlass.mark={}", self.0)
     }
 
-    /// Whether the session behind the connection was begun by it.
-    async fn is_on(&self, client: &Client) -> bool {
+    /// Whether the session behind the connection was begun by it. A connection that does not answer soon may still do
+    /// its work, as far as is known: not being sure is a no.
+    pub(super) async fn is_on(&self, client: &Client) -> Result<bool, DriverError> {
         const ASK: &str = "SELECT current_setting('windlass.mark', true)";
-        let rows = client.query_typed(ASK, &[]).await.unwrap_or_default();
-        let found = rows.first().and_then(|row| row.try_get::<_, Option<&str>>(0).ok().flatten());
-        found == Some(self.0.as_str())
+        match timeout(MARK_WAIT, client.query_typed(ASK, &[])).await {
+            Ok(Ok(rows)) => {
+                Ok(rows.first().is_some_and(|row| row.try_get(0).is_ok_and(|found: &str| found == self.0)))
+            }
+            Ok(Err(error)) if !is_refusal(&error) => Err(error),
+            Ok(Err(_)) | Err(_) => Ok(false),
+        }
     }
 }
 
 impl Wire {
-    pub(super) async fn new(client: Client, driver: AbortHandle, mark: &Mark) -> Self {
-        let names = mark.is_on(&client).await.then(Names::new);
-        Self { client, driver, names: Mutex::new(names) }
+    /// Calls can have names if the session behind the connection is its own.
+    pub(super) fn new(client: Client, driver: AbortHandle, is_own_session: bool) -> Self {
+        Self { client, driver, names: Mutex::new(is_own_session.then(Names::new)) }
     }
 
     /// The function under its name, if it has one.

@@ -97,6 +97,20 @@ impl PgBouncer {
         self.launch().unwrap_or_else(|error| panic!("the PgBouncer does not come back: {error}"));
     }
 
+    /// From now on it takes settings that come with a connection, and hands none of them on. Restarts it.
+    ///
+    /// # Panics
+    ///
+    /// When its settings cannot be changed.
+    pub fn ignore_settings(&self) {
+        const IGNORED: &str = "ignore_startup_parameters = ";
+        let path = self.settings_path();
+        let settings = fs::read_to_string(&path).expect("the pooler has settings");
+        let settings = settings.replace(IGNORED, &format!("{IGNORED}options, "));
+        fs::write(path, settings).expect("the pooler's settings can be written");
+        self.restart();
+    }
+
     /// The end of the pooler's log, for the text of a failure.
     pub fn log(&self) -> String {
         tail(&self.home.log()).to_owned()

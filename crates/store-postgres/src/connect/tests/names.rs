@@ -51,16 +51,23 @@ async fn a_name_that_leads_to_something_else_is_not_followed() {
     server.call(Lane::Work, Effect::Write, operation).await.unwrap();
 }
 
+/// How many names a fresh connection has given after some calls.
+async fn names_given(url: &str) -> i64 {
+    let operation = |session: Session| async move {
+        call(&session, 3).await?;
+        known(&session).await
+    };
+    open(url).await.call(Lane::Work, Effect::Write, operation).await.unwrap()
+}
+
 #[tokio::test]
 async fn behind_a_pooler_every_call_is_spelled_out() {
     let postgres = PostgresServer::start(&Settings::default());
+    assert_eq!(names_given(&postgres.url()).await, 1, "there is none");
     for mode in [PoolMode::Transaction, PoolMode::Session] {
         let pooler = PgBouncer::before(&postgres, mode);
-        let server = open(pooler.url()).await;
-        let operation = |session: Session| async move {
-            call(&session, 3).await?;
-            known(&session).await
-        };
-        assert_eq!(server.call(Lane::Work, Effect::Write, operation).await.unwrap(), 0, "{mode:?}");
+        assert_eq!(names_given(pooler.url()).await, 0, "{mode:?}, and settings are refused");
+        pooler.ignore_settings();
+        assert_eq!(names_given(pooler.url()).await, 0, "{mode:?}, and settings are not handed on");
     }
 }
