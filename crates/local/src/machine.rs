@@ -191,8 +191,9 @@ impl<W: Work> Machine<W> {
             if let (Some(gauge), Some(now)) = (&mut self.gauge, now) {
                 gauge.note(now);
             }
-            let start = self.lanes.slab[index].start(index, seat);
-            self.note_start(&start, true, seat, timeout, effects);
+            let entry = &mut self.lanes.slab[index];
+            let (has_aside, start) = (entry.has_aside(), entry.start(index, seat));
+            self.note_start(&start, has_aside, seat, timeout, effects);
             return Ok(start);
         }
         Err(Pause::Park)

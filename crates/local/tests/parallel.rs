@@ -106,3 +106,24 @@ async fn a_long_burst_has_no_more_runners_than_may_run_at_once() {
     queue.until_idle().await;
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 10);
 }
+
+/// Posts more, when it is dropped by the runner that has made it.
+struct More(Queue);
+
+impl Drop for More {
+    fn drop(&mut self) {
+        self.0.try_post(async {}).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn work_that_comes_while_a_runner_lets_others_go_first_needs_no_other_runner() {
+    let queue = Queue::new(1);
+    for _ in 0..1_000 {
+        let more = More(queue.clone());
+        queue.try_post(async move { more }).unwrap();
+    }
+    queue.until_idle().await;
+    assert_eq!(queue.counts().completed, 2_000);
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 1);
+}

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
@@ -13,7 +15,8 @@ use windlass_local::{Handle, Queue, Rate, Token};
 /// One thing that a user does.
 #[derive(Debug, Clone)]
 enum Act {
-    Add { priority: i16, is_first: bool, key: u8, millis: u64, ends: Ends },
+    Add { priority: i16, is_first: bool, key: Option<u8>, millis: u64, ends: Ends },
+    Poll(usize),
     Drop(usize),
     Cancel(usize),
     Prioritise(usize, i16),
@@ -44,11 +47,12 @@ struct Scene {
 
 fn act() -> impl Strategy<Value = Act> {
     let ends = prop_oneof![8 => Just(Ends::Well), 1 => Just(Ends::Panicking), 1 => Just(Ends::TooLate)];
-    let add = (-1..2_i16, any::<bool>(), 0..3_u8, 0..30_u64, ends).prop_map(
+    let add = (-1..2_i16, any::<bool>(), prop::option::of(0..3_u8), 0..30_u64, ends).prop_map(
         |(priority, is_first, key, millis, ends)| Act::Add { priority, is_first, key, millis, ends },
     );
     prop_oneof![
         20 => add,
+        3 => (0..50_usize).prop_map(Act::Poll),
         2 => (0..50_usize).prop_map(Act::Drop),
         2 => (0..50_usize).prop_map(Act::Cancel),
         2 => (0..50_usize, -2..3_i16).prop_map(|(which, priority)| Act::Prioritise(which, priority)),
@@ -79,17 +83,19 @@ struct Witness {
 }
 
 /// Runs while this is alive.
-struct Runs(Arc<Mutex<Witness>>, u8);
+struct Runs(Arc<Mutex<Witness>>, Option<u8>);
 
 impl Runs {
-    fn new(witness: &Arc<Mutex<Witness>>, key: u8) -> Self {
+    fn new(witness: &Arc<Mutex<Witness>>, key: Option<u8>) -> Self {
         let mut seen = witness.lock().unwrap();
         seen.running += 1;
         seen.running_max = seen.running_max.max(seen.running);
-        let of_key = seen.by_key.entry(key).or_default();
-        *of_key += 1;
-        let of_key = *of_key;
-        seen.by_key_max = seen.by_key_max.max(of_key);
+        if let Some(key) = key {
+            let of_key = seen.by_key.entry(key).or_default();
+            *of_key += 1;
+            let of_key = *of_key;
+            seen.by_key_max = seen.by_key_max.max(of_key);
+        }
         seen.starts.push(Instant::now());
         Self(Arc::clone(witness), key)
     }
@@ -99,7 +105,9 @@ impl Drop for Runs {
     fn drop(&mut self) {
         let mut seen = self.0.lock().unwrap();
         seen.running -= 1;
-        *seen.by_key.get_mut(&self.1).unwrap() -= 1;
+        if let Some(key) = &self.1 {
+            *seen.by_key.get_mut(key).unwrap() -= 1;
+        }
     }
 }
 
@@ -112,7 +120,7 @@ struct Play {
 }
 
 impl Play {
-    fn add(&mut self, priority: i16, is_first: bool, key: u8, millis: u64, ends: Ends) {
+    fn add(&mut self, priority: i16, is_first: bool, key: Option<u8>, millis: u64, ends: Ends) {
         let witness = Arc::clone(&self.witness);
         let work = async move {
             let _runs = Runs::new(&witness, key);
@@ -123,7 +131,10 @@ impl Play {
                 Ends::TooLate => std::future::pending().await,
             }
         };
-        let mut with = self.queue.with().priority(priority).key(["a", "b", "c"][usize::from(key)]);
+        let mut with = self.queue.with().priority(priority);
+        if let Some(key) = key {
+            with = with.key(["a", "b", "c"][usize::from(key)]);
+        }
         if is_first {
             with = with.front();
         }
@@ -141,6 +152,16 @@ impl Play {
         match act {
             Act::Add { priority, is_first, key, millis, ends } => {
                 self.add(priority, is_first, key, millis, ends);
+            }
+            Act::Poll(index) => {
+                let index = which(index, &self.handles);
+                let Some(handle) = self.handles.get_mut(index) else { return };
+                if std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *handle).poll(context)))
+                    .await
+                    .is_ready()
+                {
+                    drop(self.handles.swap_remove(index));
+                }
             }
             Act::Drop(index) => {
                 let index = which(index, &self.handles);

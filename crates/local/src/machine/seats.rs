@@ -26,7 +26,7 @@ pub(crate) struct Seats {
     seats: Vec<Seat>,
     vacant: Vec<u32>,
     parked: Vec<u32>,
-    /// Called, or hired, and not there yet.
+    /// Called, or hired, or stepped back, and not there yet.
     called: usize,
     /// The one that waits for the rate to allow the next start.
     timekeeper: Option<u32>,
@@ -164,7 +164,8 @@ impl Seats {
 
     /// A runner that has ended its work asks for more a little later: it is on its way, like one that was called.
     pub(crate) fn step_back(&mut self, number: u32) {
-        self.seats[number as usize].state = State::Called;
+        let state = std::mem::replace(&mut self.seats[number as usize].state, State::Called);
+        debug_assert!(state == State::Busy, "only who has run something steps back");
         self.called += 1;
     }
 

@@ -45,6 +45,10 @@ pub(crate) struct Entry<W: Work> {
     slot: W::Slot,
 }
 
+/// A future waits in half a line of a processor's cache.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Entry<crate::work::Closure>>() == 32);
+
 /// Somebody has a handle.
 const AWAITED: u8 = 1;
 
@@ -87,7 +91,7 @@ impl<W: Work> Entry<W> {
         self.stage = Stage::Free;
         self.next = std::mem::replace(free, index);
         if let Some(place) = self.aside() {
-            self.marks = 0;
+            self.marks &= !ASIDE;
             asides.forget(place);
         }
     }
@@ -230,7 +234,7 @@ impl<W: Work> Slab<W> {
         index: u32,
         outcome: Outcome<W::Done>,
     ) -> (Option<Outcome<W::Done>>, Option<Waker>) {
-        let entry = place(&mut self.chunks, index);
+        let entry = entry_at(&mut self.chunks, index);
         if entry.marks & AWAITED == 0 {
             entry.forget(index, &mut self.free, &mut self.asides);
             self.count_down();
@@ -299,7 +303,7 @@ impl<W: Work> Slab<W> {
 
 /// The entry at a place: a function, so that the rest of a slab can be used along with it.
 #[inline]
-fn place<W: Work>(chunks: &mut [Vec<Entry<W>>], index: u32) -> &mut Entry<W> {
+fn entry_at<W: Work>(chunks: &mut [Vec<Entry<W>>], index: u32) -> &mut Entry<W> {
     &mut chunks[index as usize / CHUNK][index as usize % CHUNK]
 }
 
@@ -322,6 +326,6 @@ impl<W: Work> Index<u32> for Slab<W> {
 impl<W: Work> IndexMut<u32> for Slab<W> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut Entry<W> {
-        place(&mut self.chunks, index)
+        entry_at(&mut self.chunks, index)
     }
 }
