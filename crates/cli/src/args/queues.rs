@@ -13,6 +13,9 @@ pub(crate) struct QueuesArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueuesCommand {
+    /// Show what queues hold and keep, as without a command
+    #[command(after_help = examples::QUEUES)]
+    List,
     /// Set what a queue keeps and permits
     ///
     /// What is not given stays as it is. Ages are durations, or forever. Sizes are bytes, or as 64KiB, 2MiB.

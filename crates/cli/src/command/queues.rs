@@ -21,7 +21,7 @@ struct Page<'a> {
 
 pub(crate) async fn run(session: &mut Session, args: QueuesArgs) -> anyhow::Result<Exit> {
     match args.command {
-        None => list(session).await,
+        None | Some(QueuesCommand::List) => list(session).await,
         Some(QueuesCommand::Define(args)) => define(session, &args).await,
     }
 }

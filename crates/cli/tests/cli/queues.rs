@@ -13,6 +13,11 @@ fn queues_show_what_they_hold_and_keep() {
     shell.enqueue(&["mail", "--queue", "mail"]);
     shell.kill("k", "no");
     let queues = shell.run(["queues", "--json"]).ok().json();
+    assert_eq!(
+        shell.run(["queues", "list", "--json"]).ok().json(),
+        queues,
+        "by the word that jobs have, too"
+    );
     assert_eq!(queues["queues"].as_array().unwrap().len(), 2);
     let default = &queues["queues"][0];
     assert_eq!(default["name"], "default");

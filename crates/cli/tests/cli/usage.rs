@@ -2,7 +2,7 @@
 
 use crate::shell::Shell;
 
-const COMMANDS: [&[&str]; 17] = [
+const COMMANDS: [&[&str]; 18] = [
     &[],
     &["demo"],
     &["enqueue"],
@@ -13,6 +13,7 @@ const COMMANDS: [&[&str]; 17] = [
     &["jobs", "retry"],
     &["jobs", "delete"],
     &["queues"],
+    &["queues", "list"],
     &["queues", "define"],
     &["workers"],
     &["prune"],

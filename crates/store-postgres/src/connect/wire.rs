@@ -1,7 +1,7 @@
 //! A connection, what drives it, and the statements that the server knows by name on it.
 //!
-//! To read and plan a call takes the server about as long as to run it for one job, so calls that are frequent are
-//! kept under a name. That holds only as long as the same session stands behind the connection: a pooler may put
+//! To read and plan a call is about a quarter of what the server has to do for one job, so calls that are frequent
+//! are kept under a name. That holds only as long as the same session stands behind the connection: a pooler may put
 //! another there for each transaction. A connection is known to be its own session by a mark that it sends with its
 //! settings and finds again in the session; where it does not, every call is spelled out.
 
