@@ -123,6 +123,11 @@ impl Bell {
         }
     }
 
+    /// Whether anybody listens for a topic.
+    pub fn is_heard(&self, topic: Topic) -> bool {
+        self.topics[topic as usize].receiver_count() > 0
+    }
+
     /// Begins to listen for a topic; every ring from now on is heard.
     pub fn listen(&self, topic: Topic) -> Listener {
         Listener { rings: self.topics[topic as usize].subscribe() }
@@ -166,6 +171,9 @@ mod tests {
         bell.ring(Topic::Work);
         assert!(is_ready(listener.rung()));
         assert!(!is_ready(listener.rung()), "two rings count as one");
+        assert!(bell.is_heard(Topic::Work) && !bell.is_heard(Topic::Cancel));
+        drop(listener);
+        assert!(!bell.is_heard(Topic::Work));
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::{Object, Pool, PoolError, TimeoutType};
+use deadpool::managed::{Object, Pool, PoolError, QueueMode, TimeoutType};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 use windlass_core::StoreError;
@@ -131,6 +131,8 @@ impl Shared {
         let pool = |size: usize| {
             Pool::builder(Lender(Arc::clone(&connector)))
                 .max_size(size)
+                // Whoever worked last is still at it: an idle store wakes the same sessions again and again.
+                .queue_mode(QueueMode::Lifo)
                 .wait_timeout(Some(options.connection_wait))
                 .runtime(deadpool::Runtime::Tokio1)
                 .build()

@@ -131,6 +131,17 @@ impl Fault {
         }
     }
 
+    /// Whether nothing has taken effect, for certain.
+    pub(crate) fn is_rolled_back(&self) -> bool {
+        match self {
+            Self::Postgres(_) => {
+                self.code().is_some_and(|code| !matches!(Verdict::of(code), Verdict::Lost(_)))
+            }
+            Self::Refused(_) | Self::Away(_) => true,
+            Self::Corrupt(_) | Self::Lost(_) | Self::Timeout(_) | Self::Half(_) | Self::Defect(_) => false,
+        }
+    }
+
     /// Whether the connection must not be used again.
     pub(crate) fn spoils(&self) -> bool {
         match self {

@@ -5,6 +5,7 @@ mod amend;
 pub(crate) mod claim;
 pub(crate) mod enqueue;
 mod get;
+pub(crate) mod handover;
 pub(crate) mod settle;
 
 use async_trait::async_trait;
@@ -29,11 +30,14 @@ impl Jobs for PostgresStore {
     }
 
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
-        let request = request.clone();
-        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            claim::claim(&tools, &session, &request).await
-        })
-        .await
+        let alone = async || {
+            let request = request.clone();
+            self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+                claim::claim(&tools, &session, &request).await
+            })
+            .await
+        };
+        self.tools.handover.claim(request, alone).await
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {

@@ -58,6 +58,7 @@ use connect::{Effect, Lane, Server};
 use definitions::Definitions;
 use error::Fault;
 use jobs::claim::Floors;
+use jobs::handover::Handover;
 use maintenance::Folding;
 use session::Session;
 use statement::Statements;
@@ -78,6 +79,7 @@ pub(crate) struct Tools {
     statements: Statements,
     definitions: Definitions,
     floors: Floors,
+    handover: Handover,
     folding: Folding,
     wakeups: Wakeups,
 }
@@ -110,6 +112,7 @@ impl PostgresStore {
             statements: Statements::new(&options.schema),
             definitions: Definitions::default(),
             floors: Floors::default(),
+            handover: Handover::default(),
             folding: Folding::default(),
             wakeups: Wakeups::new(&server),
         };

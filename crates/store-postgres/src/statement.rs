@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::error::Fault;
-use crate::functions::{self, Function};
+use crate::functions::{self, Function, HAND_OVER};
 use crate::session::Session;
 
 /// Parameters of a statement, in order.
@@ -20,7 +20,10 @@ pub(crate) struct Statements {
 
 impl Statements {
     pub(crate) fn new(schema: &str) -> Self {
-        Self { calls: functions::ALL.iter().map(|function| (function.name, function.call(schema))).collect() }
+        let call = |function: &Function| (function.name, function.call(schema));
+        let mut calls: HashMap<_, _> = functions::ALL.iter().map(call).collect();
+        calls.insert(HAND_OVER.name, HAND_OVER.statement(schema));
+        Self { calls }
     }
 
     /// The text of a call.

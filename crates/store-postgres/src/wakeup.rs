@@ -11,7 +11,7 @@ mod ring;
 use std::sync::{Arc, OnceLock};
 
 use tokio_postgres::types::{ToSql, Type};
-use windlass_core::bell::{Bell, Note, Rings, WakeMode, WakeModeCell};
+use windlass_core::bell::{Bell, Note, Rings, Topic, WakeMode, WakeModeCell};
 use windlass_store_server::listen::Listener;
 
 use crate::connect::Server;
@@ -62,6 +62,21 @@ impl Wakeups {
     /// To be called after a write has taken effect: rings here at once, and soon at the others.
     pub(crate) fn ring(&self, rings: Rings) {
         self.ringer.ring(rings);
+    }
+
+    /// Whether anybody here listens for a topic.
+    pub(crate) fn is_heard(&self, topic: Topic) -> bool {
+        self.bell.is_heard(topic)
+    }
+
+    /// Rings here only, as for a write that takes effect at any moment.
+    pub(crate) fn ring_here(&self, rings: Rings) {
+        rings.ring(&self.bell);
+    }
+
+    /// Rings at the others only, for a write that those here know of.
+    pub(crate) fn ring_elsewhere(&self, rings: Rings) {
+        self.ringer.ring_elsewhere(rings);
     }
 
     /// Rings so when this transaction of somebody else has been committed; `xid` as by

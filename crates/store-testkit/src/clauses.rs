@@ -202,6 +202,7 @@ macro_rules! for_each_clause {
                 finish_rings
                 a_ring_before_the_wait_is_kept
                 a_ring_comes_after_its_job
+                those_who_wait_get_every_job_once
                 every_listener_hears
             }
             handles {

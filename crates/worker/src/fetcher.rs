@@ -100,13 +100,16 @@ impl Drop for OnItsWay<'_> {
 
 /// Claims until the worker stops.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let mut listener = engine.store().bell().listen(Topic::Work);
+    let mut listener = match engine.config.wakeups {
+        Wakeups::On => Some(engine.store().bell().listen(Topic::Work)),
+        Wakeups::Off => None,
+    };
     let mut stage = engine.stage();
     while *stage.borrow_and_update() == Stage::Running {
         let wake = engine.step().await;
         tokio::select! {
             () = engine.hungry.notified() => {}
-            () = rung(&mut listener, engine.config.wakeups) => engine.floor().hint(),
+            () = rung(listener.as_mut()) => engine.floor().hint(),
             () = tokio::time::sleep_until(wake.into()) => {}
             _ = stage.changed() => {}
         }
@@ -114,10 +117,10 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     engine.board.expect_within(Part::Fetcher, None);
 }
 
-async fn rung(listener: &mut Listener, wakeups: Wakeups) {
-    match wakeups {
-        Wakeups::On => listener.rung().await,
-        Wakeups::Off => std::future::pending().await,
+async fn rung(listener: Option<&mut Listener>) {
+    match listener {
+        Some(listener) => listener.rung().await,
+        None => std::future::pending().await,
     }
 }
 

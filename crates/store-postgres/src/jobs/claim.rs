@@ -6,6 +6,8 @@ use std::cmp::Reverse;
 use std::time::Instant;
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
@@ -18,6 +20,7 @@ use crate::error::Fault;
 use crate::functions::CLAIM;
 use crate::row::{self, at};
 use crate::session::Session;
+use floor::Beginning;
 pub(crate) use floor::Floors;
 
 pub(super) async fn claim(
@@ -25,66 +28,106 @@ pub(super) async fn claim(
     session: &Session,
     request: &ClaimRequest,
 ) -> Result<ClaimAnswer, Fault> {
-    let nonce = Fence::nonce();
-    let queues: Vec<_> = request.queues.iter().map(|share| share.queue.as_str()).collect();
-    let shares: Vec<_> = request.queues.iter().map(|share| i64::from(share.limit)).collect();
-    let mut kinds: Vec<_> = request.kinds.iter().map(Name::as_str).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    let beginning = tools.floors.beginning(request);
-    let started = Instant::now();
-    let rows = tools
-        .statements
-        .run(
-            session,
-            &CLAIM,
-            &[
-                &row::lease_uuid(request.lease),
-                &row::to_stored(nonce),
-                &queues,
-                &shares,
-                &kinds,
-                &i64::from(request.limit),
-                &i64::try_from(request.bytes).unwrap_or(i64::MAX),
-                &i64::from(PROMOTE_MAX),
-                &beginning.queues,
-                &beginning.priorities,
-                &beginning.dues,
-            ],
-        )
-        .await?;
-    let Some((end, jobs)) = rows.split_last() else {
-        return Err(Fault::Corrupt("a claim gave no row".to_owned()));
-    };
-    if at::<&str>(end, 0)? == "lost" {
-        return Ok(ClaimAnswer::LeaseLost);
+    let asking = Asking::new(tools, request);
+    let rows = tools.statements.run(session, &CLAIM, &asking.parameters()).await?;
+    asking.read(tools, session, &rows).await
+}
+
+/// A claim as parameters, and what its answer is read with.
+pub(super) struct Asking<'r> {
+    request: &'r ClaimRequest,
+    nonce: u64,
+    began: Instant,
+    beginning: Beginning,
+    lease: Uuid,
+    stored_nonce: i64,
+    queues: Vec<&'r str>,
+    shares: Vec<i64>,
+    kinds: Vec<&'r str>,
+    limit: i64,
+    bytes: i64,
+}
+
+impl<'r> Asking<'r> {
+    pub(super) fn new(tools: &Tools, request: &'r ClaimRequest) -> Self {
+        let nonce = Fence::nonce();
+        let mut kinds: Vec<_> = request.kinds.iter().map(Name::as_str).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        Self {
+            request,
+            nonce,
+            began: Instant::now(),
+            beginning: tools.floors.beginning(request),
+            lease: row::lease_uuid(request.lease),
+            stored_nonce: row::to_stored(nonce),
+            queues: request.queues.iter().map(|share| share.queue.as_str()).collect(),
+            shares: request.queues.iter().map(|share| i64::from(share.limit)).collect(),
+            kinds,
+            limit: i64::from(request.limit),
+            bytes: i64::try_from(request.bytes).unwrap_or(i64::MAX),
+        }
     }
-    let next_due = at::<Option<i64>>(end, 17)?.map(row::span);
-    let claimed_at = row::time(at(end, 18)?);
-    if at::<i64>(end, 7)? > 0 {
-        tools.ring(Rings::about(Topic::Finish));
+
+    /// In the order of the function.
+    pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+        const MOVE_MAX: i64 = PROMOTE_MAX as i64;
+        vec![
+            &self.lease,
+            &self.stored_nonce,
+            &self.queues,
+            &self.shares,
+            &self.kinds,
+            &self.limit,
+            &self.bytes,
+            &MOVE_MAX,
+            &self.beginning.queues,
+            &self.beginning.priorities,
+            &self.beginning.dues,
+        ]
     }
-    let (looked_at, took) = (at(end, 8)?, started.elapsed());
-    if jobs.is_empty() {
-        tools.floors.learn(request, &beginning, &[], looked_at, took);
-        return Ok(ClaimAnswer::Jobs { jobs: Vec::new(), next_due });
+
+    /// Reads what the server answered.
+    pub(super) async fn read(
+        &self,
+        tools: &Tools,
+        session: &Session,
+        rows: &[Row],
+    ) -> Result<ClaimAnswer, Fault> {
+        let request = self.request;
+        let Some((end, jobs)) = rows.split_last() else {
+            return Err(Fault::Corrupt("a claim gave no row".to_owned()));
+        };
+        if at::<&str>(end, 0)? == "lost" {
+            return Ok(ClaimAnswer::LeaseLost);
+        }
+        let next_due = at::<Option<i64>>(end, 17)?.map(row::span);
+        let claimed_at = row::time(at(end, 18)?);
+        if at::<i64>(end, 7)? > 0 {
+            tools.ring(Rings::about(Topic::Finish));
+        }
+        let (looked_at, took) = (at(end, 8)?, self.began.elapsed());
+        if jobs.is_empty() {
+            tools.floors.learn(request, &self.beginning, &[], looked_at, took);
+            return Ok(ClaimAnswer::Jobs { jobs: Vec::new(), next_due });
+        }
+        tools.definitions.expect(at(end, 1)?);
+        let names = request.queues.iter().map(|share| &share.queue);
+        // The jobs are claimed by now: whoever is not told of them must hear that they may be.
+        let half = |fault| Fault::Half(Box::new(fault));
+        let definitions = tools.definitions.of(session, &tools.statements, names).await.map_err(half)?;
+        let reading = Reading { request, nonce: self.nonce, claimed_at };
+        let mut claimed = Vec::with_capacity(jobs.len());
+        for found in jobs {
+            let place = reading.place(found)?;
+            let queue = &request.queues[place.queue].queue;
+            claimed.push((place, reading.job(found, queue, definitions.of(queue).caps)?));
+        }
+        claimed.sort_by_key(|(place, _)| *place);
+        let jobs: Vec<_> = claimed.into_iter().map(|(_, job)| job).collect();
+        tools.floors.learn(request, &self.beginning, &jobs, looked_at, took);
+        Ok(ClaimAnswer::Jobs { jobs, next_due })
     }
-    tools.definitions.expect(at(end, 1)?);
-    let names = request.queues.iter().map(|share| &share.queue);
-    // The jobs are claimed by now: whoever is not told of them must hear that they may be.
-    let half = |fault| Fault::Half(Box::new(fault));
-    let definitions = tools.definitions.of(session, &tools.statements, names).await.map_err(half)?;
-    let reading = Reading { request, nonce, claimed_at };
-    let mut claimed = Vec::with_capacity(jobs.len());
-    for found in jobs {
-        let place = reading.place(found)?;
-        let queue = &request.queues[place.queue].queue;
-        claimed.push((place, reading.job(found, queue, definitions.of(queue).caps)?));
-    }
-    claimed.sort_by_key(|(place, _)| *place);
-    let jobs: Vec<_> = claimed.into_iter().map(|(_, job)| job).collect();
-    tools.floors.learn(request, &beginning, &jobs, looked_at, took);
-    Ok(ClaimAnswer::Jobs { jobs, next_due })
 }
 
 /// The order in which jobs should start: queues as requested, then by turn.

@@ -3,19 +3,23 @@
 //! A fresh id is the rule, so jobs are inserted without asking first. When an id turns out to be taken, or a
 //! payload too large, the call is made again in the way that looks at each job.
 
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::NewJob;
+use windlass_core::job::{ClaimedJob, NewJob};
 use windlass_core::options::STALLS_MAX_DEFAULT;
-use windlass_core::store::Enqueued;
+use windlass_core::store::{ClaimAnswer, Enqueued};
 use windlass_core::{Name, StoreError};
 
+use super::claim::Asking;
+use super::handover::Companion;
 use crate::Tools;
+use crate::connect::Effect;
 use crate::definitions::{Current, ROUNDS};
 use crate::error::Fault;
-use crate::functions::{ENQUEUE, ENQUEUE_EACH};
+use crate::functions::{ENQUEUE, ENQUEUE_EACH, HAND_OVER};
 use crate::row;
 use crate::session::Session;
 
@@ -37,14 +41,10 @@ pub(super) async fn enqueue(
         let definitions = tools.definitions.of(session, &tools.statements, queues(jobs)).await?;
         let fits = fits(&order, &definitions);
         if is_plain && !fits.contains(&0) {
-            match columns.store(tools, session, definitions.version).await {
-                Ok(Stored::Yes) => {
-                    tools.ring(Rings::about(Topic::Work));
-                    return Ok(vec![Enqueued::New; jobs.len()]);
-                }
-                Ok(Stored::Taken) => is_plain = false,
-                Ok(Stored::Stale) => tools.definitions.forget(),
-                Err(fault) => return Err(fault),
+            match columns.store(tools, session, definitions.version, jobs).await? {
+                Stored::Yes => return Ok(vec![Enqueued::New; jobs.len()]),
+                Stored::Taken => is_plain = false,
+                Stored::Stale => tools.definitions.forget(),
             }
             continue;
         }
@@ -66,10 +66,26 @@ pub(super) async fn enqueue(
 }
 
 /// What the short way in answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stored {
     Yes,
     Taken,
     Stale,
+}
+
+impl Stored {
+    /// Reads it in a column of any row.
+    fn read(rows: Result<Vec<Row>, Fault>, column: usize) -> Result<(Self, Vec<Row>), Fault> {
+        match rows {
+            Err(fault) if fault.code() == Some(TAKEN) => Ok((Self::Taken, Vec::new())),
+            Err(fault) => Err(fault),
+            Ok(rows) => {
+                let row = rows.first().ok_or_else(|| Fault::Corrupt("an enqueue gave no row".to_owned()))?;
+                let stored = if row::at::<&str>(row, column)? == "stored" { Self::Yes } else { Self::Stale };
+                Ok((stored, rows))
+            }
+        }
+    }
 }
 
 /// The jobs of a call in the order of their ids, in which rows are locked everywhere, so that calls about the same
@@ -184,13 +200,77 @@ impl<'j> Columns<'j> {
         ]
     }
 
-    async fn store(&self, tools: &Tools, session: &Session, version: i64) -> Result<Stored, Fault> {
-        match tools.statements.run_one(session, &ENQUEUE, &self.parameters(&version)).await {
-            Ok(row) if row::at::<&str>(&row, 0)? == "stored" => Ok(Stored::Yes),
-            Ok(_) => Ok(Stored::Stale),
-            Err(fault) if fault.code() == Some(TAKEN) => Ok(Stored::Taken),
-            Err(fault) => Err(fault),
+    /// The short way in, and the ring for whoever waits.
+    async fn store(
+        &self,
+        tools: &Tools,
+        session: &Session,
+        version: i64,
+        jobs: &[NewJob],
+    ) -> Result<Stored, Fault> {
+        let work = Rings::about(Topic::Work);
+        let ring = || tools.wakeups.ring_here(work);
+        if tools.wakeups.is_heard(Topic::Work)
+            && let Some((offering, companion)) = tools.handover.offer(jobs, ring).await
+        {
+            match self.hand_over(tools, session, version, companion).await {
+                Ok((Stored::Yes, is_all_taken)) => {
+                    if !offering.arrive() {
+                        tools.ring(work);
+                    } else if !is_all_taken {
+                        tools.wakeups.ring_elsewhere(work);
+                    }
+                    return Ok(Stored::Yes);
+                }
+                Ok((stored, _)) => return Ok(stored),
+                // The claim may be the reason, and is none to refuse jobs.
+                Err(fault) if fault.is_rolled_back() && !fault.spoils() => drop(offering),
+                Err(fault) => return Err(fault),
+            }
         }
+        let rows = tools.statements.run(session, &ENQUEUE, &self.parameters(&version)).await;
+        let (stored, _) = Stored::read(rows, 0)?;
+        if stored == Stored::Yes {
+            tools.ring(work);
+        }
+        Ok(stored)
+    }
+
+    /// Stores the jobs and makes a claim in one transaction. Whether that took all of them.
+    async fn hand_over(
+        &self,
+        tools: &Tools,
+        session: &Session,
+        version: i64,
+        companion: Companion,
+    ) -> Result<(Stored, bool), Fault> {
+        /// The column behind those of a claim.
+        const ANSWER: usize = 19;
+        let asking = Asking::new(tools, &companion.request);
+        let parameters = [self.parameters(&version), asking.parameters()].concat();
+        let rows = tools.statements.run(session, &HAND_OVER, &parameters).await;
+        let rows = match Stored::read(rows, ANSWER) {
+            Ok((Stored::Yes, rows)) => rows,
+            Ok((stored, _)) => {
+                companion.decline();
+                return Ok((stored, false));
+            }
+            Err(fault) => {
+                if fault.is_rolled_back() {
+                    companion.decline();
+                }
+                return Err(fault);
+            }
+        };
+        let answer = asking.read(tools, session, &rows).await;
+        let is_all_taken = matches!(&answer, Ok(ClaimAnswer::Jobs { jobs, .. }) if self.are_all_among(jobs));
+        companion.answer(answer.map_err(|fault| fault.into_error(Effect::Write)));
+        Ok((Stored::Yes, is_all_taken))
+    }
+
+    fn are_all_among(&self, claimed: &[ClaimedJob]) -> bool {
+        let ours = claimed.iter().filter(|job| self.ids.binary_search(&row::uuid(job.id)).is_ok());
+        ours.count() == self.ids.len()
     }
 }
 

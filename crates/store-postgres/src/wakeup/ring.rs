@@ -55,10 +55,12 @@ impl Ringer {
 
     /// Rings here, and soon elsewhere. Never fails and never waits: polling is the truth.
     pub(crate) fn ring(&self, rings: Rings) {
-        if rings.is_empty() {
-            return;
-        }
         rings.ring(&self.0.bell);
+        self.ring_elsewhere(rings);
+    }
+
+    /// Rings soon at the others, where nobody here needs to be told.
+    pub(crate) fn ring_elsewhere(&self, rings: Rings) {
         if self.0.teller.owed.add(rings) {
             let teller = Arc::clone(&self.0.teller);
             self.0.server.thread().spawn(async move { teller.tell().await });

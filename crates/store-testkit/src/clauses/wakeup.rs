@@ -133,6 +133,40 @@ pub async fn a_ring_comes_after_its_job(h: &impl Harness) {
     }
 }
 
+/// Workers that sleep until it rings are woken for every job, and each job goes to one of them.
+pub async fn those_who_wait_get_every_job_once(h: &impl Harness) {
+    const WORKERS: usize = 3;
+    let scene = Scene::new(h).await;
+    let (got, mut handed_out) = tokio::sync::mpsc::unbounded_channel();
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..WORKERS {
+        let (store, got) = (scene.store.clone(), got.clone());
+        let (mut work, request) = (listen(&scene, Topic::Work), request(scene.lease().await, 4));
+        workers.spawn(async move {
+            loop {
+                match store.claim(&request).await.expect("a claim is answered") {
+                    ClaimAnswer::Jobs { jobs, .. } if jobs.is_empty() => work.rung().await,
+                    ClaimAnswer::Jobs { jobs, .. } => {
+                        ids(&jobs).into_iter().for_each(|id| got.send(id).expect("the clause counts them"));
+                    }
+                    ClaimAnswer::LeaseLost => panic!("the lease lives"),
+                }
+            }
+        });
+    }
+    for round in 0..40 {
+        let mut missing = scene.add_many(1 + round % 7).await;
+        while !missing.is_empty() {
+            let next = tokio::time::timeout(RING_MAX, handed_out.recv()).await;
+            let id = next.unwrap_or_else(|_| panic!("round {round}: nobody came for {missing:?}"));
+            let id = id.expect("the workers live");
+            let place = missing.iter().position(|each| *each == id);
+            missing.swap_remove(place.unwrap_or_else(|| panic!("{id} was handed out twice")));
+        }
+    }
+    scene.assert_counts().await;
+}
+
 /// Every listener hears every ring.
 pub async fn every_listener_hears(h: &impl Harness) {
     let scene = Scene::new(h).await;

@@ -1,0 +1,207 @@
+//! Enqueues and claims that meet, without a server.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+use windlass_core::store::QueueShare;
+use windlass_core::{LeaseId, Options, StoreErrorKind};
+
+use super::*;
+
+const NOTHING: ClaimAnswer = ClaimAnswer::Jobs { jobs: Vec::new(), next_due: None };
+
+fn request(queue: &str) -> ClaimRequest {
+    let name = |text| Name::new(text).unwrap();
+    let queues = vec![QueueShare { queue: name(queue), limit: 5 }];
+    ClaimRequest { lease: LeaseId::new(), queues, kinds: vec![name("k")], limit: 5, bytes: 1 << 20 }
+}
+
+fn job(queue: &str, kind: &str) -> [NewJob; 1] {
+    [NewJob::new(kind, "", Options::new().queue(queue)).unwrap()]
+}
+
+/// A claim that finds nothing, so that whoever made it waits.
+async fn wait_for_jobs(handover: &Handover, request: &ClaimRequest) {
+    let answer = handover.claim(request, async || Ok(NOTHING)).await.unwrap();
+    assert_eq!(answer, NOTHING);
+}
+
+/// Polls once; the future must have more to do.
+async fn begin<F: Future>(future: &mut Pin<&mut F>) {
+    poll_fn(|context| {
+        assert!(future.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+}
+
+fn silent() {
+    panic!("nobody waits for this");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_rung_for_who_does_not_wait_for_such_jobs() {
+    let handover = Handover::default();
+    assert!(handover.offer(&job("q", "k"), silent).await.is_none());
+    let request = request("q");
+    wait_for_jobs(&handover, &request).await;
+    let later = [NewJob::new("k", "", Options::new().queue("q").delay(Duration::from_secs(1))).unwrap()];
+    for jobs in [job("other", "k"), job("q", "other"), later] {
+        assert!(handover.offer(&jobs, silent).await.is_none());
+    }
+    // Who asks does not wait.
+    let mut claim = pin!(handover.claim(&request, std::future::pending::<StoreResult<ClaimAnswer>>));
+    begin(&mut claim).await;
+    assert!(handover.offer(&job("q", "k"), silent).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_goes_along_and_is_answered_by_the_enqueue() {
+    let handover = Handover::default();
+    let request = request("q");
+    wait_for_jobs(&handover, &request).await;
+    let rings = AtomicUsize::new(0);
+    let jobs = job("q", "k");
+    let enqueue = async {
+        let ring = || _ = rings.fetch_add(1, Ordering::Relaxed);
+        let (offering, companion) = handover.offer(&jobs, ring).await.expect("somebody comes");
+        assert_eq!(companion.request, request);
+        companion.answer(Ok(ClaimAnswer::LeaseLost));
+        assert!(offering.arrive(), "nobody looked too early");
+    };
+    let claim = handover.claim(&request, async || panic!("it need not be made again"));
+    let ((), answer) = tokio::join!(enqueue, claim);
+    assert_eq!((answer.unwrap(), rings.into_inner()), (ClaimAnswer::LeaseLost, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_declined_is_made_alone_and_one_that_was_dropped_is_unknown() {
+    let handover = Handover::default();
+    let request = request("q");
+    for is_declined in [true, false] {
+        wait_for_jobs(&handover, &request).await;
+        let jobs = job("q", "k");
+        let enqueue = async {
+            let (_offering, companion) = handover.offer(&jobs, || {}).await.expect("somebody comes");
+            if is_declined {
+                companion.decline();
+            }
+        };
+        let ((), answer) = tokio::join!(enqueue, handover.claim(&request, async || Ok(NOTHING)));
+        match answer {
+            Ok(answer) => assert!(is_declined && answer == NOTHING),
+            Err(error) => assert!(!is_declined && error.kind() == StoreErrorKind::Unknown),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_come_is_waited_for_once() {
+    let handover = Handover::default();
+    wait_for_jobs(&handover, &request("q")).await;
+    let rings = AtomicUsize::new(0);
+    let ring = || _ = rings.fetch_add(1, Ordering::Relaxed);
+    assert!(handover.offer(&job("q", "k"), ring).await.is_none());
+    assert!(handover.offer(&job("q", "k"), silent).await.is_none());
+    assert_eq!(rings.into_inner(), 1);
+    // What comes too late is a claim like any other.
+    assert_eq!(handover.claim(&request("q"), async || Ok(NOTHING)).await.unwrap(), NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_look_when_the_jobs_are_stored() {
+    let handover = Handover::default();
+    let (first, second, stranger) = (request("q"), request("q"), request("other"));
+    wait_for_jobs(&handover, &first).await;
+    let jobs = job("q", "k");
+    let mut offer = pin!(handover.offer(&jobs, || {}));
+    begin(&mut offer).await;
+    let mut along = pin!(handover.claim(&first, async || panic!("it goes along")));
+    begin(&mut along).await;
+    let (offering, companion) = offer.await.expect("somebody came");
+    assert!(handover.offer(&jobs, silent).await.is_none(), "one offer at a time");
+
+    let looked = AtomicUsize::new(0);
+    let look = async || {
+        looked.fetch_add(1, Ordering::Relaxed);
+        Ok(NOTHING)
+    };
+    let mut after = pin!(handover.claim(&second, look));
+    begin(&mut after).await;
+    wait_for_jobs(&handover, &stranger).await;
+    assert_eq!(looked.load(Ordering::Relaxed), 0, "the jobs are not stored yet");
+    companion.answer(Ok(NOTHING));
+    assert!(offering.arrive());
+    after.await.unwrap();
+    along.await.unwrap();
+    assert_eq!(looked.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_enqueue_is_told_that_somebody_looked_too_early() {
+    let handover = Handover::default();
+    let (first, second) = (request("q"), request("q"));
+    wait_for_jobs(&handover, &first).await;
+    let jobs = job("q", "k");
+    let mut offer = pin!(handover.offer(&jobs, || {}));
+    begin(&mut offer).await;
+    let mut along = pin!(handover.claim(&first, async || panic!("it goes along")));
+    begin(&mut along).await;
+    let (offering, companion) = offer.await.expect("somebody came");
+    wait_for_jobs(&handover, &second).await;
+    companion.answer(Ok(NOTHING));
+    assert!(!offering.arrive(), "the second has looked");
+    along.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_enqueue_that_is_given_up_holds_nobody_up() {
+    let handover = Handover::default();
+    let request = request("q");
+    wait_for_jobs(&handover, &request).await;
+    {
+        let jobs = job("q", "k");
+        let mut offer = pin!(handover.offer(&jobs, || {}));
+        begin(&mut offer).await;
+    }
+    let began = tokio::time::Instant::now();
+    wait_for_jobs(&handover, &request).await;
+    assert!(began.elapsed() < COMPANY_WAIT);
+}
+
+#[test]
+fn leases_that_are_gone_are_not_remembered_for_ever() {
+    let mut waiting = Waiting::default();
+    for _ in 0..1_000 {
+        let request = request("q");
+        waiting.begin(&request);
+        waiting.end(&request, Some(&NOTHING));
+    }
+    assert!(waiting.len() <= 64, "{}", waiting.len());
+    assert!(waiting.want(&job("q", "k")[0]));
+    waiting.despair(&Name::new("q").unwrap());
+    assert_eq!(waiting.len(), 0);
+}
+
+#[test]
+fn a_worker_waits_in_the_queues_that_had_less_than_it_asked_for() {
+    let mut waiting = Waiting::default();
+    let mut request = request("a");
+    request.queues.push(QueueShare { queue: Name::new("b").unwrap(), limit: 0 });
+    waiting.begin(&request);
+    waiting.end(&request, Some(&NOTHING));
+    assert!(waiting.want(&job("a", "k")[0]));
+    assert!(!waiting.want(&job("b", "k")[0]), "it had no room for these");
+    // Another claim, about the other queue only, leaves it waiting in the first.
+    let other = ClaimRequest {
+        queues: vec![QueueShare { queue: Name::new("b").unwrap(), limit: 1 }],
+        ..request.clone()
+    };
+    waiting.begin(&other);
+    assert!(!waiting.want(&job("a", "k")[0]), "it does not wait while it asks");
+    waiting.end(&other, None);
+    assert!(waiting.want(&job("a", "k")[0]));
+    assert!(!waiting.want(&job("b", "k")[0]), "there was no answer");
+}

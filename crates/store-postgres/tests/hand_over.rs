@@ -1,0 +1,174 @@
+//! A job that is enqueued while a worker of the same process waits: stored and claimed in one transaction, and nothing
+//! that is wrong with the one is the other's fault.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::time::Duration;
+
+use tokio_postgres::{Client, NoTls};
+use windlass_core::bell::Topic;
+use windlass_core::queue::QueueConfig;
+use windlass_core::store::{
+    ClaimAnswer, ClaimRequest, Enqueued, Jobs, Leases, NewLease, QueueShare, Queues, StoreResult, Wakeup,
+};
+use windlass_core::{JobId, LeaseId, Name, NewJob, Options, State, StoreErrorKind};
+use windlass_store_postgres::{PostgresOptions, PostgresStore};
+use windlass_store_testkit::servers::PostgresServer;
+
+/// How often something is done that goes together nearly every time.
+const ROUNDS: usize = 20;
+
+struct Bench {
+    schema: String,
+    options: PostgresOptions,
+    store: PostgresStore,
+    request: ClaimRequest,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let schema = format!("hand_over_{}_{:x}", std::process::id(), fastrand::u32(..));
+        let options = PostgresOptions::parse(url()).unwrap().schema(&schema).unwrap();
+        let options = options.lock_timeout(Duration::from_millis(300)).unwrap();
+        let store = PostgresStore::open_with(options.clone()).await.unwrap();
+        let (queue, kind) = (Name::new("default").unwrap(), Name::new("k").unwrap());
+        let lease = NewLease {
+            id: LeaseId::new(),
+            worker: "w".to_owned(),
+            ttl: Duration::from_secs(600),
+            queues: vec![queue.clone()],
+        };
+        store.open(&lease).await.unwrap();
+        let queues = vec![QueueShare { queue, limit: 5 }];
+        let request = ClaimRequest { lease: lease.id, queues, kinds: vec![kind], limit: 5, bytes: 1 << 20 };
+        Self { schema, options, store, request }
+    }
+
+    /// Waits for jobs as a worker does, and enqueues one meanwhile. It rings in any case, for somebody waits.
+    async fn meet(&self, job: &NewJob) -> (StoreResult<Vec<Enqueued>>, StoreResult<ClaimAnswer>) {
+        let ClaimAnswer::Jobs { jobs, .. } = self.store.claim(&self.request).await.unwrap() else {
+            panic!("the lease is lost");
+        };
+        assert!(jobs.is_empty(), "{jobs:?}");
+        let mut work = self.store.bell().listen(Topic::Work);
+        let (store, request) = (self.store.clone(), self.request.clone());
+        let worker = tokio::spawn(async move {
+            work.rung().await;
+            store.claim(&request).await
+        });
+        let enqueued = self.store.enqueue(std::slice::from_ref(job)).await;
+        (enqueued, worker.await.unwrap())
+    }
+
+    async fn state(&self, id: JobId) -> Option<State> {
+        self.store.get(&[id]).await.unwrap().remove(0).map(|job| job.state)
+    }
+
+    async fn client(&self) -> Client {
+        let (client, connection) = tokio_postgres::connect(url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(&format!("SET search_path = {}", self.schema)).await.unwrap();
+        client
+    }
+}
+
+fn url() -> &'static str {
+    PostgresServer::shared().url()
+}
+
+fn job() -> NewJob {
+    NewJob::new("k", "", Options::new()).unwrap()
+}
+
+fn ids(answer: &StoreResult<ClaimAnswer>) -> Vec<JobId> {
+    match answer.as_ref().unwrap() {
+        ClaimAnswer::Jobs { jobs, .. } => jobs.iter().map(|job| job.id).collect(),
+        ClaimAnswer::LeaseLost => panic!("the lease is lost"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_stored_and_claimed_in_one_transaction() {
+    let bench = Bench::new().await;
+    let client = bench.client().await;
+    let mut together = 0;
+    // A machine that is busy elsewhere may not wake the worker in time.
+    for _ in 0..50 * ROUNDS {
+        let job = job();
+        let (enqueued, claimed) = bench.meet(&job).await;
+        assert_eq!(enqueued.unwrap(), [Enqueued::New]);
+        assert_eq!(ids(&claimed), [job.id]);
+        let ask =
+            "SELECT j.xmin = r.xmin FROM jobs AS j JOIN running AS r USING (seq) WHERE id = $1::text::uuid";
+        let row = client.query_one(ask, &[&job.id.to_string()]).await.unwrap();
+        together += usize::from(row.get::<_, bool>(0));
+        if together == ROUNDS {
+            return;
+        }
+    }
+    panic!("only {together} jobs were handed over as they were stored");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_known_is_answered_and_the_claim_too() {
+    let bench = Bench::new().await;
+    let known = NewJob::new("other", "", Options::new()).unwrap();
+    assert_eq!(bench.store.enqueue(std::slice::from_ref(&known)).await.unwrap(), [Enqueued::New]);
+    for _ in 0..ROUNDS {
+        // Of the kind that is waited for, under an id that is taken.
+        let (enqueued, claimed) = bench.meet(&job().with_id(known.id)).await;
+        assert_eq!(enqueued.unwrap_err().kind(), StoreErrorKind::Refused);
+        assert_eq!(ids(&claimed), []);
+    }
+    assert_eq!(bench.state(known.id).await, Some(State::Ready));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_defined_anew_meanwhile_changes_nothing() {
+    let bench = Bench::new().await;
+    let other = PostgresStore::open_with(bench.options.clone()).await.unwrap();
+    for _ in 0..ROUNDS {
+        let queue = Name::new("default").unwrap();
+        other.define(&queue, &QueueConfig::default()).await.unwrap();
+        let job = job();
+        let (enqueued, claimed) = bench.meet(&job).await;
+        assert_eq!(enqueued.unwrap(), [Enqueued::New]);
+        // The ring that came first may have brought a claim before the job.
+        let claimed = match ids(&claimed) {
+            none if none.is_empty() => ids(&bench.store.claim(&bench.request).await),
+            some => some,
+        };
+        assert_eq!(claimed, [job.id]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_is_lost_is_the_workers_trouble() {
+    let bench = Bench::new().await;
+    let job = job();
+    assert_eq!(ids(&bench.store.claim(&bench.request).await), []);
+    bench.store.close(bench.request.lease).await.unwrap();
+    let mut work = bench.store.bell().listen(Topic::Work);
+    let (store, request) = (bench.store.clone(), bench.request.clone());
+    let worker = tokio::spawn(async move {
+        work.rung().await;
+        store.claim(&request).await
+    });
+    assert_eq!(bench.store.enqueue(std::slice::from_ref(&job)).await.unwrap(), [Enqueued::New]);
+    assert_eq!(worker.await.unwrap().unwrap(), ClaimAnswer::LeaseLost);
+    assert_eq!(bench.state(job.id).await, Some(State::Ready));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_cannot_be_made_refuses_no_job() {
+    let bench = Bench::new().await;
+    let job = job();
+    let mut client = bench.client().await;
+    let transaction = client.transaction().await.unwrap();
+    // Claims write there, and enqueues do not.
+    transaction.batch_execute("LOCK TABLE running IN EXCLUSIVE MODE").await.unwrap();
+    let (enqueued, claimed) = bench.meet(&job).await;
+    assert_eq!(enqueued.unwrap(), [Enqueued::New]);
+    assert_eq!(claimed.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    transaction.rollback().await.unwrap();
+    assert_eq!(ids(&bench.store.claim(&bench.request).await), [job.id]);
+}
