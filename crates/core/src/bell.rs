@@ -31,7 +31,7 @@ impl Topic {
     pub const ALL: [Self; TOPICS] = [Self::Work, Self::Cancel, Self::Finish];
 }
 
-/// What a store owes a ring about: gathered while it writes, rung when the write can be seen.
+/// What a store owes a ring about: gathered while it writes, rung when a claim sees the write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rings([bool; TOPICS]);
 

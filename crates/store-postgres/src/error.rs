@@ -134,9 +134,7 @@ impl Fault {
     /// Whether nothing has taken effect, for certain.
     pub(crate) fn is_rolled_back(&self) -> bool {
         match self {
-            Self::Postgres(_) => {
-                self.code().is_some_and(|code| !matches!(Verdict::of(code), Verdict::Lost(_)))
-            }
+            Self::Postgres(_) => self.code().is_some_and(|code| Verdict::of(code).is_rolled_back()),
             Self::Refused(_) | Self::Away(_) => true,
             Self::Corrupt(_) | Self::Lost(_) | Self::Timeout(_) | Self::Half(_) | Self::Defect(_) => false,
         }
@@ -239,6 +237,11 @@ impl Verdict {
                 _ => Self::Defect,
             },
         }
+    }
+
+    /// Whether the statement has had no effect, for certain.
+    pub(crate) fn is_rolled_back(self) -> bool {
+        !matches!(self, Self::Lost(_))
     }
 
     /// What it means to a caller, with what the server said.

@@ -1,5 +1,5 @@
 //! The store's statements. Each is a function in the schema, so that its plans are made once per connection and
-//! are the same whatever the statistics say and whatever stands between us and the server.
+//! are the same whatever the statistics say and whatever stands between us and the server; one calls two of them.
 //!
 //! The name of a function ends with a digest of its text: a program always calls the text that it came with, and
 //! programs of different versions work side by side on one schema. Functions are therefore not migrated, only
@@ -87,8 +87,8 @@ functions! {
     ABORT = "within_abort", "within/abort", [];
 }
 
-// Both of these in one statement. It is no function of the schema: one more around the two would take back a part of
-// what it saves.
+// Calls enqueue and claim in one statement. It is no function of the schema: one more around the two would take back a
+// part of what it saves.
 function! {
     HAND_OVER = "jobs_hand_over", "jobs/hand_over", [
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,

@@ -1,5 +1,5 @@
 //! The part every job goes through. Each verb is a call of one function of the schema; [`enqueue`], [`claim`],
-//! [`settle`] and [`amend`] say what goes in and what comes out.
+//! [`settle`] and [`amend`] say what goes in and what comes out. An enqueue and a claim may share a call: [`handover`].
 
 mod amend;
 pub(crate) mod claim;
@@ -30,9 +30,12 @@ impl Jobs for PostgresStore {
     }
 
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
-        let alone = async || {
+        let alone = async |enqueuing| {
             let request = request.clone();
             self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+                if let Some(enqueuing) = enqueuing {
+                    tools.handover.wait_for(enqueuing).await;
+                }
                 claim::claim(&tools, &session, &request).await
             })
             .await

@@ -69,7 +69,7 @@ impl Wakeups {
         self.bell.is_heard(topic)
     }
 
-    /// Rings here only, as for a write that takes effect at any moment.
+    /// Rings here only, before a write that claims wait for, whatever becomes of it.
     pub(crate) fn ring_here(&self, rings: Rings) {
         rings.ring(&self.bell);
     }

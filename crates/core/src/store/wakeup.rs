@@ -9,6 +9,9 @@ pub trait Wakeup {
     /// claim promotes may go without), [`Topic::Cancel`] when a running job is asked to stop,
     /// [`Topic::Finish`] when jobs ended or were deleted. A ring too many is harmless.
     ///
+    /// A ring about an enqueue may come while the jobs are on their way to the store, and stay the only one:
+    /// a claim that begins after it sees them all the same, other reads may not yet.
+    ///
     /// [`Topic::Work`]: crate::bell::Topic::Work
     /// [`Topic::Cancel`]: crate::bell::Topic::Cancel
     /// [`Topic::Finish`]: crate::bell::Topic::Finish

@@ -31,6 +31,21 @@ fn what_nobody_knows_is_unknown_for_writes_only() {
 }
 
 #[test]
+fn only_what_had_no_effect_for_certain_may_be_done_once_more() {
+    let (away, refused) = (Away::passing("down"), StoreError::Address("nowhere".to_owned()));
+    assert!(Fault::from(away).is_rolled_back() && Fault::from(refused).is_rolled_back());
+    let half = Fault::Half(Box::new(Away::passing("down").into()));
+    for fault in [half, Fault::Timeout(Duration::from_secs(1)), Fault::Corrupt(String::new())] {
+        assert!(!fault.is_rolled_back(), "{fault:?}");
+    }
+    for (code, is_rolled_back) in
+        [("40P01", true), ("55P03", true), ("57014", true), ("08006", false), ("40003", false)]
+    {
+        assert_eq!(Verdict::of(code).is_rolled_back(), is_rolled_back, "{code}");
+    }
+}
+
+#[test]
 fn what_stays_is_fatal_and_says_what_to_do() {
     for (code, advice) in [
         ("3F000", "windlass migrate"),

@@ -14,7 +14,7 @@ use windlass_core::store::{ClaimAnswer, Enqueued};
 use windlass_core::{Name, StoreError};
 
 use super::claim::Asking;
-use super::handover::Companion;
+use super::handover::{Companion, Offering};
 use crate::Tools;
 use crate::connect::Effect;
 use crate::definitions::{Current, ROUNDS};
@@ -74,14 +74,15 @@ enum Stored {
 }
 
 impl Stored {
-    /// Reads it in a column of any row.
-    fn read(rows: Result<Vec<Row>, Fault>, column: usize) -> Result<(Self, Vec<Row>), Fault> {
+    /// Reads it in the last column of any row.
+    fn read(rows: Result<Vec<Row>, Fault>) -> Result<(Self, Vec<Row>), Fault> {
         match rows {
             Err(fault) if fault.code() == Some(TAKEN) => Ok((Self::Taken, Vec::new())),
             Err(fault) => Err(fault),
             Ok(rows) => {
                 let row = rows.first().ok_or_else(|| Fault::Corrupt("an enqueue gave no row".to_owned()))?;
-                let stored = if row::at::<&str>(row, column)? == "stored" { Self::Yes } else { Self::Stale };
+                let stored =
+                    if row::at::<&str>(row, row.len() - 1)? == "stored" { Self::Yes } else { Self::Stale };
                 Ok((stored, rows))
             }
         }
@@ -212,48 +213,39 @@ impl<'j> Columns<'j> {
         let ring = || tools.wakeups.ring_here(work);
         if tools.wakeups.is_heard(Topic::Work)
             && let Some((offering, companion)) = tools.handover.offer(jobs, ring).await
+            && companion.is_wanted()
         {
-            match self.hand_over(tools, session, version, companion).await {
-                Ok((Stored::Yes, is_all_taken)) => {
-                    if !offering.arrive() {
-                        tools.ring(work);
-                    } else if !is_all_taken {
-                        tools.wakeups.ring_elsewhere(work);
-                    }
-                    return Ok(Stored::Yes);
-                }
-                Ok((stored, _)) => return Ok(stored),
+            match self.hand_over(tools, session, version, offering, companion).await {
                 // The claim may be the reason, and is none to refuse jobs.
-                Err(fault) if fault.is_rolled_back() && !fault.spoils() => drop(offering),
-                Err(fault) => return Err(fault),
+                Err(fault) if fault.is_rolled_back() && !fault.spoils() => {}
+                stored => return stored,
             }
         }
         let rows = tools.statements.run(session, &ENQUEUE, &self.parameters(&version)).await;
-        let (stored, _) = Stored::read(rows, 0)?;
+        let (stored, _) = Stored::read(rows)?;
         if stored == Stored::Yes {
             tools.ring(work);
         }
         Ok(stored)
     }
 
-    /// Stores the jobs and makes a claim in one transaction. Whether that took all of them.
+    /// Stores the jobs and makes a claim in one transaction.
     async fn hand_over(
         &self,
         tools: &Tools,
         session: &Session,
         version: i64,
+        offering: Offering<'_>,
         companion: Companion,
-    ) -> Result<(Stored, bool), Fault> {
-        /// The column behind those of a claim.
-        const ANSWER: usize = 19;
+    ) -> Result<Stored, Fault> {
         let asking = Asking::new(tools, &companion.request);
         let parameters = [self.parameters(&version), asking.parameters()].concat();
         let rows = tools.statements.run(session, &HAND_OVER, &parameters).await;
-        let rows = match Stored::read(rows, ANSWER) {
+        let rows = match Stored::read(rows) {
             Ok((Stored::Yes, rows)) => rows,
             Ok((stored, _)) => {
                 companion.decline();
-                return Ok((stored, false));
+                return Ok(stored);
             }
             Err(fault) => {
                 if fault.is_rolled_back() {
@@ -262,10 +254,16 @@ impl<'j> Columns<'j> {
                 return Err(fault);
             }
         };
+        let everyone_here_knows = offering.arrive();
         let answer = asking.read(tools, session, &rows).await;
-        let is_all_taken = matches!(&answer, Ok(ClaimAnswer::Jobs { jobs, .. }) if self.are_all_among(jobs));
+        let work = Rings::about(Topic::Work);
+        if !everyone_here_knows {
+            tools.ring(work);
+        } else if !matches!(&answer, Ok(ClaimAnswer::Jobs { jobs, .. }) if self.are_all_among(jobs)) {
+            tools.wakeups.ring_elsewhere(work);
+        }
         companion.answer(answer.map_err(|fault| fault.into_error(Effect::Write)));
-        Ok((Stored::Yes, is_all_taken))
+        Ok(Stored::Yes)
     }
 
     fn are_all_among(&self, claimed: &[ClaimedJob]) -> bool {

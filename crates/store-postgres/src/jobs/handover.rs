@@ -6,7 +6,7 @@
 //! it would have got right after the enqueue.
 //!
 //! Nobody waits for long: neither the enqueue for a claim, nor another claim that was rung for and must not look
-//! before the jobs are stored.
+//! before the jobs are stored. Enqueues run on the store's thread, claims come from any.
 
 mod waiting;
 
@@ -14,15 +14,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use windlass_core::job::NewJob;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, StoreResult};
 use windlass_core::{Name, StoreError};
 
-use waiting::Waiting;
+use waiting::{Ended, Waiting};
 
-/// How long an enqueue waits for a claim to go along. A worker that is awake comes within a tenth of it; after one that
-/// does not come, nobody is waited for until it has claimed again.
+/// How long an enqueue waits for a claim to go along: ten times what a worker needs to wake up. One that does not come is
+/// not waited for again soon.
 const COMPANY_WAIT: Duration = Duration::from_millis(1);
 
 /// How long a claim waits for an enqueue that it cannot go along with: longer than most commits take.
@@ -75,6 +75,9 @@ pub(super) struct Offering<'h> {
 struct Claiming<'h> {
     handover: &'h Handover,
     request: &'h ClaimRequest,
+    /// When the server got it, as far as is known.
+    began: Instant,
+    is_along: bool,
 }
 
 /// How a claim can be made.
@@ -84,7 +87,13 @@ enum Way {
     /// With an enqueue, which answers it.
     Along(oneshot::Receiver<Made>),
     /// By itself, when an enqueue has ended.
-    After,
+    After(Enqueuing),
+}
+
+/// An enqueue that a claim was rung for and cannot go along with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Enqueuing {
+    number: u64,
 }
 
 impl Handover {
@@ -106,7 +115,7 @@ impl Handover {
             return Some((offering, companion));
         }
         if let Some(offer) = state.offer.take_if(|offer| offer.number == offering.number) {
-            offer.queues.iter().for_each(|queue| state.waiting.despair(queue));
+            state.waiting.despair(&offer.queues);
         }
         None
     }
@@ -129,48 +138,67 @@ impl Handover {
         Some((Offering { handover: self, number }, coming))
     }
 
-    /// Makes a claim: with an enqueue, after one, or at once by `alone`.
+    /// Makes a claim: with an enqueue, or by `alone`, after an enqueue if it is told of one.
     pub(super) async fn claim(
         &self,
         request: &ClaimRequest,
-        alone: impl AsyncFnOnce() -> StoreResult<ClaimAnswer>,
+        alone: impl AsyncFnOnce(Option<Enqueuing>) -> StoreResult<ClaimAnswer>,
     ) -> StoreResult<ClaimAnswer> {
-        let ended = self.ended.notified();
-        let (claiming, way) = self.begin(request);
-        let made = match way {
-            Way::Alone => None,
-            Way::Along(answer) => answer.await.unwrap_or_else(|_| {
-                let what = "the answer to an enqueue and a claim with it was lost".to_owned();
-                Some(Err(StoreError::Unknown { what, source: None }))
-            }),
-            Way::After => {
-                if timeout(COMMIT_WAIT, ended).await.is_err()
-                    && let Some(offer) = &mut self.state().offer
-                {
-                    offer.is_outrun = true;
-                }
-                None
+        let (mut claiming, way) = self.begin(request);
+        let answer = match way {
+            Way::Alone => alone(None).await?,
+            Way::After(enqueuing) => {
+                let answer = alone(Some(enqueuing)).await?;
+                claiming.began = Instant::now();
+                answer
             }
-        };
-        let answer = match made {
-            Some(answer) => answer?,
-            None => alone().await?,
+            Way::Along(made) => match made.await {
+                Ok(Some(answer)) => {
+                    claiming.is_along = true;
+                    answer?
+                }
+                Ok(None) => alone(None).await?,
+                Err(_) => {
+                    let what = "the answer to an enqueue and a claim with it was lost".to_owned();
+                    return Err(StoreError::Unknown { what, source: None });
+                }
+            },
         };
         claiming.answered(&answer);
         Ok(answer)
+    }
+
+    /// Waits until an enqueue has ended, though not for long.
+    pub(super) async fn wait_for(&self, enqueuing: Enqueuing) {
+        let until = Instant::now() + COMMIT_WAIT;
+        loop {
+            let ended = self.ended.notified();
+            if self.state().offer.as_ref().is_none_or(|offer| offer.number != enqueuing.number) {
+                return;
+            }
+            if timeout_at(until, ended).await.is_err() {
+                break;
+            }
+        }
+        if let Some(offer) = &mut self.state().offer
+            && offer.number == enqueuing.number
+        {
+            offer.is_outrun = true;
+        }
     }
 
     fn begin<'h>(&'h self, request: &'h ClaimRequest) -> (Claiming<'h>, Way) {
         let mut state = self.state();
         state.waiting.begin(request);
         let way = match &mut state.offer {
-            Some(offer) if offer.is_about(request) => match offer.place.take() {
+            // Once somebody has looked too early it rings again anyway.
+            Some(offer) if offer.is_about(request) && !offer.is_outrun => match offer.place.take() {
                 Some(place) => Companion::put(request, place),
-                None => Way::After,
+                None => Way::After(Enqueuing { number: offer.number }),
             },
             _ => Way::Alone,
         };
-        (Claiming { handover: self, request }, way)
+        (Claiming { handover: self, request, began: Instant::now(), is_along: false }, way)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -192,6 +220,11 @@ impl Companion {
             // The enqueue was given up.
             Err(_) => Way::Alone,
         }
+    }
+
+    /// Whether somebody still waits for the answer.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.answer.is_closed()
     }
 
     /// The claim was made.
@@ -227,14 +260,19 @@ impl Drop for Offering<'_> {
 
 impl Claiming<'_> {
     fn answered(self, answer: &ClaimAnswer) {
-        self.handover.state().waiting.end(self.request, Some(answer));
+        self.end(Some(answer));
         std::mem::forget(self);
+    }
+
+    fn end(&self, answer: Option<&ClaimAnswer>) {
+        let ended = Ended { answer, took: self.began.elapsed(), is_along: self.is_along };
+        self.handover.state().waiting.end(self.request, ended);
     }
 }
 
 impl Drop for Claiming<'_> {
     fn drop(&mut self) {
-        self.handover.state().waiting.end(self.request, None);
+        self.end(None);
     }
 }
 

@@ -111,7 +111,7 @@ pub async fn a_ring_before_the_wait_is_kept(h: &impl Harness) {
     assert_rung(&mut early, "an enqueue before the wait").await;
 }
 
-/// Whoever is woken finds the job: the last ring of an enqueue comes after its job.
+/// Whoever is woken finds the job: the last ring of an enqueue comes after its job, or the claim that follows it does.
 pub async fn a_ring_comes_after_its_job(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let lease = scene.lease().await;
@@ -154,16 +154,21 @@ pub async fn those_who_wait_get_every_job_once(h: &impl Harness) {
             }
         });
     }
+    drop(got);
     for round in 0..40 {
         let mut missing = scene.add_many(1 + round % 7).await;
         while !missing.is_empty() {
-            let next = tokio::time::timeout(RING_MAX, handed_out.recv()).await;
-            let id = next.unwrap_or_else(|_| panic!("round {round}: nobody came for {missing:?}"));
-            let id = id.expect("the workers live");
+            let id = tokio::select! {
+                id = handed_out.recv() => id.expect("the workers live"),
+                Some(ended) = workers.join_next() => panic!("a worker ended: {ended:?}"),
+                () = tokio::time::sleep(RING_MAX) => panic!("round {round}: nobody came for {missing:?}"),
+            };
             let place = missing.iter().position(|each| *each == id);
             missing.swap_remove(place.unwrap_or_else(|| panic!("{id} was handed out twice")));
         }
     }
+    workers.shutdown().await;
+    assert_eq!(handed_out.recv().await, None, "a job was handed out twice");
     scene.assert_counts().await;
 }
 

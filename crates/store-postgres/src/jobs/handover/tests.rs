@@ -8,6 +8,7 @@ use std::task::Poll;
 use windlass_core::store::QueueShare;
 use windlass_core::{LeaseId, Options, StoreErrorKind};
 
+use super::waiting::Ended;
 use super::*;
 
 const NOTHING: ClaimAnswer = ClaimAnswer::Jobs { jobs: Vec::new(), next_due: None };
@@ -24,8 +25,13 @@ fn job(queue: &str, kind: &str) -> [NewJob; 1] {
 
 /// A claim that finds nothing, so that whoever made it waits.
 async fn wait_for_jobs(handover: &Handover, request: &ClaimRequest) {
-    let answer = handover.claim(request, async || Ok(NOTHING)).await.unwrap();
-    assert_eq!(answer, NOTHING);
+    let alone = async |enqueuing| {
+        if let Some(enqueuing) = enqueuing {
+            handover.wait_for(enqueuing).await;
+        }
+        Ok(NOTHING)
+    };
+    assert_eq!(handover.claim(request, alone).await.unwrap(), NOTHING);
 }
 
 /// Polls once; the future must have more to do.
@@ -52,7 +58,7 @@ async fn nobody_is_rung_for_who_does_not_wait_for_such_jobs() {
         assert!(handover.offer(&jobs, silent).await.is_none());
     }
     // Who asks does not wait.
-    let mut claim = pin!(handover.claim(&request, std::future::pending::<StoreResult<ClaimAnswer>>));
+    let mut claim = pin!(handover.claim(&request, async |_| std::future::pending().await));
     begin(&mut claim).await;
     assert!(handover.offer(&job("q", "k"), silent).await.is_none());
 }
@@ -71,7 +77,7 @@ async fn a_claim_goes_along_and_is_answered_by_the_enqueue() {
         companion.answer(Ok(ClaimAnswer::LeaseLost));
         assert!(offering.arrive(), "nobody looked too early");
     };
-    let claim = handover.claim(&request, async || panic!("it need not be made again"));
+    let claim = handover.claim(&request, async |_| panic!("it need not be made again"));
     let ((), answer) = tokio::join!(enqueue, claim);
     assert_eq!((answer.unwrap(), rings.into_inner()), (ClaimAnswer::LeaseLost, 1));
 }
@@ -89,7 +95,7 @@ async fn a_claim_that_was_declined_is_made_alone_and_one_that_was_dropped_is_unk
                 companion.decline();
             }
         };
-        let ((), answer) = tokio::join!(enqueue, handover.claim(&request, async || Ok(NOTHING)));
+        let ((), answer) = tokio::join!(enqueue, handover.claim(&request, async |_| Ok(NOTHING)));
         match answer {
             Ok(answer) => assert!(is_declined && answer == NOTHING),
             Err(error) => assert!(!is_declined && error.kind() == StoreErrorKind::Unknown),
@@ -107,7 +113,7 @@ async fn who_does_not_come_is_waited_for_once() {
     assert!(handover.offer(&job("q", "k"), silent).await.is_none());
     assert_eq!(rings.into_inner(), 1);
     // What comes too late is a claim like any other.
-    assert_eq!(handover.claim(&request("q"), async || Ok(NOTHING)).await.unwrap(), NOTHING);
+    wait_for_jobs(&handover, &request("q")).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,13 +124,14 @@ async fn others_look_when_the_jobs_are_stored() {
     let jobs = job("q", "k");
     let mut offer = pin!(handover.offer(&jobs, || {}));
     begin(&mut offer).await;
-    let mut along = pin!(handover.claim(&first, async || panic!("it goes along")));
+    let mut along = pin!(handover.claim(&first, async |_| panic!("it goes along")));
     begin(&mut along).await;
     let (offering, companion) = offer.await.expect("somebody came");
     assert!(handover.offer(&jobs, silent).await.is_none(), "one offer at a time");
 
     let looked = AtomicUsize::new(0);
-    let look = async || {
+    let look = async |enqueuing: Option<Enqueuing>| {
+        handover.wait_for(enqueuing.expect("there is an enqueue")).await;
         looked.fetch_add(1, Ordering::Relaxed);
         Ok(NOTHING)
     };
@@ -147,7 +154,7 @@ async fn a_slow_enqueue_is_told_that_somebody_looked_too_early() {
     let jobs = job("q", "k");
     let mut offer = pin!(handover.offer(&jobs, || {}));
     begin(&mut offer).await;
-    let mut along = pin!(handover.claim(&first, async || panic!("it goes along")));
+    let mut along = pin!(handover.claim(&first, async |_| panic!("it goes along")));
     begin(&mut along).await;
     let (offering, companion) = offer.await.expect("somebody came");
     wait_for_jobs(&handover, &second).await;
@@ -171,18 +178,23 @@ async fn an_enqueue_that_is_given_up_holds_nobody_up() {
     assert!(began.elapsed() < COMPANY_WAIT);
 }
 
+/// A claim that ended so, at once.
+fn answered(answer: Option<&ClaimAnswer>) -> Ended<'_> {
+    Ended { answer, took: Duration::ZERO, is_along: false }
+}
+
 #[test]
 fn leases_that_are_gone_are_not_remembered_for_ever() {
     let mut waiting = Waiting::default();
     for _ in 0..1_000 {
         let request = request("q");
         waiting.begin(&request);
-        waiting.end(&request, Some(&NOTHING));
+        waiting.end(&request, answered(Some(&NOTHING)));
     }
     assert!(waiting.len() <= 64, "{}", waiting.len());
     assert!(waiting.want(&job("q", "k")[0]));
-    waiting.despair(&Name::new("q").unwrap());
-    assert_eq!(waiting.len(), 0);
+    waiting.despair(&[Name::new("q").unwrap()]);
+    assert!(!waiting.want(&job("q", "k")[0]));
 }
 
 #[test]
@@ -191,7 +203,7 @@ fn a_worker_waits_in_the_queues_that_had_less_than_it_asked_for() {
     let mut request = request("a");
     request.queues.push(QueueShare { queue: Name::new("b").unwrap(), limit: 0 });
     waiting.begin(&request);
-    waiting.end(&request, Some(&NOTHING));
+    waiting.end(&request, answered(Some(&NOTHING)));
     assert!(waiting.want(&job("a", "k")[0]));
     assert!(!waiting.want(&job("b", "k")[0]), "it had no room for these");
     // Another claim, about the other queue only, leaves it waiting in the first.
@@ -201,7 +213,32 @@ fn a_worker_waits_in_the_queues_that_had_less_than_it_asked_for() {
     };
     waiting.begin(&other);
     assert!(!waiting.want(&job("a", "k")[0]), "it does not wait while it asks");
-    waiting.end(&other, None);
+    waiting.end(&other, answered(None));
     assert!(waiting.want(&job("a", "k")[0]));
     assert!(!waiting.want(&job("b", "k")[0]), "there was no answer");
+    waiting.begin(&request);
+    waiting.end(&request, Ended { took: Duration::from_secs(1), ..answered(Some(&NOTHING)) });
+    assert!(!waiting.want(&job("a", "k")[0]), "it would hold up an enqueue");
+}
+
+#[test]
+fn who_keeps_not_coming_is_waited_for_ever_less_until_it_comes() {
+    let (mut waiting, request, job) = (Waiting::default(), request("q"), job("q", "k"));
+    let queues = [Name::new("q").unwrap()];
+    // How many claims it takes until it counts.
+    let mut claims_until_wanted = || {
+        let claim = |waiting: &mut Waiting| {
+            waiting.begin(&request);
+            waiting.end(&request, answered(Some(&NOTHING)));
+            waiting.want(&job[0])
+        };
+        let claims = (1..).find(|_| claim(&mut waiting)).unwrap();
+        waiting.despair(&queues);
+        claims
+    };
+    let counts: Vec<i32> = (0..10).map(|_| claims_until_wanted()).collect();
+    assert_eq!(counts, [1, 1, 2, 3, 5, 9, 17, 33, 65, 65]);
+    waiting.begin(&request);
+    waiting.end(&request, Ended { is_along: true, ..answered(Some(&NOTHING)) });
+    assert!(waiting.want(&job[0]), "it has come");
 }

@@ -1,12 +1,20 @@
 //! Who waits for jobs, as their last claims have shown.
 
+use std::time::Duration;
+
 use windlass_core::job::NewJob;
 use windlass_core::options::Due;
 use windlass_core::store::{ClaimAnswer, ClaimRequest};
 use windlass_core::{LeaseId, Name};
 
-/// The most leases that are remembered; one that has gone is remembered until somebody waits for it in vain.
+/// The most leases that are remembered.
 const LEASES_MAX: usize = 64;
+
+/// A worker whose claims take longer would hold up an enqueue that it goes along with.
+const CLAIM_SLOW: Duration = Duration::from_millis(50);
+
+/// The most claims that a worker which does not come when it is rung for has to make before it counts again.
+const PROBATION_MAX: u32 = 64;
 
 /// The workers of this process that found less than they had room for.
 #[derive(Debug, Default)]
@@ -20,6 +28,20 @@ struct Waiter {
     kinds: Vec<Name>,
     /// Claims on their way.
     claims: usize,
+    /// Claims that do not count, since it did not come; and how many there will be when that happens again.
+    probation: u32,
+    probation_next: u32,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended<'a> {
+    /// Nothing, if it was not answered.
+    pub(super) answer: Option<&'a ClaimAnswer>,
+    /// How long the server took, as far as is known.
+    pub(super) took: Duration,
+    /// Whether it went along with an enqueue.
+    pub(super) is_along: bool,
 }
 
 impl Waiting {
@@ -31,25 +53,21 @@ impl Waiting {
         job.due == Due::Now && self.0.iter().any(is_wanted)
     }
 
-    /// Nobody came for jobs of this queue, so nobody waits.
-    pub(super) fn despair(&mut self, queue: &Name) {
-        self.0.iter_mut().for_each(|waiter| waiter.queues.retain(|name| name != queue));
-        self.0.retain(|waiter| waiter.claims > 0 || !waiter.queues.is_empty());
+    /// Nobody came for jobs of these queues. Whoever seemed to wait there does not, or wakes too slowly.
+    pub(super) fn despair(&mut self, queues: &[Name]) {
+        for waiter in &mut self.0 {
+            let before = waiter.queues.len();
+            waiter.queues.retain(|name| !queues.contains(name));
+            if waiter.queues.len() < before {
+                waiter.probation = waiter.probation_next;
+                waiter.probation_next = (waiter.probation_next * 2).clamp(1, PROBATION_MAX);
+            }
+        }
     }
 
     /// A claim begins: who asks does not wait.
     pub(super) fn begin(&mut self, request: &ClaimRequest) {
-        let waiter = match self.0.iter().position(|waiter| waiter.lease == request.lease) {
-            Some(place) => &mut self.0[place],
-            None => {
-                if self.0.len() >= LEASES_MAX {
-                    self.0.retain(|waiter| waiter.claims > 0);
-                }
-                let (queues, kinds) = (Vec::new(), request.kinds.clone());
-                self.0.push(Waiter { lease: request.lease, queues, kinds, claims: 0 });
-                self.0.last_mut().expect("it was just put there")
-            }
-        };
+        let waiter = self.waiter(request.lease);
         waiter.claims += 1;
         waiter.queues.retain(|name| request.queues.iter().all(|share| share.queue != *name));
         if waiter.kinds != request.kinds {
@@ -57,12 +75,18 @@ impl Waiting {
         }
     }
 
-    /// A claim has ended, with an answer or without. Where it got less than it asked for, it waits for more.
-    pub(super) fn end(&mut self, request: &ClaimRequest, answer: Option<&ClaimAnswer>) {
-        let Some(waiter) = self.0.iter_mut().find(|waiter| waiter.lease == request.lease) else { return };
+    /// A claim has ended. Where it got less than it asked for, its worker waits for more.
+    pub(super) fn end(&mut self, request: &ClaimRequest, ended: Ended<'_>) {
+        let waiter = self.waiter(request.lease);
         waiter.claims = waiter.claims.saturating_sub(1);
-        let Some(ClaimAnswer::Jobs { jobs, .. }) = answer else { return };
-        if jobs.len() >= request.limit as usize {
+        let Some(ClaimAnswer::Jobs { jobs, .. }) = ended.answer else { return };
+        if ended.is_along {
+            (waiter.probation, waiter.probation_next) = (0, 0);
+        } else if waiter.probation > 0 {
+            waiter.probation -= 1;
+            return;
+        }
+        if jobs.len() >= request.limit as usize || ended.took > CLAIM_SLOW {
             return;
         }
         for share in &request.queues {
@@ -71,6 +95,19 @@ impl Waiting {
                 waiter.queues.push(share.queue.clone());
             }
         }
+    }
+
+    fn waiter(&mut self, lease: LeaseId) -> &mut Waiter {
+        if let Some(place) = self.0.iter().position(|waiter| waiter.lease == lease) {
+            return &mut self.0[place];
+        }
+        if self.0.len() >= LEASES_MAX {
+            // Nobody says when a lease has gone. The oldest are the likeliest; one that lives is soon here again.
+            self.0.remove(0);
+        }
+        let (queues, kinds) = (Vec::new(), Vec::new());
+        self.0.push(Waiter { lease, queues, kinds, claims: 0, probation: 0, probation_next: 0 });
+        self.0.last_mut().expect("it was just put there")
     }
 
     #[cfg(test)]
