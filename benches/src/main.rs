@@ -37,6 +37,9 @@ struct Arguments {
     /// Leave out the long run with a million finished and a million scheduled jobs
     #[arg(long)]
     no_history: bool,
+    /// Only that run
+    #[arg(long, conflicts_with = "no_history")]
+    history: bool,
     /// Print JSON lines instead of a table
     #[arg(long)]
     json: bool,
@@ -127,12 +130,18 @@ async fn main() -> Result<()> {
             report.figure(subject, &format!("{work:?}"), format!("{}/s", report::whole(rate)));
             continue;
         }
+        let has_history = matches!(subject, Subject::SqliteFull | Subject::Postgres | Subject::Redis);
+        if arguments.history {
+            if has_history {
+                history::measure(subject, scale, &mut report).await?;
+            }
+            continue;
+        }
         let connections = Connections::find(subject, scale.jobs).await?;
         measure(subject, scale, connections, &mut report).await?;
         if subject.has_server() {
             deleted::measure(subject, scale, connections, &mut report).await?;
         }
-        let has_history = matches!(subject, Subject::SqliteFull | Subject::Postgres | Subject::Redis);
         if has_history && !arguments.no_history {
             history::measure(subject, scale, &mut report).await?;
         }
