@@ -158,11 +158,12 @@ pub async fn those_who_wait_get_every_job_once(h: &impl Harness) {
     for round in 0..40 {
         let mut missing = scene.add_many(1 + round % 7).await;
         while !missing.is_empty() {
-            let id = tokio::select! {
-                id = handed_out.recv() => id.expect("the workers live"),
-                Some(ended) = workers.join_next() => panic!("a worker ended: {ended:?}"),
-                () = tokio::time::sleep(RING_MAX) => panic!("round {round}: nobody came for {missing:?}"),
-            };
+            let next = tokio::time::timeout(RING_MAX, handed_out.recv()).await;
+            if let Some(ended) = workers.try_join_next() {
+                panic!("a worker ended: {ended:?}");
+            }
+            let id = next.unwrap_or_else(|_| panic!("round {round}: nobody came for {missing:?}"));
+            let id = id.expect("the workers live");
             let place = missing.iter().position(|each| *each == id);
             missing.swap_remove(place.unwrap_or_else(|| panic!("{id} was handed out twice")));
         }
