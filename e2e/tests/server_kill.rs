@@ -6,12 +6,12 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use windlass::Client;
+use windlass::{Client, Worker};
 use windlass_e2e::fleet::{Fleet, WorkerSettings};
 use windlass_e2e::producer::{Producers, Told, check_told, count_losses};
 use windlass_e2e::server::StoreServer;
-use windlass_e2e::witness::Ledger;
-use windlass_e2e::{eventually, setting};
+use windlass_e2e::witness::{Ledger, Witness};
+use windlass_e2e::{eventually, jobs, setting};
 use windlass_store_testkit::servers::{Aof, PostgresServer, RedisServer, RedisSettings, Settings};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_e2e-worker");
@@ -56,6 +56,12 @@ async fn torment<S: StoreServer>(server: &S, before_kill: impl Fn(&S, usize)) ->
     for _ in 0..CLIENTS {
         clients.push(fleet.client().await);
     }
+    // Beside the producers, so that a kill meets jobs that are handed over as they are stored.
+    let inside = Worker::with_state(&clients[0], Witness::open(&fleet.witness(), "inside"))
+        .lease_unchecked(settings(0).lease)
+        .handle(jobs::touch)
+        .start()
+        .unwrap();
     let producers = Producers::start(&clients, PRODUCERS, &["default"]);
     let (mut kills, mut waits) = (Vec::new(), Vec::new());
     for kill in 0..setting("WINDLASS_SERVER_KILLS", 5) as usize {
@@ -73,6 +79,7 @@ async fn torment<S: StoreServer>(server: &S, before_kill: impl Fn(&S, usize)) ->
     let told = producers.stop().await;
     eventually("every job has ended", async || (server.open() == 0).then_some(())).await;
     server.assert_tidy();
+    inside.stop().await;
     for worker in workers {
         worker.terminate();
         assert!(worker.end().await.0.success());
