@@ -97,6 +97,12 @@ function! {
     ]
 }
 
+/// The statement of [`HAND_OVER`].
+pub(crate) fn hand_over(schema: &str) -> String {
+    let name = |function: &Function| format!("{schema}.{}", function.full_name());
+    HAND_OVER.text.replace("{enqueue}", &name(&ENQUEUE)).replace("{claim}", &name(&CLAIM))
+}
+
 /// Those that jobs pass through.
 const FREQUENT: [Function; 5] = [ENQUEUE, CLAIM, HAND_OVER, COMPLETE, SETTLE];
 
@@ -117,12 +123,6 @@ impl Function {
             .replace("{function}", &format!("{schema}.{}", self.full_name()))
             .replace("{steady}", STEADY)
             .replace("{schema}", schema)
-    }
-
-    /// The statement of [`HAND_OVER`].
-    pub(crate) fn statement(&self, schema: &str) -> String {
-        let name = |function: &Self| format!("{schema}.{}", function.full_name());
-        self.text.replace("{enqueue}", &name(&ENQUEUE)).replace("{claim}", &name(&CLAIM))
     }
 
     /// The statement that calls the function.
@@ -162,13 +162,13 @@ mod tests {
     fn no_two_frequent_functions_have_as_many_parameters() {
         let mut counts: Vec<_> = FREQUENT.iter().map(|function| function.parameters.len()).collect();
         counts.sort_unstable();
-        assert!(counts.windows(2).all(|pair| pair[0] != pair[1]), "{counts:?}");
+        assert!(counts.len() > 3 && counts.windows(2).all(|pair| pair[0] != pair[1]), "{counts:?}");
     }
 
     #[test]
     fn a_hand_over_is_an_enqueue_and_a_claim() {
         assert_eq!(HAND_OVER.parameters, [ENQUEUE.parameters, CLAIM.parameters].concat());
-        let statement = HAND_OVER.statement("s");
+        let statement = hand_over("s");
         for function in [ENQUEUE, CLAIM] {
             assert!(statement.contains(&format!("s.{}(", function.full_name())), "{statement}");
         }

@@ -22,7 +22,7 @@ impl Statements {
     pub(crate) fn new(schema: &str) -> Self {
         let call = |function: &Function| (function.name, function.call(schema));
         let mut calls: HashMap<_, _> = functions::ALL.iter().map(call).collect();
-        calls.insert(HAND_OVER.name, HAND_OVER.statement(schema));
+        calls.insert(HAND_OVER.name, functions::hand_over(schema));
         Self { calls }
     }
 

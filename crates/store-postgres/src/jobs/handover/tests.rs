@@ -43,6 +43,15 @@ async fn begin<F: Future>(future: &mut Pin<&mut F>) {
     .await;
 }
 
+/// An enqueue that the claim goes along with.
+async fn meet<'h, F: Future>(handover: &'h Handover, along: &mut Pin<&mut F>) -> (Offering<'h>, Companion) {
+    let jobs = job("q", "k");
+    let mut offer = pin!(handover.offer(&jobs, || {}));
+    begin(&mut offer).await;
+    begin(along).await;
+    offer.await.expect("somebody came")
+}
+
 fn silent() {
     panic!("nobody waits for this");
 }
@@ -121,13 +130,9 @@ async fn others_look_when_the_jobs_are_stored() {
     let handover = Handover::default();
     let (first, second, stranger) = (request("q"), request("q"), request("other"));
     wait_for_jobs(&handover, &first).await;
-    let jobs = job("q", "k");
-    let mut offer = pin!(handover.offer(&jobs, || {}));
-    begin(&mut offer).await;
     let mut along = pin!(handover.claim(&first, async |_| panic!("it goes along")));
-    begin(&mut along).await;
-    let (offering, companion) = offer.await.expect("somebody came");
-    assert!(handover.offer(&jobs, silent).await.is_none(), "one offer at a time");
+    let (offering, companion) = meet(&handover, &mut along).await;
+    assert!(handover.offer(&job("q", "k"), silent).await.is_none(), "one offer at a time");
 
     let looked = AtomicUsize::new(0);
     let look = async |enqueuing: Option<Enqueuing>| {
@@ -151,12 +156,8 @@ async fn a_slow_enqueue_is_told_that_somebody_looked_too_early() {
     let handover = Handover::default();
     let (first, second) = (request("q"), request("q"));
     wait_for_jobs(&handover, &first).await;
-    let jobs = job("q", "k");
-    let mut offer = pin!(handover.offer(&jobs, || {}));
-    begin(&mut offer).await;
     let mut along = pin!(handover.claim(&first, async |_| panic!("it goes along")));
-    begin(&mut along).await;
-    let (offering, companion) = offer.await.expect("somebody came");
+    let (offering, companion) = meet(&handover, &mut along).await;
     wait_for_jobs(&handover, &second).await;
     companion.answer(Ok(NOTHING));
     assert!(!offering.arrive(), "the second has looked");
