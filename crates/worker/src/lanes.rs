@@ -221,3 +221,6 @@ async fn sweep<F: Flush>(queues: Weak<QueueLanes<F>>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

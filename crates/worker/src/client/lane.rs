@@ -19,7 +19,7 @@ use crate::supervise::panic_text;
 pub(super) type Answer<T> = Result<T, StoreError>;
 
 /// A store call that callers share.
-pub(super) trait Call: Send + Sync + 'static {
+pub(crate) trait Call: Send + Sync + 'static {
     /// What one caller asks for.
     type Item: Clone + Send + Sync + 'static;
     /// What the store answers it.

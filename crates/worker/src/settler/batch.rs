@@ -1,11 +1,10 @@
 //! Outcomes on their way to the store.
 
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use windlass_core::Bytes;
 use windlass_core::store::Settlement;
-use windlass_core::{Bytes, Name};
 
 use crate::ctx::Ctx;
 
@@ -105,16 +104,6 @@ impl Batch {
             attempts: self.attempts.split_off(middle),
         };
         [self, second]
-    }
-
-    /// A batch for each queue.
-    pub(super) fn by_queue(self) -> HashMap<Name, Self> {
-        let mut queues: HashMap<Name, Self> = HashMap::new();
-        for (settlement, attempt) in self {
-            let queue = settlement.queue.clone();
-            queues.entry(queue).or_default().push(settlement, attempt);
-        }
-        queues
     }
 
     /// The same outcomes, those of a queue side by side.
