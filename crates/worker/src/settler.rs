@@ -57,6 +57,10 @@ pub(crate) struct Settler {
 const UNCOMMITTED: &str = "the handler completed the job within a transaction that was not committed";
 /// How long outcomes that are tried aside are waited for.
 const ASIDE_PATIENCE: Duration = Duration::from_secs(10);
+/// Marks that wait in lanes. Who waits for one may go away; in a lane that is held up the mark stays, and must not take
+/// the room of outcomes.
+const MARKS_MAX: usize = 500;
+const MARKS_LOOK: Duration = Duration::from_millis(50);
 
 impl Settler {
     /// A settler that records on this runtime. What was handed in is recorded also when the settler is gone.
@@ -77,7 +81,11 @@ impl Settler {
 
     /// Waits until everything handed in before is recorded; for what is tried aside, not for ever.
     pub(crate) async fn flushed(&self) {
-        self.lanes.mark(|| Entry::Mark).await;
+        let marks = &self.recorder.marks;
+        while Arc::strong_count(marks) > MARKS_MAX {
+            tokio::time::sleep(MARKS_LOOK).await;
+        }
+        self.lanes.mark(|| Entry::Mark { _counted: Arc::clone(marks) }).await;
         let _ = tokio::time::timeout(ASIDE_PATIENCE, self.recorder.asides.ended()).await;
     }
 

@@ -15,7 +15,9 @@ pub(super) enum Entry {
         unsettled: Unsettled,
     },
     /// Everything handed in before it has been recorded when it is answered.
-    Mark,
+    Mark {
+        _counted: Arc<()>,
+    },
 }
 
 impl Entry {
@@ -27,7 +29,7 @@ impl Entry {
                 transition.output.as_ref().map_or(0, Bytes::len)
                     + transition.error.as_ref().map_or(0, String::len)
             }
-            Self::Mark => 0,
+            Self::Mark { .. } => 0,
         }
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Recorder {
     pub(super) lease: Arc<Lease>,
     /// Its copies count outcomes that are not recorded.
     pub(super) unsettled: Arc<()>,
+    /// Its copies count marks in lanes.
+    pub(super) marks: Arc<()>,
     pub(super) fenced: AtomicU64,
     pub(super) asides: Asides,
     flights: Flights,
@@ -75,7 +77,7 @@ impl Flush for Recorder {
         let answers = vec![(); entries.len()];
         let outcomes = entries.into_iter().filter_map(|entry| match entry {
             Entry::Settle { settlement, unsettled } => Some((settlement, unsettled)),
-            Entry::Mark => None,
+            Entry::Mark { .. } => None,
         });
         let batch: Batch = outcomes.collect();
         if !batch.is_empty() {
@@ -102,6 +104,7 @@ impl Recorder {
             board,
             lease,
             unsettled: Arc::default(),
+            marks: Arc::default(),
             fenced: AtomicU64::default(),
             asides: Asides::default(),
             ailing: AtomicUsize::default(),

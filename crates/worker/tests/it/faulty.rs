@@ -26,6 +26,9 @@ pub(crate) enum Call {
     Open,
     Renew,
     Lost,
+    Begin,
+    Held,
+    SettleLate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,11 +225,11 @@ impl Jobs for Faulty {
         let queues = settlements.iter().map(|settlement| &settlement.queue);
         self.about(Call::Settle, queues, self.inner.settle(settlements)).await
     }
-    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-        self.inner.settle_late(settlements).await
-    }
     async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
-        self.inner.begin(attempts).await
+        self.around(Call::Begin, self.inner.begin(attempts)).await
+    }
+    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        self.around(Call::SettleLate, self.inner.settle_late(settlements)).await
     }
     async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
         let queues = reports.iter().map(|report| &report.queue);
@@ -274,7 +277,7 @@ impl Leases for Faulty {
         queues: &[Name],
         limit: u32,
     ) -> StoreResult<Vec<LostJob>> {
-        self.inner.held(lease, nonce, queues, limit).await
+        self.around(Call::Held, self.inner.held(lease, nonce, queues, limit)).await
     }
     async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
         self.inner.reap(settlements).await
