@@ -29,6 +29,7 @@ mod aside;
 mod batch;
 mod conclude;
 mod flights;
+mod queue;
 mod recorder;
 
 use std::sync::Arc;
@@ -121,3 +122,6 @@ pub(crate) fn settlement(ctx: &Ctx, outcome: Outcome) -> Settlement {
 pub(crate) fn has_completed_within(ctx: &Ctx) -> bool {
     matches!(ctx.inner().within.get(), Completion::Begun | Completion::Returned)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
 use windlass_core::{LeaseId, Name};
 
 use super::batch::Batch;
@@ -18,6 +18,8 @@ use crate::supervise::backoff;
 const ASIDES_MAX: usize = 64;
 /// How often an outcome that the store refuses for no passing reason is tried before it is given up.
 const REFUSALS_MAX: u32 = 5;
+/// How often they are tried at least while they are waited for.
+const HURRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Leases are retired for outcomes that were given up no more often than this: a queue that refuses everything must not
 /// keep the worker from claiming for others.
 const RETIRE_INTERVAL: Duration = Duration::from_secs(5);
@@ -27,6 +29,8 @@ const RETIRE_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct Asides {
     queues: Mutex<HashMap<Name, usize>>,
     count: watch::Sender<usize>,
+    /// Ends their pauses.
+    hurry: Notify,
     /// The lease that was last retired or will be next, and when.
     retired: Mutex<Option<(LeaseId, Instant)>>,
 }
@@ -38,9 +42,15 @@ struct Aside {
 }
 
 impl Asides {
-    /// Waits until none is left.
+    /// Has them tried now and then until none is left.
     pub(super) async fn ended(&self) {
-        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+        let mut count = self.count.subscribe();
+        loop {
+            self.hurry.notify_waiters();
+            if timeout(HURRY_INTERVAL, count.wait_for(|count| *count == 0)).await.is_ok() {
+                return;
+            }
+        }
     }
 
     fn queues(&self) -> MutexGuard<'_, HashMap<Name, usize>> {
@@ -110,7 +120,10 @@ impl Recorder {
             let _ailing = self.ail();
             let mut refusals = 0;
             for tries in 1.. {
-                tokio::time::sleep(backoff(tries)).await;
+                tokio::select! {
+                    () = sleep(backoff(tries)) => {}
+                    () = self.asides.hurry.notified() => {}
+                }
                 match self.attempt(&one).await {
                     Ok(answers) => {
                         one = self.conclude(one, answers).await;

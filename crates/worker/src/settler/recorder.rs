@@ -3,7 +3,6 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use windlass_core::batch::{Limits, WEIGHT_MAX};
@@ -16,13 +15,6 @@ use super::flights::Flights;
 use crate::lanes::{Flush, Origin, QueueLanes};
 use crate::lease::Lease;
 use crate::supervise::{Board, Part, backoff, panic_text};
-
-/// Failures in a row after which a sweep ends: when nothing is known, and when the queue is known to be there. The
-/// second lets it get down to a few single outcomes side by side that do not go through.
-const ROW_FIRST: u32 = 3;
-const ROW_LATER: u32 = 14;
-/// How long a few outcomes that do not go through may hold up those that come after them in their queue.
-const PROBE_PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) struct Recorder {
     pub(super) store: Arc<dyn Store>,
@@ -53,15 +45,6 @@ impl Drop for Ailing<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// What a sweep came to.
-#[derive(Default)]
-struct Swept {
-    /// Nothing can be said about these, for too little goes through.
-    left: Batch,
-    /// What is to be recorded instead of what was refused.
-    refused: Batch,
 }
 
 impl Flush for Recorder {
@@ -161,107 +144,6 @@ impl Recorder {
         refused
     }
 
-    /// The lane of one queue.
-    async fn of_queue(self: &Arc<Self>, batch: Batch) -> Batch {
-        let failed = match self.attempt(&batch).await {
-            Ok(answers) => return self.recorded(batch, answers).await,
-            Err(failed) => failed,
-        };
-        let mut refused = Batch::default();
-        {
-            let _ailing = self.ail();
-            self.failure(&batch, &failed);
-            let mut left = batch;
-            if left.len() == 1 && !failed.is_passing {
-                self.aside(std::mem::take(&mut left));
-            } else if left.len() > 1 {
-                tokio::time::sleep(if failed.is_passing { backoff(1) } else { Duration::ZERO }).await;
-                let swept = self.sweep(left.halves().into(), ROW_FIRST).await;
-                refused.append(swept.refused);
-                left = swept.left;
-            }
-            while !left.is_empty() {
-                refused.append(self.probe(&mut left).await);
-                let swept = self.sweep(vec![left], ROW_LATER).await;
-                refused.append(swept.refused);
-                left = swept.left;
-            }
-        }
-        self.success();
-        refused
-    }
-
-    /// Records parts; what fails is halved, and what fails alone while others go through goes aside.
-    async fn sweep(self: &Arc<Self>, mut parts: Vec<Batch>, row_max: u32) -> Swept {
-        let (mut swept, mut alone) = (Swept::default(), Batch::default());
-        let (mut row, mut goes_through) = (0, false);
-        parts.reverse();
-        while let Some(part) = parts.pop() {
-            if part.is_empty() {
-                continue;
-            }
-            let failed = match self.attempt(&part).await {
-                Ok(answers) => {
-                    (row, goes_through) = (0, true);
-                    swept.refused.append(self.recorded(part, answers).await);
-                    continue;
-                }
-                Err(failed) => failed,
-            };
-            self.failure(&part, &failed);
-            match (part.len(), failed.is_passing) {
-                (1, true) => alone.append(part),
-                (1, false) => self.aside(part),
-                _ => {
-                    let [first, second] = part.halves();
-                    parts.extend([second, first]);
-                }
-            }
-            if failed.is_passing {
-                row += 1;
-                if row >= row_max {
-                    break;
-                }
-                tokio::time::sleep(backoff(1)).await;
-            }
-        }
-        if goes_through {
-            self.aside(alone);
-        } else {
-            swept.left = alone;
-        }
-        parts.into_iter().for_each(|part| swept.left.append(part));
-        swept
-    }
-
-    /// Nothing goes through: either the queue is away, or something is in the way of each of these. Asks with one
-    /// outcome at a time until one goes through. A few that do not for long go aside.
-    async fn probe(self: &Arc<Self>, left: &mut Batch) -> Batch {
-        let began = Instant::now();
-        for tries in 1.. {
-            tokio::time::sleep(backoff(tries)).await;
-            let Some(one) = left.pop() else { break };
-            match self.attempt(&one).await {
-                Ok(answers) => return self.recorded(one, answers).await,
-                Err(failed) => {
-                    self.failure(&one, &failed);
-                    if failed.is_passing {
-                        // To the front: the next time it is another's turn.
-                        let rest = std::mem::replace(left, one);
-                        left.append(rest);
-                    } else {
-                        self.aside(one);
-                    }
-                }
-            }
-            if began.elapsed() > PROBE_PATIENCE && self.has_room_aside(left) {
-                self.aside(std::mem::take(left));
-                break;
-            }
-        }
-        Batch::default()
-    }
-
     /// Asks the store once.
     pub(super) async fn attempt(&self, batch: &Batch) -> Result<Vec<Settled>, Failed> {
         match self.guarded(self.store.settle(batch.settlements())).await {
@@ -294,7 +176,7 @@ impl Recorder {
     }
 
     /// The store has answered.
-    async fn recorded(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
+    pub(super) async fn recorded(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
         self.success();
         self.conclude(batch, answers).await
     }

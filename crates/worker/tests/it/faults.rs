@@ -204,7 +204,7 @@ async fn an_outcome_that_something_is_in_the_way_of_holds_no_other_up() {
     let (client, stage) = scene_on(Arc::clone(&store) as _);
     let running = worker(&client, &stage).concurrency(8).start().unwrap();
     let id = windlass_core::JobId::new();
-    store.stick(Some(id));
+    store.stick([id]);
     let stuck = client.enqueue(probe(Act::Succeed)).id(id).await.unwrap();
     let mut others = Vec::new();
     for _ in 0..20 {
@@ -214,7 +214,7 @@ async fn an_outcome_that_something_is_in_the_way_of_holds_no_other_up() {
         assert_eq!(end_of(other).await.state, State::Completed);
     }
     assert_eq!(stuck.state().await.unwrap(), Some(State::Running));
-    store.stick(None);
+    store.stick([]);
     assert_eq!(end_of(&stuck).await.state, State::Completed);
     assert_eq!(stage.started(), 21, "nothing ran again");
     running.stop().await;

@@ -14,7 +14,7 @@ use windlass_core::store::{
     LeaseRecord, Leases, Maintenance, NewLease, Progress, Promotion, Queues, Renewal, Settled, Settlement,
     Sharing, Store, StoreResult, Swept, Wakeup,
 };
-use windlass_core::{CallId, JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
+use windlass_core::{Bytes, CallId, JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
 use windlass_store_memory::MemoryStore;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,7 +54,7 @@ pub(crate) struct Faulty {
     faults: Mutex<HashMap<Call, (Fault, u32)>>,
     failed: Mutex<HashMap<Call, u32>>,
     called: Mutex<HashMap<Call, u32>>,
-    stuck: Mutex<Option<JobId>>,
+    stuck: Mutex<Vec<JobId>>,
     sharing: Sharing,
     /// What the store says about these queues, whatever it is asked.
     sick: Mutex<HashMap<Name, Fault>>,
@@ -118,9 +118,9 @@ impl Faulty {
         self.late.add_permits(1);
     }
 
-    /// Settling fails as long as this job is among those to settle.
-    pub(crate) fn stick(&self, job: Option<JobId>) {
-        *self.stuck.lock().unwrap() = job;
+    /// Settling fails as long as one of these jobs is among those to settle.
+    pub(crate) fn stick(&self, jobs: impl IntoIterator<Item = JobId>) {
+        *self.stuck.lock().unwrap() = jobs.into_iter().collect();
     }
 
     /// The next `times` calls fail.
@@ -217,10 +217,10 @@ impl Jobs for Faulty {
         self.around(Call::Claim, self.inner.claim(request)).await
     }
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-        if settlements.iter().any(|settlement| Some(settlement.id) == *self.stuck.lock().unwrap()) {
+        if settlements.iter().any(|settlement| self.stuck.lock().unwrap().contains(&settlement.id)) {
             return Err(StoreError::Unavailable { what: "a row is locked".to_owned(), source: None });
         }
-        let outputs = settlements.iter().map(|each| each.transition.output.as_ref().map_or(0, |it| it.len()));
+        let outputs = settlements.iter().map(|each| each.transition.output.as_ref().map_or(0, Bytes::len));
         self.measure(Call::Settle, outputs);
         let queues = settlements.iter().map(|settlement| &settlement.queue);
         self.about(Call::Settle, queues, self.inner.settle(settlements)).await
