@@ -62,6 +62,7 @@ pub(crate) struct Faulty {
     hidden: Mutex<u32>,
     /// How many jobs each enqueue and settlement was about, and their bytes.
     sizes: Mutex<Vec<(Call, usize, usize)>>,
+    claimed_bytes: Mutex<Vec<usize>>,
 }
 
 impl Faulty {
@@ -81,6 +82,7 @@ impl Faulty {
             sick: Mutex::default(),
             hidden: Mutex::default(),
             sizes: Mutex::default(),
+            claimed_bytes: Mutex::default(),
         })
     }
 
@@ -135,6 +137,11 @@ impl Faulty {
     /// How often a call has failed on demand.
     pub(crate) fn failed(&self, call: Call) -> u32 {
         self.failed.lock().unwrap().get(&call).copied().unwrap_or(0)
+    }
+
+    /// How many bytes each claim asked for.
+    pub(crate) fn claimed_bytes(&self) -> Vec<usize> {
+        self.claimed_bytes.lock().unwrap().clone()
     }
 
     /// How often a call was made.
@@ -214,6 +221,7 @@ impl Jobs for Faulty {
         self.about(Call::Enqueue, queues, self.inner.enqueue_once(call, jobs)).await
     }
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
+        self.claimed_bytes.lock().unwrap().push(request.bytes);
         self.around(Call::Claim, self.inner.claim(request)).await
     }
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {

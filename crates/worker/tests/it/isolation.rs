@@ -1,247 +1,203 @@
-//! One queue, job or call that is sick harms no other.
+//! One lost answer, one job that kills its worker, one store that comes and goes: nothing else is harmed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::queue::{Keep, QueueConfig, Retention};
-use windlass_core::store::Sharing;
-use windlass_core::{JobId, State, StoreError};
-use windlass_worker::{Client, Error, Handle, OutputError, Part};
+use windlass_core::job::ClaimedJob;
+use windlass_core::outcome::Reason;
+use windlass_core::retry::Policy;
+use windlass_core::store::{Begin, ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settlement};
+use windlass_core::{Fence, LeaseId, Name, Outcome, State, Store, judge};
+use windlass_worker::{Client, Handle};
 
 use crate::faulty::{Call, Fault, Faulty};
-use crate::support::{Act, Probe, end_of, eventually, probe, scene_on, worker};
+use crate::support::{Act, PATIENCE, Probe, end_of, eventually, probe, scene, scene_on, until_begun, worker};
 
-/// So many that not all of them can go aside.
-const MANY: usize = 100;
-
-async fn enqueued(client: &Client, queue: &str, count: usize) -> Vec<Handle<Probe>> {
-    client.enqueue_all((0..count).map(|_| probe(Act::Succeed))).queue(queue).await.unwrap()
+/// Claims jobs under a lease of its own, as another worker would.
+async fn claim(store: &dyn Store, limit: u32) -> (LeaseId, Vec<ClaimedJob>) {
+    let queue = Name::new("default").unwrap();
+    let id = LeaseId::new();
+    let lease = NewLease { id, worker: "gone".into(), ttl: 3 * PATIENCE, queues: vec![queue.clone()] };
+    store.open(&lease).await.unwrap();
+    let request = ClaimRequest {
+        lease: id,
+        nonce: Fence::nonce(),
+        queues: vec![QueueShare { queue, limit }],
+        kinds: vec![Name::new("probe").unwrap()],
+        limit,
+        bytes: usize::MAX,
+    };
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else { panic!("it lives") };
+    (id, jobs)
 }
 
-/// Outcomes of one queue fail; those of the other are recorded, and in the end all.
-async fn a_sick_queue_among_others(sharing: Sharing, fault: Fault) {
-    let store = Faulty::with(sharing);
+/// Makes suspects of all jobs that are ready: they begin, and their worker dies.
+async fn stall_all(client: &Client) {
+    let store = client.store();
+    let (lease, jobs) = claim(&**store, 100).await;
+    let begin = |job: &ClaimedJob| Begin { queue: job.queue.clone(), id: job.id, fence: job.fence };
+    store.begin(&jobs.iter().map(begin).collect::<Vec<_>>()).await.unwrap();
+    store.close(lease).await.unwrap();
+    let reaper = windlass_worker::Reaper::new(Arc::clone(store));
+    assert_eq!(reaper.run_once().await.unwrap().jobs, jobs.len() as u64);
+    // Their rest is over.
+    store.retry(&jobs.iter().map(|job| job.id).collect::<Vec<_>>()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_was_lost_is_given_back_at_once() {
+    let store = Faulty::new();
     let (client, stage) = scene_on(Arc::clone(&store) as _);
-    let bad = enqueued(&client, "bad", MANY).await;
-    let good = enqueued(&client, "good", MANY).await;
-    store.sicken("bad", Some(fault));
-    // The sick queue comes first and has all the slots that it wants.
-    let running = worker(&client, &stage).queue("bad", 10).queue("good", 10).start().unwrap();
-    for handle in &good {
+    let running = worker(&client, &stage).lease(3 * PATIENCE).start().unwrap();
+    // A long job hangs on the same lease.
+    let long = client.enqueue(probe(Act::Wait)).await.unwrap();
+    stage.until_started(1).await;
+    let lease = running.health().lease.id;
+    store.fail(Call::Claim, Fault::Unknown, 1);
+    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    let record = end_of(&handle).await;
+    assert_eq!((record.state, record.fence), (State::Completed, 2));
+    assert_eq!((record.counters.attempt, record.counters.stalls), (1, 0), "it is not punished");
+    assert_eq!(running.health().lease.id, lease, "nor is the lease");
+    stage.release(1);
+    assert_eq!(end_of(&long).await.fence, 1);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn lost_claim_answers_kill_no_job() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    // The store has them before a worker asks, so that every cut takes many.
+    let once = client.enqueue_all((0..10).map(|_| probe(Act::Succeed))).retry(Policy::never()).await.unwrap();
+    let default = client.enqueue_all((0..10).map(|_| probe(Act::Succeed))).await.unwrap();
+    store.fail(Call::Claim, Fault::Unknown, 4);
+    // The first look after them fails as well.
+    store.fail(Call::Held, Fault::Unavailable, 2);
+    let running = worker(&client, &stage).lease(3 * PATIENCE).start().unwrap();
+    for handle in once.iter().chain(&default) {
         let record = end_of(handle).await;
-        assert_eq!((record.state, record.fence), (State::Completed, 1));
+        assert_eq!((record.state, record.counters.attempt, record.counters.stalls), (State::Completed, 1, 0));
     }
-    eventually("the sick queue is named", async || {
-        let health = running.health();
-        health.of(Part::Settler).last_error.as_ref().is_some_and(|text| text.starts_with("queue bad: "))
+    assert_eq!(store.failed(Call::Claim), 4);
+    assert!(stage.starts().values().all(|starts| *starts == 1), "each ran once");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_claim_asks_for_less_while_the_store_does_not_answer() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    store.fail(Call::Claim, Fault::Unavailable, 4);
+    let running = worker(&client, &stage).start().unwrap();
+    end_of(&client.enqueue(probe(Act::Succeed)).await.unwrap()).await;
+    let asked = store.claimed_bytes();
+    assert!(asked[..5].windows(2).all(|pair| pair[1] == pair[0] / 2), "never repeated as it was: {asked:?}");
+    eventually("it asks for as much as before", async || {
+        client.enqueue(probe(Act::Succeed)).await.unwrap();
+        store.claimed_bytes().last() == Some(&asked[0])
     })
     .await;
-    if fault == Fault::Internal {
-        // What cannot be recorded is given up with its lease, and the healthy queue goes on meanwhile.
-        let lease = running.health().lease.id;
-        eventually("some are given up", async || {
-            running.health().lease.id.is_some_and(|id| Some(id) != lease)
-        })
-        .await;
-        let more = enqueued(&client, "good", MANY).await;
-        for handle in &more {
-            assert_eq!(end_of(handle).await.fence, 1);
-        }
-    } else {
-        assert!(!running.health().is_ok() && running.health().unsettled > 0);
-    }
-    store.sicken("bad", None);
-    for handle in &bad {
-        let record = end_of(handle).await;
-        assert_eq!(record.state, State::Completed);
-        assert!(fault == Fault::Internal || record.fence == 1, "what was only held up is not run again");
-    }
-    eventually("green", async || running.health().is_ok() && running.health().unsettled == 0).await;
     running.stop().await;
 }
 
 #[tokio::test]
-async fn a_queue_that_is_away_holds_up_no_outcome_of_another() {
-    a_sick_queue_among_others(Sharing::Store, Fault::Unavailable).await;
-    a_sick_queue_among_others(Sharing::Queue, Fault::Unavailable).await;
-}
-
-#[tokio::test]
-async fn a_queue_that_does_not_answer_holds_up_no_outcome_of_another() {
-    a_sick_queue_among_others(Sharing::Store, Fault::Vanished).await;
-    a_sick_queue_among_others(Sharing::Queue, Fault::Vanished).await;
-}
-
-#[tokio::test]
-async fn a_queue_that_refuses_everything_holds_up_no_outcome_of_another() {
-    a_sick_queue_among_others(Sharing::Store, Fault::Internal).await;
-    a_sick_queue_among_others(Sharing::Queue, Fault::Internal).await;
-}
-
-#[tokio::test]
-async fn some_outcomes_that_something_is_in_the_way_of_hold_no_other_up() {
-    for sharing in [Sharing::Store, Sharing::Queue] {
-        let store = Faulty::with(sharing);
-        let (client, stage) = scene_on(Arc::clone(&store) as _);
-        let handles = enqueued(&client, "one", MANY).await;
-        let is_stuck = |index: usize| (20..26).contains(&index) || index == 60;
-        let stuck = handles.iter().enumerate().filter(|(index, _)| is_stuck(*index));
-        store.stick(stuck.map(|(_, handle)| handle.id()));
-        let running = worker(&client, &stage).queue("one", 10).start().unwrap();
-        for (_, handle) in handles.iter().enumerate().filter(|(index, _)| !is_stuck(*index)) {
-            assert_eq!(end_of(handle).await.state, State::Completed);
-        }
-        assert_eq!(handles[22].state().await.unwrap(), Some(State::Running));
-        eventually("only those are left", async || running.health().unsettled == 7).await;
-        // Stopping waits for them: they go through as soon as they can.
-        let stopped = tokio::spawn(running.stop());
-        store.stick([]);
-        stopped.await.unwrap();
-        for handle in &handles {
-            let record = client.job(handle.id()).await.unwrap().unwrap();
-            assert_eq!((record.state, record.fence), (State::Completed, 1));
-        }
+async fn jobs_that_were_lost_with_a_worker_run_one_at_a_time() {
+    let (client, stage) = scene();
+    let suspects = client.enqueue_all((0..4).map(|_| probe(Act::Wait))).await.unwrap();
+    stall_all(&client).await;
+    let innocent = client.enqueue_all((0..3).map(|_| probe(Act::Wait))).await.unwrap();
+    let running = worker(&client, &stage).concurrency(8).start().unwrap();
+    for handle in &innocent {
+        until_begun(&client, handle).await;
     }
-}
-
-#[tokio::test]
-async fn outcomes_go_out_in_batches_of_a_bounded_weight() {
-    let store = Faulty::new();
-    let (client, stage) = scene_on(Arc::clone(&store) as _);
-    client.enqueue_all((0..12).map(|_| probe(Act::Output(1_000_000)))).await.unwrap();
-    // What ends while this one waits for its answer goes out together.
-    let first = client.enqueue(probe(Act::Wait)).priority(1).await.unwrap();
-    store.fail(Call::Settle, Fault::Late, 1);
-    let running = worker(&client, &stage).concurrency(13).start().unwrap();
-    stage.release(1);
-    stage.until_ended(13).await;
-    eventually("the first is on its way", async || store.failed(Call::Settle) == 1).await;
-    store.release();
-    assert_eq!(end_of(&first).await.state, State::Completed);
-    eventually("all is recorded", async || running.health().unsettled == 0).await;
-    let sizes = store.sizes(Call::Settle);
-    assert!(sizes.iter().all(|(_, bytes)| *bytes <= 8 << 20), "{sizes:?}");
-    assert!(sizes.iter().any(|(jobs, _)| *jobs > 1), "{sizes:?}");
-    running.stop().await;
-}
-
-#[tokio::test]
-async fn enqueues_go_out_in_batches_of_a_bounded_weight() {
-    let store = Faulty::new();
-    let (client, _) = scene_on(Arc::clone(&store) as _);
-    // On one thread these wait together.
-    let calls: Vec<_> = (0..12)
-        .map(|_| tokio::spawn(client.enqueue(probe(Act::Error("x".repeat(1_000_000)))).into_future()))
-        .collect();
-    for call in calls {
-        call.await.unwrap().unwrap();
-    }
-    let sizes = store.sizes(Call::Enqueue);
-    assert!(sizes.iter().all(|(_, bytes)| *bytes <= 8 << 20), "{sizes:?}");
-    assert!(sizes.len() < 6, "{sizes:?}");
-}
-
-#[tokio::test]
-async fn an_enqueue_into_a_sick_queue_harms_no_other() {
-    // Where queues share calls, a fault of one is told to its own callers.
-    let store = Faulty::new();
-    let (client, _) = scene_on(Arc::clone(&store) as _);
-    store.sicken("bad", Some(Fault::Internal));
-    let enqueue = |index: usize| {
-        let queue = if index.is_multiple_of(4) { "bad" } else { "good" };
-        tokio::spawn(client.enqueue(probe(Act::Succeed)).queue(queue).into_future())
+    let begun = async || {
+        let mut begun = 0;
+        for handle in &suspects {
+            begun += usize::from(client.job(handle.id()).await.unwrap().unwrap().has_begun);
+        }
+        begun
     };
-    let calls: Vec<_> = (0..40).map(enqueue).collect();
-    for (index, call) in calls.into_iter().enumerate() {
-        match call.await.unwrap() {
-            Ok(_) => assert!(!index.is_multiple_of(4)),
-            Err(error) => {
-                assert!(matches!(error, Error::Store(StoreError::Internal { .. })), "{error}");
-                assert!(index.is_multiple_of(4), "{error}");
-            }
-        }
+    eventually("one of them runs", async || begun().await == 1).await;
+    eventually("the others do not even wait here", async || running.health().buffered == 0).await;
+    assert_eq!((begun().await, stage.present()), (1, 4), "beside those that never stalled");
+    // The others follow, one by one.
+    for ended in 1..=7 {
+        stage.release(1);
+        stage.until_ended(ended).await;
     }
-    assert!(store.sizes(Call::Enqueue)[0].0 > 1, "they shared a call");
-}
-
-#[tokio::test]
-async fn neither_enqueues_nor_reports_wait_for_a_queue_that_hangs() {
-    let store = Faulty::with(Sharing::Queue);
-    let (client, stage) = scene_on(Arc::clone(&store) as _);
-    store.sicken("bad", Some(Fault::Late));
-    let enqueue = client.enqueue(probe(Act::Progress(7))).queue("bad");
-    let hung = tokio::spawn(enqueue.into_future());
-    eventually("the enqueue hangs", async || store.failed(Call::Enqueue) == 1).await;
-    let good = client.enqueue(probe(Act::Progress(7))).queue("good").await.unwrap();
-    assert!(!hung.is_finished());
-    let running = worker(&client, &stage).queue("bad", 1).start().unwrap();
-    eventually("the report hangs", async || store.failed(Call::Progress) == 1).await;
-    let other = worker(&client, &stage).queue("good", 1).start().unwrap();
-    assert_eq!(end_of(&good).await.state, State::Completed);
-    store.sicken("bad", None);
-    store.release();
-    store.release();
-    assert_eq!(end_of(&hung.await.unwrap().unwrap()).await.state, State::Completed);
+    for handle in suspects.iter().chain(&innocent) {
+        assert_eq!(end_of(handle).await.state, State::Completed);
+    }
+    assert!(stage.starts().values().all(|starts| *starts == 1));
     running.stop().await;
-    other.stop().await;
 }
 
-/// The answer to an enqueue is lost, the job runs and is gone, and only then is the call repeated.
 #[tokio::test]
-async fn one_enqueue_is_one_job_also_when_it_is_gone_before_the_call_is_repeated() {
+async fn a_job_with_a_history_begins_when_the_store_knows() {
     let store = Faulty::new();
     let (client, stage) = scene_on(Arc::clone(&store) as _);
-    let keep_none = Retention { completed: Keep::NONE, ..Retention::default() };
-    client
-        .define_queue("brief", QueueConfig { retention: keep_none, ..QueueConfig::default() })
+    let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
+    // A worker had it and was gone before it could say whether it began.
+    let (lease, jobs) = claim(&**client.store(), 1).await;
+    let back = Settlement {
+        queue: jobs[0].queue.clone(),
+        id: jobs[0].id,
+        fence: jobs[0].fence,
+        transition: judge(&jobs[0].facts, Outcome::Returned, 0.5),
+    };
+    client.store().settle(&[back]).await.unwrap();
+    client.store().close(lease).await.unwrap();
+    store.fail(Call::Begin, Fault::Unavailable, u32::MAX);
+    let running = worker(&client, &stage).start().unwrap();
+    eventually("the store cannot be told", async || store.failed(Call::Begin) > 2).await;
+    assert_eq!(stage.started(), 0);
+    store.heal();
+    stage.until_started(1).await;
+    assert!(client.job(handle.id()).await.unwrap().unwrap().has_begun, "it is known at the very start");
+    stage.release(1);
+    assert_eq!(end_of(&handle).await.counters.attempt, 1);
+    running.stop().await;
+}
+
+/// Lets a job kill every worker that runs it until it is dead, and answers how often it started.
+async fn poison(client: &Client, stage: &crate::support::Stage, poison: &Handle<Probe>) -> u32 {
+    let starts = || stage.starts().get(&poison.id()).copied().unwrap_or(0);
+    loop {
+        let before = starts();
+        let lease = Duration::from_millis(300);
+        let running = worker(client, stage).concurrency(10).lease_unchecked(lease).start().unwrap();
+        let is_dead = async || poison.state().await.unwrap() == Some(State::Dead);
+        eventually("it starts or is dead", async || starts() > before || is_dead().await).await;
+        if starts() == before {
+            running.stop_now().await;
+            return before;
+        }
+        running.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_kills_its_worker_takes_no_other_along() {
+    let (client, stage) = scene();
+    let culprit = client.enqueue(probe(Act::Wait)).priority(9).max_stalls(1).await.unwrap();
+    let innocent = client
+        .enqueue_all((0..30).map(|_| probe(Act::Linger(150))))
+        .max_stalls(1)
+        .retry(Policy::fixed(3, Duration::ZERO))
         .await
         .unwrap();
-    let running = worker(&client, &stage).queue("brief", 4).start().unwrap();
-    for round in 1..=3 {
-        store.lose_until_gone(Call::Enqueue);
-        let handle = client.enqueue(probe(Act::Succeed)).queue("brief").await.unwrap();
-        assert!(handle.is_new(), "the call made its id");
-        assert_eq!(stage.started(), 3 * round - 2);
-        store.lose_until_gone(Call::Enqueue);
-        let handle = client.enqueue(probe(Act::Succeed)).queue("brief").id(JobId::new()).await.unwrap();
-        assert!(!handle.is_new(), "the caller chose its id: it may have been there before");
-        store.lose_until_gone(Call::Enqueue);
-        let handles = client.enqueue_all([probe(Act::Succeed)]).queue("brief").await.unwrap();
-        assert!(handles[0].is_new());
-        assert_eq!(stage.started(), 3 * round);
+    let starts = poison(&client, &stage, &culprit).await;
+    assert!(starts <= 3, "once unseen, and then a stall each: {starts}");
+    let record = client.job(culprit.id()).await.unwrap().unwrap();
+    assert_eq!((record.state, record.reason), (State::Dead, Some(Reason::Stalled)));
+    assert_eq!(record.stalls().count(), 2, "{record:?}");
+    assert!(record.last_error().is_some_and(|error| error.contains("lost its lease")), "{record:?}");
+    let running = worker(&client, &stage).concurrency(10).start().unwrap();
+    for handle in &innocent {
+        let record = end_of(handle).await;
+        assert_eq!(record.state, State::Completed, "{record:?}");
+        assert!(record.counters.stalls <= 1, "{record:?}");
     }
     running.stop().await;
-    assert!(stage.starts().values().all(|starts| *starts == 1));
-}
-
-#[tokio::test]
-async fn a_job_that_was_just_accepted_is_looked_for_again() {
-    let store = Faulty::new();
-    let (client, stage) = scene_on(Arc::clone(&store) as _);
-    let running = worker(&client, &stage).start().unwrap();
-    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
-    store.hide(4);
-    assert_eq!(handle.output().await.unwrap(), "attempt 1");
-    running.stop().await;
-}
-
-/// The clock is the test's.
-#[tokio::test(start_paused = true)]
-async fn a_job_that_stays_away_is_missing_after_a_short_time() {
-    let store = Faulty::new();
-    let (client, _) = scene_on(Arc::clone(&store) as _);
-    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
-    store.hide(u32::MAX);
-    let began = tokio::time::Instant::now();
-    assert!(matches!(handle.output().await, Err(OutputError::Missing { .. })));
-    let took = began.elapsed();
-    assert!((Duration::from_secs(2)..Duration::from_secs(3)).contains(&took), "{took:?}");
-    assert!(matches!(handle.output().await, Err(OutputError::Missing { .. })));
-    assert_eq!(began.elapsed(), took, "it was accepted long ago");
-    let other = client.enqueue(probe(Act::Succeed)).await.unwrap();
-    store.hide(0);
-    assert!(other.state().await.unwrap().is_some());
-    client.delete(other.id()).await.unwrap();
-    assert!(matches!(other.output().await, Err(OutputError::Missing { .. })));
-    assert_eq!(began.elapsed(), took, "it was seen, and is gone");
 }
