@@ -85,8 +85,10 @@ impl Registry {
 
     fn insert<J: Job>(&mut self, run: Run) {
         let kind = Name::new(J::KIND).map_err(|error| ConfigError::Name { what: "kind", error });
-        let queue = J::options().queue_name().map_err(|error| ConfigError::Name { what: "queue", error });
-        let error = match (kind, queue) {
+        let options = J::options();
+        let queue = options.queue_name().map_err(|error| ConfigError::Name { what: "queue", error });
+        let checked = options.check().map_err(|error| ConfigError::Options { kind: J::KIND, error });
+        let error = match (kind, checked.and(queue)) {
             (Ok(kind), Ok(queue)) => {
                 if !self.queues.contains(&queue) {
                     self.queues.push(queue);

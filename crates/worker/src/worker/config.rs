@@ -131,6 +131,7 @@ impl Draft {
             ("reap_interval", reap_interval, tick),
             ("prune_interval", self.prune_interval, tick),
             ("slow_poll", self.slow_poll, tick),
+            ("timeout", self.timeout.unwrap_or(tick), Duration::from_nanos(1)),
         ] {
             if given < least {
                 return Err(ConfigError::TooShort { what, given, least });
