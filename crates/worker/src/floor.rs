@@ -5,6 +5,7 @@
 //! are counted exactly: a seat is taken when an attempt starts and given back when its [`Seat`](crate::engine::Seat) is
 //! dropped, however the attempt ended.
 
+mod look;
 mod plan;
 
 use std::collections::VecDeque;
@@ -290,15 +291,10 @@ impl Floor {
         Some(ctx)
     }
 
-    /// The attempts that run, those excepted whose blocking handler has outlived them.
+    /// The attempts that run, those excepted whose handler has outlived them.
     pub(crate) fn running(&self) -> impl Iterator<Item = &Ctx> {
         let sitting = self.seats.iter().flatten().map(|sitting| &sitting.ctx);
-        sitting.filter(|ctx| !ctx.inner().thread.is_zombie())
-    }
-
-    /// Slots whose attempt has ended and whose blocking handler has not.
-    pub(crate) fn zombies(&self) -> usize {
-        self.seats.iter().flatten().filter(|sitting| sitting.ctx.inner().thread.is_zombie()).count()
+        sitting.filter(|ctx| !ctx.is_zombie())
     }
 
     /// Tells every attempt that runs to stop.

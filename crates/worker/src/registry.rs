@@ -24,7 +24,7 @@ use crate::ctx::Ctx;
 use crate::error::ConfigError;
 use crate::handler::{BlockingHandler, Handler};
 use crate::job::{self, Job};
-use crate::job_error::JobError;
+use crate::job_error::{JobError, chain};
 
 /// A future of an attempt's outcome.
 pub(crate) type Outcoming = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -193,7 +193,7 @@ impl Attempt {
                 };
                 called.await.unwrap_or_else(|error| {
                     let error: Box<dyn StdError + Send + Sync> = error.into();
-                    JobError::new(error.to_string()).into_outcome(cap)
+                    JobError::new(chain(&*error)).into_outcome(cap)
                 })
             })
         };
