@@ -42,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) within: CompletionPart,
     /// Its outcome was reported, and the answer was lost: the store may have recorded it.
     pub(crate) is_perhaps_recorded: AtomicBool,
+    /// The store knows that the handler has begun.
+    pub(crate) is_begun_known: AtomicBool,
 }
 
 /// The claim that an attempt came with.
@@ -72,6 +74,7 @@ impl Ctx {
             turn: TurnPart::default(),
             within: CompletionPart::default(),
             is_perhaps_recorded: AtomicBool::new(false),
+            is_begun_known: AtomicBool::new(false),
         };
         Self { attempt: Arc::new(attempt) }
     }
@@ -79,6 +82,26 @@ impl Ctx {
     /// The attempt begins: its timeout counts from here.
     pub(crate) fn begin(&self) -> Instant {
         *self.attempt.started.get_or_init(Instant::now)
+    }
+
+    /// When the handler began, if it has. A blocking one begins when it has a thread.
+    pub(crate) fn begun_at(&self) -> Option<Instant> {
+        match self.attempt.thread.clock() {
+            Clock::Elsewhere => self.attempt.started.get().copied(),
+            Clock::Waits => None,
+            Clock::Since(began) => Some(began),
+        }
+    }
+
+    /// Whether the job was lost with a worker while its handler ran: it may have ended that worker.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.attempt.job.facts.counters.stalls > 0
+    }
+
+    /// Whether a claim of the job did not count as an attempt, or was lost. The handler may have begun then without
+    /// the store's knowing, so this time the store is told first.
+    pub(crate) fn has_history(&self) -> bool {
+        self.is_suspect() || self.fence().number > u64::from(self.attempt())
     }
 
     pub(crate) fn inner(&self) -> &Inner {

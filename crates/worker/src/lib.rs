@@ -8,6 +8,7 @@
 //!
 //! Programs use the `windlass` crate, which adds the stores to this.
 
+mod begin;
 mod blocking;
 mod client;
 mod ctx;
@@ -25,6 +26,7 @@ mod lease;
 mod maintenance;
 mod panicked;
 mod registry;
+mod release;
 mod settler;
 mod shutdown;
 mod slots;
@@ -43,5 +45,5 @@ pub use job_error::{Classify, JobError, ResultExt, Verdict};
 pub use maintenance::{Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper};
 pub use registry::Attempt;
 pub use shutdown::Running;
-pub use supervise::{Blocked, Health, LeaseHealth, LoopHealth, Part};
+pub use supervise::{Blocked, Health, LeaseHealth, LoopHealth, Part, QueueHealth, UnreadableHealth};
 pub use worker::{Drained, Wakeups, Worker};

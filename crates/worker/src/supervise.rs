@@ -37,6 +37,10 @@ pub struct Health {
     pub unsettled: usize,
     /// Outcomes that came too late and were refused.
     pub fenced: u64,
+    /// Queues that could not be asked for jobs when they last were.
+    pub sick: Vec<QueueHealth>,
+    /// Jobs that could not be read.
+    pub unreadable: UnreadableHealth,
     /// By how much the runtime was late the last time it was asked.
     pub lag: Duration,
     /// The most it was ever late.
@@ -44,11 +48,12 @@ pub struct Health {
 }
 
 impl Health {
-    /// Whether everything works: no loop fails or is overdue, the lease is held, no handler holds a runtime
-    /// thread, and every queue has slots and threads that can become free.
+    /// Whether everything works: no loop fails or is overdue, the lease is held, every queue can be asked and has
+    /// slots and threads that can become free, and no handler holds a runtime thread.
     pub fn is_ok(&self) -> bool {
         let has_room = self.blocked.is_empty() && self.starved.is_empty() && self.threads_free > 0;
-        has_room && self.lease.id.is_some() && self.loops.iter().all(LoopHealth::is_ok)
+        let can_ask = self.lease.id.is_some() && self.sick.is_empty();
+        has_room && can_ask && self.loops.iter().all(LoopHealth::is_ok)
     }
 
     /// One of the loops.
@@ -67,6 +72,24 @@ pub struct Blocked {
     pub id: JobId,
     /// For how long it has held the thread.
     pub held: Duration,
+}
+
+/// A queue that cannot be asked for jobs; the others are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueHealth {
+    /// Which one.
+    pub queue: Name,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// Jobs that this program could not read. They were set aside and harm nothing else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnreadableHealth {
+    /// How many were met.
+    pub jobs: u64,
+    /// The newest, and what is wrong with it.
+    pub last: Option<String>,
 }
 
 /// How a worker's lease fares.
@@ -119,11 +142,20 @@ pub enum Part {
     Promoter = 4,
     /// Removes old history.
     Pruner = 5,
+    /// Tells the store which attempts have begun.
+    Beginner = 6,
 }
 
 impl Part {
-    const ALL: [Self; 6] =
-        [Self::Fetcher, Self::Settler, Self::Lease, Self::Reaper, Self::Promoter, Self::Pruner];
+    const ALL: [Self; 7] = [
+        Self::Fetcher,
+        Self::Settler,
+        Self::Lease,
+        Self::Reaper,
+        Self::Promoter,
+        Self::Pruner,
+        Self::Beginner,
+    ];
 
     /// The word used in logs.
     pub const fn as_str(self) -> &'static str {
@@ -134,6 +166,7 @@ impl Part {
             Self::Reaper => "reaper",
             Self::Promoter => "promoter",
             Self::Pruner => "pruner",
+            Self::Beginner => "beginner",
         }
     }
 }
