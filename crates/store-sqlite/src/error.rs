@@ -84,6 +84,11 @@ pub(crate) fn is_unknown_commit(error: &SqliteError) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory))
 }
 
+/// Whether there was no room on the disk.
+pub(crate) fn is_full(fault: &Fault) -> bool {
+    matches!(fault, Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull))
+}
+
 pub(crate) fn is_busy(error: &SqliteError) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

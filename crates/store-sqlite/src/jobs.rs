@@ -24,7 +24,7 @@ impl Jobs for SqliteStore {
         let jobs = jobs.to_vec();
         // A long payload is as much work as many rows.
         let rows = jobs.len() + jobs.iter().map(|job| job.payload.len()).sum::<usize>() / 1_024;
-        self.write(rows, move |session| enqueue::enqueue(session, &jobs)).await
+        self.take_in(rows, move |session| enqueue::enqueue(session, &jobs)).await
     }
 
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {

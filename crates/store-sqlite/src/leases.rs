@@ -1,6 +1,8 @@
 //! Leases of workers. Renewals go through the urgent lane: a lease must not run out because others have a lot
 //! to write.
 
+mod outlive;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,6 +16,7 @@ use crate::error::Fault;
 use crate::jobs::settle::{self, Right};
 use crate::session::Session;
 use crate::{SqliteStore, row};
+pub(crate) use outlive::outlive;
 
 const OPEN: &str = include_str!("../queries/leases/open.sql");
 const LIVING: &str = include_str!("../queries/leases/living.sql");
@@ -42,7 +45,7 @@ impl Leases for SqliteStore {
     }
 
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
-        self.read(move |connection, now| lost(connection, now, limit)).await
+        self.read_leases(move |connection, now| lost(connection, now, limit)).await
     }
 
     async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
@@ -53,6 +56,7 @@ impl Leases for SqliteStore {
 
     async fn sweep(&self, limit: u32) -> StoreResult<Swept> {
         self.write(limit as usize, move |session| {
+            outlive::shorten(session)?;
             let gone = session.prepare(SWEEP)?.execute(params![session.now.as_micros(), limit])?;
             Ok(Swept { leases: gone as u32 })
         })
@@ -60,7 +64,7 @@ impl Leases for SqliteStore {
     }
 
     async fn leases(&self, limit: u32) -> StoreResult<Vec<LeaseRecord>> {
-        self.read(move |connection, now| list(connection, now, limit)).await
+        self.read_leases(move |connection, now| list(connection, now, limit)).await
     }
 }
 
@@ -91,12 +95,14 @@ fn open(session: &Session<'_>, lease: &NewLease) -> Result<(), Fault> {
         row::json(&lease.queues)?,
         session.now.as_micros(),
         session.now.plus(lease.ttl).as_micros(),
+        row::micros(lease.ttl),
     ])?;
     Ok(())
 }
 
 fn renew(session: &Session<'_>, lease: LeaseId, ttl: Duration, limit: u32) -> Result<Renewal, Fault> {
-    let fields = params![lease.as_bytes(), session.now.plus(ttl).as_micros(), session.now.as_micros()];
+    let now = session.now;
+    let fields = params![lease.as_bytes(), now.plus(ttl).as_micros(), now.as_micros(), row::micros(ttl)];
     let key: Option<i64> = session.prepare(RENEW)?.query_row(fields, |row| row.get(0)).optional()?;
     let Some(key) = key else { return Ok(Renewal::Lost) };
     let mut statement = session.prepare(CANCELLED)?;

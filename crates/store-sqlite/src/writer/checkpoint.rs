@@ -5,14 +5,17 @@
 //! other processes, would let it grow for ever; beyond a limit the writer therefore holds back new writes
 //! until those who read now are done. Readers are never held back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use crate::conditions::Conditions;
 use crate::patience;
 
 /// Pages in the log before they are copied: about 16 MiB. Fewer would copy the same pages over and over.
 const PAGES: i64 = 4_000;
+/// The most pages in the log while there is little room on the disk.
+const PAGES_SHORT: i64 = 1_000;
 /// Pages in the log before writers wait for readers: about 32 MiB.
 const PAGES_MAX: i64 = 8_000;
 /// How long they wait. A reader that takes longer, such as a backup, is left alone for a while.
@@ -20,32 +23,60 @@ const WAIT: Duration = Duration::from_millis(250);
 /// The log is measured after this many rows, or this many commits.
 const ROWS: usize = 256;
 const COMMITS: u32 = 16;
+/// The fewest pages to copy at once.
+const PAGES_MIN: i64 = 64;
+/// How often the log of a full disk is cut.
+const CUT_EVERY: Duration = Duration::from_millis(500);
 
 /// When the log was last measured, and at what length to wait for readers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Checkpoint {
     rows: usize,
     commits: u32,
     /// More than [`PAGES_MAX`] after a wait that was in vain.
     wait_at: i64,
+    page_bytes: i64,
+    cut: Option<Instant>,
 }
 
 impl Checkpoint {
+    pub(crate) fn new(connection: &Connection) -> Self {
+        let page_bytes = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap_or(4_096);
+        Self { rows: 0, commits: 0, wait_at: 0, page_bytes, cut: None }
+    }
+
     /// Called after a commit of about so many rows, when its callers have been answered.
-    pub(crate) fn after_commit(&mut self, connection: &Connection, rows: usize) {
+    pub(crate) fn after_commit(&mut self, connection: &Connection, rows: usize, conditions: &Conditions) {
         self.rows = self.rows.saturating_add(rows);
         self.commits += 1;
+        if conditions.is_full() {
+            return self.make_room(connection);
+        }
         if self.rows >= ROWS || self.commits >= COMMITS {
             (self.rows, self.commits) = (0, 0);
-            if let Err(error) = self.shorten(connection) {
+            let pages = conditions.log_limit().map_or(PAGES, |bytes| {
+                (i64::try_from(bytes).unwrap_or(i64::MAX) / self.page_bytes).clamp(PAGES_MIN, PAGES_SHORT)
+            });
+            if let Err(error) = self.shorten(connection, pages) {
                 // Nothing is lost: the log is longer than it should be until this succeeds.
                 tracing::warn!(%error, "cannot copy the write-ahead log into its file");
             }
         }
     }
 
-    fn shorten(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        if run(connection, "PRAGMA wal_checkpoint(NOOP)")?.pages < PAGES {
+    /// The disk is full: cuts the log, so that what it takes up can be used again. Not more often than now and
+    /// then, for it may wait for readers.
+    pub(crate) fn make_room(&mut self, connection: &Connection) {
+        if self.cut.is_some_and(|cut| cut.elapsed() < CUT_EVERY) {
+            return;
+        }
+        self.cut = Some(Instant::now());
+        let cut = patience::at_most(WAIT, || run(connection, "PRAGMA wal_checkpoint(TRUNCATE)"));
+        tracing::debug!(is_cut = cut.is_ok_and(|cut| !cut.is_busy), "cutting the log of a full disk");
+    }
+
+    fn shorten(&mut self, connection: &Connection, pages: i64) -> rusqlite::Result<()> {
+        if run(connection, "PRAGMA wal_checkpoint(NOOP)")?.pages < pages {
             return Ok(());
         }
         let copied = run(connection, "PRAGMA wal_checkpoint(PASSIVE)")?;

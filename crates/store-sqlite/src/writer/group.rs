@@ -1,18 +1,20 @@
 //! One group of operations: begin, run, commit, answer. When SQLite fails inside a group, nobody knows whose
 //! fault it was, so the group is rolled back and each operation runs in a transaction of its own.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, Error as SqliteError};
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
-use windlass_core::clock::Clock;
+use windlass_core::clock::{Clock, Steps};
 
 use super::checkpoint::Checkpoint;
 use super::operation::Operation;
-use super::{Tally, Tools};
-use crate::error::{Fault, failed, is_unknown_commit, unknown};
+use super::{Lane, Tally, Tools};
+use crate::conditions::{Conditions, Refusal};
+use crate::error::{Fault, failed, is_full, is_unknown_commit, unknown};
+use crate::leases;
 use crate::patience::Turns;
 use crate::session::Session;
 use crate::wakeup::Ringer;
@@ -21,6 +23,8 @@ use crate::wakeup::Ringer;
 pub(crate) struct Committer {
     connection: Connection,
     clock: Arc<dyn Clock>,
+    steps: Arc<Mutex<Steps>>,
+    conditions: Arc<Conditions>,
     bell: Bell,
     /// None, as the turns, for a store that no other process can see.
     ringer: Option<Ringer>,
@@ -42,15 +46,31 @@ enum Failure {
 impl Committer {
     /// Belongs to the thread that calls this.
     pub(crate) fn new(tools: Tools, tally: Arc<Tally>) -> Self {
-        let Tools { connection, clock, bell, ringer } = tools;
+        let Tools { connection, clock, steps, conditions, bell, ringer } = tools;
         let turns = ringer.as_ref().map(|ringer| Turns::of_this_thread(ringer.file()));
-        Self { connection, clock, bell, ringer, turns, checkpoint: Checkpoint::default(), tally }
+        let checkpoint = Checkpoint::new(&connection);
+        Self { connection, clock, steps, conditions, bell, ringer, turns, checkpoint, tally }
     }
 
     /// Runs and answers all operations, and wakes whom they concern.
     pub(crate) fn run(&mut self, mut group: Vec<Box<dyn Operation>>) {
+        if let Err(broken) = self.conditions.check(Some(&self.connection)) {
+            return refuse(group, &broken);
+        }
+        if let Err(full) = self.conditions.check_room() {
+            let (intake, others) = group.into_iter().partition(|one| one.lane() == Lane::Intake);
+            refuse(intake, &full);
+            group = others;
+        }
+        if group.is_empty() {
+            return;
+        }
         match self.transact(&mut group) {
             Ok(rings) => self.answer(group, rings),
+            Err(Failure::RolledBack(fault)) if is_full(&fault) && self.conditions.make_room() => {
+                self.checkpoint.make_room(&self.connection);
+                self.run(group);
+            }
             Err(Failure::RolledBack(fault)) if group.len() > 1 => {
                 tracing::debug!(?fault, operations = group.len(), "a group failed, its operations run alone");
                 group.into_iter().for_each(|operation| self.run(vec![operation]));
@@ -73,7 +93,7 @@ impl Committer {
     /// to another process if one has asked. `rows` says about how many rows were written.
     pub(crate) fn tidy(&mut self, rows: usize) {
         if let Some(turns) = &mut self.turns {
-            self.checkpoint.after_commit(&self.connection, rows);
+            self.checkpoint.after_commit(&self.connection, rows, &self.conditions);
             turns.give();
         }
     }
@@ -83,24 +103,29 @@ impl Committer {
         if let Some(turns) = &mut self.turns {
             turns.taken();
         }
-        let session = Session::new(&self.connection, self.clock.now());
-        let ran = group
-            .iter_mut()
-            .try_for_each(|operation| operation.run(&session))
+        // Before anything is decided by the time: what lived must not be lost because the clock was set.
+        let before = self.steps().clone();
+        let (now, step) = self.steps().look(&*self.clock);
+        let session = Session::new(&self.connection, now);
+        let ran = step
+            .map_or(Ok(()), |step| leases::outlive(&session, step))
+            .and_then(|()| group.iter_mut().try_for_each(|operation| operation.run(&session)))
             .and_then(|()| session.write_counters());
-        if let Err(fault) = ran {
-            self.roll_back();
-            return Err(Failure::RolledBack(fault));
-        }
         let rings = session.rings();
-        match execute(&self.connection, "COMMIT") {
-            Ok(()) => Ok(rings),
-            Err(error) => {
-                self.roll_back();
-                let is_unknown = is_unknown_commit(&error);
-                Err(if is_unknown { Failure::Unknown(error) } else { Failure::RolledBack(error.into()) })
-            }
-        }
+        let failure = match ran.map(|()| execute(&self.connection, "COMMIT")) {
+            Ok(Ok(())) => return Ok(rings),
+            Ok(Err(error)) if is_unknown_commit(&error) => Failure::Unknown(error),
+            Ok(Err(error)) => Failure::RolledBack(error.into()),
+            Err(fault) => Failure::RolledBack(fault),
+        };
+        self.roll_back();
+        // The next transaction has to see the step.
+        *self.steps() = before;
+        Err(failure)
+    }
+
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// SQLite may have rolled back by itself already.
@@ -115,6 +140,11 @@ impl Committer {
 
 fn execute(connection: &Connection, sql: &str) -> Result<(), SqliteError> {
     connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
+/// Answers operations that did not run.
+fn refuse(group: Vec<Box<dyn Operation>>, refusal: &Refusal) {
+    group.into_iter().for_each(|operation| operation.fail(refusal.clone().into()));
 }
 
 fn answer_failure(mut group: Vec<Box<dyn Operation>>, failure: Failure) {
@@ -156,7 +186,10 @@ mod tests {
         let used: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
         connection.pragma_update_and_check(None, "max_page_count", used + pages, |_| Ok(())).unwrap();
         let clock = Arc::new(ManualClock::default());
-        Committer::new(Tools { connection, clock, bell: Bell::new(), ringer: None }, Arc::default())
+        let conditions = Arc::new(Conditions::of_memory());
+        let tools =
+            Tools { connection, clock, steps: Arc::default(), conditions, bell: Bell::new(), ringer: None };
+        Committer::new(tools, Arc::default())
     }
 
     fn operation(
@@ -164,7 +197,7 @@ mod tests {
     ) -> (Box<dyn Operation>, Answer) {
         let (caller, answer) = oneshot::channel();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        (Box::new(Pending::new(run, caller, place)), answer)
+        (Box::new(Pending::new(Lane::Normal, run, caller, place)), answer)
     }
 
     fn note(bytes: usize) -> (Box<dyn Operation>, Answer) {

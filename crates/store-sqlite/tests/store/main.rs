@@ -1,10 +1,13 @@
 //! What the contract cannot say: files, threads, processes and the log.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod clock;
+mod full;
 mod group;
 mod life;
 mod log;
 mod open;
+mod place;
 mod processes;
 
 use std::path::Path;
@@ -28,8 +31,11 @@ async fn open(path: &Path) -> SqliteStore {
 }
 
 async fn lease(store: &SqliteStore) -> LeaseId {
+    lease_for(store, Duration::from_secs(600)).await
+}
+
+async fn lease_for(store: &SqliteStore, ttl: Duration) -> LeaseId {
     let id = LeaseId::new();
-    let ttl = Duration::from_secs(600);
     store.open(&NewLease { id, worker: "w".into(), ttl, queues: vec![name("default")] }).await.unwrap();
     id
 }
