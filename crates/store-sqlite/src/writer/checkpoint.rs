@@ -49,24 +49,42 @@ impl Checkpoint {
     pub(crate) fn after_commit(&mut self, connection: &Connection, rows: usize, conditions: &Conditions) {
         self.rows = self.rows.saturating_add(rows);
         self.commits += 1;
-        if conditions.is_full() {
-            return self.make_room(connection);
-        }
-        if self.rows >= ROWS || self.commits >= COMMITS {
+        let short = conditions.log_limit().map(|bytes| {
+            let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / self.page_bytes;
+            pages.clamp(PAGES_MIN, PAGES_SHORT)
+        });
+        // Where there is little room, a few large commits are too much already.
+        if short.is_some() || self.rows >= ROWS || self.commits >= COMMITS {
             (self.rows, self.commits) = (0, 0);
-            let pages = conditions.log_limit().map_or(PAGES, |bytes| {
-                (i64::try_from(bytes).unwrap_or(i64::MAX) / self.page_bytes).clamp(PAGES_MIN, PAGES_SHORT)
-            });
-            if let Err(error) = self.shorten(connection, pages) {
+            if let Err(error) = self.shorten(connection, short.unwrap_or(PAGES)) {
                 // Nothing is lost: the log is longer than it should be until this succeeds.
                 tracing::warn!(%error, "cannot copy the write-ahead log into its file");
             }
         }
+        if conditions.is_full() {
+            self.cut(connection);
+        }
     }
 
-    /// The disk is full: cuts the log, so that what it takes up can be used again. Not more often than now and
-    /// then, for it may wait for readers.
-    pub(crate) fn make_room(&mut self, connection: &Connection) {
+    /// The disk is full: copies the log, so that it starts over in the room that it has. True if there was
+    /// something to copy, so that another attempt may succeed.
+    pub(crate) fn make_room(&mut self, connection: &Connection) -> bool {
+        let copy = || {
+            let before = run(connection, "PRAGMA wal_checkpoint(NOOP)")?;
+            let after = run(connection, "PRAGMA wal_checkpoint(PASSIVE)")?;
+            Ok::<_, rusqlite::Error>(after.copied > before.copied && after.copied == after.pages)
+        };
+        let has_copied = copy().unwrap_or_else(|error| {
+            tracing::debug!(%error, "cannot copy the log of a full disk");
+            false
+        });
+        self.cut(connection);
+        has_copied
+    }
+
+    /// Gives the room that the log takes up to the disk. Not more often than now and then, for it may wait for
+    /// readers.
+    fn cut(&mut self, connection: &Connection) {
         if self.cut.is_some_and(|cut| cut.elapsed() < CUT_EVERY) {
             return;
         }
@@ -91,10 +109,14 @@ impl Checkpoint {
 
 struct Outcome {
     is_busy: bool,
+    /// In the log.
     pages: i64,
+    /// Those of them that are in the file as well.
+    copied: i64,
 }
 
 fn run(connection: &Connection, sql: &str) -> rusqlite::Result<Outcome> {
     let mut statement = connection.prepare_cached(sql)?;
-    statement.query_row([], |row| Ok(Outcome { is_busy: row.get(0)?, pages: row.get(1)? }))
+    statement
+        .query_row([], |row| Ok(Outcome { is_busy: row.get(0)?, pages: row.get(1)?, copied: row.get(2)? }))
 }

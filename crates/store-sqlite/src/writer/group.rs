@@ -67,16 +67,19 @@ impl Committer {
         }
         match self.transact(&mut group) {
             Ok(rings) => self.answer(group, rings),
-            Err(Failure::RolledBack(fault)) if is_full(&fault) && self.conditions.make_room() => {
-                self.checkpoint.make_room(&self.connection);
-                self.run(group);
-            }
+            Err(Failure::RolledBack(fault)) if is_full(&fault) && self.make_room() => self.run(group),
             Err(Failure::RolledBack(fault)) if group.len() > 1 => {
                 tracing::debug!(?fault, operations = group.len(), "a group failed, its operations run alone");
                 group.into_iter().for_each(|operation| self.run(vec![operation]));
             }
             Err(failure) => answer_failure(group, failure),
         }
+    }
+
+    /// The disk is full. True if another attempt is worth while, which it is a few times only.
+    fn make_room(&mut self) -> bool {
+        let has_reserve = self.conditions.make_room();
+        self.checkpoint.make_room(&self.connection) || has_reserve
     }
 
     fn answer(&mut self, group: Vec<Box<dyn Operation>>, rings: Rings) {
