@@ -122,6 +122,11 @@ impl Conditions {
         true
     }
 
+    #[cfg(test)]
+    pub(crate) fn look_now(&self) {
+        self.look(None);
+    }
+
     fn look_if_it_is_time(&self, connection: Option<&Connection>) {
         let passed = micros(self.began.elapsed());
         let next = self.next.load(Ordering::Relaxed);

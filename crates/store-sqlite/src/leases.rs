@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
-use windlass_core::LeaseId;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
 use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
+use windlass_core::{LeaseId, Name};
 
 use crate::error::Fault;
 use crate::jobs::settle::{self, Right};
@@ -26,6 +26,7 @@ const CLOSE: &str = include_str!("../queries/leases/close.sql");
 const CLOSE_IDLE: &str = include_str!("../queries/leases/close_idle.sql");
 const IS_LOST: &str = include_str!("../queries/leases/is_lost.sql");
 const LOST: &str = include_str!("../queries/leases/lost.sql");
+const HELD: &str = include_str!("../queries/leases/held.sql");
 const SWEEP: &str = include_str!("../queries/leases/sweep.sql");
 const LIST: &str = include_str!("../queries/leases/list.sql");
 
@@ -46,6 +47,17 @@ impl Leases for SqliteStore {
 
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
         self.read_leases(move |connection, now| lost(connection, now, limit)).await
+    }
+
+    async fn held(
+        &self,
+        lease: LeaseId,
+        nonce: u64,
+        queues: &[Name],
+        limit: u32,
+    ) -> StoreResult<Vec<LostJob>> {
+        let queues = queues.to_vec();
+        self.read(move |connection, _| held(connection, lease, nonce, &queues, limit as usize)).await
     }
 
     async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
@@ -109,9 +121,12 @@ fn renew(session: &Session<'_>, lease: LeaseId, ttl: Duration, limit: u32) -> Re
     let mut rows = statement.query(params![key, limit])?;
     let mut cancel = Vec::new();
     while let Some(found) = rows.next()? {
-        cancel.push((row::job_id(found, 0)?, row::fence(found, 1)?));
+        // A job whose id does not read runs nowhere.
+        if let Some(id) = row::readable(row::job_id(found, 0))? {
+            cancel.push((id, row::fence(found, 1)?));
+        }
     }
-    Ok(Renewal::Renewed { cancel })
+    Ok(Renewal::Renewed { cancel, lost: Vec::new() })
 }
 
 /// A lease that no job hangs on is forgotten; otherwise it runs out now and the jobs can be reaped.
@@ -128,14 +143,25 @@ fn lost(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<LostJ
     let mut rows = statement.query(params![now.as_micros(), limit])?;
     let mut jobs = Vec::new();
     while let Some(found) = rows.next()? {
-        jobs.push(LostJob {
-            id: row::job_id(found, 0)?,
-            fence: row::fence(found, 1)?,
-            facts: row::facts(found, 3, 7, 8)?,
-            queue: row::name(found, 9)?,
-            kind: row::name(found, 10)?,
-            worker: found.get(11)?,
-        });
+        jobs.extend(row::lost(found)?);
+    }
+    Ok(jobs)
+}
+
+fn held(
+    connection: &Connection,
+    lease: LeaseId,
+    nonce: u64,
+    queues: &[Name],
+    limit: usize,
+) -> Result<Vec<LostJob>, Fault> {
+    let mut statement = connection.prepare_cached(HELD)?;
+    let mut rows = statement.query(params![lease.as_bytes(), row::to_stored(nonce)])?;
+    let mut jobs = Vec::new();
+    while jobs.len() < limit
+        && let Some(found) = rows.next()?
+    {
+        jobs.extend(row::lost(found)?.filter(|job| queues.contains(&job.queue)));
     }
     Ok(jobs)
 }
@@ -145,11 +171,12 @@ fn list(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<Lease
     let mut rows = statement.query([limit])?;
     let mut leases = Vec::new();
     while let Some(found) = rows.next()? {
+        let Some(id) = row::readable(row::id_bytes(found, 0))? else { continue };
         let expires_at = row::time(found.get(4)?);
         leases.push(LeaseRecord {
-            id: LeaseId::from_bytes(row::id_bytes(found, 0)?),
+            id: LeaseId::from_bytes(id),
             worker: found.get(1)?,
-            queues: row::tags(found, 2)?,
+            queues: row::readable(row::tags(found, 2))?.unwrap_or_default(),
             opened_at: row::time(found.get(3)?),
             expires_at,
             is_lost: expires_at <= now,

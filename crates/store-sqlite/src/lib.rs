@@ -53,7 +53,7 @@ use rusqlite::Connection;
 use windlass_core::StoreError;
 use windlass_core::bell::Bell;
 use windlass_core::clock::{Clock, Steps, Timestamp};
-use windlass_core::store::{About, Store, StoreResult, Within};
+use windlass_core::store::{About, Sharing, Store, StoreResult, Within};
 
 pub use options::{Create, Guard, SqliteOptions, Synchronous};
 
@@ -145,7 +145,7 @@ impl SqliteStore {
             ringer,
         };
         let writer = Writer::start(tools).map_err(no_thread)?;
-        let about = About { scheme: "sqlite", place, durability };
+        let about = About { scheme: "sqlite", place, durability, sharing: Sharing::Store };
         let (vigil, watch) = (OnceLock::new(), OnceLock::new());
         let inner = Inner {
             vigil,

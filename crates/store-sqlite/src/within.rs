@@ -109,7 +109,7 @@ impl Talk<'_> {
         }
         let rows = self.run(CONFIG, vec![queue.as_str().into()]).await?;
         let stored = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
-        let config = row::config(stored)?;
+        let config = row::config_or_unreadable(stored).0;
         self.configs.push((queue.clone(), config.clone()));
         Ok(config)
     }

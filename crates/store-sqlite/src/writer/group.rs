@@ -14,6 +14,7 @@ use super::operation::Operation;
 use super::{Lane, Tally, Tools};
 use crate::conditions::{Conditions, Refusal};
 use crate::error::{Fault, failed, is_full, is_unknown_commit, unknown};
+use crate::jobs::calls;
 use crate::leases;
 use crate::patience::Turns;
 use crate::session::Session;
@@ -30,6 +31,8 @@ pub(crate) struct Committer {
     ringer: Option<Ringer>,
     turns: Option<Turns>,
     checkpoint: Checkpoint,
+    /// The period in which no old calls were left to forget.
+    clean: i64,
     tally: Arc<Tally>,
 }
 
@@ -49,7 +52,7 @@ impl Committer {
         let Tools { connection, clock, steps, conditions, bell, ringer } = tools;
         let turns = ringer.as_ref().map(|ringer| Turns::of_this_thread(ringer.file()));
         let checkpoint = Checkpoint::new(&connection);
-        Self { connection, clock, steps, conditions, bell, ringer, turns, checkpoint, tally }
+        Self { connection, clock, steps, conditions, bell, ringer, turns, checkpoint, clean: 0, tally }
     }
 
     /// Runs and answers all operations, and wakes whom they concern.
@@ -113,12 +116,16 @@ impl Committer {
         let ran = step
             .map_or(Ok(()), |step| leases::outlive(&session, step))
             .and_then(|()| group.iter_mut().try_for_each(|operation| operation.run(&session)))
-            .and_then(|()| session.write_counters());
+            .and_then(|()| session.write_counters())
+            .and_then(|()| calls::forget(&session, self.clean));
         let rings = session.rings();
-        let failure = match ran.map(|()| execute(&self.connection, "COMMIT")) {
-            Ok(Ok(())) => return Ok(rings),
-            Ok(Err(error)) if is_unknown_commit(&error) => Failure::Unknown(error),
-            Ok(Err(error)) => Failure::RolledBack(error.into()),
+        let failure = match ran.map(|clean| (clean, execute(&self.connection, "COMMIT"))) {
+            Ok((clean, Ok(()))) => {
+                self.clean = clean;
+                return Ok(rings);
+            }
+            Ok((_, Err(error))) if is_unknown_commit(&error) => Failure::Unknown(error),
+            Ok((_, Err(error))) => Failure::RolledBack(error.into()),
             Err(fault) => Failure::RolledBack(fault),
         };
         self.roll_back();
@@ -183,13 +190,17 @@ mod tests {
 
     /// A committer on a store in memory that is full after so many more pages.
     fn committer(pages: i64) -> Committer {
+        committer_under(pages, Conditions::of_memory())
+    }
+
+    fn committer_under(pages: i64, conditions: Conditions) -> Committer {
         let connection = Connection::open_in_memory().unwrap();
         migrate::run(&connection).unwrap();
         connection.execute_batch("CREATE TABLE notes (note BLOB)").unwrap();
         let used: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
         connection.pragma_update_and_check(None, "max_page_count", used + pages, |_| Ok(())).unwrap();
         let clock = Arc::new(ManualClock::default());
-        let conditions = Arc::new(Conditions::of_memory());
+        let conditions = Arc::new(conditions);
         let tools =
             Tools { connection, clock, steps: Arc::default(), conditions, bell: Bell::new(), ringer: None };
         Committer::new(tools, Arc::default())
@@ -198,13 +209,24 @@ mod tests {
     fn operation(
         run: impl FnMut(&Session<'_>) -> Result<usize, Fault> + Send + 'static,
     ) -> (Box<dyn Operation>, Answer) {
+        operation_in(Lane::Normal, run)
+    }
+
+    fn operation_in(
+        lane: Lane,
+        run: impl FnMut(&Session<'_>) -> Result<usize, Fault> + Send + 'static,
+    ) -> (Box<dyn Operation>, Answer) {
         let (caller, answer) = oneshot::channel();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        (Box::new(Pending::new(Lane::Normal, run, caller, place)), answer)
+        (Box::new(Pending::new(lane, run, caller, place)), answer)
     }
 
     fn note(bytes: usize) -> (Box<dyn Operation>, Answer) {
-        operation(move |session| {
+        note_in(Lane::Normal, bytes)
+    }
+
+    fn note_in(lane: Lane, bytes: usize) -> (Box<dyn Operation>, Answer) {
+        operation_in(lane, move |session| {
             Ok(session.prepare("INSERT INTO notes VALUES (zeroblob(?1))")?.execute([bytes as i64])?)
         })
     }
@@ -225,6 +247,34 @@ mod tests {
         let kinds: Vec<_> = answers.into_iter().map(kind).collect();
         assert_eq!(kinds, [None, Some(StoreErrorKind::Unavailable), None]);
         assert_eq!(notes(&committer), 2);
+    }
+
+    #[test]
+    fn on_a_full_disk_jobs_are_refused_and_all_else_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let reserve = path("jobs.db-reserve");
+        let conditions = Conditions::of_file(path("jobs.db"), path("jobs.db-wal"), reserve.clone());
+        let mut committer = committer_under(20, conditions);
+        let kept = || reserve.metadata().unwrap().len();
+        assert!(kept() > 0, "there is a reserve");
+        let group =
+            [note_in(Lane::Intake, 1 << 20), note(10), note_in(Lane::Urgent, 10), note_in(Lane::Intake, 1)];
+        let (operations, answers): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        committer.run(operations);
+        let mut errors = answers.into_iter().map(|mut answer| answer.try_recv().unwrap().err());
+        let said = errors.next().flatten().expect("it does not fit").to_string();
+        assert!(said.contains("no more jobs are taken until there is room"), "{said}");
+        assert!(errors.next().flatten().is_none() && errors.next().flatten().is_none());
+        assert!(errors.next().flatten().is_some(), "nor is a small one taken while the reserve is gone");
+        assert_eq!((notes(&committer), kept()), (2, 0));
+
+        // The disk of this test has room all the time, so the next look makes the reserve again.
+        committer.conditions.look_now();
+        assert!(kept() > 0);
+        let (operation, answer) = note_in(Lane::Intake, 1);
+        committer.run(vec![operation]);
+        assert_eq!(kind(answer), None);
     }
 
     #[test]

@@ -9,13 +9,14 @@ mod log;
 mod open;
 mod place;
 mod processes;
+mod unreadable;
 
 use std::path::Path;
 use std::time::Duration;
 
 use windlass_core::outcome::Outcome;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Settlement};
-use windlass_core::{ClaimedJob, LeaseId, Name, NewJob, Options, judge};
+use windlass_core::{ClaimedJob, Fence, LeaseId, Name, NewJob, Options, judge};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
 fn name(text: &str) -> Name {
@@ -40,16 +41,19 @@ async fn lease_for(store: &SqliteStore, ttl: Duration) -> LeaseId {
     id
 }
 
-async fn claim(store: &SqliteStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJob> {
-    let request = ClaimRequest {
+fn request(lease: LeaseId, limit: u32) -> ClaimRequest {
+    ClaimRequest {
         lease,
-        nonce: windlass_core::Fence::nonce(),
+        nonce: Fence::nonce(),
         queues: vec![QueueShare { queue: name("default"), limit }],
         kinds: vec![name("greet")],
         limit,
         bytes: usize::MAX,
-    };
-    match store.claim(&request).await.unwrap() {
+    }
+}
+
+async fn claim(store: &SqliteStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJob> {
+    match store.claim(&request(lease, limit)).await.unwrap() {
         ClaimAnswer::Jobs { jobs, .. } => jobs,
         ClaimAnswer::LeaseLost => panic!("the lease was lost"),
     }
