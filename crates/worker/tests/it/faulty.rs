@@ -52,6 +52,7 @@ pub(crate) struct Faulty {
     failed: Mutex<HashMap<Call, u32>>,
     called: Mutex<HashMap<Call, u32>>,
     stuck: Mutex<Option<JobId>>,
+    claimed_bytes: Mutex<Vec<usize>>,
 }
 
 impl Faulty {
@@ -63,6 +64,7 @@ impl Faulty {
             failed: Mutex::default(),
             called: Mutex::default(),
             stuck: Mutex::default(),
+            claimed_bytes: Mutex::default(),
         })
     }
 
@@ -88,6 +90,11 @@ impl Faulty {
     /// How often a call has failed on demand.
     pub(crate) fn failed(&self, call: Call) -> u32 {
         self.failed.lock().unwrap().get(&call).copied().unwrap_or(0)
+    }
+
+    /// How many bytes each claim asked for.
+    pub(crate) fn claimed_bytes(&self) -> Vec<usize> {
+        self.claimed_bytes.lock().unwrap().clone()
     }
 
     /// How often a call was made.
@@ -132,6 +139,7 @@ impl Jobs for Faulty {
         self.around(Call::Enqueue, self.inner.enqueue_once(call, jobs)).await
     }
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
+        self.claimed_bytes.lock().unwrap().push(request.bytes);
         self.around(Call::Claim, self.inner.claim(request)).await
     }
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
