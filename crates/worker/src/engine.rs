@@ -57,8 +57,8 @@ impl Engine {
     pub(crate) fn start(client: Client, config: Config, executor: Executor) -> Result<Running> {
         let runtime = Handle::try_current().map_err(|_none| ConfigError::NoRuntime)?;
         let (now, board, lease) = (Instant::now(), Arc::<Board>::default(), Arc::<Lease>::default());
-        let (settler, recorder) =
-            Settler::new(Arc::clone(client.store()), Arc::clone(&board), Arc::clone(&lease));
+        let settler =
+            Settler::new(Arc::clone(client.store()), Arc::clone(&board), Arc::clone(&lease), runtime.clone());
         let engine = Arc::new(Self {
             floor: Mutex::new(Floor::new(&config, now)),
             client,
@@ -78,7 +78,6 @@ impl Engine {
             executor,
             config,
         });
-        runtime.spawn(recorder.run());
         let lease = lease::spawn(Arc::clone(&engine));
         let mut loops = vec![
             engine.supervised(Part::Fetcher, fetcher::run),

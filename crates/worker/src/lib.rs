@@ -22,6 +22,7 @@ mod handler;
 mod job;
 mod job_error;
 mod lag;
+mod lanes;
 mod lease;
 mod maintenance;
 mod panicked;

@@ -13,6 +13,7 @@ mod lease;
 mod outcomes;
 mod prefetch;
 mod shutdown;
+mod sick;
 mod slots;
 mod support;
 mod timeouts;
