@@ -109,10 +109,13 @@ async fn a_server_that_is_away_fails_fast_and_is_found_again() {
     let server = open(&redis.url()).await;
     grow(&server).await.unwrap();
     redis.kill();
-    for _ in 0..20 {
+    for call in 0..20 {
         let began = Instant::now();
         let error = grow(&server).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        // The first may still be written into the connection of the killed server, before its end is noticed: then
+        // nobody can tell what became of it.
+        let is_sent = call == 0 && error.kind() == StoreErrorKind::Unknown;
+        assert!(is_sent || error.kind() == StoreErrorKind::Unavailable, "{error}");
         // Long before its deadline.
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     }
