@@ -6,7 +6,9 @@
 
 pub mod fleet;
 pub mod jobs;
+pub mod neighbours;
 pub mod producer;
+pub mod proxy;
 pub mod scene;
 pub mod server;
 pub mod witness;
