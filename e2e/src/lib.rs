@@ -11,6 +11,7 @@ pub mod producer;
 pub mod proxy;
 pub mod scene;
 pub mod server;
+pub mod spoil;
 pub mod witness;
 
 use std::time::{Duration, Instant};
