@@ -33,7 +33,14 @@ pub(crate) async fn measure(lasting: Duration, report: &mut Report) -> Result<()
     let connection = tokio::spawn(connection);
     holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").await?;
     let share = QueueShare { queue, limit: 100 };
-    let request = ClaimRequest { lease, queues: vec![share], kinds: vec![kind], limit: 100, bytes: 1 << 20 };
+    let request = ClaimRequest {
+        lease,
+        nonce: windlass_core::Fence::nonce(),
+        queues: vec![share],
+        kinds: vec![kind],
+        limit: 100,
+        bytes: 1 << 20,
+    };
     report.progress(&format!("postgres: a snapshot is held for {} s", lasting.as_secs()));
     let mut parts = vec![Vec::new(); PARTS as usize];
     let (started, mut ticks) = (Instant::now(), interval(TICK));

@@ -18,6 +18,12 @@ pub struct JobId(Uuid);
 #[serde(transparent)]
 pub struct LeaseId(Uuid);
 
+/// One call that hands jobs in. The caller makes it and repeats it with the call, so that a store which has
+/// accepted the call already knows it again, whatever became of its jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallId(Uuid);
+
 macro_rules! uuid_newtype {
     ($type:ident, $fresh:expr, $what:literal) => {
         impl $type {
@@ -63,6 +69,7 @@ macro_rules! uuid_newtype {
 
 uuid_newtype!(JobId, Uuid::now_v7(), "job");
 uuid_newtype!(LeaseId, Uuid::new_v4(), "lease");
+uuid_newtype!(CallId, Uuid::new_v4(), "call");
 
 /// A text that is no id.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -86,7 +93,8 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Random bits for the fences of one claim, in the range that every store can hold as a signed integer.
+    /// Random bits for the fences of one claim, in the range that every store can hold as a signed integer. The
+    /// caller of a claim makes them, so that it can ask for what a claim took whose answer was lost.
     pub fn nonce() -> u64 {
         fastrand::u64(..) >> 1
     }

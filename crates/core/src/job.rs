@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::id::{Fence, JobId};
 use crate::name::{Name, NameError};
 use crate::options::{Due, Options, STALLS_MAX_DEFAULT, TAGS_MAX};
-use crate::outcome::Reason;
+use crate::outcome::{Ending, Outcome, Reason};
 use crate::retry::Policy;
 use crate::size::{Caps, TooLarge};
 use crate::state::State;
@@ -181,7 +181,8 @@ pub struct ClaimedJob {
     pub claimed_at: Timestamp,
 }
 
-/// A job whose worker's lease has run out.
+/// A job that a worker holds and does not run: its lease has run out, the answer to its claim was lost, or
+/// what is stored of it does not read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LostJob {
     /// Its id.
@@ -196,6 +197,37 @@ pub struct LostJob {
     pub kind: Name,
     /// The label of the worker that lost it.
     pub worker: String,
+    /// Whether its handler had begun, as far as the store was told.
+    pub has_begun: bool,
+    /// Why this program cannot read the job, if so. Facts and names are then what could be read of them.
+    pub unreadable: Option<Unreadable>,
+}
+
+impl LostJob {
+    /// How the attempt ended. Only one that had begun has stalled: a job that never started proves nothing
+    /// against itself. What a newer program wrote is left to one.
+    pub fn outcome(&self) -> Outcome {
+        match &self.unreadable {
+            Some(Unreadable::Broken(why)) => Outcome::Unreadable { why: why.clone() },
+            Some(Unreadable::Newer { .. }) => Outcome::Returned,
+            None if self.has_begun => Outcome::Stalled { worker: self.worker.clone() },
+            None => Outcome::Returned,
+        }
+    }
+}
+
+/// Why this program cannot read a stored job. Nothing else is harmed by it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unreadable {
+    /// A newer program wrote it and can read it.
+    #[error("it was written in form {form} by a newer program: run that version, or a later one")]
+    Newer {
+        /// The form that its record or row names.
+        form: i64,
+    },
+    /// What is stored makes no sense to any program that knows its form.
+    #[error("what is stored does not read: {0}")]
+    Broken(String),
 }
 
 /// A job as anyone can look at it.
@@ -233,6 +265,11 @@ pub struct JobRecord {
     pub fence: u64,
     /// Whether somebody has asked for the running attempt to stop.
     pub cancel_requested: bool,
+    /// Whether the handler of the running attempt has begun. A worker also claims ahead of its free slots: such a
+    /// job is `running` for the store, and has not begun.
+    pub has_begun: bool,
+    /// Why this program cannot read the job, if so. The rest is what could be read of it.
+    pub unreadable: Option<Unreadable>,
     /// When it was accepted.
     pub enqueued_at: Timestamp,
     /// When it may start, or might have started.
@@ -249,6 +286,11 @@ impl JobRecord {
     /// The newest error text.
     pub fn last_error(&self) -> Option<&str> {
         self.attempts.iter().rev().find_map(|attempt| attempt.error.as_deref())
+    }
+
+    /// The attempts that were lost with their worker, oldest first: which workers, and when.
+    pub fn stalls(&self) -> impl Iterator<Item = &AttemptRecord> {
+        self.attempts.iter().filter(|attempt| attempt.ending == Some(Ending::Stalled))
     }
 }
 

@@ -38,7 +38,10 @@ pub fn judge(facts: &Facts, outcome: Outcome, dice: f64) -> Transition {
             Transition::end(counters, State::Cancelled, Some(Reason::Requested), Ending::Cancelled)
         }
         Outcome::Returned => Transition::put_back(given_back(counters), NextDue::Keep, Ending::Returned),
-        Outcome::Stalled => stalled(facts),
+        Outcome::Stalled { worker } => stalled(facts, &worker),
+        Outcome::Unreadable { why } => {
+            Transition::end(counters, State::Dead, Some(Reason::Unreadable), Ending::Unreadable).because(why)
+        }
     }
 }
 
@@ -87,18 +90,31 @@ fn ambiguous(facts: &Facts, failure: Failure, dice: f64) -> Transition {
     retry_as(Ending::Ambiguous, facts, counters, None, dice).because(failure.text)
 }
 
-/// A lost lease used the attempt that the claim counted, and is counted apart as well. The job goes back at
-/// once and keeps its place: it did nothing wrong yet, its worker did.
-fn stalled(facts: &Facts) -> Transition {
+/// A lease that was lost while the attempt ran used the attempt that the claim counted, and is counted apart as
+/// well. The job goes back with a growing pause: a job that kills its worker must not take the next one down at
+/// once, and an outcome that comes late still finds the job unclaimed.
+fn stalled(facts: &Facts, worker: &str) -> Transition {
     let counters = Counters { stalls: facts.counters.stalls.saturating_add(1), ..facts.counters };
-    if counters.stalls > facts.stalls_max {
+    let next = if counters.stalls > facts.stalls_max {
         Transition::end(counters, State::Dead, Some(Reason::Stalled), Ending::Stalled)
     } else if counters.attempt >= facts.retry.attempts_max() {
         Transition::end(counters, State::Dead, Some(Reason::AttemptsExhausted), Ending::Stalled)
     } else {
-        Transition::put_back(counters, NextDue::Keep, Ending::Stalled)
-    }
+        let pause = NextDue::After(stall_pause(counters.stalls));
+        Transition::put_back(counters, pause, Ending::Stalled)
+    };
+    next.because(format!("worker {worker:?} lost its lease while the attempt ran"))
 }
+
+/// How long a job rests after so many stalls: 1 s, 4 s, 16 s and so on, up to [`STALL_PAUSE_MAX`].
+pub fn stall_pause(stalls: u32) -> Duration {
+    let factor = 4u32.saturating_pow(stalls.saturating_sub(1).min(16));
+    STALL_PAUSE_FIRST.saturating_mul(factor).min(STALL_PAUSE_MAX)
+}
+
+const STALL_PAUSE_FIRST: Duration = Duration::from_secs(1);
+/// The longest rest after a stall.
+pub const STALL_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 #[cfg(test)]
 mod tests;

@@ -48,6 +48,11 @@ impl Name {
         &self.0
     }
 
+    /// What stands for a stored name that does not read.
+    pub fn unreadable() -> Self {
+        Self("unreadable".into())
+    }
+
     fn allows(c: char) -> bool {
         c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-')
     }

@@ -52,8 +52,16 @@ pub enum Outcome {
     Cancelled,
     /// Handed back unfinished, at shutdown or before it was started. Costs no attempt.
     Returned,
-    /// The worker's lease was lost while it had the job.
-    Stalled,
+    /// The worker's lease was lost while the attempt ran.
+    Stalled {
+        /// The label of the worker.
+        worker: String,
+    },
+    /// What is stored of the job cannot be read: no attempt of it can begin.
+    Unreadable {
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// An error of an attempt.
@@ -114,11 +122,13 @@ pub enum Ending {
     Returned,
     /// The lease was lost.
     Stalled,
+    /// What was stored of the job could not be read.
+    Unreadable,
 }
 
 impl Ending {
     /// All endings.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Completed,
         Self::Failed,
         Self::FailedForGood,
@@ -131,6 +141,7 @@ impl Ending {
         Self::Cancelled,
         Self::Returned,
         Self::Stalled,
+        Self::Unreadable,
     ];
 
     /// The word to store and show.
@@ -148,6 +159,7 @@ impl Ending {
             Self::Cancelled => "cancelled",
             Self::Returned => "returned",
             Self::Stalled => "stalled",
+            Self::Unreadable => "unreadable",
         }
     }
 }
@@ -184,11 +196,13 @@ pub enum Reason {
     Requested,
     /// The handler found the job no longer wanted.
     Discarded,
+    /// What is stored of it cannot be read.
+    Unreadable,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::AttemptsExhausted,
         Self::Permanent,
         Self::Ambiguous,
@@ -196,6 +210,7 @@ impl Reason {
         Self::Expired,
         Self::Requested,
         Self::Discarded,
+        Self::Unreadable,
     ];
 
     /// The word to store and show.
@@ -208,6 +223,7 @@ impl Reason {
             Self::Expired => "expired",
             Self::Requested => "requested",
             Self::Discarded => "discarded",
+            Self::Unreadable => "unreadable",
         }
     }
 }

@@ -21,6 +21,13 @@ pub struct QueueConfig {
 }
 
 impl QueueConfig {
+    /// What holds for a queue whose definition does not read: the default sizes, and nothing is removed, since the
+    /// definition may have asked for that.
+    pub fn unreadable() -> Self {
+        let retention = Retention { completed: Keep::FOREVER, dead: Keep::FOREVER, cancelled: Keep::FOREVER };
+        Self { retention, caps: Caps::default() }
+    }
+
     /// Fails when a cap is above what a store can hold.
     pub fn check(&self) -> Result<(), QueueInvalid> {
         let Caps { payload, output, error } = self.caps;
@@ -186,6 +193,8 @@ pub struct QueueRecord {
     pub config: QueueConfig,
     /// What it holds.
     pub counts: Counts,
+    /// Why its definition does not read, if so; then [`QueueConfig::unreadable`] holds for it.
+    pub unreadable: Option<String>,
 }
 
 #[cfg(test)]

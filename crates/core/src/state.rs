@@ -8,8 +8,9 @@
 //!     └──────▶ blocked ──release───────┘  └──reap, return─┘  └───────────▶ cancelled
 //! ```
 //!
-//! Two more moves start from outside an attempt: a waiting job may be cancelled or expire (dead), and a
-//! person may send a dead or cancelled one back to ready. No store changes a state along an edge that
+//! Three more moves start from outside a running attempt: a waiting job may be cancelled or expire (dead), a
+//! person may send a dead or cancelled one back to ready, and a job that was reaped and not claimed since may
+//! still be ended by the attempt that was given up on. No store changes a state along an edge that
 //! [`State::may_become`] does not list.
 
 use std::fmt;
@@ -68,8 +69,9 @@ impl State {
     pub const fn may_become(self, next: Self) -> bool {
         use State::{Blocked, Cancelled, Completed, Dead, Ready, Running, Scheduled};
         match self {
-            Blocked | Scheduled => matches!(next, Ready | Dead | Cancelled),
-            Ready => matches!(next, Running | Dead | Cancelled),
+            Blocked => matches!(next, Ready | Dead | Cancelled),
+            Scheduled => matches!(next, Ready | Completed | Dead | Cancelled),
+            Ready => matches!(next, Running | Completed | Dead | Cancelled),
             Running => matches!(next, Ready | Scheduled | Completed | Dead | Cancelled),
             Dead | Cancelled => matches!(next, Ready),
             Completed => false,
@@ -136,9 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn only_running_completes_and_completed_is_final() {
+    fn only_what_was_claimed_completes_and_completed_is_final() {
         for from in State::ALL {
-            assert_eq!(from.may_become(State::Completed), from == State::Running);
+            // Ready and scheduled: by the late outcome of an attempt that was reaped.
+            let may_complete = matches!(from, State::Running | State::Ready | State::Scheduled);
+            assert_eq!(from.may_become(State::Completed), may_complete);
             assert!(!State::Completed.may_become(from));
             assert!(!from.may_become(State::Blocked), "nothing is blocked after it was accepted");
         }

@@ -18,7 +18,12 @@
 //!   ([`Retention::keeps`]).
 //! * **Never half-way.** A call whose future is dropped either takes effect as a whole or not at all.
 //! * **Owned batches.** A claim whose caller went away belongs to its lease and is reaped with it, so the
-//!   engine runs claims in tasks of their own.
+//!   engine runs claims in tasks of their own. One whose answer was lost is found by lease and nonce
+//!   ([`Leases::held`]) and given back.
+//! * **Read one by one.** A row or record says in which form it was written. What this program cannot read is
+//!   answered as such ([`Unreadable`](crate::job::Unreadable)) and harms nothing else: not the call, not its
+//!   neighbours, not a sweep. A definition of a queue that does not read counts as the default one, except that
+//!   nothing of the queue is removed.
 //!
 //! ## Order
 //!
@@ -78,11 +83,12 @@ mod within;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use inspect::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX};
 pub use jobs::{
-    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, QueueShare, Room, Settled, Settlement,
-    Taken,
+    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, QueueShare, Room, Settled,
+    Settlement, SickQueue, Taken,
 };
 pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};
 pub use maintenance::{Maintenance, Promotion};
@@ -113,6 +119,9 @@ pub type StoreResult<T> = Result<T, StoreError>;
 /// on a queue: the next call moves the next ones.
 pub const PROMOTE_MAX: u32 = 1_000;
 
+/// How long a store remembers a call that it accepted. Callers repeat a call for half of that at most.
+pub const CALL_MEMORY: Duration = Duration::from_secs(120);
+
 /// What kind of store this is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
@@ -122,6 +131,17 @@ pub struct About {
     pub place: String,
     /// What "accepted" means.
     pub durability: Durability,
+    /// Which calls may share a store call.
+    pub sharing: Sharing,
+}
+
+/// Which single calls of unrelated callers may share a store call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// All: a fault of one queue cannot reach the jobs of another.
+    Store,
+    /// Those about one queue: the store keeps queues apart, and one of them can fail by itself.
+    Queue,
 }
 
 /// What an accepted job survives.

@@ -53,12 +53,20 @@ pub enum Bug {
     UncutErrors,
     /// An end that its queue keeps none of is stored all the same.
     StoreUnkept,
+    /// A repeated call is taken for a new one.
+    ForgetCall,
+    /// A claim makes a nonce of its own.
+    OwnNonce,
+    /// What never began counts as begun when its lease is lost.
+    StallUnbegun,
+    /// A late outcome is written although the job was put back by something else than a reaper.
+    SettleLateAlways,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 27] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -82,5 +90,9 @@ impl Bug {
         Self::DriftCounts,
         Self::UncutErrors,
         Self::StoreUnkept,
+        Self::ForgetCall,
+        Self::OwnNonce,
+        Self::StallUnbegun,
+        Self::SettleLateAlways,
     ];
 }

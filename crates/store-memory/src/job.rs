@@ -30,6 +30,10 @@ pub(crate) struct Job {
     pub(crate) fence: Fence,
     /// The newest claim, also after it ended.
     pub(crate) claim: Option<Claim>,
+    /// Whether the handler of the newest claim has begun.
+    pub(crate) has_begun: bool,
+    /// The newest attempt was taken back by a reaper, and nothing has happened to the job since.
+    pub(crate) is_reaped: bool,
     pub(crate) cancel_requested: bool,
     pub(crate) enqueued_at: Timestamp,
     pub(crate) due_at: Timestamp,
@@ -59,6 +63,8 @@ impl Job {
             counters: Counters::default(),
             fence: Fence { number: 0, nonce: 0 },
             claim: None,
+            has_begun: false,
+            is_reaped: false,
             cancel_requested: false,
             enqueued_at: now,
             due_at,
@@ -90,6 +96,8 @@ impl Job {
         self.counters.attempt = self.counters.attempt.saturating_add(1);
         self.fence = Fence { number: self.fence.number + 1, nonce };
         self.claim = Some(claim);
+        self.has_begun = false;
+        self.is_reaped = false;
     }
 
     /// Writes what the judge decided, unless it would put back a job that somebody has asked to cancel.
@@ -106,6 +114,7 @@ impl Job {
             self.attempts.drain(..surplus);
         }
         self.state = next.state;
+        self.is_reaped = false;
         self.reason = next.reason;
         self.counters = next.counters;
         self.cancel_requested = false;
@@ -119,6 +128,7 @@ impl Job {
     /// Ends a waiting job.
     pub(crate) fn end(&mut self, state: State, reason: Reason, now: Timestamp) {
         self.state = state;
+        self.is_reaped = false;
         self.reason = Some(reason);
         self.finished_at = Some(now);
     }
@@ -135,6 +145,7 @@ impl Job {
             self.finished_at = None;
         }
         self.state = State::Ready;
+        self.is_reaped = false;
         self.due_at = now;
     }
 
@@ -177,6 +188,8 @@ impl Job {
             queue: self.spec.queue.clone(),
             kind: self.spec.kind.clone(),
             worker: self.claim.as_ref().map(|claim| claim.worker.to_string()).unwrap_or_default(),
+            has_begun: self.has_begun,
+            unreadable: None,
         }
     }
 
@@ -200,6 +213,8 @@ impl Job {
             tags: spec.tags.clone(),
             fence: self.fence.number,
             cancel_requested: self.cancel_requested,
+            has_begun: self.has_begun && self.state == State::Running,
+            unreadable: None,
             enqueued_at: self.enqueued_at,
             due_at: self.due_at,
             expires_at: self.expires_at,

@@ -6,23 +6,31 @@ use async_trait::async_trait;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobRecord, NewJob};
+use windlass_core::judge::Transition;
 use windlass_core::outcome::Reason;
 use windlass_core::queue::QueueConfig;
 use windlass_core::size::TooLarge;
 use windlass_core::store::{
-    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
+    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
 };
-use windlass_core::{JobId, State};
+use windlass_core::{CallId, JobId, State};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
-use crate::job::Job;
+use crate::job::{Job, Seq};
 use crate::table::Table;
 
 #[async_trait]
 impl Jobs for MemoryStore {
-    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
-        self.write(|table, now| table.enqueue(jobs, now))
+    async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        self.write(|table, now| {
+            if table.calls.knows(call) && !table.has(Bug::ForgetCall) {
+                return Ok(vec![Enqueued::Repeated; jobs.len()]);
+            }
+            let answers = table.enqueue(jobs, now)?;
+            table.calls.remember(call, now);
+            Ok(answers)
+        })
     }
 
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
@@ -31,6 +39,14 @@ impl Jobs for MemoryStore {
 
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
         Ok(self.write(|table, now| settlements.iter().map(|each| table.settle(each, now)).collect()))
+    }
+
+    async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
+        Ok(self.write(|table, _| attempts.iter().map(|each| table.begin(each)).collect()))
+    }
+
+    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        Ok(self.write(|table, now| settlements.iter().map(|each| table.settle_late(each, now)).collect()))
     }
 
     async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
@@ -106,7 +122,31 @@ impl Table {
         let Some(job) = self.fenced(queue, *id, *fence).or(unfenced) else {
             return Settled::Fenced;
         };
-        let (seq, QueueConfig { caps, retention }) = (job.seq, self.config(&job.spec.queue));
+        self.write_outcome(job.seq, transition, now)
+    }
+
+    /// Writes the end of an attempt that was reaped, if nothing has happened to its job since.
+    fn settle_late(&mut self, settlement: &Settlement, now: Timestamp) -> Settled {
+        let Settlement { queue, id, fence, transition } = settlement;
+        let is_late = |job: &&Job| {
+            let is_untouched = job.is_reaped || (self.has(Bug::SettleLateAlways) && job.state.is_waiting());
+            is_untouched && job.spec.queue == *queue && job.fence == *fence
+        };
+        match self.get(*id).filter(is_late) {
+            Some(job) if transition.state.is_terminal() => self.write_outcome(job.seq, transition, now),
+            _ => Settled::Fenced,
+        }
+    }
+
+    fn begin(&mut self, attempt: &Begin) -> Settled {
+        match self.fenced(&attempt.queue, attempt.id, attempt.fence).map(|job| job.seq) {
+            Some(seq) => Settled::Applied(self.change(seq, |job| job.has_begun = true)),
+            None => Settled::Fenced,
+        }
+    }
+
+    fn write_outcome(&mut self, seq: Seq, transition: &Transition, now: Timestamp) -> Settled {
+        let QueueConfig { caps, retention } = self.config(&self.jobs[&seq].spec.queue);
         if let Err(error) = transition.check_output(caps.output) {
             return Settled::Refused(error);
         }

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass_core::LeaseId;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
 use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
+use windlass_core::{LeaseId, Name};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
@@ -40,7 +40,24 @@ impl Leases for MemoryStore {
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
         Ok(self.read(|table, now| {
             let running = table.leases.lost(now).flat_map(|(_, lease)| &lease.running);
-            running.take(limit as usize).map(|seq| table.jobs[seq].lost()).collect()
+            let lost = running.take(limit as usize).map(|seq| table.jobs[seq].lost());
+            let has_begun = table.has(Bug::StallUnbegun);
+            lost.map(|job| LostJob { has_begun: job.has_begun || has_begun, ..job }).collect()
+        }))
+    }
+
+    async fn held(
+        &self,
+        lease: LeaseId,
+        nonce: u64,
+        queues: &[Name],
+        limit: u32,
+    ) -> StoreResult<Vec<LostJob>> {
+        Ok(self.read(|table, _| {
+            let running = table.leases.get(lease).into_iter().flat_map(|lease| &lease.running);
+            let jobs = running.map(|seq| &table.jobs[seq]);
+            let is_held = |job: &&Box<Job>| job.fence.nonce == nonce && queues.contains(&job.spec.queue);
+            jobs.filter(is_held).take(limit as usize).map(|job| job.lost()).collect()
         }))
     }
 
@@ -77,7 +94,8 @@ impl Table {
             return Renewal::Lost;
         };
         let stopping = lease.stopping.iter().take(limit as usize).map(|seq| &self.jobs[seq]);
-        Renewal::Renewed { cancel: stopping.map(|job| (job.spec.id, job.fence)).collect() }
+        let cancel = stopping.map(|job| (job.spec.id, job.fence)).collect();
+        Renewal::Renewed { cancel, lost: Vec::new() }
     }
 
     /// Between the look at lost jobs and this write the worker may have renewed, settled or been reaped by
@@ -88,7 +106,12 @@ impl Table {
         if is_alive && !self.has(Bug::ReapUnchecked) {
             return Settled::Fenced;
         }
-        self.settle(lost, now)
+        let settled = self.settle(lost, now);
+        if matches!(settled, Settled::Applied(state) if state.is_waiting()) {
+            let seq = self.get(lost.id).expect("a job that waits is there").seq;
+            self.change(seq, |job| job.is_reaped = true);
+        }
+        settled
     }
 }
 

@@ -16,6 +16,7 @@
 //! ```
 
 mod bug;
+mod calls;
 mod inspect;
 mod job;
 mod jobs;
@@ -32,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use windlass_core::bell::Bell;
 use windlass_core::clock::{Clock, SystemClock, Timestamp};
-use windlass_core::store::{About, Durability, Store};
+use windlass_core::store::{About, Durability, Sharing, Store};
 
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
@@ -97,6 +98,11 @@ impl Default for MemoryStore {
 
 impl Store for MemoryStore {
     fn about(&self) -> About {
-        About { scheme: "memory", place: "this process".to_owned(), durability: Durability::Process }
+        About {
+            scheme: "memory",
+            place: "this process".to_owned(),
+            durability: Durability::Process,
+            sharing: Sharing::Store,
+        }
     }
 }

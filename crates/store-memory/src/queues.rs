@@ -30,6 +30,7 @@ impl Queues for MemoryStore {
                     name: name.clone(),
                     config: queue.config.clone(),
                     counts: queue.counts,
+                    unreadable: None,
                 })
                 .collect()
         }))

@@ -13,6 +13,7 @@ use windlass_core::queue::QueueConfig;
 use windlass_core::{Fence, JobId, Name, State};
 
 use crate::bug::Bug;
+use crate::calls::Calls;
 use crate::job::{Job, Seq};
 use crate::lease::LeaseBook;
 use crate::queue::Queue;
@@ -24,6 +25,7 @@ pub(crate) struct Table {
     ids: HashMap<JobId, Seq>,
     pub(crate) queues: BTreeMap<Name, Queue>,
     pub(crate) leases: LeaseBook,
+    pub(crate) calls: Calls,
     /// What the running call has to ring about when it is done.
     pub(crate) rings: Rings,
     accepted: Seq,

@@ -35,8 +35,14 @@ async fn live(store: &PostgresStore) {
         .await
         .unwrap();
     let queues = vec![QueueShare { queue, limit: 1 }];
-    let request =
-        ClaimRequest { lease, queues, kinds: vec![Name::new("k").unwrap()], limit: 1, bytes: 1 << 20 };
+    let request = ClaimRequest {
+        lease,
+        nonce: windlass_core::Fence::nonce(),
+        queues,
+        kinds: vec![Name::new("k").unwrap()],
+        limit: 1,
+        bytes: 1 << 20,
+    };
     let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else {
         panic!("the lease is lost")
     };

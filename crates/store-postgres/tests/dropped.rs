@@ -74,6 +74,7 @@ impl Stage {
         let queues = ["a", "b"].map(|queue| QueueShare { queue: name(queue), limit: 3 });
         ClaimRequest {
             lease: self.lease,
+            nonce: windlass_core::Fence::nonce(),
             queues: queues.into(),
             kinds: vec![name("k")],
             limit: 4,

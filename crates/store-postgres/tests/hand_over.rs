@@ -39,7 +39,14 @@ impl Bench {
         };
         store.open(&lease).await.unwrap();
         let queues = vec![QueueShare { queue, limit: 5 }];
-        let request = ClaimRequest { lease: lease.id, queues, kinds: vec![kind], limit: 5, bytes: 1 << 20 };
+        let request = ClaimRequest {
+            lease: lease.id,
+            nonce: windlass_core::Fence::nonce(),
+            queues,
+            kinds: vec![kind],
+            limit: 5,
+            bytes: 1 << 20,
+        };
         Self { schema, options, store, request }
     }
 

@@ -38,7 +38,14 @@ impl Bench {
     async fn claim(&self, limit: u32) -> Vec<ClaimedJob> {
         let queues = vec![QueueShare { queue: Name::new("default").unwrap(), limit }];
         let kinds = vec![Name::new("k").unwrap()];
-        let request = ClaimRequest { lease: self.lease, queues, kinds, limit, bytes: 1 << 20 };
+        let request = ClaimRequest {
+            lease: self.lease,
+            nonce: windlass_core::Fence::nonce(),
+            queues,
+            kinds,
+            limit,
+            bytes: 1 << 20,
+        };
         match self.store.claim(&request).await.unwrap() {
             ClaimAnswer::Jobs { jobs, .. } => jobs,
             ClaimAnswer::LeaseLost => panic!("the lease is lost"),

@@ -83,6 +83,7 @@ impl Play {
         let share = |queue| QueueShare { queue: name(queue), limit: 200 };
         let request = ClaimRequest {
             lease: self.leases[place],
+            nonce: windlass_core::Fence::nonce(),
             queues: QUEUES.into_iter().map(share).collect(),
             kinds: KINDS[..self.random.usize(1..=2)].iter().map(|kind| name(kind)).collect(),
             limit: self.random.u32(1..120),

@@ -37,6 +37,7 @@ async fn live(store: &RedisStore) {
     store.define(&queues[0], &Default::default()).await.unwrap();
     let request = ClaimRequest {
         lease,
+        nonce: windlass_core::Fence::nonce(),
         queues: queues.iter().map(|queue| QueueShare { queue: queue.clone(), limit: 9 }).collect(),
         kinds: vec![name("k")],
         limit: 9,

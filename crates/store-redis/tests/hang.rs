@@ -46,6 +46,7 @@ async fn a_claim_that_meets_a_server_that_hangs_puts_back_what_others_gave() {
     hanging.pause();
     let request = ClaimRequest {
         lease: lease.id,
+        nonce: windlass_core::Fence::nonce(),
         queues: names.into_iter().map(|queue| QueueShare { queue, limit: 9 }).collect(),
         kinds: vec![Name::new("k").unwrap()],
         limit: 9,

@@ -52,6 +52,7 @@ async fn use_everything(store: &RedisStore) {
     }
     let request = ClaimRequest {
         lease: lease.id,
+        nonce: windlass_core::Fence::nonce(),
         queues: queues.iter().map(|queue| QueueShare { queue: queue.clone(), limit: 2 }).collect(),
         kinds: vec![name("send")],
         limit: 1_000,

@@ -35,6 +35,7 @@ async fn claim(store: &RedisStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJob
     let share = |queue| QueueShare { queue: name(queue), limit };
     let request = ClaimRequest {
         lease,
+        nonce: windlass_core::Fence::nonce(),
         queues: vec![share("q"), share("r")],
         kinds: vec![name("k")],
         limit,

@@ -79,6 +79,7 @@ async fn run_jobs(store: &RedisStore, lease: LeaseId, count: usize) {
     store.enqueue(&jobs).await.unwrap();
     let request = ClaimRequest {
         lease,
+        nonce: windlass_core::Fence::nonce(),
         queues: vec![QueueShare { queue: queue(), limit: count as u32 }],
         kinds: vec![Name::new("k").unwrap()],
         limit: count as u32,

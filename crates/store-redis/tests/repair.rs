@@ -36,6 +36,7 @@ async fn open(server: &RedisServer, clock: &ManualClock) -> RedisStore {
 async fn claim(store: &RedisStore, lease: LeaseId) -> ClaimAnswer {
     let request = ClaimRequest {
         lease,
+        nonce: windlass_core::Fence::nonce(),
         queues: queues().into_iter().map(|queue| QueueShare { queue, limit: 9 }).collect(),
         kinds: vec![Name::new("k").unwrap()],
         limit: 9,
@@ -149,6 +150,7 @@ async fn a_job_that_does_not_read_takes_no_other_along() {
     scene.server.command(&["DEL", "wl:{windlass:b}:bodies"]);
     let request = ClaimRequest {
         lease: scene.lease,
+        nonce: windlass_core::Fence::nonce(),
         queues: queues().into_iter().map(|queue| QueueShare { queue, limit: 9 }).collect(),
         kinds: vec![Name::new("k").unwrap()],
         limit: 9,

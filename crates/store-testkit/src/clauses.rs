@@ -4,12 +4,15 @@
 
 pub mod amend;
 pub mod at_once;
+pub mod begin;
+pub mod calls;
 pub mod cancel;
 pub mod claim;
 pub mod enqueue;
 pub mod fence;
 pub mod handles;
 pub mod keep;
+pub mod late;
 pub mod leases;
 pub mod list;
 pub mod progress;
@@ -48,6 +51,13 @@ macro_rules! for_each_clause {
                 of_many_at_once_one_is_new
                 a_dropped_call_is_whole_or_nothing
             }
+            calls {
+                a_repeated_call_stores_nothing
+                a_repeated_call_is_known_when_its_jobs_are_gone
+                a_repeated_call_may_name_several_queues
+                a_refused_call_is_not_remembered
+                of_repeats_at_once_one_stores
+            }
             claim {
                 hands_out_a_job_with_all_it_needs
                 goes_by_priority_then_first_in_first_out
@@ -63,6 +73,7 @@ macro_rules! for_each_clause {
                 serves_queues_in_order
                 hands_out_each_job_once
                 gives_every_claim_its_own_fence
+                fences_have_the_nonce_of_the_request
                 refuses_a_lost_lease
                 a_dropped_call_leaves_its_jobs_to_the_lease
                 a_returned_job_keeps_its_place
@@ -80,6 +91,12 @@ macro_rules! for_each_clause {
                 many_expired_jobs_do_not_slip_through
                 promotion_does_not_look_at_kinds
             }
+            begin {
+                a_claimed_job_begins_by_its_fence
+                each_attempt_begins_for_itself
+                attempts_of_a_batch_are_apart
+                what_has_begun_goes_on_as_ever
+            }
             settle {
                 completed_keeps_its_output
                 no_output_is_not_an_empty_one
@@ -95,6 +112,15 @@ macro_rules! for_each_clause {
                 items_of_a_batch_are_apart
                 an_unreaped_attempt_may_still_settle
                 a_dropped_call_is_whole_or_nothing
+            }
+            late {
+                a_reaped_attempt_may_still_end
+                only_an_end_counts
+                a_forged_fence_writes_nothing
+                what_happened_since_wins
+                only_a_reaped_attempt_is_late
+                a_promoted_job_may_still_end
+                the_queue_decides_as_ever
             }
             fence {
                 a_forged_fence_writes_nothing
@@ -123,10 +149,13 @@ macro_rules! for_each_clause {
                 a_closed_lease_is_over
                 a_sweep_forgets_idle_lost_leases
                 extreme_lengths_are_fine
+                a_claim_is_found_by_its_nonce
+                what_a_lost_claim_took_is_given_back
             }
             reap {
                 lost_jobs_are_found
-                a_reaped_job_goes_back
+                a_stalled_job_goes_back
+                what_never_began_did_not_stall
                 a_living_lease_is_not_reaped
                 a_late_reaper_takes_nothing
                 leases_are_not_mixed_up

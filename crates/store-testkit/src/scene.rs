@@ -7,7 +7,7 @@ use windlass_core::job::{ClaimedJob, JobRecord, LostJob, NewJob};
 use windlass_core::outcome::Failure;
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::store::{
-    Amended, ClaimAnswer, ClaimRequest, Enqueued, Filter, NewLease, QueueShare, Settled, Settlement,
+    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Filter, NewLease, QueueShare, Settled, Settlement,
     SharedStore,
 };
 use windlass_core::{Fence, JobId, LeaseId, Name, Options, Outcome, State, judge};
@@ -45,6 +45,7 @@ pub(crate) fn jobs(count: usize) -> Vec<NewJob> {
 pub(crate) fn request(lease: LeaseId, limit: u32) -> ClaimRequest {
     ClaimRequest {
         lease,
+        nonce: Fence::nonce(),
         queues: vec![share(QUEUE, limit)],
         kinds: vec![name(KIND)],
         limit,
@@ -115,8 +116,18 @@ pub(crate) fn stalled(job: &LostJob) -> Settlement {
         queue: job.queue.clone(),
         id: job.id,
         fence: job.fence,
-        transition: judge(&job.facts, Outcome::Stalled, 0.5),
+        transition: judge(&job.facts, Outcome::Stalled { worker: job.worker.clone() }, 0.5),
     }
+}
+
+/// What a reaper writes about a job, by what the store says of it.
+pub(crate) fn taken_back(job: &LostJob) -> Settlement {
+    Settlement { transition: judge(&job.facts, job.outcome(), 0.5), ..stalled(job) }
+}
+
+/// An attempt that has begun.
+pub(crate) fn begin(job: &ClaimedJob) -> Begin {
+    Begin { queue: job.queue.clone(), id: job.id, fence: job.fence }
 }
 
 /// Fences that look like this one and are not.
@@ -176,7 +187,10 @@ impl Scene {
             "a clause claims from a queue that its lease does not name"
         );
         match self.store.claim(request).await.expect("a claim is answered") {
-            ClaimAnswer::Jobs { jobs, next_due } => (jobs, next_due),
+            ClaimAnswer::Jobs { jobs, next_due, unreadable, sick } => {
+                assert_eq!((unreadable, sick), (Vec::new(), Vec::new()), "all is well");
+                (jobs, next_due)
+            }
             ClaimAnswer::LeaseLost => panic!("the lease lives, but the claim says that it is lost"),
         }
     }
@@ -206,6 +220,27 @@ impl Scene {
         self.settle(&job, outcome).await;
         assert!(self.state(job.id).await.is_terminal());
         job.id
+    }
+
+    /// Notes that an attempt has begun, whose fence must hold.
+    pub(crate) async fn begin(&self, job: &ClaimedJob) {
+        let answer = one(self.store.begin(&[begin(job)]).await.expect("beginning is answered"));
+        assert_eq!(answer, Settled::Applied(State::Running));
+    }
+
+    /// The jobs whose lease has run out.
+    pub(crate) async fn lost(&self) -> Vec<LostJob> {
+        self.store.lost(1_000).await.expect("lost jobs can be read")
+    }
+
+    /// Lets the lease of the one job that runs run out, and takes it back as a reaper does.
+    pub(crate) async fn reap_one(&self, harness: &impl Harness) -> State {
+        harness.advance(TTL).await;
+        let lost = one(self.lost().await);
+        match one(self.store.reap(&[taken_back(&lost)]).await.expect("reaping is answered")) {
+            Settled::Applied(state) => state,
+            other => panic!("the lease is lost, but reaping answers {other:?}"),
+        }
     }
 
     /// Settles an attempt whose fence must hold, and answers the state.

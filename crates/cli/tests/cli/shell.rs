@@ -105,7 +105,14 @@ async fn claim(store: &Arc<dyn Store>, kind: &str) -> ClaimedJob {
     let new = NewLease { id: lease, worker: "hand\u{1b}[2J".to_owned(), ttl, queues: vec![queue.clone()] };
     store.open(&new).await.unwrap();
     let queues = vec![QueueShare { queue, limit: 1 }];
-    let request = ClaimRequest { lease, queues, kinds: vec![kind], limit: 1, bytes: usize::MAX };
+    let request = ClaimRequest {
+        lease,
+        nonce: windlass_core::Fence::nonce(),
+        queues,
+        kinds: vec![kind],
+        limit: 1,
+        bytes: usize::MAX,
+    };
     match store.claim(&request).await.unwrap() {
         ClaimAnswer::Jobs { jobs, .. } => jobs.into_iter().next().expect("a job of that kind is ready"),
         ClaimAnswer::LeaseLost => panic!("the lease was lost"),

@@ -92,6 +92,8 @@ mod tests {
             tags: Vec::new(),
             fence: 60,
             cancel_requested: false,
+            has_begun: false,
+            unreadable: None,
             enqueued_at: at(1),
             due_at: at(2),
             expires_at: None,

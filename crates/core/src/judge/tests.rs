@@ -75,23 +75,46 @@ fn snooze_and_return_give_the_attempt_back() {
     assert_eq!((verdict.state, verdict.due, verdict.counters.attempt), (State::Ready, NextDue::Keep, 2));
 }
 
+fn stall() -> Outcome {
+    Outcome::Stalled { worker: "w".into() }
+}
+
+#[test]
+fn pauses_after_stalls_are_bounded() {
+    assert_eq!([0, 1, 2, 3].map(|stalls| stall_pause(stalls).as_secs()), [1, 1, 4, 16]);
+    assert_eq!((stall_pause(9), stall_pause(u32::MAX)), (STALL_PAUSE_MAX, STALL_PAUSE_MAX));
+}
+
+#[test]
+fn what_does_not_read_is_dead_and_says_why() {
+    let verdict = judge(&facts(1, 3), Outcome::Unreadable { why: "form 9".into() }, 0.5);
+    assert_eq!((verdict.state, verdict.reason), (State::Dead, Some(Reason::Unreadable)));
+    assert_eq!((verdict.ending, verdict.error.as_deref()), (Ending::Unreadable, Some("form 9")));
+}
+
 #[test]
 fn lost_leases_are_counted_apart() {
     let mut facts = facts(1, 25);
     for stalls in 1..=3 {
-        let verdict = judge(&facts, Outcome::Stalled, 0.5);
+        let verdict = judge(&facts, stall(), 0.5);
         assert_eq!(
             (verdict.state, verdict.counters.stalls, verdict.counters.attempt),
-            (State::Ready, stalls, 1)
+            (State::Scheduled, stalls, 1)
         );
+        assert_eq!(
+            verdict.due,
+            NextDue::After(SECOND * 4u32.pow(stalls - 1)),
+            "stalls are further and further apart"
+        );
+        assert_eq!(verdict.error.as_deref(), Some(r#"worker "w" lost its lease while the attempt ran"#));
         facts.counters.stalls = stalls;
     }
-    assert_eq!(judge(&facts, Outcome::Stalled, 0.5).reason, Some(Reason::Stalled));
+    assert_eq!(judge(&facts, stall(), 0.5).reason, Some(Reason::Stalled));
 }
 
 #[test]
 fn a_crash_uses_the_last_attempt_too() {
-    let verdict = judge(&facts(1, 1), Outcome::Stalled, 0.5);
+    let verdict = judge(&facts(1, 1), stall(), 0.5);
     assert_eq!((verdict.state, verdict.reason), (State::Dead, Some(Reason::AttemptsExhausted)));
 }
 
@@ -116,7 +139,8 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
         Just(Outcome::Discard { why: String::new() }),
         Just(Outcome::Cancelled),
         Just(Outcome::Returned),
-        Just(Outcome::Stalled),
+        Just(stall()),
+        Just(Outcome::Unreadable { why: "it is odd".into() }),
     ]
 }
 

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::StoreResult;
-use crate::error::StoreError;
-use crate::id::{Fence, JobId, LeaseId};
-use crate::job::{ClaimedJob, JobRecord, NewJob};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::id::{CallId, Fence, JobId, LeaseId};
+use crate::job::{ClaimedJob, JobRecord, LostJob, NewJob};
 use crate::judge::Transition;
 use crate::name::Name;
 use crate::size::TooLarge;
@@ -23,7 +23,16 @@ pub trait Jobs {
     /// first job that something is wrong with names the refusal; of one job, the id is tested before the
     /// payload, so a repeat is answered even if the cap was lowered meanwhile. The id of a removed job is
     /// free again.
-    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>>;
+    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        self.enqueue_once(CallId::new(), jobs).await
+    }
+
+    /// As [`enqueue`](Jobs::enqueue), under an id of the call: one call is one acceptance, however often it is
+    /// repeated. A call that the store has accepted within [`CALL_MEMORY`](super::CALL_MEMORY) stores nothing and is
+    /// answered with [`Enqueued::Repeated`] for each of its jobs, also for those that have ended and are gone. The call
+    /// is remembered in the same write as its jobs; one that is refused is not. A repeat that comes while the first
+    /// call is on its way never stores the jobs a second time.
+    async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>>;
 
     /// Hands out ready jobs under a lease.
     ///
@@ -31,13 +40,21 @@ pub trait Jobs {
     /// time has come to `ready`, at most [`PROMOTE_MAX`](super::PROMOTE_MAX) of each; then takes jobs of the
     /// requested kinds in the documented order, up to the queue's share, until the request's limits are
     /// reached. Queues are served in the order of the request. Each taken job becomes `running`, its
-    /// attempt counter (staying at its maximum) and fence rise by one, and it hangs on the lease.
+    /// attempt counter (staying at its maximum) and fence rise by one, and it hangs on the lease. The nonce of all
+    /// these fences is the request's. The attempt has not begun until [`begin`](Jobs::begin) says so.
+    ///
+    /// A job that is taken and does not read is answered apart, for the worker to settle by its fence; a queue that
+    /// cannot be asked is named. Neither keeps other jobs from being handed out.
     ///
     /// A job whose payload no longer fits ends the claim, so that it does not lose its turn to smaller ones.
     /// An expired job is never handed out: a queue in which more has expired than one call moves may give
     /// nothing this time. Every queue of the request is moved along, also when a limit is reached before its
     /// turn or no kinds are named; under a lost lease nothing is.
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer>;
+
+    /// Notes that the handlers of attempts have begun, each only if its fence still holds. What was claimed and has
+    /// not begun did not stall when its lease is lost.
+    async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>>;
 
     /// Records the outcome of attempts, each only if its fence still holds; whether the lease has run out
     /// does not matter as long as nobody has reaped the job. State, reason and counters are written as the
@@ -55,6 +72,12 @@ pub trait Jobs {
     /// output above its cap refuses that item. A call that is repeated after an unknown outcome is answered
     /// with [`Settled::Fenced`] where the first one took effect.
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
+
+    /// Records the end of attempts that were reaped meanwhile, so that what was done is not done again: as
+    /// [`settle`](Jobs::settle), for a job that `reap` has put back and that nothing has happened to since (no claim, no
+    /// cancel, no retry by hand), if the fence is that of the reaped attempt and the transition is terminal. All else
+    /// is fenced. The record of the lost attempt stays.
+    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
 
     /// Stores what running attempts report of themselves, each only if its fence still holds and it is not
     /// above the queue's cap for outputs.
@@ -83,6 +106,8 @@ pub enum Enqueued {
     New,
     /// It was there already, in this state.
     Existing(State),
+    /// This very call was accepted before.
+    Repeated,
 }
 
 /// The job that a store has under the id of one that is handed in.
@@ -116,6 +141,8 @@ impl Taken<'_> {
 pub struct ClaimRequest {
     /// The lease to put them under.
     pub lease: LeaseId,
+    /// The nonce of the fences that this claim hands out, made by the caller with [`Fence::nonce`].
+    pub nonce: u64,
     /// The queues, served in this order. A queue appears once, and is one that the lease was opened for.
     pub queues: Vec<QueueShare>,
     /// The kinds this worker knows. Others are never claimed.
@@ -183,9 +210,42 @@ pub enum ClaimAnswer {
         /// How long until the next scheduled job of these queues, of any kind, is due, if there is one. Zero
         /// when more jobs were due or expired than one call moves.
         next_due: Option<Duration>,
+        /// Jobs that were taken and that this program cannot read.
+        unreadable: Vec<LostJob>,
+        /// Queues that could not be asked; the others were.
+        sick: Vec<SickQueue>,
     },
     /// The lease is unknown or has run out; nothing was handed out.
     LeaseLost,
+}
+
+impl ClaimAnswer {
+    /// Jobs and when the next one is due, where nothing is wrong.
+    pub fn jobs(jobs: Vec<ClaimedJob>, next_due: Option<Duration>) -> Self {
+        Self::Jobs { jobs, next_due, unreadable: Vec::new(), sick: Vec::new() }
+    }
+}
+
+/// A queue that a claim could not ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SickQueue {
+    /// The queue.
+    pub queue: Name,
+    /// What is wrong with it.
+    pub what: String,
+    /// What can be done about it; with [`StoreErrorKind::Unknown`] the claim may have taken jobs there.
+    pub kind: StoreErrorKind,
+}
+
+/// An attempt that has begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begin {
+    /// The queue that the job was claimed from, as in [`Settlement`].
+    pub queue: Name,
+    /// The job.
+    pub id: JobId,
+    /// The right to write.
+    pub fence: Fence,
 }
 
 /// The outcome of one attempt on its way into the store.

@@ -16,7 +16,8 @@ use crate::size::label;
 #[async_trait]
 pub trait Leases {
     /// Opens a lease under an id that the worker made; it runs out `ttl` from now. A repeat changes nothing,
-    /// so an open whose answer was lost can be repeated.
+    /// so an open whose answer was lost can be repeated. A store that keeps the lease beside each queue opens it
+    /// where it can, and elsewhere with a later renewal.
     async fn open(&self, lease: &NewLease) -> StoreResult<()>;
 
     /// Keeps a lease alive for `ttl` from now and tells which of its running jobs are asked to stop, at
@@ -27,8 +28,20 @@ pub trait Leases {
     /// is unknown or has run out already stays as it is.
     async fn close(&self, lease: LeaseId) -> StoreResult<()>;
 
-    /// Running jobs whose lease has run out, in any order, at most `limit`. Changes nothing.
+    /// Running jobs whose lease has run out, in any order, at most `limit`. Changes nothing. A job that cannot be
+    /// taken back at present, because its row is locked, is left out and hides no other; one that does not read is
+    /// answered with what does.
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>>;
+
+    /// Running jobs of these queues that were handed out under this lease with this nonce, in any order, at most
+    /// `limit`. Changes nothing. A worker whose claim was not answered asks for them and gives them back.
+    async fn held(
+        &self,
+        lease: LeaseId,
+        nonce: u64,
+        queues: &[Name],
+        limit: u32,
+    ) -> StoreResult<Vec<LostJob>>;
 
     /// Takes lost jobs back: writes each transition as [`Jobs::settle`](super::Jobs::settle) does, if its
     /// fence still holds and its lease has still run out, tested again in the write. A job whose lease lives
@@ -71,6 +84,8 @@ pub enum Renewal {
     Renewed {
         /// Running jobs of this lease that are asked to stop.
         cancel: Vec<(JobId, Fence)>,
+        /// Queues in which the lease no longer lives, in a store that keeps it beside each of them; none elsewhere.
+        lost: Vec<Name>,
     },
     /// It is unknown or has run out.
     Lost,

@@ -30,7 +30,8 @@ impl Table {
         let limit = if self.has(Bug::IgnoreClaimLimit) { u32::MAX } else { request.limit };
         let bytes = if self.has(Bug::IgnoreClaimBytes) { usize::MAX } else { request.bytes };
         let room = Room::new(limit, bytes);
-        let mut filling = Filling { request, claim, nonce: Fence::nonce(), room, jobs: Vec::new() };
+        let nonce = if self.has(Bug::OwnNonce) { Fence::nonce() } else { request.nonce };
+        let mut filling = Filling { request, claim, nonce, room, jobs: Vec::new() };
         let mut next_due: Option<Duration> = None;
         for share in &request.queues {
             let expired = if self.has(Bug::ClaimExpired) { 0 } else { PROMOTE_MAX };
@@ -43,7 +44,7 @@ impl Table {
             self.fill(&mut filling, share, now);
             next_due = [next_due, self.next_due(&share.queue, now)].into_iter().flatten().min();
         }
-        ClaimAnswer::Jobs { jobs: filling.jobs, next_due }
+        ClaimAnswer::jobs(filling.jobs, next_due)
     }
 
     /// Takes jobs of one queue, in their turn.

@@ -48,6 +48,7 @@ impl Scene {
     async fn claim(&self, limit: u32, kinds: &[&str]) -> Vec<ClaimedJob> {
         let request = ClaimRequest {
             lease: self.lease,
+            nonce: windlass_core::Fence::nonce(),
             queues: vec![QueueShare { queue: name("q"), limit }],
             kinds: kinds.iter().map(|kind| name(kind)).collect(),
             limit,
@@ -243,6 +244,7 @@ async fn wrong_content_under_a_key_stops_a_script_before_it_writes() {
         scene.ask("SET", key, &["5"]).await;
         let request = ClaimRequest {
             lease: scene.lease,
+            nonce: windlass_core::Fence::nonce(),
             queues: vec![QueueShare { queue: name("q"), limit: 9 }],
             kinds: vec![name("k")],
             limit: 9,
@@ -348,6 +350,7 @@ async fn what_the_next_script_gave_goes_back_if_the_one_before_does_not_read() {
     broke.await.unwrap();
     let request = ClaimRequest {
         lease: scene.lease,
+        nonce: windlass_core::Fence::nonce(),
         queues: vec![QueueShare { queue: name("q"), limit: 1_200 }],
         kinds: vec![name("k")],
         limit: 1_200,

@@ -37,6 +37,7 @@ async fn lease(store: &SqliteStore) -> LeaseId {
 async fn claim(store: &SqliteStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJob> {
     let request = ClaimRequest {
         lease,
+        nonce: windlass_core::Fence::nonce(),
         queues: vec![QueueShare { queue: name("default"), limit }],
         kinds: vec![name("greet")],
         limit,

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use windlass_core::job::NewJob;
+use windlass_core::judge::stall_pause;
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::store::{Amended, ClaimRequest, Enqueued, Filter, Settled, Settlement, SharedStore};
 use windlass_core::{JobId, Options, Outcome, State, StoreError, judge};
@@ -306,6 +307,7 @@ pub async fn of_two_reapers_one_counts(h: &impl Harness) {
         if round == 1 {
             here.add_many(50).await;
         }
+        h.advance(stall_pause(round)).await;
         here.claim(here.lease().await, 50).await;
         h.advance(TTL).await;
         let found = here.store.lost(99).await.expect("lost jobs can be read");
@@ -314,7 +316,7 @@ pub async fn of_two_reapers_one_counts(h: &impl Harness) {
         let first = reap(here.store.clone(), batch.clone());
         let (first, second) = both(first, reap(there.store.clone(), reversed(batch))).await;
         for answers in first.into_iter().zip(second.into_iter().rev()) {
-            let back = Settled::Applied(State::Ready);
+            let back = Settled::Applied(State::Scheduled);
             let is_once = answers == (back, Settled::Fenced) || answers == (Settled::Fenced, back);
             assert!(is_once, "round {round}: {answers:?}");
         }

@@ -9,7 +9,7 @@ use crate::scene::{Scene, TTL, completed, failed, failed_for_good, one, seconds,
 
 async fn requests(scene: &Scene, lease: LeaseId, limit: u32) -> Vec<(JobId, Fence)> {
     match scene.store.renew(lease, TTL, limit).await.expect("a renewal is answered") {
-        Renewal::Renewed { mut cancel } => {
+        Renewal::Renewed { mut cancel, .. } => {
             cancel.sort_by_key(|(id, _)| *id);
             cancel
         }

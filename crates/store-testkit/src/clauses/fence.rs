@@ -1,13 +1,17 @@
 //! Every write of an attempt needs its fence: the right number and the right random bits, on a running job.
 
 use windlass_core::job::Facts;
-use windlass_core::store::{Progress, Settled, Settlement};
+use windlass_core::store::{Begin, Progress, Settled, Settlement};
 use windlass_core::{Bytes, Fence, JobId, Name, Options, Outcome, State, judge};
 
 use crate::Harness;
 use crate::scene::{
     QUEUE, Scene, TTL, completed, failed, failed_for_good, forgeries, name, one, seconds, settlement, stalled,
 };
+
+fn lost() -> Outcome {
+    Outcome::Stalled { worker: "worker".into() }
+}
 
 /// Tries every write with a fence that must not hold, and asserts that nothing changed.
 async fn assert_fenced(scene: &Scene, id: JobId, facts: &Facts, fence: Fence) {
@@ -34,10 +38,12 @@ async fn assert_refused(scene: &Scene, queue: &Name, id: JobId, facts: &Facts, f
             Settlement { queue: queue(), id, fence, transition: judge(facts, outcome.clone(), 0.5) };
         assert_eq!(scene.settle_raw(settlement).await, Settled::Fenced, "{outcome:?} under {fence}");
     }
-    let settlement =
-        Settlement { queue: queue(), id, fence, transition: judge(facts, Outcome::Stalled, 0.5) };
+    let settlement = Settlement { queue: queue(), id, fence, transition: judge(facts, lost(), 0.5) };
     let answer = one(scene.store.reap(&[settlement]).await.expect("reaping is answered"));
     assert_eq!(answer, Settled::Fenced, "reaping under {fence}");
+    let begin = Begin { queue: queue(), id, fence };
+    let answer = one(scene.store.begin(&[begin]).await.expect("beginning is answered"));
+    assert_eq!(answer, Settled::Fenced, "beginning under {fence}");
     assert_eq!(scene.find(id).await, before, "a refused write changes nothing");
 }
 
@@ -97,8 +103,9 @@ pub async fn an_attempt_that_was_reaped_writes_nothing(h: &impl Harness) {
     h.advance(TTL).await;
     let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
     let answer = one(scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered"));
-    assert_eq!(answer, Settled::Applied(State::Ready));
+    assert_eq!(answer, Settled::Applied(State::Scheduled));
     assert_fenced(&scene, old.id, &old.facts, old.fence).await;
+    h.advance(seconds(1)).await;
     let new = scene.claim_one(scene.lease().await).await;
     assert_eq!(new.fence.number, 2);
     assert_fenced(&scene, old.id, &old.facts, old.fence).await;

@@ -58,7 +58,7 @@ pub async fn heed_the_same_fences(h: &impl Harness) {
     assert_eq!(here.settle_raw(settlement(&jobs[0], completed())).await, Settled::Fenced);
     assert_eq!(there.cancel(jobs[1].id).await, Amended::Done(State::Running));
     let renewal = here.store.renew(lease, TTL, 9).await.expect("a renewal is answered");
-    assert_eq!(renewal, Renewal::Renewed { cancel: vec![(jobs[1].id, jobs[1].fence)] });
+    assert_eq!(renewal, Renewal::Renewed { cancel: vec![(jobs[1].id, jobs[1].fence)], lost: Vec::new() });
     h.advance(TTL).await;
     let lost = one(there.store.lost(9).await.expect("lost jobs can be read"));
     let answer = one(there.store.reap(&[stalled(&lost)]).await.expect("reaping is answered"));

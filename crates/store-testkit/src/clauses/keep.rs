@@ -95,10 +95,11 @@ pub async fn a_dead_or_cancelled_job_leaves_nothing(h: &impl Harness) {
 pub async fn a_reaped_job_leaves_nothing(h: &impl Harness) {
     let scene = keeping(h, NONE).await;
     scene.add(Options::new().max_stalls(1)).await;
-    for state in [State::Ready, State::Dead] {
+    for state in [State::Scheduled, State::Dead] {
         scene.claim_one(scene.lease().await).await;
         h.advance(TTL).await;
         assert_eq!(reap_one(&scene).await, Settled::Applied(state));
+        h.advance(seconds(1)).await;
         scene.assert_counts().await;
     }
     assert_empty(&scene).await;

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use windlass_core::size::LABEL_MAX;
-use windlass_core::store::{ClaimAnswer, LeaseRecord, NewLease, Renewal};
-use windlass_core::{LeaseId, Options, Outcome};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, LeaseRecord, NewLease, Renewal, Settled};
+use windlass_core::{LeaseId, Options, Outcome, State};
 
 use crate::Harness;
-use crate::scene::{QUEUE, Scene, TTL, assert_after, completed, name, one, request, seconds, stalled};
+use crate::scene::{
+    QUEUE, Scene, TTL, assert_after, completed, ids, name, one, request, seconds, share, stalled, taken_back,
+};
 
 fn alive() -> Renewal {
-    Renewal::Renewed { cancel: Vec::new() }
+    Renewal::Renewed { cancel: Vec::new(), lost: Vec::new() }
 }
 
 async fn renew(scene: &Scene, lease: LeaseId) -> Renewal {
@@ -193,4 +195,65 @@ pub async fn extreme_lengths_are_fine(h: &impl Harness) {
     h.advance(seconds(1_000)).await;
     let answer = scene.store.renew(endless, Duration::MAX, 9).await.expect("a renewal is answered");
     assert_eq!(answer, alive());
+}
+
+/// What a claim took is found by its lease and nonce, in the queues that are named, up to a limit; looking changes
+/// nothing.
+pub async fn a_claim_is_found_by_its_nonce(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    scene.add_many(4).await;
+    scene.add(Options::new().queue("other")).await;
+    let (lease, another) = (scene.lease().await, scene.lease().await);
+    let queues = vec![share(QUEUE, 2), share("other", 2)];
+    let first = ClaimRequest { queues: queues.clone(), ..request(lease, 2) };
+    let (mine, _) = scene.ask(&first).await;
+    let second = ClaimRequest { queues, ..request(lease, 9) };
+    scene.ask(&second).await;
+    let held = async |lease, nonce, queues: &[&str], limit| {
+        let queues: Vec<_> = queues.iter().map(|queue| name(queue)).collect();
+        scene.store.held(lease, nonce, &queues, limit).await.expect("what is held can be read")
+    };
+    let both = [QUEUE, "other"];
+    let mut found = held(lease, first.nonce, &both, 9).await;
+    found.sort_by_key(|job| job.id);
+    let mut expected: Vec<_> = mine.iter().map(|job| (job.id, job.fence, job.queue.clone())).collect();
+    expected.sort_by_key(|job| job.0);
+    let seen: Vec<_> = found.iter().map(|job| (job.id, job.fence, job.queue.clone())).collect();
+    assert_eq!(seen, expected);
+    assert!(found.iter().all(|job| !job.has_begun && job.worker == "worker"));
+    assert_eq!(held(lease, second.nonce, &both, 9).await.len(), 3);
+    assert_eq!(held(lease, second.nonce, &both, 1).await.len(), 1);
+    assert_eq!(held(lease, second.nonce, &["other"], 9).await.len(), 1);
+    assert_eq!(held(lease, second.nonce, &[], 9).await, []);
+    assert_eq!(held(lease, second.nonce, &both, 0).await, []);
+    assert_eq!(held(another, first.nonce, &both, 9).await, []);
+    assert_eq!(held(LeaseId::new(), first.nonce, &both, 9).await, []);
+    scene.begin(&mine[0]).await;
+    scene.settle(&mine[1], completed()).await;
+    let left = one(held(lease, first.nonce, &both, 9).await);
+    assert_eq!((left.id, left.has_begun), (mine[0].id, true), "what has ended is not held");
+}
+
+/// What a claim took whose answer was lost goes back at once, in its place and without a trace on its counters,
+/// while the lease and what else hangs on it live on.
+pub async fn what_a_lost_claim_took_is_given_back(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let lease = scene.lease().await;
+    let living = scene.add(Options::new()).await;
+    let living = (living, scene.claim_one(lease).await);
+    let all = scene.add_many(3).await;
+    let unheard = request(lease, 3);
+    scene.ask(&unheard).await;
+    let held = scene.store.held(lease, unheard.nonce, &[name(QUEUE)], 9).await.expect("it can be read");
+    assert_eq!(held.len(), 3);
+    for job in &held {
+        assert_eq!(job.outcome(), Outcome::Returned);
+        assert_eq!(scene.settle_raw(taken_back(job)).await, Settled::Applied(State::Ready));
+    }
+    let again = scene.claim(lease, 9).await;
+    assert_eq!(ids(&again), all, "in their order");
+    assert!(again.iter().all(|job| (job.facts.counters.attempt, job.facts.counters.stalls) == (1, 0)));
+    assert_eq!(scene.settle(&living.1, completed()).await, State::Completed);
+    assert_eq!(renew(&scene, lease).await, alive());
+    scene.assert_counts().await;
 }

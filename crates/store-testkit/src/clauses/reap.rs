@@ -1,13 +1,16 @@
-//! The jobs of a lost lease are taken back: only those, once, and counted as stalls.
+//! The jobs of a lost lease are taken back: only those, once, and counted as stalls if they had begun.
 
 use windlass_core::job::{ClaimedJob, Counters, LostJob};
+use windlass_core::judge::stall_pause;
 use windlass_core::outcome::{Ending, Reason};
 use windlass_core::retry::Policy;
 use windlass_core::store::{Renewal, Settled, Settlement};
 use windlass_core::{LeaseId, Options, Outcome, State, judge};
 
 use crate::Harness;
-use crate::scene::{QUEUE, Scene, TTL, completed, failed, name, one, seconds, settlement, stalled};
+use crate::scene::{
+    QUEUE, Scene, TTL, assert_after, completed, failed, name, one, seconds, settlement, stalled,
+};
 
 async fn lost(scene: &Scene) -> Vec<LostJob> {
     scene.store.lost(1_000).await.expect("lost jobs can be read")
@@ -19,7 +22,7 @@ async fn reap(scene: &Scene, settlement: Settlement) -> Settled {
 
 /// What a reaper would write that is sure that the job is lost.
 fn hasty(job: &ClaimedJob) -> Settlement {
-    settlement(job, Outcome::Stalled)
+    settlement(job, Outcome::Stalled { worker: "worker".into() })
 }
 
 /// Lost are the running jobs of leases that have run out, with all that the judge needs, up to a limit.
@@ -38,8 +41,12 @@ pub async fn lost_jobs_are_found(h: &impl Harness) {
         queue: name(QUEUE),
         kind: job.kind.clone(),
         worker: "worker".into(),
+        has_begun: false,
+        unreadable: None,
     };
-    assert_eq!(lost(&scene).await, [expected]);
+    assert_eq!(lost(&scene).await, [expected.clone()]);
+    scene.begin(&job).await;
+    assert_eq!(lost(&scene).await, [LostJob { has_begun: true, ..expected }]);
     assert_eq!(scene.state(job.id).await, State::Running, "looking changes nothing");
     h.advance(seconds(10)).await;
     assert_eq!(lost(&scene).await.len(), 2);
@@ -49,26 +56,49 @@ pub async fn lost_jobs_are_found(h: &impl Harness) {
     assert_eq!(lost(&scene).await.len(), 1);
 }
 
-/// A reaped job is ready at its old place; the attempt stays used, the stall is counted, and both are on
-/// record.
-pub async fn a_reaped_job_goes_back(h: &impl Harness) {
+/// An attempt that had begun has stalled: it stays used, the stall is counted, both are on record with the worker,
+/// and the job rests before it may start again.
+pub async fn a_stalled_job_goes_back(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let job = scene.running(Options::new()).await;
-    let behind = scene.add(Options::new()).await;
-    h.advance(TTL).await;
-    let found = one(lost(&scene).await);
-    assert_eq!(reap(&scene, stalled(&found)).await, Settled::Applied(State::Ready));
+    scene.begin(&job).await;
+    assert_eq!(scene.reap_one(h).await, State::Scheduled);
     let record = scene.get(job.id).await;
-    assert_eq!((record.state, record.due_at), (State::Ready, job.due_at));
+    assert_after(record.due_at, job.claimed_at, TTL + seconds(1));
     assert_eq!(record.counters, Counters { attempt: 1, stalls: 1, ..Counters::default() });
+    assert!(!record.has_begun, "it waits");
+    assert!(record.last_error().is_some_and(|error| error.contains("\"worker\"")), "{record:?}");
     let [attempt] = record.attempts.as_slice() else { panic!("one attempt: {:?}", record.attempts) };
     assert_eq!((attempt.ending, attempt.worker.as_str()), (Some(Ending::Stalled), "worker"));
     assert_eq!((attempt.fence, attempt.number, attempt.started_at), (1, 1, job.claimed_at));
     assert_eq!(lost(&scene).await, []);
     let lease = scene.lease().await;
-    let again = scene.claim(lease, 2).await;
-    assert_eq!((again[0].id, again[1].id), (job.id, behind), "it keeps its place");
-    assert_eq!((again[0].fence.number, again[0].facts.counters.attempt), (2, 2));
+    assert_eq!(scene.claim(lease, 1).await, [], "it rests");
+    h.advance(seconds(1)).await;
+    let again = scene.claim_one(lease).await;
+    assert_eq!((again.id, again.fence.number, again.facts.counters.attempt), (job.id, 2, 2));
+    assert!(!scene.get(job.id).await.has_begun, "the next attempt has not begun yet");
+    scene.assert_counts().await;
+}
+
+/// A job that was claimed and never began did not stall, however often that happens: it keeps its place, its
+/// attempts and its stalls.
+pub async fn what_never_began_did_not_stall(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let once = Options::new().max_stalls(0).retry(Policy::fixed(1, seconds(1)));
+    let job = scene.running(once).await;
+    let behind = scene.add(Options::new()).await;
+    assert_eq!(scene.reap_one(h).await, State::Ready);
+    for round in 2..5 {
+        let again = scene.claim_one(scene.lease().await).await;
+        assert_eq!((again.id, again.fence.number), (job.id, round), "it keeps its place");
+        assert_eq!(scene.reap_one(h).await, State::Ready);
+    }
+    let record = scene.get(job.id).await;
+    assert_eq!((record.due_at, record.counters), (job.due_at, Counters::default()));
+    assert!(record.attempts.iter().all(|attempt| attempt.ending == Some(Ending::Returned)), "{record:?}");
+    let again = scene.claim(scene.lease().await, 2).await;
+    assert_eq!((again[0].id, again[1].id), (job.id, behind));
     scene.assert_counts().await;
 }
 
@@ -81,7 +111,7 @@ pub async fn a_living_lease_is_not_reaped(h: &impl Harness) {
     h.advance(TTL - seconds(10)).await;
     assert_eq!(reap(&scene, hasty(&job)).await, Settled::Fenced);
     let renewal = scene.store.renew(lease, TTL, 9).await.expect("a renewal is answered");
-    assert_eq!(renewal, Renewal::Renewed { cancel: Vec::new() });
+    assert_eq!(renewal, Renewal::Renewed { cancel: Vec::new(), lost: Vec::new() });
     h.advance(seconds(15)).await;
     assert_eq!(reap(&scene, hasty(&job)).await, Settled::Fenced, "the renewal counts");
     assert_eq!(scene.state(job.id).await, State::Running);
@@ -98,9 +128,10 @@ pub async fn a_late_reaper_takes_nothing(h: &impl Harness) {
     let late: Vec<_> = seen.iter().map(stalled).collect();
     let settled = Settlement { transition: judge(&seen[0].facts, completed(), 0.5), ..late[0].clone() };
     assert_eq!(scene.settle_raw(settled).await, Settled::Applied(State::Completed));
-    assert_eq!(reap(&scene, late[1].clone()).await, Settled::Applied(State::Ready));
+    assert_eq!(reap(&scene, late[1].clone()).await, Settled::Applied(State::Scheduled));
     let answers = scene.store.reap(&late).await.expect("reaping is answered");
-    assert_eq!(answers, [Settled::Fenced, Settled::Fenced, Settled::Applied(State::Ready)]);
+    assert_eq!(answers, [Settled::Fenced, Settled::Fenced, Settled::Applied(State::Scheduled)]);
+    h.advance(seconds(1)).await;
     let again = scene.claim(scene.lease().await, 2).await;
     assert_eq!(again.len(), 2);
     let answers = scene.store.reap(&late).await.expect("reaping is answered");
@@ -120,7 +151,7 @@ pub async fn leases_are_not_mixed_up(h: &impl Harness) {
     let found = one(lost(&scene).await);
     assert_eq!(found.id, old.id);
     assert_eq!(reap(&scene, hasty(&new)).await, Settled::Fenced);
-    assert_eq!(reap(&scene, hasty(&old)).await, Settled::Applied(State::Ready));
+    assert_eq!(reap(&scene, hasty(&old)).await, Settled::Applied(State::Scheduled));
 }
 
 /// Loses a job's lease again and again, and answers its record at the end.
@@ -129,8 +160,9 @@ async fn lose_until_dead(h: &impl Harness, scene: &Scene, rounds: u32) -> windla
     for round in 1..=rounds {
         let job = scene.claim_one(scene.lease().await).await;
         assert_eq!(job.facts.counters.attempt, round);
-        h.advance(TTL).await;
-        reap(scene, stalled(&one(lost(scene).await))).await;
+        scene.begin(&job).await;
+        scene.reap_one(h).await;
+        h.advance(stall_pause(round)).await;
         id = Some(job.id);
     }
     scene.get(id.expect("at least one round")).await
@@ -176,5 +208,5 @@ pub async fn a_closed_lease_can_be_reaped(h: &impl Harness) {
     let lease: LeaseId = scene.store.leases(1).await.expect("leases can be listed")[0].id;
     scene.store.close(lease).await.expect("a lease closes");
     assert_eq!(one(lost(&scene).await).id, job.id);
-    assert_eq!(reap(&scene, hasty(&job)).await, Settled::Applied(State::Ready));
+    assert_eq!(reap(&scene, hasty(&job)).await, Settled::Applied(State::Scheduled));
 }

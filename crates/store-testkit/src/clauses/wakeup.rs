@@ -7,7 +7,7 @@ use windlass_core::store::{ClaimAnswer, ClaimRequest};
 use windlass_core::{Options, Outcome};
 
 use crate::Harness;
-use crate::scene::{Scene, TTL, completed, failed, failed_for_good, ids, one, request, seconds, stalled};
+use crate::scene::{Scene, TTL, completed, failed, failed_for_good, ids, one, request, seconds, taken_back};
 
 /// The longest that a ring may take; nothing on a healthy store, where it comes with the answer.
 const RING_MAX: Duration = Duration::from_secs(3);
@@ -55,7 +55,7 @@ pub async fn work_rings(h: &impl Harness) {
     h.advance(TTL).await;
     let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
     let mut work = listen(&scene, Topic::Work);
-    scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered");
+    scene.store.reap(&[taken_back(&lost)]).await.expect("reaping is answered");
     assert_rung(&mut work, "a reap").await;
 }
 

@@ -23,7 +23,11 @@ pub(super) const QUEUES: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
-    Enqueue(Vec<NewJob>),
+    Enqueue {
+        jobs: Vec<NewJob>,
+        /// Under the id of the call before.
+        is_repeat: bool,
+    },
     Claim {
         lease: usize,
         queues: Vec<QueueShare>,
@@ -31,7 +35,17 @@ pub(super) enum Operation {
         limit: u32,
         bytes: usize,
     },
+    Begin {
+        attempt: usize,
+        is_forged: bool,
+    },
     Settle(Vec<Settling>),
+    SettleLate(Settling),
+    /// Asks what hangs on a lease by the nonce of an attempt.
+    Held {
+        lease: usize,
+        attempt: usize,
+    },
     Progress {
         attempt: usize,
         is_forged: bool,
@@ -107,9 +121,15 @@ pub(super) fn script(seed: u64, steps: usize, ids: Ids) -> Vec<Operation> {
 
 fn operation(rng: &mut Rng, ids: Ids) -> Operation {
     match rng.u32(..100) {
-        0..22 => Operation::Enqueue((0..pick(rng, [1, 1, 2, 5])).map(|_| new_job(rng, ids)).collect()),
-        22..42 => claim(rng),
-        42..62 => Operation::Settle((0..pick(rng, [1, 1, 3])).map(|_| settling(rng)).collect()),
+        0..20 => Operation::Enqueue {
+            jobs: (0..pick(rng, [1, 1, 2, 5])).map(|_| new_job(rng, ids)).collect(),
+            is_repeat: rng.u32(..10) == 0,
+        },
+        20..38 => claim(rng),
+        38..43 => Operation::Begin { attempt: rng.usize(..8), is_forged: rng.u32(..5) == 0 },
+        43..58 => Operation::Settle((0..pick(rng, [1, 1, 3])).map(|_| settling(rng)).collect()),
+        58..61 => Operation::SettleLate(settling(rng)),
+        61 => Operation::Held { lease: rng.usize(..LEASES), attempt: rng.usize(..8) },
         62..65 => Operation::Progress {
             attempt: rng.usize(..8),
             is_forged: rng.u32(..5) == 0,
@@ -250,7 +270,7 @@ mod tests {
         for seed in 0..10 {
             let mut seen: HashMap<JobId, Vec<NewJob>> = HashMap::new();
             for operation in script(seed, 120, ids) {
-                if let Operation::Enqueue(jobs) = operation {
+                if let Operation::Enqueue { jobs, .. } = operation {
                     jobs.into_iter().for_each(|job| seen.entry(job.id).or_default().push(job));
                 }
             }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::job::ClaimedJob;
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, NewLease, Progress, Settlement, SharedStore, StoreResult,
+    Begin, ClaimAnswer, ClaimRequest, NewLease, Progress, Settlement, SharedStore, StoreResult,
 };
-use windlass_core::{Fence, JobId, LeaseId, Outcome, judge};
+use windlass_core::{CallId, Fence, JobId, LeaseId, Outcome, judge};
 use windlass_store_memory::MemoryStore;
 
 use super::operation::{Operation, QUEUES, Settling, job_id};
 use super::view::{View, comparable_claim, comparable_facts, comparable_lost, comparable_renewal, listed};
 use crate::Harness;
-use crate::scene::{name, seconds, stalled};
+use crate::scene::{name, seconds, taken_back};
 
 /// More than any run has, so that nothing depends on the order that the contract leaves open.
 const ALL: u32 = 1_000;
@@ -35,6 +35,8 @@ struct Side {
     start: Timestamp,
     /// Attempts that it handed out, the newest last, whatever became of them.
     attempts: Vec<ClaimedJob>,
+    /// The newest call that handed jobs in.
+    call: CallId,
 }
 
 impl<'a, H: Harness> Stage<'a, H> {
@@ -70,7 +72,7 @@ impl Side {
     async fn open(store: SharedStore, first: &NewLease) -> Self {
         store.open(first).await.expect("a lease opens");
         let start = store.leases(1).await.expect("leases can be listed")[0].opened_at;
-        Self { store, start, attempts: Vec::new() }
+        Self { store, start, attempts: Vec::new(), call: CallId::new() }
     }
 
     async fn view(&self) -> Result<View, String> {
@@ -83,12 +85,33 @@ impl Side {
         let lease_id = |index: usize| leases[index % leases.len()];
         let ids = |jobs: &[usize]| jobs.iter().map(|&index| job_id(index)).collect::<Vec<JobId>>();
         match operation {
-            Operation::Enqueue(jobs) => text(store.enqueue(jobs).await),
+            Operation::Enqueue { jobs, is_repeat } => {
+                if !is_repeat {
+                    self.call = CallId::new();
+                }
+                text(store.enqueue_once(self.call, jobs).await)
+            }
+            Operation::Begin { attempt, is_forged } => {
+                let begin = self.attempt(*attempt).map(|job| Begin {
+                    queue: job.queue.clone(),
+                    id: job.id,
+                    fence: fence(job, *is_forged),
+                });
+                text(store.begin(begin.as_slice()).await)
+            }
+            Operation::SettleLate(settling) => {
+                text(store.settle_late(self.settlement(settling).as_slice()).await)
+            }
+            Operation::Held { lease, attempt } => {
+                let nonce = self.attempt(*attempt).map_or(0, |job| job.fence.nonce);
+                let held = store.held(lease_id(*lease), nonce, &QUEUES.map(name), ALL).await;
+                text(held.map(comparable_lost))
+            }
             Operation::Claim { lease, queues, kinds, limit, bytes } => {
                 let (queues, kinds) = (queues.clone(), kinds.clone());
-                let request =
-                    ClaimRequest { lease: lease_id(*lease), queues, kinds, limit: *limit, bytes: *bytes };
-                text(store.claim(&request).await.map(|answer| self.remember(answer)))
+                let (lease, nonce) = (lease_id(*lease), Fence::nonce());
+                let request = ClaimRequest { lease, nonce, queues, kinds, limit: *limit, bytes: *bytes };
+                text(store.claim(&request).await.map(|answer| self.remember(answer, nonce)))
             }
             Operation::Settle(batch) => {
                 let batch: Vec<_> = batch.iter().filter_map(|each| self.settlement(each)).collect();
@@ -110,8 +133,8 @@ impl Side {
             Operation::Close { lease } => text(store.close(lease_id(*lease)).await),
             Operation::ReapLost => self.reap_lost().await,
             Operation::ReapHastily { attempt } => {
-                let hasty =
-                    Settling { attempt: *attempt, is_forged: false, outcome: Outcome::Stalled, dice: 0.5 };
+                let outcome = Outcome::Stalled { worker: "model".into() };
+                let hasty = Settling { attempt: *attempt, is_forged: false, outcome, dice: 0.5 };
                 text(store.reap(self.settlement(&hasty).as_slice()).await)
             }
             Operation::Sweep => text(store.sweep(ALL).await),
@@ -132,16 +155,16 @@ impl Side {
             Err(error) => return error.to_string(),
         };
         lost.sort_by_key(|job| job.id);
-        let batch: Vec<_> = lost.iter().map(stalled).collect();
+        let batch: Vec<_> = lost.iter().map(taken_back).collect();
         format!("{:?} {}", comparable_lost(lost), text(self.store.reap(&batch).await))
     }
 
-    fn remember(&mut self, answer: ClaimAnswer) -> ClaimAnswer {
+    fn remember(&mut self, answer: ClaimAnswer, nonce: u64) -> ClaimAnswer {
         match answer {
-            ClaimAnswer::Jobs { jobs, next_due } => {
+            ClaimAnswer::Jobs { jobs, next_due, unreadable, sick } => {
                 self.attempts.extend(jobs.iter().cloned());
-                let jobs = jobs.into_iter().map(|job| comparable_claim(job, self.start)).collect();
-                ClaimAnswer::Jobs { jobs, next_due }
+                let jobs = jobs.into_iter().map(|job| comparable_claim(job, nonce, self.start)).collect();
+                ClaimAnswer::Jobs { jobs, next_due, unreadable, sick }
             }
             ClaimAnswer::LeaseLost => ClaimAnswer::LeaseLost,
         }

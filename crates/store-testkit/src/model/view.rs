@@ -87,8 +87,9 @@ fn comparable_job(mut job: JobRecord, start: Timestamp) -> JobRecord {
     job
 }
 
-pub(super) fn comparable_claim(mut job: ClaimedJob, start: Timestamp) -> ClaimedJob {
-    job.fence.nonce = 0;
+/// A claimed job, with a nonce of 0 where it is the one that the claim asked for.
+pub(super) fn comparable_claim(mut job: ClaimedJob, nonce: u64, start: Timestamp) -> ClaimedJob {
+    job.fence.nonce ^= nonce;
     job.facts = comparable_facts(job.facts);
     job.timeout = job.timeout.map(whole_micros);
     job.enqueued_at = since(job.enqueued_at, start);
@@ -113,7 +114,7 @@ pub(super) fn comparable_lost(mut jobs: Vec<LostJob>) -> Vec<LostJob> {
 }
 
 pub(super) fn comparable_renewal(mut renewal: Renewal) -> Renewal {
-    if let Renewal::Renewed { cancel } = &mut renewal {
+    if let Renewal::Renewed { cancel, .. } = &mut renewal {
         cancel.iter_mut().for_each(|(_, fence)| fence.nonce = 0);
         cancel.sort_by_key(|(id, _)| *id);
     }

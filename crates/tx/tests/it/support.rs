@@ -56,6 +56,7 @@ impl Scene {
         self.store.open(&NewLease { id: lease, worker: "test".into(), ttl, queues }).await.unwrap();
         let request = ClaimRequest {
             lease,
+            nonce: windlass_core::Fence::nonce(),
             queues: vec![QueueShare { queue, limit: 1 }],
             kinds: vec![name("k")],
             limit: 1,

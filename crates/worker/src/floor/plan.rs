@@ -43,6 +43,7 @@ impl Plan {
         };
         ClaimRequest {
             lease: self.lease,
+            nonce: windlass_core::Fence::nonce(),
             queues: self.shares.iter().map(share).collect(),
             kinds: config.kinds.clone(),
             limit: count(self.limit),

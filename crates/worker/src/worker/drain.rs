@@ -64,6 +64,7 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
     let mut drained = Drained::default();
     let request = ClaimRequest {
         lease,
+        nonce: windlass_core::Fence::nonce(),
         queues: config.queue_names().into_iter().map(|queue| QueueShare { queue, limit: BATCH }).collect(),
         kinds: config.kinds.clone(),
         limit: BATCH,

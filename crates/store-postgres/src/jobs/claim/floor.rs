@@ -163,7 +163,14 @@ mod tests {
     fn request() -> ClaimRequest {
         let name = |text| Name::new(text).unwrap();
         let queues = vec![QueueShare { queue: name("q"), limit: 10 }];
-        ClaimRequest { lease: LeaseId::new(), queues, kinds: vec![name("k")], limit: 10, bytes: 1 << 20 }
+        ClaimRequest {
+            lease: LeaseId::new(),
+            nonce: windlass_core::Fence::nonce(),
+            queues,
+            kinds: vec![name("k")],
+            limit: 10,
+            bytes: 1 << 20,
+        }
     }
 
     fn job(priority: i16, due_at: i64) -> ClaimedJob {

@@ -16,7 +16,14 @@ const NOTHING: ClaimAnswer = ClaimAnswer::Jobs { jobs: Vec::new(), next_due: Non
 fn request(queue: &str) -> ClaimRequest {
     let name = |text| Name::new(text).unwrap();
     let queues = vec![QueueShare { queue: name(queue), limit: 5 }];
-    ClaimRequest { lease: LeaseId::new(), queues, kinds: vec![name("k")], limit: 5, bytes: 1 << 20 }
+    ClaimRequest {
+        lease: LeaseId::new(),
+        nonce: windlass_core::Fence::nonce(),
+        queues,
+        kinds: vec![name("k")],
+        limit: 5,
+        bytes: 1 << 20,
+    }
 }
 
 fn job(queue: &str, kind: &str) -> [NewJob; 1] {
