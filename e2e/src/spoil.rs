@@ -27,7 +27,8 @@ pub trait Spoil {
 
 impl Spoil for PostgresServer {
     fn replace(&self, job: JobId, word: &str, by: &str) {
-        let changed = format!("retry = replace(retry, '{word}', '{by}'), tags = replace(tags, '{word}', '{by}')");
+        let changed =
+            format!("retry = replace(retry, '{word}', '{by}'), tags = replace(tags, '{word}', '{by}')");
         self.psql(&format!("UPDATE windlass.jobs SET {changed} WHERE id = '{job}'"));
     }
 

@@ -172,11 +172,18 @@ async fn unreadable(fleet: &Fleet, spoil: &impl Spoil) {
     .await;
     let ailing = scene.queue(AILING).await;
     assert!(ailing.unreadable.is_some(), "{ailing:?}");
-    assert_eq!(ailing.counts.of(JobState::Completed), 5, "what its definition keeps is not known: {ailing:?}");
+    assert_eq!(
+        ailing.counts.of(JobState::Completed),
+        5,
+        "what its definition keeps is not known: {ailing:?}"
+    );
     scene.until_named().await;
     running.stop().await;
     let answers = scene.client.store().delete(&scene.broken).await.unwrap();
-    assert!(answers.iter().all(|answer| matches!(answer, Amended::Done(_))), "they can be deleted: {answers:?}");
+    assert!(
+        answers.iter().all(|answer| matches!(answer, Amended::Done(_))),
+        "they can be deleted: {answers:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
