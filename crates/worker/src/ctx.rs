@@ -39,6 +39,8 @@ pub(crate) struct Inner {
     pub(crate) within: CompletionPart,
     /// Its outcome was reported, and the answer was lost: the store may have recorded it.
     pub(crate) is_perhaps_recorded: AtomicBool,
+    /// The store knows that the handler has begun.
+    pub(crate) is_begun_known: AtomicBool,
 }
 
 /// The claim that an attempt came with.
@@ -68,6 +70,7 @@ impl Ctx {
             thread: ThreadPart::default(),
             within: CompletionPart::default(),
             is_perhaps_recorded: AtomicBool::new(false),
+            is_begun_known: AtomicBool::new(false),
         };
         Self { attempt: Arc::new(attempt) }
     }
@@ -75,6 +78,22 @@ impl Ctx {
     /// The attempt begins: its timeout counts from here.
     pub(crate) fn begin(&self) -> Instant {
         *self.attempt.started.get_or_init(Instant::now)
+    }
+
+    /// When the handler began, if it has.
+    pub(crate) fn begun_at(&self) -> Option<Instant> {
+        self.attempt.started.get().copied()
+    }
+
+    /// Whether the job was lost with a worker while its handler ran: it may have ended that worker.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.attempt.job.facts.counters.stalls > 0
+    }
+
+    /// Whether a claim of the job did not count as an attempt, or was lost. The handler may have begun then without
+    /// the store's knowing, so this time the store is told first.
+    pub(crate) fn has_history(&self) -> bool {
+        self.is_suspect() || self.fence().number > u64::from(self.attempt())
     }
 
     pub(crate) fn inner(&self) -> &Inner {

@@ -7,8 +7,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tracing::Instrument;
 use windlass_core::outcome::{Cause, Failure};
-use windlass_core::{Outcome, Store};
+use windlass_core::{JobId, Outcome, Store};
 
+use crate::begin::{self, Beginnings};
 use crate::client::Client;
 use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
@@ -21,7 +22,7 @@ use crate::lease::{self, Lease};
 use crate::maintenance::{self, Maintenance};
 use crate::settler::Settler;
 use crate::shutdown::{self, Running, Stage};
-use crate::supervise::{Board, Health, LeaseHealth, Part, supervise};
+use crate::supervise::{Board, Health, LeaseHealth, Part, QueueHealth, UnreadableHealth, supervise};
 use crate::worker::Config;
 
 /// A running worker.
@@ -40,6 +41,10 @@ pub(crate) struct Engine {
     /// Rings for the reaper: there may be lost jobs right now.
     pub(crate) lost: Notify,
     pub(crate) lag: Lag,
+    /// Which attempts the store must be told of.
+    pub(crate) beginnings: Beginnings,
+    /// The newest job that could not be read and how many there were.
+    unreadable: Mutex<UnreadableHealth>,
     stage: watch::Sender<Stage>,
     executor: Executor,
     floor: Mutex<Floor>,
@@ -64,13 +69,18 @@ impl Engine {
             quiet: Notify::new(),
             lost: Notify::new(),
             lag: Lag::default(),
+            beginnings: Beginnings::default(),
+            unreadable: Mutex::default(),
             stage: watch::Sender::new(Stage::Running),
             executor,
             config,
         });
         runtime.spawn(recorder.run());
         let lease = lease::spawn(Arc::clone(&engine));
-        let mut loops = vec![engine.supervised(Part::Fetcher, fetcher::run)];
+        let mut loops = vec![
+            engine.supervised(Part::Fetcher, fetcher::run),
+            engine.supervised(Part::Beginner, begin::run),
+        ];
         if engine.config.maintenance == Maintenance::On {
             loops.push(engine.supervised(Part::Reaper, maintenance::reap));
             loops.push(engine.supervised(Part::Promoter, maintenance::promote));
@@ -120,13 +130,23 @@ impl Engine {
             buffered: floor.waiting(),
             unsettled: self.settler.unsettled(),
             fenced: self.settler.fenced(),
+            sick: floor.sick().into_iter().map(|(queue, error)| QueueHealth { queue, error }).collect(),
+            unreadable: self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             lag: self.lag.last(),
             lag_max: self.lag.max(),
         }
     }
 
+    /// A job could not be read.
+    pub(crate) fn note_unreadable(&self, id: JobId, why: &str) {
+        let mut noted = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.jobs = noted.jobs.saturating_add(1);
+        noted.last = Some(format!("job {id}: {why}"));
+    }
+
     /// Starts an attempt in the seat that was taken for it.
     pub(crate) fn launch(self: &Arc<Self>, start: Start) {
+        self.beginnings.started();
         let Start { seat, ctx } = start;
         let span = tracing::info_span!(
             "attempt",
@@ -144,7 +164,9 @@ impl Engine {
 
 /// One attempt: run it, hand its outcome in, leave the seat to the next.
 async fn attempt(mut seat: Seat, ctx: Ctx) {
-    if let Some(outcome) = seat.engine.executor.execute(&ctx).await {
+    if seat.engine.may_begin(&ctx).await
+        && let Some(outcome) = seat.engine.executor.execute(&ctx).await
+    {
         report(&ctx, &outcome);
         seat.engine.settler.settle(&ctx, outcome).await;
     }

@@ -11,17 +11,16 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use windlass_core::bell::{Listener, Topic};
 use windlass_core::store::{ClaimAnswer, StoreResult};
-use windlass_core::{Outcome, StoreError, StoreErrorKind};
+use windlass_core::{Name, Outcome, StoreError, StoreErrorKind};
 
 use crate::ctx::{Ctx, Landing};
 use crate::engine::Engine;
 use crate::floor::Plan;
+use crate::release::Unheard;
 use crate::shutdown::Stage;
 use crate::supervise::{BACKOFF_MAX, Part, backoff, panic_text};
 use crate::worker::Wakeups;
 
-/// How long a claimed job may wait for a slot before it is handed back.
-const WAIT_MAX: Duration = Duration::from_secs(1);
 /// How much faster than its longest interval polling begins after something was found.
 const POLL_STEPS: u32 = 4;
 
@@ -128,8 +127,15 @@ impl Engine {
     /// Asks for jobs if that is in order, and answers when to look again at the latest.
     async fn step(self: &Arc<Self>) -> Instant {
         let now = Instant::now();
-        let stale = now.checked_sub(WAIT_MAX).map(|before| self.floor().take_stale(before));
-        self.give_back(stale.unwrap_or_default()).await;
+        let (stale, pause) = {
+            let mut floor = self.floor();
+            (floor.take_stale(now), floor.suspect_pause(now))
+        };
+        for ctx in stale {
+            // A suspect would come back at once, and wait for the same one again.
+            let outcome = if ctx.is_suspect() { Outcome::Snooze { after: pause } } else { Outcome::Returned };
+            self.settler.settle(&ctx, outcome).await;
+        }
         let look = self.timing.look(now);
         let (starts, plan, next, is_claiming) = {
             let mut floor = self.floor();
@@ -140,7 +146,7 @@ impl Engine {
             let due = floor.heed_due(now);
             let starts = floor.fill();
             let plan = if matches!(look, Look::NotBefore(_)) { None } else { floor.plan(now) };
-            let stale = floor.oldest().map(|oldest| oldest + WAIT_MAX);
+            let stale = floor.next_stale();
             (starts, plan, due.into_iter().chain(stale).min(), floor.is_claiming())
         };
         starts.into_iter().for_each(|start| self.launch(start));
@@ -176,8 +182,11 @@ impl Engine {
 
     async fn land(self: &Arc<Self>, plan: &Plan, sent: Instant, answer: StoreResult<ClaimAnswer>) {
         match answer {
-            Ok(ClaimAnswer::Jobs { jobs, next_due }) => {
+            Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick }) => {
                 self.board.success(Part::Fetcher);
+                self.set_aside(plan.lease, unreadable);
+                let unheard = sick.iter().filter(|sick| sick.kind != StoreErrorKind::Unavailable);
+                self.look_after(plan, unheard.map(|sick| sick.queue.clone()).collect());
                 let (timeout, landing) =
                     (self.config.timeout, Landing { lease: plan.lease, at: Instant::now() });
                 let ctx = |job| Ctx::new(job, self.client.clone(), timeout, landing);
@@ -186,7 +195,7 @@ impl Engine {
                 let due = next_due.and_then(|wait| sent.checked_add(wait));
                 let (starts, rest) = {
                     let mut floor = self.floor();
-                    floor.learn(plan, &jobs, due);
+                    floor.learn(plan, &jobs, due, &sick);
                     floor.land(plan.lease, jobs)
                 };
                 starts.into_iter().for_each(|start| self.launch(start));
@@ -200,11 +209,19 @@ impl Engine {
             Err(error) => {
                 let failures = self.board.failure(Part::Fetcher, &error.to_string());
                 self.timing.failed(failures);
+                self.floor().claim_failed();
                 if error.kind() != StoreErrorKind::Unavailable {
                     // It may have handed out jobs that we do not know of.
-                    self.lease.retire(plan.lease);
+                    self.look_after(plan, plan.queues(&self.config));
                 }
             }
+        }
+    }
+
+    /// A claim was not answered in these queues, and may have taken jobs there.
+    fn look_after(self: &Arc<Self>, plan: &Plan, queues: Vec<Name>) {
+        if !queues.is_empty() {
+            self.reconcile(Unheard { lease: plan.lease, nonce: plan.nonce, queues });
         }
     }
 

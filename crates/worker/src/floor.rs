@@ -5,19 +5,28 @@
 //! are counted exactly: a seat is taken when an attempt starts and given back when its [`Seat`](crate::engine::Seat) is
 //! dropped, however the attempt ended.
 
+mod line;
 mod plan;
 
-use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use windlass_core::{JobId, LeaseId, Name};
 
+use self::line::Line;
 pub(crate) use self::plan::Plan;
-use self::plan::Rate;
+use crate::begin::is_told;
 use crate::ctx::Ctx;
 use crate::ctx::control::Stop;
 use crate::slots::Slots;
 use crate::worker::Config;
+
+/// How long a claimed job may wait for a slot while jobs go too slowly to reach it soon.
+const WAIT: Duration = Duration::from_millis(80);
+/// How long it may wait at all.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a suspect stays away that could not start beside another one.
+const SUSPECT_PAUSE_LEAST: Duration = Duration::from_secs(1);
+const SUSPECT_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// Seats, lines and doors.
 pub(crate) struct Floor {
@@ -26,6 +35,9 @@ pub(crate) struct Floor {
     lines: Vec<Line>,
     seats: Vec<Option<Sitting>>,
     seats_free: Vec<usize>,
+    /// Since when an attempt runs whose job was lost with a worker before. It may be what ended that worker, so no
+    /// second one runs beside it: only the culprit collects more stalls.
+    suspect_since: Option<Instant>,
     /// Where the next search for a job to start, and the next claim, begin.
     turn: usize,
     waiting_bytes: usize,
@@ -37,27 +49,10 @@ pub(crate) struct Floor {
     claiming: Option<LeaseId>,
     /// How often there was a hint.
     hints: u64,
-}
-
-/// Claimed jobs of one queue that wait for a slot.
-struct Line {
-    queue: Name,
-    waiting: VecDeque<Ctx>,
-    /// The last claim found all there was; only a hint or the clock makes asking worth while again.
-    is_dry: bool,
-    /// When its next scheduled job is due, as far as the last claim knew.
-    due: Option<Instant>,
-    rate: Rate,
-    finished: u64,
-    /// How many should wait, given how fast they go.
-    target: usize,
-}
-
-impl Line {
-    /// Whether it has fewer jobs than it should, and asking may help.
-    fn is_hungry(&self) -> bool {
-        !self.is_dry && self.waiting.len() <= self.target / 2
-    }
+    /// How often in a row the store did not answer a claim; each halves what the next one asks for.
+    shrinks: u32,
+    /// When it was last looked what waits too long.
+    stale_looked: Instant,
 }
 
 struct Sitting {
@@ -93,20 +88,13 @@ pub(crate) enum Freed {
 
 impl Floor {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
-        let line = |queue: Name| Line {
-            queue,
-            waiting: VecDeque::new(),
-            is_dry: false,
-            due: None,
-            rate: Rate::new(now),
-            finished: 0,
-            target: 0,
-        };
+        let line = |queue: Name| Line::new(queue, now);
         Self {
             slots: Slots::new(config),
             lines: config.queue_names().into_iter().map(line).collect(),
             seats: (0..config.concurrency).map(|_| None).collect(),
             seats_free: (0..config.concurrency).rev().collect(),
+            suspect_since: None,
             turn: 0,
             waiting_bytes: 0,
             prefetch_max: config.prefetch_max,
@@ -114,6 +102,8 @@ impl Floor {
             doors: Doors::Open,
             claiming: None,
             hints: 0,
+            shrinks: 0,
+            stale_looked: now,
         }
     }
 
@@ -131,7 +121,7 @@ impl Floor {
             match self.lines.iter_mut().find(|line| line.queue == *ctx.queue()) {
                 Some(line) => {
                     self.waiting_bytes += ctx.payload().len();
-                    line.waiting.push_back(ctx);
+                    line.push(ctx);
                 }
                 None => strangers.push(ctx),
             }
@@ -149,6 +139,9 @@ impl Floor {
         if let Some(sitting) = self.seats[seat].take() {
             self.seats_free.push(seat);
             self.slots.give_back(sitting.line);
+            if sitting.ctx.is_suspect() {
+                self.suspect_since = None;
+            }
             self.lines[sitting.line].finished += 1;
         }
         match self.doors {
@@ -166,11 +159,15 @@ impl Floor {
         let count = self.lines.len();
         for step in 0..count {
             let line = (self.turn + step) % count;
-            if self.lines[line].waiting.is_empty() || !self.slots.take(line) {
+            let takes_suspects = self.suspect_since.is_none();
+            if !self.lines[line].has_next(takes_suspects) || !self.slots.take(line) {
                 continue;
             }
             self.turn = (line + 1) % count;
-            let ctx = self.lines[line].waiting.pop_front().expect("the line is not empty");
+            let ctx = self.lines[line].pop(takes_suspects).expect("the line has a job that may start");
+            if ctx.is_suspect() {
+                self.suspect_since = Some(Instant::now());
+            }
             self.waiting_bytes -= ctx.payload().len();
             let seat = self.seats_free.pop().expect("there are as many seats as slots");
             self.seats[seat] = Some(Sitting { line, ctx: ctx.clone() });
@@ -193,18 +190,28 @@ impl Floor {
     /// A lease is lost: what waits is forgotten, what runs is stopped, for all of it is no longer ours.
     pub(crate) fn lease_lost(&mut self, lease: LeaseId) {
         self.lease.take_if(|held| *held == lease);
-        for line in &mut self.lines {
-            line.waiting.retain(|ctx| ctx.inner().landing.lease != lease);
-        }
-        self.waiting_bytes =
-            self.lines.iter().flat_map(|line| &line.waiting).map(|ctx| ctx.payload().len()).sum();
+        self.lines.iter_mut().for_each(|line| line.forget(lease));
+        self.count_bytes();
         let running = self.running().filter(|ctx| ctx.inner().landing.lease == lease);
         running.for_each(|ctx| ctx.inner().control.stop(Stop::Lost));
     }
 
+    /// A lease is lost in one queue: as [`lease_lost`](Self::lease_lost), for what came from there.
+    pub(crate) fn lease_lost_in(&mut self, lease: LeaseId, queue: &Name) {
+        let lines = self.lines.iter_mut().filter(|line| line.queue == *queue);
+        lines.for_each(|line| line.forget(lease));
+        self.count_bytes();
+        let is_lost = |ctx: &&Ctx| ctx.inner().landing.lease == lease && ctx.queue() == queue;
+        self.running().filter(is_lost).for_each(|ctx| ctx.inner().control.stop(Stop::Lost));
+    }
+
+    fn count_bytes(&mut self) {
+        self.waiting_bytes = self.lines.iter().flat_map(Line::iter).map(|ctx| ctx.payload().len()).sum();
+    }
+
     /// Whether anything that waits or runs hangs on a lease, or a claim is on its way that may bring more.
     pub(crate) fn holds(&self, lease: LeaseId) -> bool {
-        let waiting = self.lines.iter().flat_map(|line| &line.waiting);
+        let waiting = self.lines.iter().flat_map(Line::iter);
         let mut held = waiting.chain(self.running());
         self.claiming == Some(lease) || held.any(|ctx| ctx.inner().landing.lease == lease)
     }
@@ -254,26 +261,43 @@ impl Floor {
     /// Takes out everything that waits.
     pub(crate) fn take_waiting(&mut self) -> Vec<Ctx> {
         self.waiting_bytes = 0;
-        self.lines.iter_mut().flat_map(|line| line.waiting.drain(..)).collect()
+        self.lines.iter_mut().flat_map(Line::drain).collect()
     }
 
-    /// Takes out what has waited since `before`: its slots are held by slower jobs than was expected, and
-    /// another worker may have free ones.
-    pub(crate) fn take_stale(&mut self, before: Instant) -> Vec<Ctx> {
-        let mut stale = Vec::new();
-        for line in &mut self.lines {
-            while line.waiting.front().is_some_and(|ctx| ctx.inner().landing.at <= before) {
-                stale.extend(line.waiting.pop_front());
-                line.target = 0;
-            }
+    /// Takes out what waits too long: its slots are held by slower jobs than was expected, and another worker may
+    /// have free ones.
+    pub(crate) fn take_stale(&mut self, now: Instant) -> Vec<Ctx> {
+        if self.next_stale().is_none_or(|next| next > now) {
+            return Vec::new();
         }
-        self.waiting_bytes -= stale.iter().map(|ctx| ctx.payload().len()).sum::<usize>();
+        self.stale_looked = now;
+        let (Some(before), last) = (now.checked_sub(WAIT), now.checked_sub(WAIT_MAX)) else {
+            return Vec::new();
+        };
+        let last = last.unwrap_or(before);
+        let stale: Vec<_> =
+            self.lines.iter_mut().flat_map(|line| line.drain_stale(before, last, now)).collect();
+        self.count_bytes();
         stale
     }
 
-    /// When the job that waits longest was claimed.
-    pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.lines.iter().filter_map(|line| line.waiting.front()).map(|ctx| ctx.inner().landing.at).min()
+    /// When to look next whether something waits too long.
+    pub(crate) fn next_stale(&self) -> Option<Instant> {
+        let oldest = self.lines.iter().filter_map(Line::oldest).min()?;
+        Some((oldest + WAIT).max(self.stale_looked + WAIT / 2))
+    }
+
+    /// How long a suspect that has to wait for another one should stay away: as long as that one has run by now, so
+    /// that those behind a long one do not come and go all the time.
+    pub(crate) fn suspect_pause(&self, now: Instant) -> Duration {
+        let ran = self.suspect_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        ran.clamp(SUSPECT_PAUSE_LEAST, SUSPECT_PAUSE_MAX)
+    }
+
+    /// Queues that could not be asked by the last claim, and why.
+    pub(crate) fn sick(&self) -> Vec<(Name, String)> {
+        let sick = self.lines.iter().filter_map(|line| Some((line.queue.clone(), line.sick.clone()?)));
+        sick.collect()
     }
 
     /// The attempt in a seat.
@@ -283,9 +307,7 @@ impl Floor {
 
     /// Takes a job out of its line, if it waits there.
     pub(crate) fn take(&mut self, id: JobId) -> Option<Ctx> {
-        let line = self.lines.iter_mut().find(|line| line.waiting.iter().any(|ctx| ctx.id() == id))?;
-        let index = line.waiting.iter().position(|ctx| ctx.id() == id)?;
-        let ctx = line.waiting.remove(index)?;
+        let ctx = self.lines.iter_mut().find_map(|line| line.take(id))?;
         self.waiting_bytes -= ctx.payload().len();
         Some(ctx)
     }
@@ -294,6 +316,11 @@ impl Floor {
     pub(crate) fn running(&self) -> impl Iterator<Item = &Ctx> {
         let sitting = self.seats.iter().flatten().map(|sitting| &sitting.ctx);
         sitting.filter(|ctx| !ctx.inner().thread.is_zombie())
+    }
+
+    /// Whether an attempt runs of which the store has not been told that it has begun.
+    pub(crate) fn runs_untold(&self) -> bool {
+        self.running().any(|ctx| !is_told(ctx))
     }
 
     /// Slots whose attempt has ended and whose blocking handler has not.
@@ -308,6 +335,6 @@ impl Floor {
 
     /// Jobs that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.lines.iter().map(|line| line.waiting.len()).sum()
+        self.lines.iter().map(Line::total).sum()
     }
 }

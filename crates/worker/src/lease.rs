@@ -5,9 +5,9 @@
 //! was *sent*, plus the lease, minus a margin. Then, or when the store says so, the lease is lost: attempts are
 //! stopped, what they come to is dropped, a new lease is opened, and the worker goes on.
 //!
-//! When a claim may have taken effect without our hearing of it, or an outcome cannot be recorded, the lease is
-//! *retired*: new jobs are claimed under a new one, the old one is kept until everything that we know to hang
-//! on it is recorded, and then closed, so that the rest can be taken back.
+//! When an outcome cannot be recorded, or the lease no longer lives in one of its queues, the lease is *retired*: new
+//! jobs are claimed under a new one, the old one is kept until everything that we know to hang on it is recorded,
+//! and then closed, so that the rest can be taken back.
 
 mod renew;
 
@@ -30,6 +30,8 @@ use crate::supervise::{Part, backoff, panic_text};
 pub(crate) struct Lease {
     held: Mutex<Option<Held>>,
     lost: AtomicU64,
+    /// When a lease was last opened after one was lost.
+    reopened: Mutex<Option<Instant>>,
     doubted: Notify,
     retired: Notify,
     /// Retired leases that are still kept.
@@ -62,6 +64,8 @@ enum Over {
     Retired,
 }
 
+/// How long workers have to record what they did before lost jobs are taken back.
+const RECOVERY: Duration = Duration::from_secs(1);
 const CLOSE_MAX: Duration = Duration::from_secs(3);
 /// How often it is looked whether a retired lease can be closed.
 const RETIRED_LOOK: Duration = Duration::from_millis(50);
@@ -70,6 +74,13 @@ impl Lease {
     /// How many leases have been lost.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Until when nothing should be reaped. A store that was away for longer than leases live finds all of them lost
+    /// when it is back: what their workers have done meanwhile should be recorded before it is taken back.
+    pub(crate) fn recovers_until(&self) -> Option<Instant> {
+        let reopened = *self.reopened.lock().unwrap_or_else(PoisonError::into_inner);
+        reopened.map(|at| at + RECOVERY)
     }
 
     /// The store did not know this lease: look at once.
@@ -182,6 +193,10 @@ impl Engine {
                 Ok(()) => {
                     let held = Held { id, deadline: self.local_deadline(sent) };
                     *self.lease.held() = Some(held);
+                    if self.lease.lost() > 0 {
+                        let mut reopened = self.lease.reopened.lock().unwrap_or_else(PoisonError::into_inner);
+                        *reopened = Some(Instant::now());
+                    }
                     self.floor().lease_opened(id);
                     self.board.success(Part::Lease);
                     tracing::info!(lease = %id, worker = self.config.name, "opened a lease");

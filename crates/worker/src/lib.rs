@@ -8,6 +8,7 @@
 //!
 //! Programs use the `windlass` crate, which adds the stores to this.
 
+mod begin;
 mod blocking;
 mod client;
 mod ctx;
@@ -24,6 +25,7 @@ mod lag;
 mod lease;
 mod maintenance;
 mod registry;
+mod release;
 mod settler;
 mod shutdown;
 mod slots;
@@ -40,5 +42,5 @@ pub use job_error::{Classify, JobError, ResultExt, Verdict};
 pub use maintenance::{Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper};
 pub use registry::Attempt;
 pub use shutdown::Running;
-pub use supervise::{Health, LeaseHealth, LoopHealth, Part};
+pub use supervise::{Health, LeaseHealth, LoopHealth, Part, QueueHealth, UnreadableHealth};
 pub use worker::{Drained, Wakeups, Worker};

@@ -35,7 +35,26 @@ const CALLS_MAX: u32 = 200;
 pub(crate) async fn reap(engine: Arc<Engine>) {
     let reaper = Reaper::new(Arc::clone(engine.store()));
     let interval = engine.config.reap_interval;
-    rounds(&engine, Part::Reaper, interval, || async { reaper.run_once().await.map(drop) }).await;
+    rounds(&engine, Part::Reaper, interval, || async {
+        engine.record_first().await;
+        reaper.run_once().await.map(drop)
+    })
+    .await;
+}
+
+/// How long a round of the reaper waits for this worker's own outcomes to be recorded.
+const RECORD_MAX: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// What was done is recorded before lost jobs are taken back, or it would be done again.
+    async fn record_first(&self) {
+        if let Some(until) = self.lease.recovers_until() {
+            tokio::time::sleep_until(until).await;
+        }
+        if self.settler.unsettled() > 0 {
+            let _ = tokio::time::timeout(RECORD_MAX, self.settler.flushed()).await;
+        }
+    }
 }
 
 /// Promotes due jobs of every queue until the worker stops.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt;
-use windlass_core::LeaseId;
+use windlass_core::{LeaseId, Name};
 
 /// How a worker fares.
 #[derive(Debug, Clone)]
@@ -30,6 +30,10 @@ pub struct Health {
     pub unsettled: usize,
     /// Outcomes that came too late and were refused.
     pub fenced: u64,
+    /// Queues that could not be asked for jobs when they last were.
+    pub sick: Vec<QueueHealth>,
+    /// Jobs that could not be read.
+    pub unreadable: UnreadableHealth,
     /// By how much the runtime was late the last time it was asked.
     pub lag: Duration,
     /// The most it was ever late.
@@ -37,15 +41,33 @@ pub struct Health {
 }
 
 impl Health {
-    /// Whether everything works: no loop fails or is overdue, and the lease is held.
+    /// Whether everything works: no loop fails or is overdue, the lease is held, and every queue can be asked.
     pub fn is_ok(&self) -> bool {
-        self.lease.id.is_some() && self.loops.iter().all(LoopHealth::is_ok)
+        self.lease.id.is_some() && self.loops.iter().all(LoopHealth::is_ok) && self.sick.is_empty()
     }
 
     /// One of the loops.
     pub fn of(&self, part: Part) -> &LoopHealth {
         self.loops.iter().find(|note| note.part == part).expect("every part has its place on the board")
     }
+}
+
+/// A queue that cannot be asked for jobs; the others are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueHealth {
+    /// Which one.
+    pub queue: Name,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// Jobs that this program could not read. They were set aside and harm nothing else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnreadableHealth {
+    /// How many were met.
+    pub jobs: u64,
+    /// The newest, and what is wrong with it.
+    pub last: Option<String>,
 }
 
 /// How a worker's lease fares.
@@ -98,11 +120,20 @@ pub enum Part {
     Promoter = 4,
     /// Removes old history.
     Pruner = 5,
+    /// Tells the store which attempts have begun.
+    Beginner = 6,
 }
 
 impl Part {
-    const ALL: [Self; 6] =
-        [Self::Fetcher, Self::Settler, Self::Lease, Self::Reaper, Self::Promoter, Self::Pruner];
+    const ALL: [Self; 7] = [
+        Self::Fetcher,
+        Self::Settler,
+        Self::Lease,
+        Self::Reaper,
+        Self::Promoter,
+        Self::Pruner,
+        Self::Beginner,
+    ];
 
     /// The word used in logs.
     pub const fn as_str(self) -> &'static str {
@@ -113,6 +144,7 @@ impl Part {
             Self::Reaper => "reaper",
             Self::Promoter => "promoter",
             Self::Pruner => "pruner",
+            Self::Beginner => "beginner",
         }
     }
 }

@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
-use windlass_core::LeaseId;
-use windlass_core::store::{ClaimRequest, QueueShare};
+use windlass_core::store::{ClaimRequest, QueueShare, SickQueue};
+use windlass_core::{Fence, LeaseId, Name};
 
 use super::{Doors, Floor};
 use crate::ctx::Ctx;
@@ -21,10 +21,16 @@ const AVERAGED: Duration = Duration::from_millis(100);
 const BYTES_MAX: usize = 16 << 20;
 /// Payload that a claim for free slots may always bring.
 const BYTES_LEAST: usize = 1 << 20;
+/// How often bytes and prefetch are halved at most while claims are not answered.
+const SHRINKS_MAX: u32 = 10;
+/// How long a queue that could not be asked is left alone.
+const SICK_PAUSE: Duration = Duration::from_secs(1);
 
 /// What to ask for, and what is concluded from the answer.
 pub(crate) struct Plan {
     pub(crate) lease: LeaseId,
+    /// The nonce of this claim, by which what it took is found if its answer is lost.
+    pub(crate) nonce: u64,
     /// Line and how many jobs of it.
     shares: Vec<(usize, usize)>,
     limit: usize,
@@ -34,6 +40,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The queues that are asked.
+    pub(crate) fn queues(&self, config: &Config) -> Vec<Name> {
+        self.shares.iter().map(|&(line, _)| config.queues[line].queue.clone()).collect()
+    }
+
     /// The store's words for it.
     pub(crate) fn request(&self, config: &Config) -> ClaimRequest {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -43,7 +54,7 @@ impl Plan {
         };
         ClaimRequest {
             lease: self.lease,
-            nonce: windlass_core::Fence::nonce(),
+            nonce: self.nonce,
             queues: self.shares.iter().map(share).collect(),
             kinds: config.kinds.clone(),
             limit: count(self.limit),
@@ -69,8 +80,9 @@ impl Floor {
             if line.is_dry {
                 continue;
             }
-            let (free, waiting) = (self.slots.free(index), line.waiting.len());
-            let ahead = if waiting <= line.target / 2 { (line.target - waiting).min(room) } else { 0 };
+            let (free, waiting) = (self.slots.free(index), line.len());
+            let target = line.target >> self.shrinks;
+            let ahead = if waiting <= target / 2 { (target - waiting).min(room) } else { 0 };
             if free + ahead > 0 {
                 room -= ahead;
                 ahead_total += ahead;
@@ -85,8 +97,16 @@ impl Floor {
         self.turn = (self.turn + 1) % self.lines.len();
         shares.sort_by_key(|&(index, _)| Reverse(self.slots.reserved_free(index).min(1)));
         self.claiming = Some(lease);
-        let bytes = BYTES_MAX.saturating_sub(self.waiting_bytes).max(BYTES_LEAST);
-        Some(Plan { lease, shares, limit: self.slots.free_total() + ahead_total, bytes, hints: self.hints })
+        let bytes = BYTES_MAX.saturating_sub(self.waiting_bytes).max(BYTES_LEAST) >> self.shrinks;
+        let (limit, hints) = (self.slots.free_total() + ahead_total, self.hints);
+        Some(Plan { lease, nonce: Fence::nonce(), shares, limit, bytes, hints })
+    }
+
+    /// The store did not answer a claim: the next one asks for half as many bytes and half as much ahead. An answer
+    /// that is too large for the connection would never come; and what is claimed while the store comes and goes
+    /// may have to be given back.
+    pub(crate) fn claim_failed(&mut self) {
+        self.shrinks = (self.shrinks + 1).min(SHRINKS_MAX);
     }
 
     /// The claim has ended; the next may follow.
@@ -95,9 +115,16 @@ impl Floor {
     }
 
     /// What an answer says about the queues that were asked, and when the next job of one of them is due.
-    pub(crate) fn learn(&mut self, plan: &Plan, jobs: &[Ctx], due: Option<Instant>) {
+    pub(crate) fn learn(&mut self, plan: &Plan, jobs: &[Ctx], due: Option<Instant>, sick: &[SickQueue]) {
+        self.shrinks = self.shrinks.saturating_sub(1);
         for &(index, _) in &plan.shares {
-            self.lines[index].due = due;
+            let line = &mut self.lines[index];
+            let found = sick.iter().find(|sick| sick.queue == line.queue);
+            line.sick = found.map(|sick| sick.what.clone());
+            // A sick queue is left alone for a moment.
+            let again = found.and_then(|_| Instant::now().checked_add(SICK_PAUSE));
+            line.due = again.or(due);
+            line.is_dry |= found.is_some();
         }
         let bytes: usize = jobs.iter().map(|ctx| ctx.payload().len()).sum();
         // A job that no longer fitted ends a claim as well, so only a small answer means that there was no
@@ -108,7 +135,7 @@ impl Floor {
         for &(index, share) in &plan.shares {
             let line = &mut self.lines[index];
             let got = jobs.iter().filter(|ctx| *ctx.queue() == line.queue).count();
-            line.is_dry = got < share;
+            line.is_dry = got < share || line.sick.is_some();
         }
     }
 }
@@ -126,7 +153,7 @@ impl Rate {
     }
 
     /// How many jobs are worth having ahead, given how many were finished so far.
-    fn ahead(&mut self, finished: u64, now: Instant) -> usize {
+    pub(super) fn ahead(&mut self, finished: u64, now: Instant) -> usize {
         let elapsed = now.saturating_duration_since(self.since).as_secs_f64();
         // Too short to tell anything.
         if elapsed >= 0.000_1 {

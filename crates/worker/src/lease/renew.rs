@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::bell::Topic;
 use windlass_core::store::Renewal;
-use windlass_core::{Fence, JobId, LeaseId, Outcome};
+use windlass_core::{Fence, JobId, LeaseId, Name, Outcome};
 
 use super::{Held, owned};
 use crate::ctx::Ctx;
@@ -51,9 +51,10 @@ impl Engine {
                 () = sleep_until(held.deadline) => return None,
             };
             match renewed {
-                Ok(Renewal::Renewed { cancel }) => {
+                Ok(Renewal::Renewed { cancel, lost }) => {
                     held.deadline = self.local_deadline(sent);
                     self.note_renewal(held);
+                    self.lose_queues(held.id, &lost);
                     let is_missed = !self.cancel(&cancel);
                     next = sent + if is_missed { MISSED_AGAIN.min(ttl / 3) } else { ttl / 3 };
                 }
@@ -96,6 +97,19 @@ impl Engine {
             }
         }
         found_all
+    }
+
+    /// Lets go of what hung on the lease in queues where it no longer lives. Their next jobs are claimed under
+    /// another lease; what came from the other queues stays under this one.
+    fn lose_queues(&self, id: LeaseId, queues: &[Name]) {
+        if queues.is_empty() {
+            return;
+        }
+        for queue in queues {
+            tracing::error!(lease = %id, %queue, "lost the lease in a queue: stopping its attempts from there");
+            self.floor().lease_lost_in(id, queue);
+        }
+        self.lease.retire(id);
     }
 
     /// Lets go of everything that hung on a lost lease.

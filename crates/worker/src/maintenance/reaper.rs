@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::store::{Settled, Settlement, StoreResult};
-use windlass_core::{Outcome, Store, judge};
+use windlass_core::{Store, judge};
 
 use super::{BATCH_MAX, CALLS_MAX};
 
@@ -57,7 +57,7 @@ impl Reaper {
                 queue: job.queue.clone(),
                 id: job.id,
                 fence: job.fence,
-                transition: judge(&job.facts, Outcome::Stalled, fastrand::f64()),
+                transition: judge(&job.facts, job.outcome(), fastrand::f64()),
             })
             .collect();
         let answers = self.store.reap(&settlements).await?;
@@ -67,6 +67,7 @@ impl Reaper {
                 taken += 1;
                 tracing::warn!(
                     job.id = %job.id, job.kind = %job.kind, job.queue = %job.queue, worker = %job.worker, %state,
+                    has_begun = job.has_begun,
                     "took back a job whose worker lost its lease"
                 );
             }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use windlass_core::outcome::Ending;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settled};
-use windlass_core::{LeaseId, State, StoreError};
+use windlass_core::{Fence, LeaseId, State, StoreError};
 
 use super::Config;
 use crate::client::Client;
@@ -64,7 +64,7 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
     let mut drained = Drained::default();
     let request = ClaimRequest {
         lease,
-        nonce: windlass_core::Fence::nonce(),
+        nonce: Fence::nonce(),
         queues: config.queue_names().into_iter().map(|queue| QueueShare { queue, limit: BATCH }).collect(),
         kinds: config.kinds.clone(),
         limit: BATCH,

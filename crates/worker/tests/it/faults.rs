@@ -7,7 +7,7 @@ use windlass_core::State;
 use windlass_worker::Part;
 
 use crate::faulty::{Call, Fault, Faulty};
-use crate::support::{Act, PATIENCE, end_of, eventually, probe, scene_on, worker};
+use crate::support::{Act, PATIENCE, end_of, eventually, probe, scene_on, until_begun, worker};
 
 #[tokio::test]
 async fn a_store_that_is_away_turns_the_health_red_and_back() {
@@ -89,47 +89,13 @@ async fn a_lost_answer_to_a_settlement_is_asked_for_again_and_the_repeat_is_not_
 }
 
 #[tokio::test]
-async fn jobs_of_a_claim_whose_answer_was_lost_are_not_lost() {
-    let store = Faulty::new();
-    let (client, stage) = scene_on(Arc::clone(&store) as _);
-    let running = worker(&client, &stage).start().unwrap();
-    let long = client.enqueue(probe(Act::Wait)).await.unwrap();
-    let short = client.enqueue(probe(Act::Wait)).await.unwrap();
-    stage.until_started(2).await;
-    let lease = running.health().lease.id;
-    store.fail(Call::Claim, Fault::Unknown, 1);
-    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
-    eventually("there is another lease", async || {
-        running.health().lease.id.is_some_and(|id| Some(id) != lease)
-    })
-    .await;
-    // The job hangs on the old lease, with two that run. These are not disturbed.
-    let next = client.enqueue(probe(Act::Succeed)).await.unwrap();
-    assert_eq!(end_of(&next).await.counters.stalls, 0);
-    assert_eq!(handle.state().await.unwrap(), Some(State::Running));
-    stage.release(1);
-    stage.until_ended(2).await;
-    assert_eq!(client.store().leases(10).await.unwrap().len(), 2, "one still runs under the old one");
-    stage.release(1);
-    for handle in [long, short] {
-        let record = end_of(&handle).await;
-        assert_eq!((record.state, record.fence), (State::Completed, 1));
-    }
-    let record = end_of(&handle).await;
-    assert_eq!((record.state, record.counters.stalls, record.fence), (State::Completed, 1, 2));
-    eventually("the old lease is gone", async || client.store().leases(10).await.unwrap().len() == 1).await;
-    assert_eq!((running.health().lease.lost, running.health().fenced), (0, 0));
-    running.stop().await;
-}
-
-#[tokio::test]
 async fn a_job_whose_outcome_cannot_be_recorded_is_not_kept_from_others() {
     let store = Faulty::new();
     let (client, stage) = scene_on(Arc::clone(&store) as _);
     // The lease is so long that only letting go of it can bring the job back in time.
     let running = worker(&client, &stage).lease(3 * PATIENCE).start().unwrap();
     let refused = client.enqueue(probe(Act::Wait)).await.unwrap();
-    stage.until_started(1).await;
+    until_begun(&client, &refused).await;
     let lease = running.health().lease.id;
     // Meanwhile a claim is on its way, under the same lease.
     store.fail(Call::Claim, Fault::Late, 1);

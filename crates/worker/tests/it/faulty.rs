@@ -10,11 +10,11 @@ use windlass_core::bell::Bell;
 use windlass_core::job::LostJob;
 use windlass_core::queue::{QueueConfig, QueueRecord};
 use windlass_core::store::{
-    About, Amended, ClaimAnswer, ClaimRequest, Cursor, Enqueued, Filter, Inspect, JobPage, Jobs, LeaseRecord,
-    Leases, Maintenance, NewLease, Progress, Promotion, Queues, Renewal, Settled, Settlement, Store,
-    StoreResult, Swept, Wakeup,
+    About, Amended, Begin, ClaimAnswer, ClaimRequest, Cursor, Enqueued, Filter, Inspect, JobPage, Jobs,
+    LeaseRecord, Leases, Maintenance, NewLease, Progress, Promotion, Queues, Renewal, Settled, Settlement,
+    Store, StoreResult, Swept, Wakeup,
 };
-use windlass_core::{JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
+use windlass_core::{CallId, JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
 use windlass_store_memory::MemoryStore;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +25,9 @@ pub(crate) enum Call {
     Open,
     Renew,
     Lost,
+    Begin,
+    Held,
+    SettleLate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +52,7 @@ pub(crate) struct Faulty {
     failed: Mutex<HashMap<Call, u32>>,
     called: Mutex<HashMap<Call, u32>>,
     stuck: Mutex<Option<JobId>>,
+    claimed_bytes: Mutex<Vec<usize>>,
 }
 
 impl Faulty {
@@ -60,6 +64,7 @@ impl Faulty {
             failed: Mutex::default(),
             called: Mutex::default(),
             stuck: Mutex::default(),
+            claimed_bytes: Mutex::default(),
         })
     }
 
@@ -85,6 +90,11 @@ impl Faulty {
     /// How often a call has failed on demand.
     pub(crate) fn failed(&self, call: Call) -> u32 {
         self.failed.lock().unwrap().get(&call).copied().unwrap_or(0)
+    }
+
+    /// How many bytes each claim asked for.
+    pub(crate) fn claimed_bytes(&self) -> Vec<usize> {
+        self.claimed_bytes.lock().unwrap().clone()
     }
 
     /// How often a call was made.
@@ -125,10 +135,11 @@ impl Faulty {
 
 #[async_trait]
 impl Jobs for Faulty {
-    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
-        self.around(Call::Enqueue, self.inner.enqueue(jobs)).await
+    async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+        self.around(Call::Enqueue, self.inner.enqueue_once(call, jobs)).await
     }
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
+        self.claimed_bytes.lock().unwrap().push(request.bytes);
         self.around(Call::Claim, self.inner.claim(request)).await
     }
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
@@ -136,6 +147,12 @@ impl Jobs for Faulty {
             return Err(StoreError::Unavailable { what: "a row is locked".to_owned(), source: None });
         }
         self.around(Call::Settle, self.inner.settle(settlements)).await
+    }
+    async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
+        self.around(Call::Begin, self.inner.begin(attempts)).await
+    }
+    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        self.around(Call::SettleLate, self.inner.settle_late(settlements)).await
     }
     async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
         self.inner.progress(reports).await
@@ -167,6 +184,15 @@ impl Leases for Faulty {
     }
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
         self.around(Call::Lost, self.inner.lost(limit)).await
+    }
+    async fn held(
+        &self,
+        lease: LeaseId,
+        nonce: u64,
+        queues: &[Name],
+        limit: u32,
+    ) -> StoreResult<Vec<LostJob>> {
+        self.around(Call::Held, self.inner.held(lease, nonce, queues, limit)).await
     }
     async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
         self.inner.reap(settlements).await

@@ -11,14 +11,14 @@ use windlass_store_memory::MemoryStore;
 use windlass_worker::{Client, Ctx, Job, JobError, State as Shared, Worker};
 
 use crate::faulty::{Call, Fault, Faulty};
-use crate::support::{Act, Stage, end_of, eventually, probe, scene, scene_on, worker};
+use crate::support::{Act, Stage, end_of, eventually, probe, scene, scene_on, until_begun, worker};
 
 #[tokio::test]
 async fn a_lost_lease_stops_attempts_and_the_worker_goes_on() {
     let (client, stage) = scene();
     let running = worker(&client, &stage).lease_unchecked(Duration::from_millis(300)).start().unwrap();
     let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
-    stage.until_started(1).await;
+    until_begun(&client, &handle).await;
     let lost = running.health().lease.id.unwrap();
     client.store().close(lost).await.unwrap();
     // The first attempt is dropped where it stands; the second is the same worker's, under a new lease.
@@ -81,7 +81,7 @@ async fn renewals_that_fail_for_longer_lose_the_lease_before_the_store_says_so()
     let (client, stage) = scene_on(Arc::clone(&store) as _);
     let running = worker(&client, &stage).lease_unchecked(Duration::from_millis(300)).start().unwrap();
     let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
-    stage.until_started(1).await;
+    until_begun(&client, &handle).await;
     store.fail(Call::Renew, Fault::Unavailable, u32::MAX);
     stage.until_ended(1).await;
     store.heal();

@@ -7,6 +7,7 @@ mod config;
 mod drain;
 mod faults;
 mod faulty;
+mod isolation;
 mod lease;
 mod outcomes;
 mod prefetch;

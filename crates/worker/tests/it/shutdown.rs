@@ -8,7 +8,7 @@ use windlass_core::outcome::Ending;
 use windlass_core::store::SharedStore;
 use windlass_store_memory::MemoryStore;
 
-use crate::support::{Act, PATIENCE, Probe, end_of, probe, scene, scene_on, worker};
+use crate::support::{Act, PATIENCE, Probe, end_of, probe, scene, scene_on, until_begun, worker};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_under_load_loses_and_repeats_nothing() {
@@ -94,7 +94,7 @@ async fn a_killed_worker_leaves_its_jobs_to_others() {
     let lease = Duration::from_millis(300);
     let running = worker(&client, &stage).lease_unchecked(lease).start().unwrap();
     let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
-    stage.until_started(1).await;
+    until_begun(&client, &handle).await;
     running.abort();
     stage.until_ended(1).await;
     assert_eq!(handle.state().await.unwrap(), Some(State::Running), "nothing was handed back");
@@ -116,7 +116,7 @@ fn a_runtime_that_ends_lets_go_of_the_lease() {
         let (client, stage) = scene_on(Arc::clone(&store));
         let running = worker(&client, &stage).lease(3 * PATIENCE).start().unwrap();
         let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
-        stage.until_started(1).await;
+        until_begun(&client, &handle).await;
         (running, handle.id())
     });
     drop(runtime);

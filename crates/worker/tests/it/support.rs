@@ -35,6 +35,8 @@ pub(crate) enum Act {
     /// Waits until it is told to stop, and is then done.
     FinishWhenTold,
     Progress(u32),
+    /// Takes so many milliseconds.
+    Linger(u64),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -172,6 +174,7 @@ pub(crate) async fn run(job: Probe, ctx: Ctx, State(stage): State<Stage>) -> Res
             return Err(JobError::new("was told to stop"));
         }
         Act::FinishWhenTold => ctx.cancelled().await,
+        Act::Linger(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
         Act::Progress(percent) => ctx.progress(&percent).await?,
     }
     Ok(format!("attempt {}", ctx.attempt()))
@@ -199,6 +202,14 @@ pub(crate) fn worker(client: &Client, stage: &Stage) -> Worker<Stage> {
 pub(crate) async fn end_of<J: Job>(handle: &Handle<J>) -> JobRecord {
     let finished = tokio::time::timeout(PATIENCE, handle.finished()).await;
     finished.expect("the job comes to its end").expect("the store has the job")
+}
+
+/// Waits until the store knows that the handler has begun.
+pub(crate) async fn until_begun<J: Job>(client: &Client, handle: &Handle<J>) {
+    eventually("the store knows that it has begun", async || {
+        client.job(handle.id()).await.unwrap().is_some_and(|record| record.has_begun)
+    })
+    .await;
 }
 
 /// Asks until the answer is yes.
