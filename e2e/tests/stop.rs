@@ -27,8 +27,9 @@ async fn stop_past_the_lease<J: Job<Output = String>>(late_ends: usize, job: imp
     let client = fleet.client().await;
     let handle = client.enqueue(job(fleet.gate())).await.unwrap();
     let sleeper = fleet.start(&short_lease("sleeper"));
-    eventually("the first worker starts the job", async || {
-        (Ledger::read(&fleet.witness()).count(handle.id(), "start") == 1).then_some(())
+    eventually("the first worker starts the job, and the store knows", async || {
+        let record = client.job(handle.id()).await.unwrap().unwrap();
+        (record.has_begun && Ledger::read(&fleet.witness()).count(handle.id(), "start") == 1).then_some(())
     })
     .await;
     fleet.pause(&sleeper, &client).await;
@@ -156,6 +157,7 @@ async fn a_job_that_kills_its_worker_again_and_again_is_a_dead_letter() {
     .await;
     assert_eq!((record.state, record.reason), (JobState::Dead, Some(Reason::Stalled)), "{record:?}");
     assert_eq!(record.counters.stalls, 4, "three stalls are survived, the fourth is the end: {record:?}");
-    assert_eq!(record.fence, 4, "each claim was one of them: {record:?}");
-    assert!((1..=4).contains(&crashes), "and each start: {crashes}");
+    // The first crash may come before the store knows that the attempt has begun. It knows of the others beforehand.
+    assert!((4..=5).contains(&record.fence), "each claim but the first was one of them: {record:?}");
+    assert!((1..=5).contains(&crashes), "and each start: {crashes}");
 }
