@@ -7,7 +7,7 @@ mod enqueue;
 mod jobs;
 mod migrate;
 mod prune;
-mod queues;
+pub(crate) mod queues;
 mod workers;
 
 use crate::args::Command;

@@ -15,7 +15,7 @@ use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
 };
 use serde::Serialize;
-use windlass_core::State;
+use windlass_core::{JobRecord, State};
 
 /// Standard output, as the command line asked for it.
 #[derive(Debug)]
@@ -129,6 +129,15 @@ pub(crate) fn cell(text: impl AsRef<str>) -> Cell {
 pub(crate) fn number(number: u64) -> Cell {
     let cell = Cell::new(number).set_alignment(CellAlignment::Right);
     if number == 0 { cell.add_attribute(Attribute::Dim) } else { cell }
+}
+
+/// A cell with the state of a job. One that was claimed and whose handler is not known to have begun is said to be so:
+/// it may wait for a slot, or have only just started.
+pub(crate) fn standing(job: &JobRecord) -> Cell {
+    match job.state {
+        State::Running if !job.has_begun => Cell::new("claimed").fg(Color::Cyan),
+        other => state(other),
+    }
 }
 
 /// A cell with a state in its colour.

@@ -2,10 +2,10 @@
 //! the next one.
 //!
 //! There is no timer. A lone item is flushed at once and pays one round trip; under load thousands share
-//! one. Callers that were answered together usually come back together, so after a shared flush the driver
-//! steps aside for a moment instead of running off with the first of them. Enqueues and settlements go
-//! through lanes. The [`Driver`] is run in a task of its own, so a caller that goes away never interrupts a
-//! flush.
+//! one, up to a number of items and up to a weight, which is in bytes as a rule. Callers that were answered
+//! together usually come back together, so after a shared flush the driver steps aside for a moment instead of
+//! running off with the first of them. Enqueues and settlements go through lanes. The [`Driver`] is run in a task
+//! of its own, so a caller that goes away never interrupts a flush.
 
 use std::future::Future;
 use std::task::Poll;
@@ -13,11 +13,25 @@ use std::task::Poll;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
-/// Makes a lane and the driver that flushes it. `capacity` bounds what waits: beyond it, callers wait too.
-/// `batch_max` bounds one flush.
-pub fn lane<T, R>(capacity: usize, batch_max: usize) -> (Lane<T, R>, Driver<T, R>) {
-    let (sender, receiver) = mpsc::channel(capacity.max(1));
-    (Lane { sender }, Driver { receiver, batch_max: batch_max.max(1) })
+/// The weight of one flush, in bytes: enough to fill any link, and little enough that a server on a busy
+/// machine takes it in long before a call counts as lost.
+pub const WEIGHT_MAX: usize = 8 << 20;
+
+/// What a lane holds, and what one flush carries.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Items that wait; beyond it, callers wait too.
+    pub waiting: usize,
+    /// Items of one flush.
+    pub items: usize,
+    /// The weight of one flush. An item that weighs more goes alone.
+    pub weight: usize,
+}
+
+/// Makes a lane and the driver that flushes it. `weight` weighs an item; it is asked often and should only look.
+pub fn lane<T, R>(limits: Limits, weight: fn(&T) -> usize) -> (Lane<T, R>, Driver<T, R>) {
+    let (sender, receiver) = mpsc::channel(limits.waiting.max(1));
+    (Lane { sender }, Driver { receiver, taken: Vec::new(), limits, weight })
 }
 
 /// Where callers put items.
@@ -30,7 +44,10 @@ pub struct Lane<T, R> {
 #[derive(Debug)]
 pub struct Driver<T, R> {
     receiver: mpsc::Receiver<Entry<T, R>>,
-    batch_max: usize,
+    /// What was received; after a flush, what did not fit into it.
+    taken: Vec<Entry<T, R>>,
+    limits: Limits,
+    weight: fn(&T) -> usize,
 }
 
 #[derive(Debug)]
@@ -62,6 +79,19 @@ impl<T, R> Lane<T, R> {
     pub async fn post(&self, item: T) -> Result<(), Closed> {
         self.sender.send(Entry { item, answer: None }).await.map_err(|_| Closed)
     }
+
+    /// As [`post`](Lane::post), but gives the item back instead of waiting.
+    ///
+    /// # Errors
+    /// The item, when the lane is full or closed.
+    pub fn try_post(&self, item: T) -> Result<(), T> {
+        self.sender.try_send(Entry { item, answer: None }).map_err(|unsent| unsent.into_inner().item)
+    }
+
+    /// Whether nothing waits in it.
+    pub fn is_empty(&self) -> bool {
+        self.sender.capacity() == self.sender.max_capacity()
+    }
 }
 
 impl<T, R> Driver<T, R> {
@@ -72,10 +102,10 @@ impl<T, R> Driver<T, R> {
         F: FnMut(Vec<T>) -> Fut,
         Fut: Future<Output = Vec<R>>,
     {
-        let mut entries = Vec::new();
-        while self.receiver.recv_many(&mut entries, self.batch_max).await > 0 {
+        while self.receive().await {
+            let count = self.fitting();
             let (items, answers): (Vec<_>, Vec<_>) =
-                entries.drain(..).map(|entry| (entry.item, entry.answer)).unzip();
+                self.taken.drain(..count).map(|entry| (entry.item, entry.answer)).unzip();
             let shared = items.len();
             let results = flush(items).await;
             debug_assert_eq!(results.len(), answers.len(), "one result per item");
@@ -89,11 +119,34 @@ impl<T, R> Driver<T, R> {
         }
     }
 
+    /// Takes what waits, and waits if there is nothing at all. Answers whether there is something to flush.
+    async fn receive(&mut self) -> bool {
+        let room = self.limits.items.max(1).saturating_sub(self.taken.len());
+        if self.taken.is_empty() {
+            return self.receiver.recv_many(&mut self.taken, room).await > 0;
+        }
+        for _ in 0..room {
+            let Ok(entry) = self.receiver.try_recv() else { break };
+            self.taken.push(entry);
+        }
+        true
+    }
+
+    /// How many of the taken items go out together: as many as the weight allows, and always one.
+    fn fitting(&self) -> usize {
+        let mut weight = 0_usize;
+        let is_within = |entry: &&Entry<T, R>| {
+            weight = weight.saturating_add((self.weight)(&entry.item));
+            weight <= self.limits.weight
+        };
+        self.taken.iter().take_while(is_within).count().max(1)
+    }
+
     /// Steps aside until about as many items wait as the flush before had, a few times at most. A flush of
-    /// one was shared with nobody, so nobody is waited for.
-    async fn gather(&self, shared: usize) {
+    /// one was shared with nobody, so nobody is waited for; nor is anybody when items were left over.
+    async fn gather(&mut self, shared: usize) {
         for _ in 0..STEPS_ASIDE {
-            if shared < 2 || self.receiver.len() >= shared {
+            if shared < 2 || !self.taken.is_empty() || self.receiver.len() >= shared {
                 return;
             }
             step_aside().await;
@@ -119,111 +172,4 @@ async fn step_aside() {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-
-    /// Records the size of each flush and answers every item doubled.
-    fn doubling(
-        sizes: &Arc<Mutex<Vec<usize>>>,
-    ) -> impl FnMut(Vec<u32>) -> std::future::Ready<Vec<u32>> + use<> {
-        let sizes = Arc::clone(sizes);
-        move |items| {
-            sizes.lock().unwrap().push(items.len());
-            std::future::ready(items.into_iter().map(|item| item * 2).collect())
-        }
-    }
-
-    #[tokio::test]
-    async fn what_waits_goes_out_together_and_each_caller_gets_its_own_answer() {
-        let (lane, driver) = lane(100, 100);
-        let calls: Vec<_> = (0..50u32)
-            .map(|item| {
-                let lane = lane.clone();
-                tokio::spawn(async move { (item, lane.submit(item).await.unwrap()) })
-            })
-            .collect();
-        drop(lane);
-        // On the single-threaded test runtime every call has put its item in before the driver starts.
-        tokio::task::yield_now().await;
-        let sizes = Arc::default();
-        driver.run(doubling(&sizes)).await;
-        assert_eq!(*sizes.lock().unwrap(), [50]);
-        for call in calls {
-            let (item, answer) = call.await.unwrap();
-            assert_eq!(answer, item * 2);
-        }
-    }
-
-    #[tokio::test]
-    async fn callers_that_come_back_together_are_flushed_together() {
-        let (lane, driver) = lane(100, 100);
-        for caller in 0..10u32 {
-            let lane = lane.clone();
-            tokio::spawn(async move {
-                for _ in 0..2 {
-                    lane.submit(caller).await.unwrap();
-                }
-            });
-        }
-        tokio::task::yield_now().await;
-        let (sizes, mut early) = (Arc::default(), Some(lane));
-        let mut double = doubling(&sizes);
-        let flush = move |items| {
-            let (early, doubled) = (early.take(), double(items));
-            async move {
-                if let Some(lane) = early {
-                    // One is quicker than the others: it waits already when the flush is over.
-                    lane.post(99).await.unwrap();
-                }
-                doubled.await
-            }
-        };
-        driver.run(flush).await;
-        assert_eq!(*sizes.lock().unwrap(), [10, 11], "the quick one waits for the others");
-    }
-
-    #[tokio::test]
-    async fn one_flush_is_bounded() {
-        let (lane, driver) = lane(100, 8);
-        for item in 0..20 {
-            lane.post(item).await.unwrap();
-        }
-        drop(lane);
-        let sizes = Arc::default();
-        driver.run(doubling(&sizes)).await;
-        assert_eq!(*sizes.lock().unwrap(), [8, 8, 4]);
-    }
-
-    #[tokio::test]
-    async fn a_caller_that_goes_away_takes_nothing_back() {
-        let (lane, driver) = lane(1, 8);
-        {
-            let submit = lane.submit(1);
-            tokio::pin!(submit);
-            assert!(futures_poll_once(submit).await.is_none());
-        }
-        drop(lane);
-        let sizes = Arc::default();
-        driver.run(doubling(&sizes)).await;
-        assert_eq!(*sizes.lock().unwrap(), [1]);
-    }
-
-    #[tokio::test]
-    async fn a_stopped_driver_closes_the_lane() {
-        let (lane, driver) = lane::<u32, u32>(1, 8);
-        drop(driver);
-        assert_eq!(lane.submit(1).await, Err(Closed));
-    }
-
-    async fn futures_poll_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
-        std::future::poll_fn(|context| {
-            std::task::Poll::Ready(match std::pin::Pin::new(&mut future).poll(context) {
-                std::task::Poll::Ready(output) => Some(output),
-                std::task::Poll::Pending => None,
-            })
-        })
-        .await
-    }
-}
+mod tests;

@@ -3,12 +3,16 @@
 //! Only stores read a clock. Clients send durations, so no worker's wall clock decides what is due, expired
 //! or lost.
 
+mod step;
+
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+
+pub use step::{Step, Steps};
 
 /// Microseconds since 1970 by the store's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -86,6 +90,12 @@ pub fn whole_micros(duration: Duration) -> Duration {
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The present instant.
     fn now(&self) -> Timestamp;
+
+    /// How much time has passed since some beginning, whatever the clock was set to meanwhile. A store that hears
+    /// of it keeps leases alive when the clock is set; see [`Steps`]. Nothing where that is not known.
+    fn passed(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// The clock of the operating system. It stands still while that is set back a little, so that instants do
@@ -93,9 +103,10 @@ pub trait Clock: Send + Sync + fmt::Debug {
 ///
 /// Several processes may share a store, each with a clock of this kind. One that stood still for long would be
 /// ahead of those that were started later, and would call their leases lost.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SystemClock {
     latest: AtomicI64,
+    began: Instant,
 }
 
 /// How far ahead of the operating system a clock may stand: much less than a lease lives.
@@ -112,9 +123,19 @@ impl SystemClock {
     }
 }
 
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self { latest: AtomicI64::default(), began: Instant::now() }
+    }
+}
+
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         self.at(Timestamp::from(SystemTime::now()).as_micros())
+    }
+
+    fn passed(&self) -> Option<Duration> {
+        Some(self.began.elapsed())
     }
 }
 
@@ -122,17 +143,24 @@ impl Clock for SystemClock {
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     micros: Arc<AtomicI64>,
+    passed: Arc<AtomicU64>,
 }
 
 impl ManualClock {
     /// A clock that stands at the given instant.
     pub fn at(start: Timestamp) -> Self {
-        Self { micros: Arc::new(AtomicI64::new(start.as_micros())) }
+        Self { micros: Arc::new(AtomicI64::new(start.as_micros())), passed: Arc::default() }
     }
 
-    /// Moves the time forward for everyone who holds a clone.
+    /// Lets time pass for everyone who holds a clone.
     pub fn advance(&self, duration: Duration) {
+        self.passed.fetch_add(micros(duration).unsigned_abs(), Ordering::Relaxed);
         self.micros.fetch_add(micros(duration), Ordering::Relaxed);
+    }
+
+    /// Sets the clock, as an administrator or a time server would, without that any time passes.
+    pub fn set(&self, now: Timestamp) {
+        self.micros.store(now.as_micros(), Ordering::Relaxed);
     }
 }
 
@@ -146,6 +174,10 @@ impl Default for ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.micros.load(Ordering::Relaxed))
+    }
+
+    fn passed(&self) -> Option<Duration> {
+        Some(Duration::from_micros(self.passed.load(Ordering::Relaxed)))
     }
 }
 

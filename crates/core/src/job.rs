@@ -14,7 +14,7 @@ use crate::id::{Fence, JobId};
 use crate::name::{Name, NameError};
 use crate::options::{Due, Options, STALLS_MAX_DEFAULT, TAGS_MAX};
 use crate::outcome::{Ending, Outcome, Reason};
-use crate::retry::Policy;
+use crate::retry::{Policy, PolicyInvalid};
 use crate::size::{Caps, TooLarge};
 use crate::state::State;
 pub use attempt::{ATTEMPTS_KEPT, AttemptRecord, LastClaim};
@@ -56,6 +56,7 @@ impl NewJob {
     ) -> Result<Self, JobInvalid> {
         let queue = options.queue_name().map_err(|error| JobInvalid::Name { what: "queue", error })?;
         let kind = Name::new(kind).map_err(|error| JobInvalid::Name { what: "kind", error })?;
+        options.check()?;
         if options.tags.len() > TAGS_MAX {
             return Err(JobInvalid::Tags { count: options.tags.len() });
         }
@@ -124,6 +125,15 @@ pub enum JobInvalid {
         /// How many were given.
         count: usize,
     },
+    /// Both a delay and an instant.
+    #[error("both `delay` and `at` say when the job may start: say one of them")]
+    DueTwice,
+    /// A timeout of zero.
+    #[error("a timeout of zero ends every attempt before it begins: give a longer one, or none for no limit")]
+    NoTime,
+    /// A retry policy that makes no sense.
+    #[error("bad retry policy: {0}")]
+    Retry(PolicyInvalid),
 }
 
 /// The counters that the judge reads and moves.
@@ -316,6 +326,15 @@ mod tests {
         assert!(error.to_string().starts_with("bad queue: name \"a\\nb\""), "{error}");
         let error = NewJob::new("", "", Options::new()).unwrap_err();
         assert!(error.to_string().starts_with("bad kind: name is empty"), "{error}");
+    }
+
+    #[test]
+    fn options_that_make_no_sense_are_refused() {
+        let policy = Policy::fixed(0, Duration::ZERO);
+        let error = NewJob::new("k", "", Options::new().retry(policy)).unwrap_err();
+        assert!(error.to_string().starts_with("bad retry policy: 0 attempts"), "{error}");
+        let error = NewJob::new("k", "", Options::new().timeout(Duration::ZERO)).unwrap_err();
+        assert_eq!(error, JobInvalid::NoTime);
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn retry_as(
 
 fn ambiguous(facts: &Facts, failure: Failure, dice: f64) -> Transition {
     let counters = Counters { ambiguous: facts.counters.ambiguous.saturating_add(1), ..facts.counters };
-    if counters.ambiguous > facts.retry.ambiguous_max() {
+    if counters.ambiguous >= facts.retry.ambiguous_max() {
         return Transition::end(counters, State::Dead, Some(Reason::Ambiguous), Ending::Ambiguous)
             .because(failure.text);
     }

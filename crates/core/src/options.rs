@@ -6,6 +6,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::clock::Timestamp;
+use crate::job::JobInvalid;
 use crate::name::{Name, NameError};
 use crate::retry::Policy;
 
@@ -25,6 +26,8 @@ pub struct Options {
     pub(crate) queue: Option<String>,
     pub(crate) priority: Option<i16>,
     pub(crate) due: Option<Due>,
+    /// Both a delay and an instant were said at one place.
+    is_due_twice: bool,
     pub(crate) expires: Option<Duration>,
     pub(crate) retry: Option<Policy>,
     pub(crate) timeout: Option<Duration>,
@@ -89,16 +92,18 @@ impl Options {
         self
     }
 
-    /// Not before this long after it is accepted.
+    /// Not before this long after it is accepted; instead of [`Options::at`], not beside it.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
+        self.is_due_twice |= matches!(self.due, Some(Due::At(_)));
         self.due = Some(Due::After(delay));
         self
     }
 
-    /// Not before this instant, by the store's clock.
+    /// Not before this instant, by the store's clock; instead of [`Options::delay`], not beside it.
     #[must_use]
     pub fn at(mut self, time: impl Into<SystemTime>) -> Self {
+        self.is_due_twice |= matches!(self.due, Some(Due::After(_)));
         self.due = Some(Due::At(Timestamp::from(time.into())));
         self
     }
@@ -117,7 +122,7 @@ impl Options {
         self
     }
 
-    /// How long one attempt may take.
+    /// How long one attempt may take; longer than zero.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -147,6 +152,7 @@ impl Options {
             queue: self.queue.or(base.queue),
             priority: self.priority.or(base.priority),
             due: self.due.or(base.due),
+            is_due_twice: if self.due.is_some() { self.is_due_twice } else { base.is_due_twice },
             expires: self.expires.or(base.expires),
             retry: self.retry.or(base.retry),
             timeout: self.timeout.or(base.timeout),
@@ -155,8 +161,52 @@ impl Options {
         }
     }
 
+    /// Whether these options make sense. Names are checked where they are used.
+    ///
+    /// # Errors
+    /// With a delay and an instant at once, a timeout of zero, or a retry policy that makes no sense.
+    pub fn check(&self) -> Result<(), JobInvalid> {
+        if self.is_due_twice {
+            return Err(JobInvalid::DueTwice);
+        }
+        if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(JobInvalid::NoTime);
+        }
+        match &self.retry {
+            Some(policy) => policy.check().map_err(JobInvalid::Retry),
+            None => Ok(()),
+        }
+    }
+
     /// The queue these options lead to.
     pub fn queue_name(&self) -> Result<Name, NameError> {
         Name::new(self.queue.as_deref().unwrap_or(QUEUE_DEFAULT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_delay_and_an_instant_at_one_place_are_refused() {
+        let now = SystemTime::UNIX_EPOCH;
+        let both = [Options::new().delay(SECOND).at(now), Options::new().at(now).delay(SECOND)];
+        for options in both {
+            assert_eq!(options.check(), Err(JobInvalid::DueTwice));
+            assert_eq!(Options::new().priority(1).over(options.clone()).check(), Err(JobInvalid::DueTwice));
+            assert_eq!(Options::new().at(now).over(options).check(), Ok(()), "the call's word counts");
+        }
+        assert_eq!(Options::new().delay(SECOND).delay(SECOND).check(), Ok(()));
+        let call = Options::new().at(now).over(Options::new().delay(SECOND));
+        assert_eq!((call.check(), call.due), (Ok(()), Some(Due::At(now.into()))), "precedence, not a slip");
+    }
+
+    #[test]
+    fn a_timeout_of_zero_is_refused() {
+        assert_eq!(Options::new().timeout(Duration::ZERO).check(), Err(JobInvalid::NoTime));
+        assert_eq!(Options::new().timeout(Duration::from_nanos(1)).check(), Ok(()));
     }
 }

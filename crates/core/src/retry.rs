@@ -3,9 +3,13 @@
 //! A policy is stored with the job, so that whoever takes a lost job back can apply it without the handler's
 //! code. All arithmetic saturates: any attempt number up to `u32::MAX` gives a delay of at most the cap.
 
+mod invalid;
+
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+
+pub use self::invalid::PolicyInvalid;
 
 /// When and how often a job is tried again.
 ///
@@ -20,7 +24,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Attempts in all, the first included. At least 1.
+    /// Attempts in all, the first included.
     #[serde(rename = "attempts")]
     attempts_max: u32,
     /// How the delay grows.
@@ -53,6 +57,7 @@ pub enum Backoff {
         /// The first delay.
         base: Duration,
         /// What each attempt multiplies by.
+        #[serde(serialize_with = "finite")]
         factor: f64,
     },
     /// `base * n^power`.
@@ -60,6 +65,7 @@ pub enum Backoff {
         /// The first delay.
         base: Duration,
         /// The power of the attempt number.
+        #[serde(serialize_with = "finite")]
         power: f64,
     },
 }
@@ -74,8 +80,8 @@ pub enum Jitter {
     Equal,
     /// Between nothing and all of it.
     Full,
-    /// Between the first delay and three times the delay before: grows by itself, so the backoff only
-    /// gives the start.
+    /// Between the first delay and three times the delay before, the first delay counting as the one before
+    /// the first retry: grows by itself, so the backoff only gives the start.
     Decorrelated,
 }
 
@@ -95,10 +101,12 @@ impl Default for Policy {
     }
 }
 
+/// A policy says what it is told, also what makes no sense; [`Policy::check`] finds that out before anything is
+/// stored.
 impl Policy {
     fn new(attempts: u32, backoff: Backoff) -> Self {
         Self {
-            attempts_max: attempts.max(1),
+            attempts_max: attempts,
             backoff,
             cap: CAP_DEFAULT,
             jitter: Jitter::Full,
@@ -128,14 +136,14 @@ impl Policy {
 
     /// `base` times the attempt number to a power.
     pub fn polynomial(attempts: u32, base: Duration, power: f64) -> Self {
-        Self::new(attempts, Backoff::Polynomial { base, power: sane(power, 0.0) })
+        Self::new(attempts, Backoff::Polynomial { base, power })
     }
 
     /// Sets what an exponential policy multiplies by; other policies ignore it.
     #[must_use]
     pub fn factor(mut self, by: f64) -> Self {
         if let Backoff::Exponential { factor, .. } = &mut self.backoff {
-            *factor = sane(by, 1.0);
+            *factor = by;
         }
         self
     }
@@ -154,14 +162,15 @@ impl Policy {
         self
     }
 
-    /// Sets the number of attempts, at least 1.
+    /// Sets the number of attempts, the first included.
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts_max = attempts.max(1);
+        self.attempts_max = attempts;
         self
     }
 
-    /// Sets how many attempts may end without anybody knowing whether their effect happened.
+    /// Sets how many attempts may end without anybody knowing whether their effect happened: after the last of
+    /// these the job is dead. With 1, or 0, the first such end is the last.
     #[must_use]
     pub fn ambiguous(mut self, attempts: u32) -> Self {
         self.ambiguous_max = attempts;
@@ -204,7 +213,8 @@ impl Policy {
             Jitter::Full => between(Duration::ZERO, grown, dice),
             Jitter::Decorrelated => {
                 let start = self.backoff.delay(1).min(self.cap);
-                between(start, previous.saturating_mul(3).clamp(start, self.cap.max(start)), dice)
+                let high = previous.max(start).saturating_mul(3).min(self.cap);
+                between(start, high, dice)
             }
         }
     }
@@ -223,10 +233,17 @@ impl Backoff {
     }
 }
 
-/// A factor that came from outside: not a number and anything below `least` count as `least`. What is
-/// infinite becomes finite, for JSON has no word for it and a policy must read back.
+/// A factor or power that came from outside: not a number and anything below `least` count as `least`, and
+/// what is infinite becomes finite.
 fn sane(factor: f64, least: f64) -> f64 {
     if factor >= least { factor.min(f64::MAX) } else { least }
+}
+
+/// JSON has no word for what is not finite, and what is stored must read back. [`Policy::check`] refuses such a
+/// number; this is for a policy that nobody checked.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn finite<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(sane(*number, 0.0))
 }
 
 fn scaled(base: Duration, by: f64) -> Duration {
@@ -274,9 +291,10 @@ mod tests {
     }
 
     #[test]
-    fn decorrelated_jitter_starts_at_the_first_delay_and_ends_at_the_cap() {
+    fn decorrelated_jitter_spreads_from_the_first_retry_and_ends_at_the_cap() {
         let policy = Policy::exponential(9, SECOND).cap(10 * SECOND).jitter(Jitter::Decorrelated);
-        assert_eq!(policy.delay(1, Duration::ZERO, 1.0), SECOND);
+        let first = |dice| policy.delay(1, Duration::ZERO, dice);
+        assert_eq!((first(0.0), first(0.5), first(1.0)), (SECOND, 2 * SECOND, 3 * SECOND));
         assert_eq!(policy.delay(5, 9 * SECOND, 1.0), 10 * SECOND);
     }
 
@@ -294,7 +312,9 @@ mod tests {
                 [Policy::exponential(9, SECOND).factor(number), Policy::polynomial(9, Duration::MAX, number)]
             {
                 let text = serde_json::to_string(&policy).unwrap();
-                assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), policy, "{text}");
+                let read = serde_json::from_str::<Policy>(&text).unwrap();
+                let delay = |policy: &Policy| policy.delay(3, SECOND, 1.0);
+                assert_eq!(delay(&read), delay(&policy), "{text}");
             }
         }
     }

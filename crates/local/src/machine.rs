@@ -14,6 +14,7 @@ mod lanes;
 mod listing;
 pub(crate) mod rate;
 mod room;
+mod rules;
 mod seats;
 mod slab;
 mod terms;
@@ -71,6 +72,8 @@ pub(crate) struct Start<W> {
 
 /// What a runner is to do that has asked for work when there is none for it.
 pub(crate) enum Pause {
+    /// It has held so much aside that it is to ask again, and let others go first.
+    Again,
     /// Nothing before this time; this runner is to come back then.
     Later(Instant),
     Park,
@@ -167,38 +170,6 @@ impl<W: Work> Machine<W> {
         self.take_by_rules(seat, timeout, effects)
     }
 
-    /// The same, where a rate or keys may be against it.
-    #[cold]
-    fn take_by_rules(
-        &mut self,
-        seat: u32,
-        timeout: &mut Option<Duration>,
-        effects: &mut Effects<W>,
-    ) -> Result<Start<W>, Pause> {
-        while self.waiting > self.held {
-            let mut now = None;
-            if let Some(gauge) = &mut self.gauge {
-                let instant = *now.insert(Instant::now());
-                if let Err(later) = gauge.may_start(instant, self.running) {
-                    self.rate_limits(effects);
-                    return Err(if self.seats.has_timekeeper() { Pause::Park } else { Pause::Later(later) });
-                }
-            }
-            let (index, _) = self.lanes.take_first().expect("what is not held aside is ready");
-            if self.is_held_by_key(index) {
-                continue;
-            }
-            if let (Some(gauge), Some(now)) = (&mut self.gauge, now) {
-                gauge.note(now);
-            }
-            let entry = &mut self.lanes.slab[index];
-            let (has_aside, start) = (entry.has_aside(), entry.start(index, seat));
-            self.note_start(&start, has_aside, seat, timeout, effects);
-            return Ok(start);
-        }
-        Err(Pause::Park)
-    }
-
     /// Work was handed out, with something aside of it or not.
     #[inline]
     fn note_start(
@@ -229,20 +200,6 @@ impl<W: Work> Machine<W> {
     fn timeout_of(&self, index: u32) -> Option<Duration> {
         let own = self.lanes.slab.extra(index).and_then(|extra| extra.timeout);
         own.or(self.settings.timeout).filter(|timeout| *timeout != Duration::MAX)
-    }
-
-    /// Holds work aside whose key has no place left.
-    fn is_held_by_key(&mut self, index: u32) -> bool {
-        let Some(keys) = &mut self.keys else { return false };
-        let Some(key) = self.lanes.slab.extra(index).and_then(|extra| extra.key.as_ref()) else {
-            return false;
-        };
-        if keys.start(key) {
-            return false;
-        }
-        keys.hold(key, self.lanes.slab[index].priority, self.lanes.slab.order(index), index);
-        self.held += 1;
-        true
     }
 
     /// A runner's work has ended. Answers the outcome if nobody wants it, to be dropped.
@@ -285,21 +242,6 @@ impl<W: Work> Machine<W> {
             effects.wake(waker);
         }
         unwanted
-    }
-
-    /// Gives the place of a key, which work had or was about to have, to the next that is held for it. The work hangs
-    /// on no token any more.
-    #[cold]
-    fn untie(&mut self, index: u32, free: fn(&mut Keys, &str) -> Option<u32>) {
-        let extra = self.lanes.slab.extra(index);
-        self.tokens.remove(extra, index);
-        let key = extra.and_then(|extra| extra.key.as_ref());
-        if let (Some(keys), Some(key)) = (&mut self.keys, key)
-            && let Some(next) = free(keys, key)
-        {
-            self.held -= 1;
-            self.lanes.put_in_order(next);
-        }
     }
 
     #[inline]

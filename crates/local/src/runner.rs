@@ -196,6 +196,7 @@ impl<W: Work> Station<W> {
         let mut taken = machine.take(seat, &mut self.timeout, &mut effects);
         match &taken {
             Ok(_) | Err(Pause::Leave) => {}
+            Err(Pause::Again) => machine.seats.step_back(seat),
             Err(Pause::Later(_)) => machine.seats.keep_time(seat, context.waker()),
             Err(Pause::Park) => {
                 if !machine.seats.park(seat, context.waker()) {
@@ -232,6 +233,10 @@ impl<W: Work> Station<W> {
                 if self.poll_timer(context).is_ready() {
                     context.waker().wake_by_ref();
                 }
+                Next::Wait
+            }
+            Pause::Again => {
+                context.waker().wake_by_ref();
                 Next::Wait
             }
             Pause::Park => Next::Wait,

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use windlass_core::CallId;
-use windlass_core::clock::Timestamp;
+use windlass_core::clock::{Step, Timestamp};
 use windlass_core::store::CALL_MEMORY;
 
 #[derive(Debug, Default)]
@@ -19,6 +19,13 @@ const FORGOTTEN_MAX: usize = 8;
 impl Calls {
     pub(crate) fn knows(&self, call: CallId) -> bool {
         self.known.contains(&call)
+    }
+
+    /// The clock was set: what was accepted so long ago is so long ago still.
+    pub(crate) fn outlive(&mut self, step: Step) {
+        for (at, _) in &mut self.accepted {
+            *at = Timestamp::from_micros(at.as_micros().saturating_add(step.micros()));
+        }
     }
 
     pub(crate) fn remember(&mut self, call: CallId, now: Timestamp) {

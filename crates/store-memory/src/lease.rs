@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
-use windlass_core::clock::Timestamp;
+use windlass_core::clock::{Step, Timestamp};
 use windlass_core::{LeaseId, Name};
 
 use crate::job::{Job, Seq};
@@ -16,6 +17,8 @@ pub(crate) struct Lease {
     pub(crate) queues: Vec<Name>,
     pub(crate) opened_at: Timestamp,
     pub(crate) expires_at: Timestamp,
+    /// How long a renewal lasts.
+    pub(crate) ttl: Duration,
     /// Jobs that hang on it.
     pub(crate) running: BTreeSet<Seq>,
     /// Those of them that are asked to stop.
@@ -39,14 +42,7 @@ pub(crate) struct LeaseBook {
 
 impl LeaseBook {
     /// Opens a lease; one that is there already stays as it is.
-    pub(crate) fn open(
-        &mut self,
-        id: LeaseId,
-        worker: &str,
-        queues: &[Name],
-        at: Timestamp,
-        until: Timestamp,
-    ) {
+    pub(crate) fn open(&mut self, id: LeaseId, worker: &str, queues: &[Name], at: Timestamp, ttl: Duration) {
         if self.leases.contains_key(&id) {
             return;
         }
@@ -56,11 +52,12 @@ impl LeaseBook {
             worker: worker.into(),
             queues: queues.to_vec(),
             opened_at: at,
-            expires_at: until,
+            expires_at: at.plus(ttl),
+            ttl,
             running: BTreeSet::new(),
             stopping: BTreeSet::new(),
         };
-        self.by_expiry.insert((until, id));
+        self.by_expiry.insert((lease.expires_at, id));
         self.leases.insert(id, lease);
     }
 
@@ -74,6 +71,23 @@ impl LeaseBook {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LeaseId, &Lease)> {
         self.leases.iter().map(|(&id, lease)| (id, lease))
+    }
+
+    /// Keeps a lease alive for so long from now.
+    pub(crate) fn renew(&mut self, id: LeaseId, ttl: Duration, now: Timestamp) {
+        self.expire_at(id, now.plus(ttl));
+        if let Some(lease) = self.leases.get_mut(&id) {
+            lease.ttl = ttl;
+        }
+    }
+
+    /// The clock was set: what lived gets one more term, what was lost stays lost.
+    pub(crate) fn outlive(&mut self, step: Step) {
+        for (id, lease) in &mut self.leases {
+            self.by_expiry.remove(&(lease.expires_at, *id));
+            lease.expires_at = step.renewed(lease.expires_at, lease.ttl);
+            self.by_expiry.insert((lease.expires_at, *id));
+        }
     }
 
     /// Lets a lease run out at another instant.

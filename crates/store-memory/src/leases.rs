@@ -19,7 +19,7 @@ use crate::table::Table;
 impl Leases for MemoryStore {
     async fn open(&self, lease: &NewLease) -> StoreResult<()> {
         self.write(|table, now| {
-            table.leases.open(lease.id, &lease.label(), &lease.queues, now, now.plus(lease.ttl));
+            table.leases.open(lease.id, &lease.label(), &lease.queues, now, lease.ttl);
         });
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Table {
         if self.leases.alive(id, now).is_none() && !self.has(Bug::RenewExpired) {
             return Renewal::Lost;
         }
-        self.leases.expire_at(id, now.plus(ttl));
+        self.leases.renew(id, ttl, now);
         let Some(lease) = self.leases.get(id) else {
             return Renewal::Lost;
         };

@@ -56,7 +56,9 @@ impl MemoryStore {
 
     /// An empty store on any clock, such as one that a test moves.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self { table: Mutex::default(), clock, bell: Bell::new() }
+        let mut table = Table::default();
+        table.steps.look(&*clock);
+        Self { table: Mutex::new(table), clock, bell: Bell::new() }
     }
 
     /// An empty store that breaks the contract in one way.
@@ -69,15 +71,15 @@ impl MemoryStore {
 
     /// Looks at the table. The time is read under the lock, so that instants grow in the order of calls.
     fn read<T>(&self, look: impl FnOnce(&Table, Timestamp) -> T) -> T {
-        let table = self.lock();
-        let now = self.clock.now();
+        let mut table = self.lock();
+        let now = table.now(&*self.clock);
         look(&table, now)
     }
 
     /// Changes the table, and rings only when the change can be seen.
     fn write<T>(&self, change: impl FnOnce(&mut Table, Timestamp) -> T) -> T {
         let mut table = self.lock();
-        let now = self.clock.now();
+        let now = table.now(&*self.clock);
         let answer = change(&mut table, now);
         let rings = mem::take(&mut table.rings);
         drop(table);

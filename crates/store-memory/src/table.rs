@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use windlass_core::bell::Rings;
-use windlass_core::clock::Timestamp;
+use windlass_core::clock::{Clock, Steps, Timestamp};
 use windlass_core::job::NewJob;
 use windlass_core::queue::QueueConfig;
 use windlass_core::{Fence, JobId, Name, State};
@@ -26,6 +26,8 @@ pub(crate) struct Table {
     pub(crate) queues: BTreeMap<Name, Queue>,
     pub(crate) leases: LeaseBook,
     pub(crate) calls: Calls,
+    /// Whether the clock was set, which leases and calls must outlive.
+    pub(crate) steps: Steps,
     /// What the running call has to ring about when it is done.
     pub(crate) rings: Rings,
     accepted: Seq,
@@ -33,6 +35,16 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// The time. A clock that was set ends no lease that lives and forgets no call early.
+    pub(crate) fn now(&mut self, clock: &dyn Clock) -> Timestamp {
+        let (now, step) = self.steps.look(clock);
+        if let Some(step) = step {
+            self.leases.outlive(step);
+            self.calls.outlive(step);
+        }
+        now
+    }
+
     pub(crate) fn get(&self, id: JobId) -> Option<&Job> {
         self.jobs.get(self.ids.get(&id)?).map(AsRef::as_ref)
     }

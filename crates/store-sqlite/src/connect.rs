@@ -11,6 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use windlass_core::StoreError;
 use windlass_core::store::Durability;
 
+use crate::conditions::Conditions;
 use crate::error::{Fault, is_busy};
 use crate::options::{Create, Guard, Place, SqliteOptions, Synchronous, address};
 use crate::{filesystem, migrate, patience};
@@ -30,6 +31,7 @@ pub(crate) struct Opened {
     pub(crate) readers: Vec<Connection>,
     pub(crate) file: Option<StoreFile>,
     pub(crate) durability: Durability,
+    pub(crate) conditions: Conditions,
 }
 
 /// Where the store is on disk, and the file beside it through which processes wake each other.
@@ -58,7 +60,13 @@ fn open_memory() -> Result<Opened, Fault> {
     let writer = Connection::open_in_memory()?;
     set_up(&writer, -16_000)?;
     migrate::run(&writer)?;
-    Ok(Opened { writer, readers: Vec::new(), file: None, durability: Durability::Process })
+    Ok(Opened {
+        writer,
+        readers: Vec::new(),
+        file: None,
+        durability: Durability::Process,
+        conditions: Conditions::of_memory(),
+    })
 }
 
 fn open_file(path: &Path, options: &SqliteOptions, readers: usize) -> Result<Opened, StoreError> {
@@ -81,7 +89,8 @@ fn open_file(path: &Path, options: &SqliteOptions, readers: usize) -> Result<Ope
         Synchronous::Normal => Durability::Crash,
     };
     let file = StoreFile { path, bell_path, bell: Arc::new(bell) };
-    Ok(Opened { writer, readers, file: Some(file), durability })
+    let conditions = Conditions::of_file(file.path.clone(), file.log(), beside(&file.path, "-reserve"));
+    Ok(Opened { writer, readers, file: Some(file), durability, conditions })
 }
 
 /// A connection that only looks.
@@ -123,7 +132,7 @@ fn prepare(path: &Path, options: &SqliteOptions) -> Result<PathBuf, StoreError> 
 }
 
 /// How files are made: readable for nobody else. SQLite gives its log the mode of the file it belongs to.
-fn private() -> OpenOptions {
+pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create(true);
     #[cfg(unix)]

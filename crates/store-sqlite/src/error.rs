@@ -4,6 +4,7 @@
 //! caller only, or a failure, after which the transaction is rolled back.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::sync::Arc;
 
 use rusqlite::{Error as SqliteError, ErrorCode};
@@ -20,6 +21,27 @@ pub(crate) enum Fault {
     Sqlite(SqliteError),
     /// A defect of this crate.
     Defect(String),
+}
+
+impl Fault {
+    /// Whether it is about what is stored in one row, so that others may be read.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        match self {
+            Self::Corrupt(_) => true,
+            Self::Sqlite(error) => is_conversion(error),
+            Self::Refused(_) | Self::Defect(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => error.fmt(f),
+            Self::Corrupt(what) | Self::Defect(what) => f.write_str(what),
+            Self::Sqlite(error) => error.fmt(f),
+        }
+    }
 }
 
 impl From<SqliteError> for Fault {
@@ -82,6 +104,11 @@ pub(crate) fn unknown(error: &Arc<SqliteError>) -> StoreError {
 /// before the commit mark is written.
 pub(crate) fn is_unknown_commit(error: &SqliteError) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory))
+}
+
+/// Whether there was no room on the disk.
+pub(crate) fn is_full(fault: &Fault) -> bool {
+    matches!(fault, Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull))
 }
 
 pub(crate) fn is_busy(error: &SqliteError) -> bool {

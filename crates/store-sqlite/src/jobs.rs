@@ -2,17 +2,18 @@
 //! [`settle`] and [`amend`] say what it does inside the transaction.
 
 pub(crate) mod amend;
+pub(crate) mod calls;
 mod claim;
 pub(crate) mod enqueue;
 mod get;
 pub(crate) mod settle;
 
 use async_trait::async_trait;
-use windlass_core::JobId;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
-    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
+    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
 };
+use windlass_core::{CallId, JobId};
 
 use crate::SqliteStore;
 pub(crate) use amend::remove;
@@ -20,11 +21,11 @@ use settle::Right;
 
 #[async_trait]
 impl Jobs for SqliteStore {
-    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+    async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
         let jobs = jobs.to_vec();
         // A long payload is as much work as many rows.
         let rows = jobs.len() + jobs.iter().map(|job| job.payload.len()).sum::<usize>() / 1_024;
-        self.write(rows, move |session| enqueue::enqueue(session, &jobs)).await
+        self.take_in(rows, move |session| enqueue::enqueue_once(session, call, &jobs)).await
     }
 
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
@@ -36,6 +37,16 @@ impl Jobs for SqliteStore {
         let settlements = settlements.to_vec();
         self.write(settlements.len(), move |session| settle::settle(session, &settlements, Right::Fence))
             .await
+    }
+
+    async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
+        let attempts = attempts.to_vec();
+        self.write(attempts.len(), move |session| settle::begin(session, &attempts)).await
+    }
+
+    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        let settlements = settlements.to_vec();
+        self.write(settlements.len(), move |session| settle::settle(session, &settlements, Right::Late)).await
     }
 
     async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {

@@ -1,19 +1,22 @@
 //! Leases of workers. Renewals go through the urgent lane: a lease must not run out because others have a lot
 //! to write.
 
+mod outlive;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
-use windlass_core::LeaseId;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
 use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
+use windlass_core::{LeaseId, Name};
 
 use crate::error::Fault;
 use crate::jobs::settle::{self, Right};
 use crate::session::Session;
 use crate::{SqliteStore, row};
+pub(crate) use outlive::outlive;
 
 const OPEN: &str = include_str!("../queries/leases/open.sql");
 const LIVING: &str = include_str!("../queries/leases/living.sql");
@@ -23,6 +26,7 @@ const CLOSE: &str = include_str!("../queries/leases/close.sql");
 const CLOSE_IDLE: &str = include_str!("../queries/leases/close_idle.sql");
 const IS_LOST: &str = include_str!("../queries/leases/is_lost.sql");
 const LOST: &str = include_str!("../queries/leases/lost.sql");
+const HELD: &str = include_str!("../queries/leases/held.sql");
 const SWEEP: &str = include_str!("../queries/leases/sweep.sql");
 const LIST: &str = include_str!("../queries/leases/list.sql");
 
@@ -42,7 +46,18 @@ impl Leases for SqliteStore {
     }
 
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
-        self.read(move |connection, now| lost(connection, now, limit)).await
+        self.read_leases(move |connection, now| lost(connection, now, limit)).await
+    }
+
+    async fn held(
+        &self,
+        lease: LeaseId,
+        nonce: u64,
+        queues: &[Name],
+        limit: u32,
+    ) -> StoreResult<Vec<LostJob>> {
+        let queues = queues.to_vec();
+        self.read(move |connection, _| held(connection, lease, nonce, &queues, limit as usize)).await
     }
 
     async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
@@ -53,6 +68,7 @@ impl Leases for SqliteStore {
 
     async fn sweep(&self, limit: u32) -> StoreResult<Swept> {
         self.write(limit as usize, move |session| {
+            outlive::shorten(session)?;
             let gone = session.prepare(SWEEP)?.execute(params![session.now.as_micros(), limit])?;
             Ok(Swept { leases: gone as u32 })
         })
@@ -60,7 +76,7 @@ impl Leases for SqliteStore {
     }
 
     async fn leases(&self, limit: u32) -> StoreResult<Vec<LeaseRecord>> {
-        self.read(move |connection, now| list(connection, now, limit)).await
+        self.read_leases(move |connection, now| list(connection, now, limit)).await
     }
 }
 
@@ -91,21 +107,26 @@ fn open(session: &Session<'_>, lease: &NewLease) -> Result<(), Fault> {
         row::json(&lease.queues)?,
         session.now.as_micros(),
         session.now.plus(lease.ttl).as_micros(),
+        row::micros(lease.ttl),
     ])?;
     Ok(())
 }
 
 fn renew(session: &Session<'_>, lease: LeaseId, ttl: Duration, limit: u32) -> Result<Renewal, Fault> {
-    let fields = params![lease.as_bytes(), session.now.plus(ttl).as_micros(), session.now.as_micros()];
+    let now = session.now;
+    let fields = params![lease.as_bytes(), now.plus(ttl).as_micros(), now.as_micros(), row::micros(ttl)];
     let key: Option<i64> = session.prepare(RENEW)?.query_row(fields, |row| row.get(0)).optional()?;
     let Some(key) = key else { return Ok(Renewal::Lost) };
     let mut statement = session.prepare(CANCELLED)?;
     let mut rows = statement.query(params![key, limit])?;
     let mut cancel = Vec::new();
     while let Some(found) = rows.next()? {
-        cancel.push((row::job_id(found, 0)?, row::fence(found, 1)?));
+        // A job whose id does not read runs nowhere.
+        if let Some(id) = row::readable(row::job_id(found, 0))? {
+            cancel.push((id, row::fence(found, 1)?));
+        }
     }
-    Ok(Renewal::Renewed { cancel })
+    Ok(Renewal::Renewed { cancel, lost: Vec::new() })
 }
 
 /// A lease that no job hangs on is forgotten; otherwise it runs out now and the jobs can be reaped.
@@ -122,14 +143,25 @@ fn lost(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<LostJ
     let mut rows = statement.query(params![now.as_micros(), limit])?;
     let mut jobs = Vec::new();
     while let Some(found) = rows.next()? {
-        jobs.push(LostJob {
-            id: row::job_id(found, 0)?,
-            fence: row::fence(found, 1)?,
-            facts: row::facts(found, 3, 7, 8)?,
-            queue: row::name(found, 9)?,
-            kind: row::name(found, 10)?,
-            worker: found.get(11)?,
-        });
+        jobs.extend(row::lost(found)?);
+    }
+    Ok(jobs)
+}
+
+fn held(
+    connection: &Connection,
+    lease: LeaseId,
+    nonce: u64,
+    queues: &[Name],
+    limit: usize,
+) -> Result<Vec<LostJob>, Fault> {
+    let mut statement = connection.prepare_cached(HELD)?;
+    let mut rows = statement.query(params![lease.as_bytes(), row::to_stored(nonce)])?;
+    let mut jobs = Vec::new();
+    while jobs.len() < limit
+        && let Some(found) = rows.next()?
+    {
+        jobs.extend(row::lost(found)?.filter(|job| queues.contains(&job.queue)));
     }
     Ok(jobs)
 }
@@ -139,11 +171,12 @@ fn list(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<Lease
     let mut rows = statement.query([limit])?;
     let mut leases = Vec::new();
     while let Some(found) = rows.next()? {
+        let Some(id) = row::readable(row::id_bytes(found, 0))? else { continue };
         let expires_at = row::time(found.get(4)?);
         leases.push(LeaseRecord {
-            id: LeaseId::from_bytes(row::id_bytes(found, 0)?),
+            id: LeaseId::from_bytes(id),
             worker: found.get(1)?,
-            queues: row::tags(found, 2)?,
+            queues: row::readable(row::tags(found, 2))?.unwrap_or_default(),
             opened_at: row::time(found.get(3)?),
             expires_at,
             is_lost: expires_at <= now,

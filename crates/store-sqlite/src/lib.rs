@@ -24,6 +24,7 @@
 //! | `network` | `refuse` (default), `allow` | whether a network file system will do |
 //! | `old-sqlite` | `refuse` (default), `allow` | whether an SQLite before 3.51.3 will do, which can lose commits |
 
+mod conditions;
 mod connect;
 mod counters;
 mod error;
@@ -46,16 +47,17 @@ mod writer;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rusqlite::Connection;
 use windlass_core::StoreError;
 use windlass_core::bell::Bell;
-use windlass_core::clock::{Clock, Timestamp};
-use windlass_core::store::{About, Store, StoreResult, Within};
+use windlass_core::clock::{Clock, Steps, Timestamp};
+use windlass_core::store::{About, Sharing, Store, StoreResult, Within};
 
 pub use options::{Create, Guard, SqliteOptions, Synchronous};
 
+use conditions::Conditions;
 use connect::{Opened, StoreFile};
 use error::Fault;
 use reader::Readers;
@@ -81,6 +83,8 @@ pub(crate) struct Inner {
     readers: Option<Readers>,
     writer: Writer,
     clock: Arc<dyn Clock>,
+    steps: Arc<Mutex<Steps>>,
+    conditions: Arc<Conditions>,
     bell: Bell,
     file: Option<StoreFile>,
     ringer_owner: u64,
@@ -115,7 +119,11 @@ impl SqliteStore {
     }
 
     fn start(opened: Opened, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let Opened { writer: connection, readers, file, durability } = opened;
+        let Opened { writer: connection, readers, file, durability, conditions } = opened;
+        let conditions = Arc::new(conditions);
+        let mut steps = Steps::default();
+        steps.look(&*clock);
+        let steps = Arc::new(Mutex::new(steps));
         let bell = Bell::new();
         let ringer = file.as_ref().map(|file| Ringer::new(Arc::clone(&file.bell)));
         let ringer_owner = ringer.as_ref().map_or(0, Ringer::owner);
@@ -128,11 +136,30 @@ impl SqliteStore {
             true => None,
             false => Some(Readers::start(readers).map_err(no_thread)?),
         };
-        let tools = Tools { connection, clock: Arc::clone(&clock), bell: bell.clone(), ringer };
+        let tools = Tools {
+            connection,
+            clock: Arc::clone(&clock),
+            steps: Arc::clone(&steps),
+            conditions: Arc::clone(&conditions),
+            bell: bell.clone(),
+            ringer,
+        };
         let writer = Writer::start(tools).map_err(no_thread)?;
-        let about = About { scheme: "sqlite", place, durability };
+        let about = About { scheme: "sqlite", place, durability, sharing: Sharing::Store };
         let (vigil, watch) = (OnceLock::new(), OnceLock::new());
-        let inner = Inner { vigil, readers, writer, clock, bell, file, ringer_owner, watch, about };
+        let inner = Inner {
+            vigil,
+            readers,
+            writer,
+            clock,
+            steps,
+            conditions,
+            bell,
+            file,
+            ringer_owner,
+            watch,
+            about,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -157,6 +184,15 @@ impl SqliteStore {
         self.inner.writer.call(Lane::Normal, rows, operation).await
     }
 
+    /// Runs an operation that brings jobs: refused while the disk is full.
+    pub(crate) async fn take_in<T, F>(&self, rows: usize, operation: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Session<'_>) -> Result<T, Fault> + Send + 'static,
+    {
+        self.inner.writer.call(Lane::Intake, rows, operation).await
+    }
+
     /// Runs an operation before all others that wait.
     pub(crate) async fn write_urgently<T, F>(&self, operation: F) -> StoreResult<T>
     where
@@ -164,6 +200,22 @@ impl SqliteStore {
         F: FnMut(&Session<'_>) -> Result<T, Fault> + Send + 'static,
     {
         self.inner.writer.call(Lane::Urgent, 1, operation).await
+    }
+
+    /// Looks at what depends on the time that leases have left: a clock that was set is heeded first.
+    pub(crate) async fn read_leases<T, F>(&self, look: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection, Timestamp) -> Result<T, Fault> + Send + 'static,
+    {
+        let has_news = {
+            let steps = self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner);
+            steps.has_news(&*self.inner.clock)
+        };
+        if has_news {
+            self.write(1, |_| Ok(())).await?;
+        }
+        self.read(look).await
     }
 
     /// Looks at one state of the store. A store in memory has one connection only, the writer's.
@@ -174,8 +226,12 @@ impl SqliteStore {
     {
         match &self.inner.readers {
             Some(readers) => {
-                let clock = Arc::clone(&self.inner.clock);
-                readers.call(move |connection| look(connection, clock.now())).await
+                let (clock, conditions) = (Arc::clone(&self.inner.clock), Arc::clone(&self.inner.conditions));
+                let look = move |connection: &Connection| {
+                    conditions.check(Some(connection))?;
+                    look(connection, clock.now())
+                };
+                readers.call(look).await
             }
             None => {
                 self.write(0, move |session| {

@@ -18,7 +18,7 @@ use crate::{SqliteStore, jobs, row};
 const PROMOTE: &str = include_str!("../queries/maintenance/promote.sql");
 const NEXT_DUE: &str = include_str!("../queries/maintenance/next_due.sql");
 const EXPIRED: &str = include_str!("../queries/maintenance/expired.sql");
-const EXPIRE: &str = include_str!("../queries/maintenance/expire.sql");
+pub(crate) const EXPIRE: &str = include_str!("../queries/maintenance/expire.sql");
 const DUE_QUEUES: &str = include_str!("../queries/maintenance/due_queues.sql");
 const FINISHED_QUEUES: &str = include_str!("../queries/maintenance/finished_queues.sql");
 const OLDEST: &str = include_str!("../queries/maintenance/oldest.sql");
@@ -93,7 +93,9 @@ fn expired(session: &Session<'_>, queue: &Name, limit: u32) -> Result<Vec<(i64, 
     let mut rows = statement.query(params![queue.as_str(), session.now.as_micros(), limit])?;
     let mut jobs = Vec::new();
     while let Some(found) = rows.next()? {
-        jobs.push((found.get(0)?, row::state(found, 1)?));
+        if let Some(state) = row::readable(row::state(found, 1))? {
+            jobs.push((found.get(0)?, state));
+        }
     }
     Ok(jobs)
 }
@@ -142,7 +144,8 @@ fn not_kept(
     let mut statement = session.prepare(OLDEST)?;
     let mut rows = statement.query(params![queue.as_str(), state.code(), limit])?;
     while let Some(found) = rows.next()? {
-        if !excess.takes(old.len() as u64, row::time(found.get(1)?)) {
+        let finished_at = row::time(found.get::<_, Option<i64>>(1)?.unwrap_or_default());
+        if !excess.takes(old.len() as u64, finished_at) {
             break;
         }
         old.push(found.get(0)?);
@@ -157,7 +160,7 @@ fn due_queues(session: &Session<'_>, limit: u32) -> Result<Vec<Name>, Fault> {
     let mut rows = statement.query(params![session.now.as_micros(), 2 * i64::from(limit)])?;
     let mut names = Vec::new();
     while let Some(found) = rows.next()? {
-        names.push(row::name(found, 0)?);
+        names.extend(row::readable(row::name(found, 0))?);
     }
     Ok(names)
 }
@@ -177,9 +180,14 @@ fn finished_queues(session: &Session<'_>) -> Result<Vec<Finished>, Fault> {
     while let Some(found) = rows.next()? {
         let count = |column: usize| Ok::<_, rusqlite::Error>(found.get::<_, i64>(column)?.unsigned_abs());
         let config: Option<String> = found.get(1)?;
+        let Some(queue) = row::readable(row::name(found, 0))? else { continue };
+        let (config, unreadable) = row::config_or_unreadable(config.as_deref());
+        if let Some(why) = unreadable {
+            tracing::warn!(%queue, why, "a queue's definition does not read: nothing of the queue is removed");
+        }
         queues.push(Finished {
-            queue: row::name(found, 0)?,
-            retention: row::config(config.as_deref())?.retention,
+            queue,
+            retention: config.retention,
             counts: [count(2)?, count(3)?, count(4)?],
         });
     }

@@ -23,8 +23,10 @@ pub struct Migration {
 }
 
 /// Every step, in order.
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql") }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql") },
+    Migration { version: 2, name: "isolation", sql: include_str!("../migrations/0002_isolation.sql") },
+];
 
 /// How far the schema of a store has grown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +56,8 @@ fn found_in(path: &Path) -> Result<i64, Fault> {
     version(&connection)
 }
 
-fn known() -> i64 {
+/// The newest version that this program knows.
+pub(crate) fn known() -> i64 {
     MIGRATIONS.last().map_or(0, |step| step.version)
 }
 
@@ -97,18 +100,16 @@ fn current(connection: &Connection) -> Result<i64, Fault> {
     Ok(found)
 }
 
-fn version(connection: &Connection) -> Result<i64, Fault> {
-    let table: Option<i64> = connection
-        .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'windlass_meta'", [], |row| {
-            row.get(0)
-        })
-        .optional()?;
+/// The version in the store; 0 when it has none.
+pub(crate) fn version(connection: &Connection) -> Result<i64, Fault> {
+    let has_table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'windlass_meta'";
+    let table: Option<i64> =
+        connection.prepare_cached(has_table)?.query_row([], |row| row.get(0)).optional()?;
     if table.is_none() {
         return Ok(0);
     }
-    let version = connection
-        .query_row("SELECT value FROM windlass_meta WHERE key = 'schema'", [], |row| row.get(0))
-        .optional()?;
+    let value = "SELECT value FROM windlass_meta WHERE key = 'schema'";
+    let version = connection.prepare_cached(value)?.query_row([], |row| row.get(0)).optional()?;
     Ok(version.unwrap_or(0))
 }
 
@@ -147,7 +148,7 @@ mod tests {
     fn a_newer_schema_is_left_alone() {
         let connection = Connection::open_in_memory().unwrap();
         run(&connection).unwrap();
-        connection.execute("UPDATE windlass_meta SET value = 99", []).unwrap();
+        connection.execute("UPDATE windlass_meta SET value = 99 WHERE key = 'schema'", []).unwrap();
         let Err(Fault::Refused(StoreError::SchemaTooNew { found: 99, known: at })) = run(&connection) else {
             panic!("a newer schema was accepted");
         };

@@ -37,19 +37,18 @@ fn list(connection: &Connection, after: Option<&Name>, limit: u32) -> Result<Vec
     let mut rows = statement.query(params![after.map_or("", Name::as_str), limit])?;
     let mut queues = Vec::new();
     while let Some(found) = rows.next()? {
+        let config: Option<String> = found.get(1)?;
+        let (config, mut unreadable) = row::config_or_unreadable(config.as_deref());
         let mut counts = Counts::default();
         for (column, state) in State::ALL.into_iter().enumerate() {
             let count: i64 = found.get(column + 2)?;
-            let count = u64::try_from(count)
-                .map_err(|_| Fault::Corrupt(format!("a queue holds {count} jobs that are {state}")))?;
-            counts.set(state, count);
+            if count < 0 {
+                unreadable.get_or_insert_with(|| format!("it counts {count} jobs that are {state}"));
+            }
+            counts.set(state, u64::try_from(count).unwrap_or_default());
         }
-        let config: Option<String> = found.get(1)?;
-        queues.push(QueueRecord {
-            name: row::name(found, 0)?,
-            config: row::config(config.as_deref())?,
-            counts,
-        });
+        let name = row::readable(row::name(found, 0))?.unwrap_or_else(Name::unreadable);
+        queues.push(QueueRecord { name, config, counts, unreadable });
     }
     Ok(queues)
 }

@@ -1,67 +1,30 @@
 //! Rows to types and back. Whatever does not fit is [`Fault::Corrupt`]: the columns are written here only.
 
+mod record;
+
 use std::str::FromStr;
 use std::time::Duration;
 
 use rusqlite::Row;
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{AttemptRecord, Counters, Facts, JobRecord, LastClaim};
+use windlass_core::job::{Counters, Facts};
 use windlass_core::options::STALLS_MAX_DEFAULT;
 use windlass_core::queue::QueueConfig;
 use windlass_core::retry::Policy;
 use windlass_core::{Bytes, Fence, JobId, Name, State};
 
 use crate::error::Fault;
+pub(crate) use record::{JobRow, attempt, lost, some_facts};
 
-/// A job and what its newest claim left, as `jobs/get.sql` and `inspect/record.sql` select them.
-pub(crate) struct JobRow {
-    pub(crate) seq: i64,
-    pub(crate) record: JobRecord,
-    pub(crate) last_claim: Option<LastClaim>,
-}
+/// The newest form of a job's row that this program knows. Rows of a larger one are a newer program's.
+pub(crate) const FORM: i64 = 1;
 
-impl JobRow {
-    pub(crate) fn read(row: &Row<'_>) -> Result<Self, Fault> {
-        let record = JobRecord {
-            id: job_id(row, 1)?,
-            queue: name(row, 2)?,
-            kind: name(row, 3)?,
-            state: state(row, 4)?,
-            priority: row.get(5)?,
-            due_at: time(row.get(6)?),
-            enqueued_at: time(row.get(7)?),
-            fence: fence_number(row.get(8)?),
-            counters: counters(row, 9)?,
-            cancel_requested: row.get(13)?,
-            finished_at: row.get::<_, Option<i64>>(16)?.map(time),
-            reason: row.get::<_, Option<String>>(17)?.map(|text| word("reason", &text)).transpose()?,
-            expires_at: row.get::<_, Option<i64>>(18)?.map(time),
-            retry: policy(row, 19)?,
-            timeout: row.get::<_, Option<i64>>(20)?.map(span),
-            stalls_max: row.get::<_, Option<u32>>(21)?.unwrap_or(STALLS_MAX_DEFAULT),
-            tags: tags(row, 22)?,
-            progress: optional_bytes(row, 23)?,
-            output: optional_bytes(row, 24)?,
-            payload: bytes(row, 25)?,
-            attempts: Vec::new(),
-        };
-        let (claimed_at, worker) = (row.get::<_, Option<i64>>(14)?.map(time), row.get(15)?);
-        let last_claim = claimed_at.zip(worker).map(|(at, worker)| LastClaim { worker, at });
-        Ok(Self { seq: row.get(0)?, record, last_claim })
+/// What was read, or nothing where it does not read. Other faults stay.
+pub(crate) fn readable<T>(read: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    match read {
+        Err(fault) if fault.is_unreadable() => Ok(None),
+        other => other.map(Some),
     }
-}
-
-/// An attempt as `jobs/attempts.sql` selects it.
-pub(crate) fn attempt(row: &Row<'_>) -> Result<AttemptRecord, Fault> {
-    Ok(AttemptRecord {
-        fence: fence_number(row.get(0)?),
-        number: row.get(1)?,
-        worker: row.get(2)?,
-        started_at: time(row.get(3)?),
-        ended_at: Some(time(row.get(4)?)),
-        ending: Some(word("ending", &row.get::<_, String>(5)?)?),
-        error: row.get(6)?,
-    })
 }
 
 /// What the judge must know, from the counters, the policy and the stalls at the given columns.
@@ -169,8 +132,16 @@ pub(crate) fn tags(row: &Row<'_>, column: usize) -> Result<Vec<Name>, Fault> {
     text(row, column)?.map_or(Ok(Vec::new()), |text| parsed("list of names", text))
 }
 
-pub(crate) fn config(stored: Option<&str>) -> Result<QueueConfig, Fault> {
+fn config(stored: Option<&str>) -> Result<QueueConfig, Fault> {
     stored.map_or(Ok(QueueConfig::default()), |text| parsed("queue definition", text))
+}
+
+/// The definition of a queue, or what holds where it does not read, and why.
+pub(crate) fn config_or_unreadable(stored: Option<&str>) -> (QueueConfig, Option<String>) {
+    match config(stored) {
+        Ok(config) => (config, None),
+        Err(fault) => (QueueConfig::unreadable(), Some(fault.to_string())),
+    }
 }
 
 pub(crate) fn json(value: &(impl serde::Serialize + ?Sized)) -> Result<String, Fault> {

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::queue::QueueConfig;
@@ -24,7 +24,8 @@ pub(crate) struct Session<'c> {
     deltas: RefCell<Deltas>,
     rings: Cell<Rings>,
     configs: RefCell<Vec<(Name, Rc<QueueConfig>)>>,
-    names: RefCell<Vec<Name>>,
+    /// The period that calls are remembered in, once one was; see [`calls`](crate::jobs::calls).
+    pub(crate) period: Cell<Option<i64>>,
 }
 
 impl<'c> Session<'c> {
@@ -35,7 +36,7 @@ impl<'c> Session<'c> {
             deltas: RefCell::default(),
             rings: Cell::default(),
             configs: RefCell::default(),
-            names: RefCell::default(),
+            period: Cell::default(),
         }
     }
 
@@ -103,20 +104,9 @@ impl<'c> Session<'c> {
         }
         let stored: Option<Option<String>> =
             self.prepare(CONFIG)?.query_row([queue.as_str()], |row| row.get(0)).optional()?;
-        let config = Rc::new(row::config(stored.flatten().as_deref())?);
+        let config = Rc::new(row::config_or_unreadable(stored.flatten().as_deref()).0);
         self.configs.borrow_mut().push((queue.clone(), Rc::clone(&config)));
         Ok(config)
-    }
-
-    /// The name at a column. A transaction meets the same few over and over, so they are checked once.
-    pub(crate) fn name(&self, row: &Row<'_>, column: usize) -> Result<Name, Fault> {
-        let stored = row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?;
-        if let Some(name) = self.names.borrow().iter().find(|name| name.as_str() == stored) {
-            return Ok(name.clone());
-        }
-        let name = row::name(row, column)?;
-        self.names.borrow_mut().push(name.clone());
-        Ok(name)
     }
 
     /// A definition has changed.

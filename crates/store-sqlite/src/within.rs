@@ -34,6 +34,7 @@ impl Within for SqliteStore {
 
     async fn enqueue(&self, line: &mut Line, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
         let mut talk = self.talk(line).await?;
+        self.inner.conditions.check_room().map_err(StoreError::from)?;
         let answers = enqueue::enqueue(&mut talk, jobs).await?;
         talk.write_counters().await?;
         if let Some((job, _)) = jobs.iter().zip(&answers).find(|(_, answer)| **answer == Enqueued::New) {
@@ -57,6 +58,7 @@ impl SqliteStore {
     /// Begins to write over a line, once it is known to lead to this store's file. The time is read with
     /// the write lock held, as the writer does it.
     async fn talk<'l>(&self, line: &'l mut Line) -> Result<Talk<'l>, Failed> {
+        self.inner.conditions.check(None).map_err(StoreError::from)?;
         let mut talk =
             Talk { line, now: Timestamp::from_micros(0), deltas: Deltas::default(), configs: Vec::new() };
         let place = talk.run(PLACE, Vec::new()).await?;
@@ -107,7 +109,7 @@ impl Talk<'_> {
         }
         let rows = self.run(CONFIG, vec![queue.as_str().into()]).await?;
         let stored = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
-        let config = row::config(stored)?;
+        let config = row::config_or_unreadable(stored).0;
         self.configs.push((queue.clone(), config.clone()));
         Ok(config)
     }

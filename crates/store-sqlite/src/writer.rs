@@ -9,18 +9,19 @@ mod group;
 mod operation;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use windlass_core::clock::Clock;
+use windlass_core::clock::{Clock, Steps};
 use windlass_core::store::StoreResult;
 use windlass_core::{StoreError, bell::Bell};
 
+use crate::conditions::Conditions;
 use crate::error::{Fault, closed};
 use crate::session::Session;
 use crate::wakeup::Ringer;
@@ -44,6 +45,8 @@ pub(crate) enum Lane {
     Urgent,
     /// Everything else.
     Normal,
+    /// What brings jobs: in turn with everything else, but refused while the disk is full.
+    Intake,
 }
 
 /// The handle of the writer thread. Dropping it ends the thread after everything that was handed in is done.
@@ -66,6 +69,9 @@ pub(crate) struct Tally {
 pub(crate) struct Tools {
     pub(crate) connection: Connection,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Whether the clock was set, which leases must outlive. Readers ask for it too.
+    pub(crate) steps: Arc<Mutex<Steps>>,
+    pub(crate) conditions: Arc<Conditions>,
     pub(crate) bell: Bell,
     /// None for a store that no other process can see.
     pub(crate) ringer: Option<Ringer>,
@@ -103,11 +109,11 @@ impl Writer {
     {
         let places = match lane {
             Lane::Urgent => &self.urgent,
-            Lane::Normal => &self.normal,
+            Lane::Normal | Lane::Intake => &self.normal,
         };
         let place = Arc::clone(places).acquire_owned().await.map_err(|_| closed())?;
         let (answer, answered) = oneshot::channel();
-        let operation = Box::new(Pending::new(run, answer, place));
+        let operation = Box::new(Pending::new(lane, run, answer, place));
         let sender = self.sender.as_ref().expect("only dropping the writer takes the sender");
         sender.send(Entry { lane, rows, operation }).map_err(|_| closed())?;
         answered.await.unwrap_or_else(|_| {
@@ -189,7 +195,7 @@ impl Waiting {
     fn push(&mut self, entry: Entry) {
         match entry.lane {
             Lane::Urgent => self.urgent.push_back(entry),
-            Lane::Normal => self.normal.push_back(entry),
+            Lane::Normal | Lane::Intake => self.normal.push_back(entry),
         }
     }
 
@@ -218,6 +224,10 @@ mod tests {
     struct Nothing;
 
     impl Operation for Nothing {
+        fn lane(&self) -> Lane {
+            Lane::Normal
+        }
+
         fn run(&mut self, _session: &Session<'_>) -> Result<(), Fault> {
             Ok(())
         }

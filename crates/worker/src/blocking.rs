@@ -5,14 +5,15 @@
 //! occupied until then. [`ThreadPart`] is the agreement between the two about who came first.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
 use crate::ctx::Ctx;
+use crate::panicked::catch;
 
 /// The threads. They are those of a runtime that drives nothing else, so that the program's own runtime does
 /// not wait for a stuck closure when it ends.
@@ -34,6 +35,7 @@ impl Pool {
         ctx: Ctx,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
+        let (begins, begun) = oneshot::channel();
         let (answer, answered) = oneshot::channel();
         let (caller, span) = (Handle::current(), tracing::Span::current());
         ctx.inner().thread.queue();
@@ -41,17 +43,20 @@ impl Pool {
             if !ctx.inner().thread.begin() {
                 return;
             }
+            let _ = begins.send(());
             // Closures that ask for a runtime mean the one their worker runs in.
             let _entered = caller.enter();
-            let result = span.in_scope(|| catch_unwind(AssertUnwindSafe(work)));
+            let result = span.in_scope(|| catch(work));
             // Before the answer, so that an attempt that has it never takes its closure for running.
             ctx.inner().thread.end();
             // Nobody waits any more if the attempt has ended; the result is dropped then.
             let _ = answer.send(result);
         });
+        // The attempt's clock starts now; this turn is what has its deadline looked at again.
+        let _ = begun.await;
         match answered.await.expect("a queued closure runs as long as somebody waits for it") {
             Ok(value) => value,
-            Err(panic) => resume_unwind(panic),
+            Err(panic) => panic.resume(),
         }
     }
 
@@ -81,10 +86,22 @@ const RUNNING: u8 = 2;
 const DONE: u8 = 3;
 const ABANDONED: u8 = 4;
 
+/// What the time that an attempt takes is counted from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// The attempt has no closure.
+    Elsewhere,
+    /// Nothing yet: the closure waits for a thread.
+    Waits,
+    /// The start of the closure.
+    Since(Instant),
+}
+
 /// Where the closure of an attempt is, and what it inherits.
 #[derive(Default)]
 pub(crate) struct ThreadPart {
     state: AtomicU8,
+    began: OnceLock<Instant>,
     estate: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -95,7 +112,21 @@ impl ThreadPart {
 
     /// Whether the closure may still begin.
     fn begin(&self) -> bool {
-        self.state.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        let may_begin =
+            self.state.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if may_begin {
+            self.began.get_or_init(Instant::now);
+        }
+        may_begin
+    }
+
+    /// What the attempt's time is counted from.
+    pub(crate) fn clock(&self) -> Clock {
+        match (self.state.load(Ordering::Acquire), self.began.get()) {
+            (NONE, _) => Clock::Elsewhere,
+            (_, None) => Clock::Waits,
+            (_, Some(began)) => Clock::Since(*began),
+        }
     }
 
     fn end(&self) {

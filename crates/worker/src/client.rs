@@ -1,13 +1,16 @@
 //! The client: puts jobs into a store and asks about them. Cheap to clone, not generic over the store.
 
+mod apart;
+mod copies;
 mod enqueue;
 mod handle;
+mod insist;
 mod lane;
 
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::batch::Lane;
+use tokio::runtime;
 use windlass_core::queue::QueueConfig;
 use windlass_core::store::{About, Amended, Enqueued, Progress, Settled};
 use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
@@ -15,8 +18,10 @@ use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
 pub use enqueue::{Enqueue, EnqueueAll};
 pub use handle::{Handle, OutputError};
 
+use self::lane::{Enqueues, Reports};
 use crate::error::{ConfigError, Error, Result};
 use crate::job::{self, Job};
+use crate::lanes::Lanes;
 
 /// Puts jobs into a store and asks about them.
 #[derive(Clone)]
@@ -26,19 +31,20 @@ pub struct Client {
 
 struct Shared {
     store: Arc<dyn Store>,
-    enqueues: Lane<NewJob, lane::Answer<Enqueued>>,
-    reports: Lane<Progress, lane::Answer<Settled>>,
+    enqueues: Lanes<Enqueues>,
+    reports: Lanes<Reports>,
 }
 
 impl Client {
     /// A client of this store. Must be called inside a tokio runtime: single enqueues are gathered into
-    /// batches by a background loop, which ends when the last clone of the client is gone.
+    /// batches by background loops, which end when the last clone of the client is gone.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        let enqueues = lane::enqueues(Arc::clone(&store));
-        let reports = lane::reports(Arc::clone(&store));
+        let (sharing, runtime) = (store.about().sharing, runtime::Handle::current());
+        let enqueues = Lanes::new(sharing, runtime.clone(), Arc::new(Enqueues(Arc::clone(&store))));
+        let reports = Lanes::new(sharing, runtime, Arc::new(Reports(Arc::clone(&store))));
         Self { shared: Arc::new(Shared { store, enqueues, reports }) }
     }
 
@@ -63,8 +69,13 @@ impl Client {
     }
 
     /// Enqueues a job that was put together by hand, for callers that do not have its Rust type.
+    ///
+    /// [`Enqueued::Repeated`] means that the answer to this very call was lost, the call was repeated, and the store
+    /// had accepted it before: the job is stored, and was stored once. A job under an id of the caller's own may have
+    /// been there before.
     pub async fn enqueue_new(&self, job: NewJob) -> Result<Enqueued> {
-        Ok(self.shared.enqueues.submit(job).await.map_err(|_closed| Error::Closed)??)
+        let queue = job.queue.clone();
+        Ok(self.shared.enqueues.submit(&queue, job).await.map_err(|_closed| Error::Closed)??)
     }
 
     /// The job as it is now, with its attempts.
@@ -100,7 +111,8 @@ impl Client {
 
     /// Stores what a running attempt reports of itself.
     pub(crate) async fn report(&self, report: Progress) -> Result<Settled> {
-        Ok(self.shared.reports.submit(report).await.map_err(|_closed| Error::Closed)??)
+        let queue = report.queue.clone();
+        Ok(self.shared.reports.submit(&queue, report).await.map_err(|_closed| Error::Closed)??)
     }
 }
 

@@ -15,9 +15,10 @@ use windlass_core::{Bytes, ClaimedJob, Fence, JobId, LeaseId, Name, StoreError};
 
 use self::control::{Control, Stop};
 use self::within::CompletionPart;
-use crate::blocking::ThreadPart;
+use crate::blocking::{Clock, ThreadPart};
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::turn::TurnPart;
 
 /// One attempt, as its handler sees it. Cheap to clone.
 #[derive(Clone)]
@@ -35,6 +36,8 @@ pub(crate) struct Inner {
     started: OnceLock<Instant>,
     /// The part of the attempt that runs on a thread of its own, if any.
     pub(crate) thread: ThreadPart,
+    /// Whether its handler gives the runtime's thread back.
+    pub(crate) turn: TurnPart,
     /// How far it is with completing its job within a transaction.
     pub(crate) within: CompletionPart,
     /// Its outcome was reported, and the answer was lost: the store may have recorded it.
@@ -68,6 +71,7 @@ impl Ctx {
             landing,
             started: OnceLock::new(),
             thread: ThreadPart::default(),
+            turn: TurnPart::default(),
             within: CompletionPart::default(),
             is_perhaps_recorded: AtomicBool::new(false),
             is_begun_known: AtomicBool::new(false),
@@ -80,9 +84,13 @@ impl Ctx {
         *self.attempt.started.get_or_init(Instant::now)
     }
 
-    /// When the handler began, if it has.
+    /// When the handler began, if it has. A blocking one begins when it has a thread.
     pub(crate) fn begun_at(&self) -> Option<Instant> {
-        self.attempt.started.get().copied()
+        match self.attempt.thread.clock() {
+            Clock::Elsewhere => self.attempt.started.get().copied(),
+            Clock::Waits => None,
+            Clock::Since(began) => Some(began),
+        }
     }
 
     /// Whether the job was lost with a worker while its handler ran: it may have ended that worker.
@@ -98,6 +106,11 @@ impl Ctx {
 
     pub(crate) fn inner(&self) -> &Inner {
         &self.attempt
+    }
+
+    /// Whether the attempt has ended and its handler has not.
+    pub(crate) fn is_zombie(&self) -> bool {
+        self.attempt.thread.is_zombie() || self.attempt.turn.is_left()
     }
 
     /// The job's id.
@@ -151,9 +164,16 @@ impl Ctx {
         &self.attempt.job.payload
     }
 
-    /// When the attempt is told to stop because of its timeout, if it has one.
+    /// When the attempt is told to stop because of its timeout, if it has one. The clock of a blocking handler
+    /// starts when it has a thread.
     pub fn deadline(&self) -> Option<Instant> {
-        self.attempt.timeout.and_then(|timeout| self.begin().checked_add(timeout))
+        let timeout = self.attempt.timeout?;
+        let started = match self.attempt.thread.clock() {
+            Clock::Elsewhere => self.begin(),
+            Clock::Waits => return None,
+            Clock::Since(began) => began,
+        };
+        started.checked_add(timeout)
     }
 
     /// Whether the attempt should stop: it timed out, the job was cancelled, the worker shuts down, or the

@@ -41,6 +41,8 @@ pub(crate) struct Engine {
     /// Rings for the reaper: there may be lost jobs right now.
     pub(crate) lost: Notify,
     pub(crate) lag: Lag,
+    /// Whether everything has ended, the lease last.
+    pub(crate) ended: watch::Sender<bool>,
     /// Which attempts the store must be told of.
     pub(crate) beginnings: Beginnings,
     /// The newest job that could not be read and how many there were.
@@ -55,8 +57,8 @@ impl Engine {
     pub(crate) fn start(client: Client, config: Config, executor: Executor) -> Result<Running> {
         let runtime = Handle::try_current().map_err(|_none| ConfigError::NoRuntime)?;
         let (now, board, lease) = (Instant::now(), Arc::<Board>::default(), Arc::<Lease>::default());
-        let (settler, recorder) =
-            Settler::new(Arc::clone(client.store()), Arc::clone(&board), Arc::clone(&lease));
+        let settler =
+            Settler::new(Arc::clone(client.store()), Arc::clone(&board), Arc::clone(&lease), runtime.clone());
         let engine = Arc::new(Self {
             floor: Mutex::new(Floor::new(&config, now)),
             client,
@@ -68,14 +70,14 @@ impl Engine {
             hungry: Notify::new(),
             quiet: Notify::new(),
             lost: Notify::new(),
-            lag: Lag::default(),
+            lag: Lag::new(now),
+            ended: watch::Sender::new(false),
             beginnings: Beginnings::default(),
             unreadable: Mutex::default(),
             stage: watch::Sender::new(Stage::Running),
             executor,
             config,
         });
-        runtime.spawn(recorder.run());
         let lease = lease::spawn(Arc::clone(&engine));
         let mut loops = vec![
             engine.supervised(Part::Fetcher, fetcher::run),
@@ -121,18 +123,21 @@ impl Engine {
     }
 
     pub(crate) fn health(&self) -> Health {
-        let floor = self.floor();
+        let (floor, now) = (self.floor(), Instant::now());
         Health {
             loops: self.board.read(),
             lease: LeaseHealth { id: floor.lease(), lost: self.lease.lost() },
             running: floor.running().count(),
             zombies: floor.zombies(),
+            blocked: floor.blocked(now, self.config.blocked_after()),
+            starved: floor.starved(&self.config),
+            threads_free: self.config.blocking_threads.saturating_sub(floor.zombie_threads()),
             buffered: floor.waiting(),
             unsettled: self.settler.unsettled(),
             fenced: self.settler.fenced(),
             sick: floor.sick().into_iter().map(|(queue, error)| QueueHealth { queue, error }).collect(),
             unreadable: self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            lag: self.lag.last(),
+            lag: self.lag.last(now),
             lag_max: self.lag.max(),
         }
     }

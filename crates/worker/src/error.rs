@@ -85,6 +85,14 @@ pub enum ConfigError {
         /// What is wrong with it.
         error: NameError,
     },
+    /// A job type whose own options make no sense; its jobs could not be enqueued either.
+    #[error("options of kind `{kind}`: {error}")]
+    Options {
+        /// The kind.
+        kind: &'static str,
+        /// What is wrong with them.
+        error: JobInvalid,
+    },
     /// A number that must be larger.
     #[error("{what} is {given}: at least {least} is needed")]
     TooSmall {

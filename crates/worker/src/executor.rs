@@ -6,17 +6,20 @@
 
 mod watched;
 
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tokio::time::Sleep;
 use windlass_core::Outcome;
 use windlass_core::outcome::{Cause, Failure};
 use windlass_core::size::bounded_text;
 
-use self::watched::{Panic, Watched};
+use self::watched::Watched;
 use crate::ctx::Ctx;
 use crate::ctx::control::Stop;
+use crate::panicked::Panicked;
 use crate::registry::Attempt;
-use crate::supervise::panic_text;
 
 /// Runs attempts.
 #[derive(Debug)]
@@ -31,7 +34,7 @@ pub(crate) struct Executor {
 /// How a handler ended.
 enum End {
     Returned(Outcome),
-    Panicked(Panic),
+    Panicked(Panicked),
     /// It was told to stop, and did not in time.
     Dropped,
 }
@@ -59,8 +62,11 @@ impl Executor {
     async fn until_stopped(&self, ctx: &Ctx, handler: &mut Watched<'_>) -> End {
         let control = &ctx.inner().control;
         let mut heard = Stop::No;
-        let mut deadline = ctx.deadline();
+        // Of the grace, once there was a word to stop.
+        let mut deadline = None;
         loop {
+            let is_over =
+                async { if heard == Stop::No { timed_out(ctx).await } else { until(deadline).await } };
             tokio::select! {
                 biased;
                 end = &mut *handler => return match end {
@@ -76,7 +82,7 @@ impl Executor {
                     }
                     heard = reason;
                 }
-                () = until(deadline) => {
+                () = is_over => {
                     if heard != Stop::No {
                         return End::Dropped;
                     }
@@ -89,11 +95,33 @@ impl Executor {
     }
 }
 
+/// Waits until the attempt has used its time. When that is may change while it waits: see [`Ctx::deadline`].
+async fn timed_out(ctx: &Ctx) {
+    if ctx.inner().timeout.is_none() {
+        return std::future::pending().await;
+    }
+    let (mut sleep, mut set) = (pin!(None::<Sleep>), None);
+    std::future::poll_fn(|context| {
+        let deadline = ctx.deadline();
+        if set != deadline {
+            set = deadline;
+            sleep.set(deadline.map(|deadline| tokio::time::sleep_until(deadline.into())));
+        }
+        sleep.as_mut().as_pin_mut().map_or(Poll::Pending, |sleep| sleep.poll(context))
+    })
+    .await;
+}
+
 async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
         None => std::future::pending().await,
     }
+}
+
+/// What becomes of an attempt that was told to stop and whose handler could not even be dropped.
+pub(crate) fn dropped(ctx: &Ctx) -> Option<Outcome> {
+    weigh(ctx, End::Dropped)
 }
 
 /// What an ending means, given who wanted the attempt to stop. Work that was done counts, whoever did; an
@@ -104,13 +132,12 @@ fn weigh(ctx: &Ctx, end: End) -> Option<Outcome> {
     let outcome = match end {
         End::Returned(outcome) => outcome,
         End::Panicked(panic) => {
-            let failure = failure(Cause::Panic, &panic_text(&*panic), cap);
-            // What a panic carries may panic in its own destructor; a few bytes are the better loss.
-            std::mem::forget(panic);
+            let failure = failure(Cause::Panic, &panic.text(), cap);
+            panic.forget();
             Outcome::Retry { failure }
         }
         End::Dropped => match stop {
-            Stop::Timeout => Outcome::Retry { failure: failure(Cause::Timeout, &timed_out(ctx), cap) },
+            Stop::Timeout => Outcome::Retry { failure: failure(Cause::Timeout, &time_used(ctx), cap) },
             Stop::Requested => Outcome::Cancelled,
             _ => Outcome::Returned,
         },
@@ -135,12 +162,12 @@ fn weigh(ctx: &Ctx, end: End) -> Option<Outcome> {
 /// The error that a handler returned after its timeout.
 fn late(ctx: &Ctx, failed: Failure, cap: usize) -> Failure {
     match failed.cause {
-        Cause::Error => failure(Cause::Timeout, &format!("{}: {}", timed_out(ctx), failed.text), cap),
+        Cause::Error => failure(Cause::Timeout, &format!("{}: {}", time_used(ctx), failed.text), cap),
         _ => failed,
     }
 }
 
-fn timed_out(ctx: &Ctx) -> String {
+fn time_used(ctx: &Ctx) -> String {
     format!("timed out after {:?}", ctx.inner().timeout.unwrap_or_default())
 }
 

@@ -6,6 +6,7 @@
 //! dropped, however the attempt ended.
 
 mod line;
+mod look;
 mod plan;
 
 use std::time::{Duration, Instant};
@@ -312,20 +313,15 @@ impl Floor {
         Some(ctx)
     }
 
-    /// The attempts that run, those excepted whose blocking handler has outlived them.
+    /// The attempts that run, those excepted whose handler has outlived them.
     pub(crate) fn running(&self) -> impl Iterator<Item = &Ctx> {
         let sitting = self.seats.iter().flatten().map(|sitting| &sitting.ctx);
-        sitting.filter(|ctx| !ctx.inner().thread.is_zombie())
+        sitting.filter(|ctx| !ctx.is_zombie())
     }
 
     /// Whether an attempt runs of which the store has not been told that it has begun.
     pub(crate) fn runs_untold(&self) -> bool {
         self.running().any(|ctx| !is_told(ctx))
-    }
-
-    /// Slots whose attempt has ended and whose blocking handler has not.
-    pub(crate) fn zombies(&self) -> usize {
-        self.seats.iter().flatten().filter(|sitting| sitting.ctx.inner().thread.is_zombie()).count()
     }
 
     /// Tells every attempt that runs to stop.

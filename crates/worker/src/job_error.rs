@@ -209,20 +209,46 @@ impl<T, E: Into<Box<dyn StdError + Send + Sync>>> ResultExt<T> for Result<T, E> 
     }
 }
 
+/// Causes of an error that are said.
+const CAUSES_MAX: usize = 32;
+/// Bytes that an error and its causes have together.
+const CHAIN_MAX: usize = 1 << 20;
+
 /// The text of an error and of what caused it, as `a: b: c`. A cause that its error already quotes is not
-/// said twice.
-fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
+/// said twice. Bounded: the causes of an error may go in a circle, and a text may have no end.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let mut text = said(error, CHAIN_MAX);
     let mut source = error.source();
-    while let Some(cause) = source {
-        let said = cause.to_string();
+    for _ in 0..CAUSES_MAX {
+        let Some(cause) = source else { return text };
+        if text.len() >= CHAIN_MAX {
+            break;
+        }
+        let said = said(cause, CHAIN_MAX - text.len());
         if !text.ends_with(&said) {
             text.push_str(": ");
             text.push_str(&said);
         }
         source = cause.source();
     }
+    text.push_str(if source.is_some() { ": … (more causes)" } else { "" });
     text
+}
+
+/// What an error says, up to so many bytes.
+fn said(error: &dyn StdError, bytes_max: usize) -> String {
+    struct Bounded(String, usize);
+    impl fmt::Write for Bounded {
+        fn write_str(&mut self, part: &str) -> fmt::Result {
+            let end = part.floor_char_boundary(self.1 - self.0.len());
+            self.0.push_str(&part[..end]);
+            if end < part.len() { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+    let mut text = Bounded(String::new(), bytes_max);
+    // Fails when there is no more room, which is what it is for.
+    let _ = fmt::write(&mut text, format_args!("{error}"));
+    text.0
 }
 
 #[cfg(test)]
@@ -238,6 +264,49 @@ mod tests {
         let error = JobError::from(Outer("x".parse::<u8>().unwrap_err()));
         assert_eq!(error.verdict(), Verdict::Retry);
         assert_eq!(error.message(), "cannot send: invalid digit found in string");
+    }
+
+    /// One that says more than fits anywhere, and whose cause is itself.
+    #[derive(Debug)]
+    struct Endless;
+
+    impl fmt::Display for Endless {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            loop {
+                f.write_str("für immer ")?;
+            }
+        }
+    }
+
+    impl StdError for Endless {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            Some(&Self)
+        }
+    }
+
+    /// One that is its own cause, and says something else each time.
+    #[derive(Debug)]
+    struct Growing(Box<std::sync::atomic::AtomicU32>);
+
+    impl fmt::Display for Growing {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "turn {}", self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+        }
+    }
+
+    impl StdError for Growing {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            Some(self)
+        }
+    }
+
+    #[test]
+    fn causes_that_go_in_a_circle_and_texts_without_an_end_are_bounded() {
+        let text = chain(&Growing(Box::default()));
+        assert!(text.starts_with("turn 0: turn 1: turn 2"), "{text}");
+        assert!(text.ends_with("turn 32: … (more causes)"), "{text}");
+        let text = chain(&Endless);
+        assert!(text.len() <= CHAIN_MAX + 64 && text.starts_with("für immer für"), "{}", text.len());
     }
 
     #[test]

@@ -129,7 +129,9 @@ pub(crate) fn spawn(engine: Arc<Engine>) -> oneshot::Receiver<()> {
             .enable_time()
             .build()
             .expect("a runtime with only a timer needs nothing that could fail");
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| runtime.block_on(engine.keep_lease()))) {
+        while let Err(panic) =
+            catch_unwind(AssertUnwindSafe(|| runtime.block_on(engine.watching(engine.keep_lease()))))
+        {
             let text = panic_text(&*panic);
             engine.board.restart(Part::Lease, &text);
             engine.board.failure(Part::Lease, &text);

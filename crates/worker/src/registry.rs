@@ -24,7 +24,7 @@ use crate::ctx::Ctx;
 use crate::error::ConfigError;
 use crate::handler::{BlockingHandler, Handler};
 use crate::job::{self, Job};
-use crate::job_error::JobError;
+use crate::job_error::{JobError, chain};
 
 /// A future of an attempt's outcome.
 pub(crate) type Outcoming = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -85,8 +85,10 @@ impl Registry {
 
     fn insert<J: Job>(&mut self, run: Run) {
         let kind = Name::new(J::KIND).map_err(|error| ConfigError::Name { what: "kind", error });
-        let queue = J::options().queue_name().map_err(|error| ConfigError::Name { what: "queue", error });
-        let error = match (kind, queue) {
+        let options = J::options();
+        let queue = options.queue_name().map_err(|error| ConfigError::Name { what: "queue", error });
+        let checked = options.check().map_err(|error| ConfigError::Options { kind: J::KIND, error });
+        let error = match (kind, checked.and(queue)) {
             (Ok(kind), Ok(queue)) => {
                 if !self.queues.contains(&queue) {
                     self.queues.push(queue);
@@ -191,7 +193,7 @@ impl Attempt {
                 };
                 called.await.unwrap_or_else(|error| {
                     let error: Box<dyn StdError + Send + Sync> = error.into();
-                    JobError::new(error.to_string()).into_outcome(cap)
+                    JobError::new(chain(&*error)).into_outcome(cap)
                 })
             })
         };

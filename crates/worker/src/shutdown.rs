@@ -4,6 +4,8 @@
 //! and give it its grace; drop what is left and hand it back; record every outcome; close the lease. The lease
 //! ends last, so nothing of this can be taken for lost meanwhile. A second word skips the waiting.
 
+mod signals;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +21,11 @@ use crate::floor::Floor;
 use crate::lease::End;
 use crate::supervise::Health;
 
+pub(crate) use self::signals::run_until_signal;
+
 /// A worker that runs in the background. Dropping it stops the worker as [`Running::stop`] does, without
-/// waiting for it.
-#[must_use = "a worker stops when this is dropped"]
+/// waiting for it, and a warning says so: end it with `stop`.
+#[must_use = "the worker stops when this is dropped: keep it, and end it with `stop().await`"]
 pub struct Running {
     engine: Arc<Engine>,
     ended: watch::Receiver<bool>,
@@ -69,16 +73,18 @@ impl Running {
         // An attendant that is gone has ended with its runtime.
         let _ = self.ended.wait_for(|ended| *ended).await;
     }
-
-    /// Begins to stop without waiting for it.
-    fn advance(&self, stage: Stage) {
-        self.engine.advance(stage);
-    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        let is_surprise = *self.engine.stage().borrow() == Stage::Running && !*self.ended.borrow();
         self.engine.advance(Stage::Draining);
+        if is_surprise {
+            tracing::warn!(
+                worker = self.engine.config.name,
+                "the worker stops because its handle was dropped: keep what `start` returns, and end it with `stop().await`"
+            );
+        }
     }
 }
 
@@ -94,6 +100,8 @@ const STUCK_MAX: Duration = Duration::from_secs(1);
 const STORE_MAX: Duration = Duration::from_secs(5);
 /// How long the loops may take to end, all of them together.
 const LOOP_MAX: Duration = Duration::from_secs(2);
+/// How often it is looked whether handlers still hold threads after the end.
+const HELD_LOOK: Duration = Duration::from_millis(100);
 /// How long the lease may take to be closed.
 const LEASE_MAX: Duration = Duration::from_secs(4);
 
@@ -103,24 +111,24 @@ pub(crate) fn attend(
     loops: Vec<JoinHandle<()>>,
     lease: oneshot::Receiver<()>,
 ) -> Running {
-    let (ending, ended) = watch::channel(false);
-    let attended = Arc::clone(&engine);
+    let ended = engine.ended.subscribe();
+    let (measured, attended) = (Arc::clone(&engine), Arc::clone(&engine));
+    engine.runtime.spawn(async move {
+        tokio::select! {
+            () = measured.lag.measure() => {}
+            () = measured.gone() => {}
+        }
+    });
     engine.runtime.spawn(async move {
         let at_the_end = EndOfLease(Arc::clone(&attended));
-        let mut stage = attended.stage();
-        {
-            let running = stage.wait_for(|stage| *stage != Stage::Running);
-            tokio::select! {
-                _ = running => {}
-                () = attended.lag.measure() => {}
-            }
-        }
+        // Answered also when the sender is gone, which it is not while the engine is there.
+        let _ = attended.stage().wait_for(|stage| *stage != Stage::Running).await;
         let is_killed = attended.wind_down().await;
         end_loops(loops, if is_killed { Duration::ZERO } else { LOOP_MAX }).await;
         attended.lease.end(if is_killed { End::Leave } else { End::Close });
         // A store call that hangs keeps the lease's thread; its lease runs out by itself.
         let _ = timeout(LEASE_MAX, lease).await;
-        let _ = ending.send(true);
+        attended.ended.send_replace(true);
         drop(at_the_end);
     });
     Running { engine, ended }
@@ -202,6 +210,14 @@ impl Engine {
         }
     }
 
+    /// Waits until the worker has ended and none of its handlers holds a thread of the runtime any more.
+    async fn gone(&self) {
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+        while self.floor().is_held() {
+            tokio::time::sleep(HELD_LOOK).await;
+        }
+    }
+
     /// Waits until the floor is as wanted, the deadline has passed, or the worker was told to be that quick.
     async fn until(&self, deadline: Instant, stage: Stage, wanted: impl Fn(&Floor) -> bool) {
         let mut stages = self.stage();
@@ -228,68 +244,4 @@ impl Engine {
 
 fn is_empty(floor: &Floor) -> bool {
     floor.running().next().is_none()
-}
-
-/// Runs until the program is told to stop: the first signal drains, the second does not wait.
-pub(crate) async fn run_until_signal(mut running: Running) {
-    let mut signals = Signals::new();
-    tokio::select! {
-        name = signals.next() => tracing::info!(signal = name, "stopping; once more to stop at once"),
-        () = running.wait() => return,
-    }
-    running.advance(Stage::Draining);
-    tokio::select! {
-        name = signals.next() => tracing::warn!(signal = name, "stopping at once"),
-        () = running.wait() => return,
-    }
-    running.stop_now().await;
-}
-
-/// SIGTERM and SIGINT, or Ctrl-C where there are no such signals.
-struct Signals {
-    #[cfg(unix)]
-    each: Vec<(&'static str, tokio::signal::unix::Signal)>,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> Self {
-        use tokio::signal::unix::{SignalKind, signal};
-        let listen = |(name, kind)| match signal(kind) {
-            Ok(signal) => Some((name, signal)),
-            Err(error) => {
-                tracing::error!(%error, signal = name, "cannot listen for the signal");
-                None
-            }
-        };
-        let kinds = [("SIGTERM", SignalKind::terminate()), ("SIGINT", SignalKind::interrupt())];
-        Self { each: kinds.into_iter().filter_map(listen).collect() }
-    }
-
-    async fn next(&mut self) -> &'static str {
-        std::future::poll_fn(|context| {
-            for (name, signal) in &mut self.each {
-                if signal.poll_recv(context).is_ready() {
-                    return std::task::Poll::Ready(*name);
-                }
-            }
-            std::task::Poll::Pending
-        })
-        .await
-    }
-}
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> Self {
-        Self {}
-    }
-
-    async fn next(&mut self) -> &'static str {
-        if let Err(error) = tokio::signal::ctrl_c().await {
-            tracing::error!(%error, "cannot listen for Ctrl-C");
-            std::future::pending::<()>().await;
-        }
-        "Ctrl-C"
-    }
 }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt;
-use windlass_core::{LeaseId, Name};
+use windlass_core::{JobId, LeaseId, Name};
 
 /// How a worker fares.
 #[derive(Debug, Clone)]
@@ -22,8 +22,15 @@ pub struct Health {
     pub lease: LeaseHealth,
     /// Attempts that run.
     pub running: usize,
-    /// Slots that are occupied by blocking handlers whose attempt has ended.
+    /// Slots that are occupied by handlers whose attempt has ended: blocking ones that outlived it, and async
+    /// ones that hold their thread.
     pub zombies: usize,
+    /// Async handlers that do not give their runtime thread back; see `Worker::slow_poll`.
+    pub blocked: Vec<Blocked>,
+    /// Queues that can start nothing, because handlers whose attempt has ended occupy every slot they may use.
+    pub starved: Vec<Name>,
+    /// Threads for blocking handlers that are not held by one whose attempt has ended.
+    pub threads_free: usize,
     /// Jobs that were claimed and have not started.
     pub buffered: usize,
     /// Outcomes that wait to be recorded.
@@ -41,15 +48,30 @@ pub struct Health {
 }
 
 impl Health {
-    /// Whether everything works: no loop fails or is overdue, the lease is held, and every queue can be asked.
+    /// Whether everything works: no loop fails or is overdue, the lease is held, every queue can be asked and has
+    /// slots and threads that can become free, and no handler holds a runtime thread.
     pub fn is_ok(&self) -> bool {
-        self.lease.id.is_some() && self.loops.iter().all(LoopHealth::is_ok) && self.sick.is_empty()
+        let has_room = self.blocked.is_empty() && self.starved.is_empty() && self.threads_free > 0;
+        let can_ask = self.lease.id.is_some() && self.sick.is_empty();
+        has_room && can_ask && self.loops.iter().all(LoopHealth::is_ok)
     }
 
     /// One of the loops.
     pub fn of(&self, part: Part) -> &LoopHealth {
         self.loops.iter().find(|note| note.part == part).expect("every part has its place on the board")
     }
+}
+
+/// An async handler that does not give its runtime thread back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Blocked {
+    /// Its kind.
+    pub kind: Name,
+    /// Its job.
+    pub id: JobId,
+    /// For how long it has held the thread.
+    pub held: Duration,
 }
 
 /// A queue that cannot be asked for jobs; the others are.

@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::executor::Executor;
 use crate::handler::{BlockingHandler, Handler};
 use crate::maintenance::Maintenance;
+use crate::panicked;
 use crate::registry::{Attempt, Registry};
 use crate::shutdown::{self, Running};
 
@@ -202,13 +203,15 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.set(|draft| draft.prune_interval = interval)
     }
 
-    /// How long a handler may hold a runtime thread without yielding before a warning names its kind; 100 ms
-    /// by default.
+    /// How long an async handler may hold a runtime thread without yielding before a warning names its kind;
+    /// 100 ms by default. One that has held it for a hundred times as long is named while it still does, and
+    /// turns the worker's health red.
     pub fn slow_poll(self, limit: Duration) -> Self {
         self.set(|draft| draft.slow_poll = limit)
     }
 
-    /// Starts the worker in the background.
+    /// Starts the worker in the background. Keep what comes back: the worker stops when it is dropped, as by
+    /// `let _ = worker.start()?`.
     ///
     /// # Errors
     /// When it is set up wrongly. A store that is away is no error: the worker waits for it.
@@ -219,6 +222,11 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
 
     /// Runs until SIGTERM or SIGINT. The first lets running attempts end, within
     /// [`Worker::drain_deadline`]; the second hands them back at once.
+    ///
+    /// An async handler that blocks its thread cannot be stopped, and a tokio runtime waits for its threads
+    /// when it is dropped. So after a signal, when only such handlers are left and the runtime has been silent for
+    /// 5 s (it was dropped, or all of its threads are held), the process exits with status 1. Programs that
+    /// use [`Worker::start`] do that themselves, with `Runtime::shutdown_background` or `std::process::exit`.
     ///
     /// # Errors
     /// As [`Worker::start`].
@@ -250,6 +258,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
 
     fn into_parts(self) -> Result<(Client, Config, Executor)> {
         self.registry.check()?;
+        panicked::note_places();
         let config = self.draft.check(&self.registry)?;
         self.pool.limit(config.blocking_threads);
         let attempt =

@@ -80,6 +80,22 @@ async fn a_handler_that_holds_a_thread_is_named() {
     assert!(!said.contains("hunter2"), "payloads are not logged:\n{said}");
 }
 
+#[tokio::test]
+async fn a_worker_whose_handle_is_dropped_says_that_it_stops() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let (client, stage) = scene();
+    let said = || String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let wanted = "the worker stops because its handle was dropped";
+    worker(&client, &stage).start().unwrap().stop().await;
+    worker(&client, &stage).start().unwrap().abort();
+    assert!(!said().contains(wanted), "it was told to stop:\n{}", said());
+    let _ = worker(&client, &stage).name("careless").start().unwrap();
+    assert!(said().contains(wanted) && said().contains("careless"), "{}", said());
+}
+
 /// A subscriber of the program's that panics when an event has this field.
 struct Touchy(&'static str);
 

@@ -75,12 +75,13 @@ pub(crate) async fn run(session: &mut Session, args: EnqueueArgs) -> anyhow::Res
 
 fn answer<'a>(job: &'a NewJob, enqueued: Enqueued, durability: Durability) -> Answer<'a> {
     let state = match enqueued {
-        Enqueued::New => job.entry(Timestamp::from(SystemTime::now())).0,
+        // A repeat of this very call found it accepted: the answer before was lost.
+        Enqueued::New | Enqueued::Repeated => job.entry(Timestamp::from(SystemTime::now())).0,
         Enqueued::Existing(state) => state,
     };
     Answer {
         id: job.id.to_string(),
-        new: enqueued == Enqueued::New,
+        new: matches!(enqueued, Enqueued::New | Enqueued::Repeated),
         state,
         queue: job.queue.as_str(),
         kind: job.kind.as_str(),
@@ -100,7 +101,9 @@ fn answer_one(
     } else {
         let Answer { id, state, queue, kind, .. } = answer;
         session.output.line(match enqueued {
-            Enqueued::New => format!("accepted {id} (new, {state}): {kind} in queue {queue}, {durability}"),
+            Enqueued::New | Enqueued::Repeated => {
+                format!("accepted {id} (new, {state}): {kind} in queue {queue}, {durability}")
+            }
             Enqueued::Existing(_) => {
                 format!("known {id} (not new, {state}): {kind} in queue {queue}, {durability}")
             }

@@ -1,10 +1,14 @@
-//! `queues`: what queues hold and keep, and defining them.
+//! `queues`: what queues hold and keep, who serves them, and defining them.
 
+mod look;
+
+use comfy_table::{Attribute, CellAlignment, Color};
 use serde::Serialize;
 use windlass::Client;
 use windlass_core::State;
 use windlass_core::queue::{Keep, QueueConfig, QueueRecord};
 
+pub(crate) use self::look::Look;
 use crate::args::{DefineArgs, QueuesArgs, QueuesCommand, parse};
 use crate::exit::Exit;
 use crate::output::json::QueueJson;
@@ -29,12 +33,20 @@ pub(crate) async fn run(session: &mut Session, args: QueuesArgs) -> anyhow::Resu
 async fn list(session: &mut Session) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
     let queues = all(&client).await?;
+    let looks = look::at_all(&client, &queues).await?;
+    let seen: Vec<(&QueueRecord, Look)> = queues.iter().zip(looks).collect();
     if session.output.is_json() {
-        session.output.json(&Page { queues: queues.iter().map(QueueJson::of).collect() })?;
+        let queues = seen.iter().map(|(queue, look)| QueueJson::seen(queue, *look)).collect();
+        session.output.json(&Page { queues })?;
     } else if queues.is_empty() {
         session.note("no queues");
     } else {
-        print(session, &queues)?;
+        print(session, &seen)?;
+        let forsaken = seen.iter().filter(|(queue, look)| look.is_forsaken(queue));
+        let forsaken: Vec<&str> = forsaken.map(|(queue, _)| queue.name.as_str()).collect();
+        if !forsaken.is_empty() {
+            session.note(&format!("no worker serves {}: their jobs wait", forsaken.join(", ")));
+        }
     }
     Ok(Exit::Done)
 }
@@ -52,19 +64,32 @@ async fn all(client: &Client) -> anyhow::Result<Vec<QueueRecord>> {
     }
 }
 
-fn print(session: &mut Session, queues: &[QueueRecord]) -> anyhow::Result<()> {
+fn print(session: &mut Session, queues: &[(&QueueRecord, Look)]) -> anyhow::Result<()> {
     let titles: Vec<String> = State::ALL.iter().map(|state| state.as_str().to_uppercase()).collect();
     let mut header = vec!["QUEUE"];
     header.extend(titles.iter().map(String::as_str));
-    header.push("KEEPS");
+    header.extend(["OVERDUE", "WORKERS", "KEEPS"]);
     let mut table = session.output.new_table(&header);
-    for queue in queues {
+    for (queue, look) in queues {
         let mut row = vec![cell(&queue.name)];
         row.extend(State::ALL.into_iter().map(|state| number(queue.counts.of(state))));
-        row.push(cell(text::retention(&queue.config.retention)));
+        row.push(match look.overdue {
+            0 => number(0),
+            _ => cell(look.overdue()).set_alignment(CellAlignment::Right).fg(Color::Yellow),
+        });
+        let workers = number(look.workers);
+        row.push(if look.is_forsaken(queue) {
+            workers.fg(Color::Red).add_attribute(Attribute::Bold)
+        } else {
+            workers
+        });
+        row.push(cell(match &queue.unreadable {
+            Some(why) => format!("everything: its definition does not read: {why}"),
+            None => text::retention(&queue.config.retention),
+        }));
         table.add_row(row);
     }
-    keep_whole(&mut table, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    keep_whole(&mut table, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     Ok(session.output.table(table)?)
 }
 

@@ -14,6 +14,7 @@ use windlass_core::store::{Durability, LeaseRecord};
 use windlass_core::{JobRecord, Name, State};
 
 use super::content::Content;
+use crate::command::queues::Look;
 
 /// An instant as text.
 pub(crate) fn instant(at: Timestamp) -> String {
@@ -55,6 +56,10 @@ pub(crate) struct JobJson<'a> {
     tags: &'a [Name],
     fence: u64,
     cancel_requested: bool,
+    /// Whether the handler of a running job is known to have begun.
+    has_begun: bool,
+    /// Why this program cannot read the job.
+    unreadable: Option<String>,
     enqueued_at: String,
     due_at: String,
     expires_at: Option<String>,
@@ -92,6 +97,8 @@ impl<'a> JobJson<'a> {
             tags: &job.tags,
             fence: job.fence,
             cancel_requested: job.cancel_requested,
+            has_begun: job.has_begun,
+            unreadable: job.unreadable.as_ref().map(ToString::to_string),
             enqueued_at: instant(job.enqueued_at),
             due_at: instant(job.due_at),
             expires_at: job.expires_at.map(instant),
@@ -172,6 +179,16 @@ pub(crate) struct QueueJson<'a> {
     counts: std::collections::BTreeMap<&'static str, u64>,
     keep: KeepsJson,
     caps: Caps,
+    /// Why its definition does not read.
+    unreadable: Option<&'a str>,
+    /// Only with `queues`, as the next two: how many scheduled jobs were seen to be overdue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overdue: Option<u64>,
+    /// Whether there may be more than were looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overdue_has_more: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workers: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -205,6 +222,20 @@ impl<'a> QueueJson<'a> {
                 cancelled: retention.cancelled.into(),
             },
             caps: queue.config.caps,
+            unreadable: queue.unreadable.as_deref(),
+            overdue: None,
+            overdue_has_more: None,
+            workers: None,
+        }
+    }
+
+    /// The same with what its counts do not say.
+    pub(crate) fn seen(queue: &'a QueueRecord, look: Look) -> Self {
+        Self {
+            overdue: Some(look.overdue),
+            overdue_has_more: Some(look.has_more),
+            workers: Some(look.workers),
+            ..Self::of(queue)
         }
     }
 }

@@ -79,6 +79,15 @@ fn an_instant_can_be_given() {
 }
 
 #[test]
+fn options_that_make_no_sense_store_nothing() {
+    let shell = Shell::new();
+    shell.run(["enqueue", "k", "--timeout", "0s"]).exits(2).complains("a timeout of zero");
+    shell.run(["enqueue", "k", "--attempts", "0"]).exits(2);
+    shell.run(["enqueue", "k", "--backoff", "exponential:1s:NaN"]).exits(2).complains("exponential:2s:3");
+    shell.run(["jobs", "list"]).exits(3);
+}
+
+#[test]
 fn payloads_come_from_arguments_files_and_standard_input() {
     let shell = Shell::new();
     std::fs::write(shell.path("payload.json"), "{\"from\":\n \"file\"}\n").unwrap();

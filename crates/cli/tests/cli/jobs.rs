@@ -173,3 +173,39 @@ fn delete_needs_a_yes_and_spares_running_jobs() {
     );
     shell.run(["jobs", "show", &waiting]).exits(4);
 }
+
+#[test]
+fn a_job_that_is_claimed_and_has_not_begun_is_shown_as_claimed() {
+    let shell = Shell::new();
+    let id = shell.enqueue(&["k"]);
+    shell.attempt("k", None);
+    shell.run(["jobs", "list"]).ok().prints("claimed");
+    shell.run(["jobs", "show", &id]).ok().prints("claimed");
+    let job = shell.show(&id);
+    assert_eq!((&job["state"], &job["has_begun"]), (&json!("running"), &json!(false)));
+}
+
+#[test]
+fn a_dead_letter_by_stall_says_which_worker_died_with_it() {
+    let shell = Shell::new();
+    let id = shell.enqueue(&["poison", "--max-stalls", "0"]);
+    shell.stall("poison");
+    let job = shell.show(&id);
+    assert_eq!((&job["state"], &job["reason"]), (&json!("dead"), &json!("stalled")));
+    let ended = job["attempts"][0]["ended_at"].as_str().unwrap();
+    shell.run(["jobs", "show", &id]).ok().prints(&format!("died with  hand\\u{{1b}}[2J ({ended})"));
+}
+
+#[test]
+fn a_job_that_does_not_read_is_named_and_hides_no_other() {
+    let shell = Shell::new();
+    let (bad, good) = (shell.enqueue(&["bad"]), shell.enqueue(&["good"]));
+    let database = rusqlite::Connection::open(shell.path("windlass.db")).unwrap();
+    let changed = database.execute("UPDATE windlass_jobs SET retry = 'nonsense' WHERE kind = 'bad'", ());
+    assert_eq!(changed.unwrap(), 1);
+    let listed = shell.run(["jobs", "list"]).ok().prints(&good).prints(&bad).prints("does not read");
+    assert_eq!(listed.stdout.lines().count(), 3, "{}", listed.stdout);
+    assert_eq!(shell.show(&good)["unreadable"], json!(null));
+    assert!(shell.show(&bad)["unreadable"].is_string());
+    shell.run(["jobs", "show", &bad]).ok().prints("unreadable");
+}

@@ -1,5 +1,7 @@
 //! `queues`, `workers` and `prune`.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use windlass_core::Outcome;
 
@@ -33,6 +35,33 @@ fn queues_show_what_they_hold_and_keep() {
         .prints("COMPLETED")
         .prints("completed 1d, dead 90d, cancelled 7d")
         .prints("mail");
+}
+
+#[test]
+fn queues_show_what_is_overdue_and_that_no_worker_is_there() {
+    let shell = Shell::new();
+    for _ in 0..3 {
+        shell.enqueue(&["k", "--delay", "1ms"]);
+    }
+    shell.enqueue(&["k", "--delay", "1h"]);
+    shell.enqueue(&["mail", "--queue", "mail"]);
+    let default = || shell.run(["queues", "--json"]).ok().json()["queues"][0].clone();
+    // Their time comes, and nobody makes them ready.
+    let asked = Instant::now();
+    while default()["overdue"] != 3 {
+        assert!(asked.elapsed() < Duration::from_secs(60), "{}", default());
+    }
+    assert_eq!((&default()["counts"]["scheduled"], &default()["counts"]["ready"]), (&json!(4), &json!(0)));
+    assert_eq!((&default()["overdue_has_more"], &default()["workers"]), (&json!(false), &json!(0)));
+    shell
+        .run(["queues"])
+        .ok()
+        .prints("OVERDUE")
+        .prints("WORKERS")
+        .complains("no worker serves default, mail: their jobs wait");
+    shell.attempt("k", None);
+    assert_eq!(default()["workers"], 1);
+    shell.run(["queues"]).ok().complains("no worker serves mail: their jobs wait");
 }
 
 #[test]

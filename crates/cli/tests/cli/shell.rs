@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use windlass_core::outcome::Failure;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settlement};
+use windlass_core::store::{Begin, ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settlement};
 use windlass_core::{ClaimedJob, LeaseId, Name, Outcome, Store, judge};
 
 /// A folder of its own.
@@ -89,6 +89,25 @@ impl Shell {
             }
             job
         })
+    }
+
+    /// Claims one job of the kind and lets it be taken back, as if its worker had died while its handler ran.
+    pub(crate) fn stall(&self, kind: &str) {
+        let url = format!("sqlite://{}", self.path("windlass.db").display());
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = windlass::open_store(&url).await.unwrap();
+            let job = claim(&store, kind).await;
+            store.begin(&[Begin { queue: job.queue, id: job.id, fence: job.fence }]).await.unwrap();
+            for lease in store.leases(9).await.unwrap() {
+                store.close(lease.id).await.unwrap();
+            }
+            let settlements = store.lost(9).await.unwrap().into_iter().map(|lost| {
+                let transition = judge(&lost.facts, lost.outcome(), 0.5);
+                Settlement { queue: lost.queue, id: lost.id, fence: lost.fence, transition }
+            });
+            store.reap(&settlements.collect::<Vec<_>>()).await.unwrap();
+        });
     }
 
     /// Claims one job of the kind and fails it for good with this text.

@@ -59,12 +59,18 @@ fn a_permanent_error_is_dead_at_once() {
 fn ambiguous_has_its_own_small_limit() {
     let mut facts = facts(1, 25);
     let outcome = || Outcome::Ambiguous { failure: failure() };
-    for count in 1..=3 {
+    for count in 1..=2 {
         let verdict = judge(&facts, outcome(), 0.5);
         assert_eq!((verdict.state, verdict.counters.ambiguous), (State::Scheduled, count));
         facts.counters = verdict.counters;
     }
-    assert_eq!(judge(&facts, outcome(), 0.5).reason, Some(Reason::Ambiguous));
+    let third = judge(&facts, outcome(), 0.5);
+    assert_eq!((third.state, third.reason), (State::Dead, Some(Reason::Ambiguous)), "three attempts in all");
+    for no_second_try in [0, 1] {
+        facts.counters.ambiguous = 0;
+        facts.retry = facts.retry.ambiguous(no_second_try);
+        assert_eq!(judge(&facts, outcome(), 0.5).reason, Some(Reason::Ambiguous));
+    }
 }
 
 #[test]

@@ -151,7 +151,7 @@ impl<W: Work> Machine<W> {
     pub(crate) fn cancel(&mut self, id: Id, why: Why, effects: &mut Effects<W>) -> bool {
         match self.lanes.slab.find(id).map(|entry| entry.stage) {
             Some(Stage::Running) => self.stop(id, why, effects),
-            Some(Stage::Ready | Stage::Held) => {
+            Some(Stage::Ready | Stage::Held | Stage::Freed) => {
                 self.remove(id, why, effects);
                 self.after_decrease(effects);
                 // Another of its key may be ready instead.
@@ -178,16 +178,20 @@ impl<W: Work> Machine<W> {
         if let Some(work) = entry.take_work() {
             effects.refuse(work);
         }
-        if entry.stage == Stage::Held {
-            let place = (entry.priority, self.lanes.slab.order(id.index()));
+        let stage = entry.stage;
+        let place = self.lanes.place(id.index());
+        if stage == Stage::Held {
             let key = self.lanes.slab.extra(id.index()).and_then(|extra| extra.key.as_ref());
             if let (Some(keys), Some(key)) = (&mut self.keys, key) {
-                keys.let_go(key, place.0, place.1);
+                keys.let_go(key, place);
             }
             self.held -= 1;
             self.tokens.remove(self.lanes.slab.extra(id.index()), id.index());
         } else {
-            self.lanes.take_out(id.index());
+            match &mut self.keys {
+                Some(keys) if stage == Stage::Freed => drop(keys.take_freed(place)),
+                _ => self.lanes.take_out(id.index()),
+            }
             self.untie(id.index(), Keys::next);
         }
         self.waiting -= 1;
@@ -249,17 +253,24 @@ impl<W: Work> Machine<W> {
         let Some(entry) = self.lanes.slab.find(id) else { return false };
         let before = entry.priority;
         match entry.stage {
-            Stage::Ready | Stage::Held if before == priority => {}
+            Stage::Ready | Stage::Held | Stage::Freed if before == priority => {}
             Stage::Ready => self.lanes.move_to(id.index(), priority),
-            Stage::Held => {
-                entry.priority = priority;
-                let place = self.lanes.slab.order(id.index());
+            stage @ (Stage::Held | Stage::Freed) => {
+                let place = self.lanes.place(id.index());
+                self.lanes.slab[id.index()].priority = priority;
                 self.lanes.put_last(id.index());
-                let last = self.lanes.slab.order(id.index());
+                let last = self.lanes.place(id.index());
                 let key = self.lanes.slab.extra(id.index()).and_then(|extra| extra.key.as_ref());
-                if let (Some(keys), Some(key)) = (&mut self.keys, key) {
-                    keys.let_go(key, before, place);
-                    keys.hold(key, priority, last, id.index());
+                match (&mut self.keys, key) {
+                    (Some(keys), _) if stage == Stage::Freed => {
+                        keys.take_freed(place);
+                        keys.free(last, id.index());
+                    }
+                    (Some(keys), Some(key)) => {
+                        keys.let_go(key, place);
+                        keys.hold(key, last, id.index());
+                    }
+                    _ => {}
                 }
             }
             Stage::Running | Stage::Settled | Stage::Free => return false,

@@ -1,5 +1,7 @@
 //! At most so many at once per key. Work whose key has no place left is held aside, in order, until another of
-//! the same key ends; so the next to start is found without looking through all that cannot.
+//! the same key ends; so the next to start is found without looking through all that cannot. What was held and may
+//! start now is kept here as well, and not put back into the list of its priority: its place there could only be
+//! found by walking past all that came in between.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,6 +12,8 @@ use std::sync::Arc;
 pub(crate) struct Keys {
     limit: usize,
     keys: HashMap<Arc<str>, Key>,
+    /// What was held and may start, the next to start first.
+    freed: BTreeMap<Place, u32>,
 }
 
 #[derive(Debug, Default)]
@@ -18,11 +22,12 @@ struct Key {
     held: BTreeMap<Place, u32>,
 }
 
-type Place = (Reverse<i16>, i64);
+/// Where work is in the order of all that waits: by falling priority, and within one by its place.
+pub(crate) type Place = (Reverse<i16>, i64);
 
 impl Keys {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, keys: HashMap::new() }
+        Self { limit, keys: HashMap::new(), freed: BTreeMap::new() }
     }
 
     /// Takes a place of this key, if one is left.
@@ -36,22 +41,38 @@ impl Keys {
     }
 
     /// Holds work of a key that has no place left.
-    pub(crate) fn hold(&mut self, key: &Arc<str>, priority: i16, order: i64, index: u32) {
+    pub(crate) fn hold(&mut self, key: &Arc<str>, place: Place, index: u32) {
         let entry = self.keys.entry(Arc::clone(key)).or_default();
-        entry.held.insert((Reverse(priority), order), index);
+        entry.held.insert(place, index);
     }
 
-    /// Everything that is held.
-    pub(crate) fn held(&self) -> impl Iterator<Item = u32> {
-        self.keys.values().flat_map(|key| key.held.values().copied())
+    /// Everything that is held or was.
+    pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
+        let held = self.keys.values().flat_map(|key| key.held.values());
+        held.chain(self.freed.values()).copied()
     }
 
     /// Lets work go that was held, because it leaves or moves.
-    pub(crate) fn let_go(&mut self, key: &str, priority: i16, order: i64) {
+    pub(crate) fn let_go(&mut self, key: &str, place: Place) {
         if let Some(entry) = self.keys.get_mut(key) {
-            entry.held.remove(&(Reverse(priority), order));
+            entry.held.remove(&place);
             self.tidy(key);
         }
+    }
+
+    /// Work that was held may start.
+    pub(crate) fn free(&mut self, place: Place, index: u32) {
+        self.freed.insert(place, index);
+    }
+
+    /// The same is taken out: it starts, leaves or moves.
+    pub(crate) fn take_freed(&mut self, place: Place) -> Option<u32> {
+        self.freed.remove(&place)
+    }
+
+    /// The first of what was held and may start.
+    pub(crate) fn first_freed(&self) -> Option<Place> {
+        self.freed.first_key_value().map(|(place, _)| *place)
     }
 
     /// Work of this key has ended: answers which may now be ready.

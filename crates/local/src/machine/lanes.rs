@@ -1,7 +1,10 @@
 //! The order of what waits: one list per priority, linked through a slab, so that taking the next, putting in
 //! front, removing from the middle and moving between priorities all touch a few neighbours only.
 
+use std::cmp::Reverse;
+
 use super::Id;
+use super::keys::Place;
 use super::slab::{Entry, NONE, Slab, Stage};
 use crate::work::Work;
 
@@ -81,16 +84,14 @@ impl<W: Work> Lanes<W> {
         }
     }
 
-    /// Puts an entry back to its place, which is near the front.
-    pub(crate) fn put_in_order(&mut self, index: u32) {
-        let order = self.slab.order(index);
-        let level = Self::level(&mut self.levels, self.slab[index].priority);
-        let (mut previous, mut next) = (NONE, level.head);
-        while next != NONE && self.slab.order(next) < order {
-            previous = next;
-            next = self.slab[next].next;
-        }
-        self.link(index, previous, next);
+    /// The place of an entry in the order of all that waits, where places are known.
+    pub(crate) fn place(&self, index: u32) -> Place {
+        (Reverse(self.slab[index].priority), self.slab.order(index))
+    }
+
+    /// The place of the next that is ready.
+    pub(crate) fn first(&self) -> Option<Place> {
+        self.levels.last().map(|level| self.place(level.head))
     }
 
     fn link(&mut self, index: u32, previous: u32, next: u32) {

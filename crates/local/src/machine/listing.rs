@@ -1,6 +1,5 @@
 //! What waits and what runs, as lists for people and dashboards.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,8 +54,8 @@ impl<W: Work> Machine<W> {
         let slab = &self.lanes.slab;
         let id = |index| Id::new(index, slab[index].sequence);
         let Some(keys) = &self.keys else { return self.lanes.ready().map(id).collect() };
-        let mut all: Vec<u32> = self.lanes.ready().chain(keys.held()).collect();
-        all.sort_by_key(|index| (Reverse(slab[*index].priority), slab.order(*index)));
+        let mut all: Vec<u32> = self.lanes.ready().chain(keys.all()).collect();
+        all.sort_by_key(|index| self.lanes.place(*index));
         all.into_iter().map(id).collect()
     }
 

@@ -63,6 +63,8 @@ pub(crate) enum Stage {
     Ready,
     /// Out of the lists, until another of its key ends.
     Held,
+    /// Out of the lists, and may start: another of its key has ended.
+    Freed,
     Running,
     /// Has ended, and its handle has not asked yet.
     Settled,

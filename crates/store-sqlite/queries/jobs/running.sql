@@ -1,3 +1,3 @@
-SELECT seq, queue, cancel, lease, attempt, stalls, ambiguous, backoff
+SELECT seq, queue, cancel, lease, attempt, stalls, ambiguous, backoff, state
 FROM windlass_jobs
 WHERE id = ?1 AND state = 3 AND fence = ?2 AND nonce = ?3

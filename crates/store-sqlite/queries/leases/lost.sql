@@ -1,6 +1,6 @@
 SELECT
     j.id, j.fence, j.nonce, j.attempt, j.stalls, j.ambiguous, j.backoff, j.retry, j.stalls_max,
-    j.queue, j.kind, j.worker
+    j.queue, j.kind, j.worker, j.mark, j.form
 FROM windlass_leases AS l
 CROSS JOIN windlass_jobs AS j ON j.state = 3 AND j.lease = l.key
 WHERE l.expires_at <= ?1

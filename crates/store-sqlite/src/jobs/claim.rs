@@ -5,7 +5,7 @@ mod line;
 use std::time::Duration;
 
 use rusqlite::params;
-use windlass_core::job::ClaimedJob;
+use windlass_core::job::{ClaimedJob, LostJob};
 use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room};
 use windlass_core::{Fence, State};
 
@@ -20,7 +20,7 @@ const CLAIM: &str = include_str!("../../queries/jobs/claim.sql");
 pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
     let Some(lease) = leases::living(session, request.lease)? else { return Ok(ClaimAnswer::LeaseLost) };
     let room = Room::new(request.limit, request.bytes);
-    let mut filling = Filling { request, lease, nonce: Fence::nonce(), room, jobs: Vec::new() };
+    let mut filling = Filling { request, lease, room, jobs: Vec::new(), unreadable: Vec::new() };
     let mut next_due: Option<Duration> = None;
     for share in &request.queues {
         let moved = maintenance::promote_queue(session, &share.queue, PROMOTE_MAX, PROMOTE_MAX)?;
@@ -32,16 +32,17 @@ pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<Cla
         filling.fill_from(session, share)?;
         next_due = [next_due, maintenance::next_due(session, &share.queue)?].into_iter().flatten().min();
     }
-    Ok(ClaimAnswer::Jobs { jobs: filling.jobs, next_due })
+    let Filling { jobs, unreadable, .. } = filling;
+    Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: Vec::new() })
 }
 
 /// A claim that is being filled.
 struct Filling<'a> {
     request: &'a ClaimRequest,
     lease: Living,
-    nonce: u64,
     room: Room,
     jobs: Vec<ClaimedJob>,
+    unreadable: Vec<LostJob>,
 }
 
 impl Filling<'_> {
@@ -61,20 +62,37 @@ impl Filling<'_> {
                 self.write(session, &mut unwritten)?;
                 line.look(session)?;
             }
-            let Some(Candidate { seq, mut job }) = line.next() else { break };
-            if !self.room.take(job.payload.len()) {
+            let Some(Candidate { seq, job, .. }) = line.next() else { break };
+            if !self.room.take(job.as_ref().map_or(0, |job| job.payload.len())) {
                 break;
             }
-            job.fence = Fence { number: job.fence.number + 1, nonce: self.nonce };
-            job.facts.counters.attempt = job.facts.counters.attempt.saturating_add(1);
-            job.claimed_at = session.now;
-            self.jobs.push(job);
+            self.add(session, job);
             unwritten.push(seq);
             taken += 1;
         }
         self.write(session, &mut unwritten)?;
         session.moved(&share.queue, State::Ready, State::Running, taken);
         Ok(())
+    }
+
+    /// Hands a job out, as the claim is about to leave it.
+    fn add(&mut self, session: &Session<'_>, job: Result<ClaimedJob, Box<LostJob>>) {
+        let nonce = self.request.nonce;
+        let next = |fence: Fence| Fence { number: fence.number + 1, nonce };
+        match job {
+            Ok(mut job) => {
+                job.fence = next(job.fence);
+                job.facts.counters.attempt = job.facts.counters.attempt.saturating_add(1);
+                job.claimed_at = session.now;
+                self.jobs.push(job);
+            }
+            Err(mut job) => {
+                job.fence = next(job.fence);
+                job.facts.counters.attempt = job.facts.counters.attempt.saturating_add(1);
+                job.worker.clone_from(&self.lease.worker);
+                self.unreadable.push(*job);
+            }
+        }
     }
 
     /// Lets jobs run; one statement for all of them, because opening it costs more than a row.
@@ -84,7 +102,7 @@ impl Filling<'_> {
         }
         session.prepare(CLAIM)?.execute(params![
             row::list(seqs),
-            row::to_stored(self.nonce),
+            row::to_stored(self.request.nonce),
             session.now.as_micros(),
             self.lease.key,
             self.lease.worker,

@@ -7,10 +7,12 @@
 use std::collections::HashSet;
 
 use rusqlite::{CachedStatement, OptionalExtension, ToSql, params};
+use windlass_core::CallId;
 use windlass_core::job::NewJob;
 use windlass_core::options::STALLS_MAX_DEFAULT;
 use windlass_core::store::{Enqueued, Taken};
 
+use super::calls;
 use crate::error::Fault;
 use crate::row;
 use crate::session::Session;
@@ -31,7 +33,23 @@ pub(crate) const MANY: usize = 16;
 /// Parameters of one row.
 const FIELDS: usize = 13;
 
-pub(super) fn enqueue(session: &Session<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Fault> {
+/// All of a call's jobs, unless the call was accepted before.
+pub(super) fn enqueue_once(
+    session: &Session<'_>,
+    call: CallId,
+    jobs: &[NewJob],
+) -> Result<Vec<Enqueued>, Fault> {
+    if !calls::remember(session, call)? {
+        return Ok(vec![Enqueued::Repeated; jobs.len()]);
+    }
+    let entered = enqueue(session, jobs);
+    if matches!(entered, Err(Fault::Refused(_))) {
+        calls::take_back(session, call)?;
+    }
+    entered
+}
+
+fn enqueue(session: &Session<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Fault> {
     let mut entry = Entry { session, answers: Vec::with_capacity(jobs.len()) };
     match jobs {
         // A lone job that is refused has inserted nothing.

@@ -9,7 +9,7 @@ use windlass_core::job::{ATTEMPTS_KEPT, Counters};
 use windlass_core::judge::Transition;
 use windlass_core::outcome::Reason;
 use windlass_core::size::TooLarge;
-use windlass_core::store::{Progress, Settled, Settlement};
+use windlass_core::store::{Begin, Progress, Settled, Settlement};
 use windlass_core::{Fence, JobId, Name, State};
 
 use super::amend::remove;
@@ -18,6 +18,9 @@ use crate::session::Session;
 use crate::{leases, row};
 
 pub(crate) const RUNNING: &str = include_str!("../../queries/jobs/running.sql");
+const REAPED: &str = include_str!("../../queries/jobs/reaped.sql");
+const BEGIN: &str = include_str!("../../queries/jobs/begin.sql");
+const TAKE_BACK: &str = include_str!("../../queries/jobs/take_back.sql");
 const COMPLETE: &str = include_str!("../../queries/jobs/complete.sql");
 pub(crate) const SETTLE: &str = include_str!("../../queries/jobs/settle.sql");
 const INSERT_ATTEMPT: &str = include_str!("../../queries/jobs/insert_attempt.sql");
@@ -32,6 +35,18 @@ pub(crate) enum Right {
     Fence,
     /// The fence and a lease that has run out, tested again here: a reaper.
     LostLease,
+    /// The fence of an attempt that a reaper took back, as long as nothing has happened to the job since.
+    Late,
+}
+
+impl Right {
+    /// How the attempt is found.
+    const fn statement(self) -> &'static str {
+        match self {
+            Self::Fence | Self::LostLease => RUNNING,
+            Self::Late => REAPED,
+        }
+    }
 }
 
 pub(crate) fn settle(
@@ -39,7 +54,7 @@ pub(crate) fn settle(
     settlements: &[Settlement],
     right: Right,
 ) -> Result<Vec<Settled>, Fault> {
-    let mut running = session.prepare(RUNNING)?;
+    let mut found = session.prepare(right.statement())?;
     let mut ends = Ends::default();
     let mut answers = Vec::with_capacity(settlements.len());
     for Settlement { queue, id, fence, transition } in settlements {
@@ -48,9 +63,9 @@ pub(crate) fn settle(
             answers.push(Settled::Fenced);
             continue;
         }
-        answers.push(match Attempt::find(session, &mut running, *id, *fence)? {
-            Some(attempt) if attempt.queue == *queue && attempt.may_be_settled(session, right)? => {
-                attempt.settle(session, transition, &mut ends)?
+        answers.push(match Attempt::find(&mut found, queue, *id, *fence)? {
+            Some(attempt) if attempt.may_be_settled(session, right, transition)? => {
+                attempt.settle(session, transition, right, &mut ends)?
             }
             _ => Settled::Fenced,
         });
@@ -59,17 +74,27 @@ pub(crate) fn settle(
     Ok(answers)
 }
 
+pub(super) fn begin(session: &Session<'_>, attempts: &[Begin]) -> Result<Vec<Settled>, Fault> {
+    let mut write = session.prepare(BEGIN)?;
+    let mut answers = Vec::with_capacity(attempts.len());
+    for Begin { queue, id, fence } in attempts {
+        let (number, nonce) = (row::to_stored(fence.number), row::to_stored(fence.nonce));
+        let has_begun = write.execute(params![id.as_bytes(), number, nonce, queue.as_str()])? == 1;
+        answers.push(if has_begun { Settled::Applied(State::Running) } else { Settled::Fenced });
+    }
+    Ok(answers)
+}
+
 pub(super) fn progress(session: &Session<'_>, reports: &[Progress]) -> Result<Vec<Settled>, Fault> {
     let mut running = session.prepare(RUNNING)?;
     let mut write = session.prepare(PROGRESS)?;
     let mut answers = Vec::with_capacity(reports.len());
     for Progress { queue, id, fence, progress } in reports {
-        let found = Attempt::find(session, &mut running, *id, *fence)?;
-        let Some(attempt) = found.filter(|attempt| attempt.queue == *queue) else {
+        let Some(attempt) = Attempt::find(&mut running, queue, *id, *fence)? else {
             answers.push(Settled::Fenced);
             continue;
         };
-        let cap = session.config(&attempt.queue)?.caps.output;
+        let cap = session.config(queue)?.caps.output;
         answers.push(match TooLarge::check("progress", progress.len(), cap) {
             Ok(()) => {
                 write.execute(params![attempt.seq, &progress[..]])?;
@@ -81,42 +106,55 @@ pub(super) fn progress(session: &Session<'_>, reports: &[Progress]) -> Result<Ve
     Ok(answers)
 }
 
-/// A running attempt whose fence holds.
-struct Attempt {
+/// An attempt whose fence holds.
+struct Attempt<'a> {
     id: JobId,
     seq: i64,
     fence: Fence,
-    queue: Name,
+    queue: &'a Name,
+    /// Running, unless it was taken back.
+    state: State,
     cancel_requested: bool,
     lease: i64,
     counters: Counters,
 }
 
-impl Attempt {
+impl<'a> Attempt<'a> {
+    /// Reads no more than is needed, so that a job which does not read can be brought to its end by its fence.
     fn find(
-        session: &Session<'_>,
-        running: &mut CachedStatement<'_>,
+        statement: &mut CachedStatement<'_>,
+        queue: &'a Name,
         id: JobId,
         fence: Fence,
     ) -> Result<Option<Self>, Fault> {
         let fields = params![id.as_bytes(), row::to_stored(fence.number), row::to_stored(fence.nonce)];
-        let mut rows = running.query(fields)?;
+        let mut rows = statement.query(fields)?;
         let Some(found) = rows.next()? else { return Ok(None) };
+        if !found.get_ref(1)?.as_bytes().is_ok_and(|stored| stored == queue.as_str().as_bytes()) {
+            return Ok(None);
+        }
         Ok(Some(Self {
             id,
             seq: found.get(0)?,
             fence,
-            queue: session.name(found, 1)?,
+            queue,
+            state: row::state(found, 8)?,
             cancel_requested: found.get(2)?,
-            lease: found.get(3)?,
-            counters: row::counters(found, 4)?,
+            lease: found.get::<_, Option<i64>>(3)?.unwrap_or(0),
+            counters: row::counters(found, 4).unwrap_or_default(),
         }))
     }
 
-    fn may_be_settled(&self, session: &Session<'_>, right: Right) -> Result<bool, Fault> {
+    fn may_be_settled(
+        &self,
+        session: &Session<'_>,
+        right: Right,
+        transition: &Transition,
+    ) -> Result<bool, Fault> {
         match right {
             Right::Fence => Ok(true),
             Right::LostLease => leases::is_lost(session, self.lease),
+            Right::Late => Ok(transition.state.is_terminal()),
         }
     }
 
@@ -124,9 +162,10 @@ impl Attempt {
         &self,
         session: &Session<'_>,
         transition: &Transition,
+        right: Right,
         ends: &mut Ends,
     ) -> Result<Settled, Fault> {
-        let config = session.config(&self.queue)?;
+        let config = session.config(self.queue)?;
         if let Err(error) = transition.check_output(config.caps.output) {
             return Ok(Settled::Refused(error));
         }
@@ -134,17 +173,17 @@ impl Attempt {
             true => Cow::Owned(transition.clone().heeding(true)),
             false => Cow::Borrowed(transition),
         };
-        if !State::Running.may_become(next.state) {
-            return Err(Fault::Defect(format!("a running job was told to become {}", next.state)));
+        if !self.state.may_become(next.state) {
+            return Err(Fault::Defect(format!("a {} job was told to become {}", self.state, next.state)));
         }
         if !config.retention.keeps(next.state) {
             ends.ids.insert(self.id);
             ends.removed.push(self.seq);
-            session.removed(&self.queue, State::Running, 1);
+            session.removed(self.queue, self.state, 1);
             return Ok(Settled::Applied(next.state));
         }
         if next.is_recorded() {
-            self.record(session, &next, config.caps.error)?;
+            self.record(session, &next, right, config.caps.error)?;
         }
         let is_plain = next.output.is_none() && next.counters == self.counters;
         if next.state == State::Completed && is_plain {
@@ -152,8 +191,11 @@ impl Attempt {
             ends.completed.push(self.seq);
         } else {
             self.write(session, &next)?;
+            if right == Right::LostLease && next.state.is_waiting() {
+                session.prepare(TAKE_BACK)?.execute([self.seq])?;
+            }
         }
-        session.moved(&self.queue, State::Running, next.state, 1);
+        session.moved(self.queue, self.state, next.state, 1);
         Ok(Settled::Applied(next.state))
     }
 
@@ -176,9 +218,15 @@ impl Attempt {
 
     /// Keeps a record of the attempt, before its outcome is written. Every claim that did not complete leaves
     /// one, so fences have no gaps and the surplus is known by number.
-    fn record(&self, session: &Session<'_>, next: &Transition, error_cap: usize) -> Result<(), Fault> {
-        let error = next.bounded_error(error_cap);
-        let fields = params![self.seq, session.now.as_micros(), next.ending.as_str(), error];
+    fn record(
+        &self,
+        session: &Session<'_>,
+        next: &Transition,
+        right: Right,
+        error_cap: usize,
+    ) -> Result<(), Fault> {
+        let (now, error) = (session.now.as_micros(), next.bounded_error(error_cap));
+        let fields = params![self.seq, now, next.ending.as_str(), error, right == Right::Late];
         session.prepare(INSERT_ATTEMPT)?.execute(fields)?;
         let surplus = row::to_stored(self.fence.number) - ATTEMPTS_KEPT as i64;
         if surplus > 0 {

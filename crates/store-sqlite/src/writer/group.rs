@@ -1,18 +1,21 @@
 //! One group of operations: begin, run, commit, answer. When SQLite fails inside a group, nobody knows whose
 //! fault it was, so the group is rolled back and each operation runs in a transaction of its own.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, Error as SqliteError};
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
-use windlass_core::clock::Clock;
+use windlass_core::clock::{Clock, Steps};
 
 use super::checkpoint::Checkpoint;
 use super::operation::Operation;
-use super::{Tally, Tools};
-use crate::error::{Fault, failed, is_unknown_commit, unknown};
+use super::{Lane, Tally, Tools};
+use crate::conditions::{Conditions, Refusal};
+use crate::error::{Fault, failed, is_full, is_unknown_commit, unknown};
+use crate::jobs::calls;
+use crate::leases;
 use crate::patience::Turns;
 use crate::session::Session;
 use crate::wakeup::Ringer;
@@ -21,11 +24,15 @@ use crate::wakeup::Ringer;
 pub(crate) struct Committer {
     connection: Connection,
     clock: Arc<dyn Clock>,
+    steps: Arc<Mutex<Steps>>,
+    conditions: Arc<Conditions>,
     bell: Bell,
     /// None, as the turns, for a store that no other process can see.
     ringer: Option<Ringer>,
     turns: Option<Turns>,
     checkpoint: Checkpoint,
+    /// The period in which no old calls were left to forget.
+    clean: i64,
     tally: Arc<Tally>,
 }
 
@@ -42,21 +49,40 @@ enum Failure {
 impl Committer {
     /// Belongs to the thread that calls this.
     pub(crate) fn new(tools: Tools, tally: Arc<Tally>) -> Self {
-        let Tools { connection, clock, bell, ringer } = tools;
+        let Tools { connection, clock, steps, conditions, bell, ringer } = tools;
         let turns = ringer.as_ref().map(|ringer| Turns::of_this_thread(ringer.file()));
-        Self { connection, clock, bell, ringer, turns, checkpoint: Checkpoint::default(), tally }
+        let checkpoint = Checkpoint::new(&connection);
+        Self { connection, clock, steps, conditions, bell, ringer, turns, checkpoint, clean: 0, tally }
     }
 
     /// Runs and answers all operations, and wakes whom they concern.
     pub(crate) fn run(&mut self, mut group: Vec<Box<dyn Operation>>) {
+        if let Err(broken) = self.conditions.check(Some(&self.connection)) {
+            return refuse(group, &broken);
+        }
+        if let Err(full) = self.conditions.check_room() {
+            let (intake, others) = group.into_iter().partition(|one| one.lane() == Lane::Intake);
+            refuse(intake, &full);
+            group = others;
+        }
+        if group.is_empty() {
+            return;
+        }
         match self.transact(&mut group) {
             Ok(rings) => self.answer(group, rings),
+            Err(Failure::RolledBack(fault)) if is_full(&fault) && self.make_room() => self.run(group),
             Err(Failure::RolledBack(fault)) if group.len() > 1 => {
                 tracing::debug!(?fault, operations = group.len(), "a group failed, its operations run alone");
                 group.into_iter().for_each(|operation| self.run(vec![operation]));
             }
             Err(failure) => answer_failure(group, failure),
         }
+    }
+
+    /// The disk is full. True if another attempt is worth while, which it is a few times only.
+    fn make_room(&mut self) -> bool {
+        let has_reserve = self.conditions.make_room();
+        self.checkpoint.make_room(&self.connection) || has_reserve
     }
 
     fn answer(&mut self, group: Vec<Box<dyn Operation>>, rings: Rings) {
@@ -73,7 +99,7 @@ impl Committer {
     /// to another process if one has asked. `rows` says about how many rows were written.
     pub(crate) fn tidy(&mut self, rows: usize) {
         if let Some(turns) = &mut self.turns {
-            self.checkpoint.after_commit(&self.connection, rows);
+            self.checkpoint.after_commit(&self.connection, rows, &self.conditions);
             turns.give();
         }
     }
@@ -83,24 +109,33 @@ impl Committer {
         if let Some(turns) = &mut self.turns {
             turns.taken();
         }
-        let session = Session::new(&self.connection, self.clock.now());
-        let ran = group
-            .iter_mut()
-            .try_for_each(|operation| operation.run(&session))
-            .and_then(|()| session.write_counters());
-        if let Err(fault) = ran {
-            self.roll_back();
-            return Err(Failure::RolledBack(fault));
-        }
+        // Before anything is decided by the time: what lived must not be lost because the clock was set.
+        let before = self.steps().clone();
+        let (now, step) = self.steps().look(&*self.clock);
+        let session = Session::new(&self.connection, now);
+        let ran = step
+            .map_or(Ok(()), |step| leases::outlive(&session, step))
+            .and_then(|()| group.iter_mut().try_for_each(|operation| operation.run(&session)))
+            .and_then(|()| session.write_counters())
+            .and_then(|()| calls::forget(&session, self.clean));
         let rings = session.rings();
-        match execute(&self.connection, "COMMIT") {
-            Ok(()) => Ok(rings),
-            Err(error) => {
-                self.roll_back();
-                let is_unknown = is_unknown_commit(&error);
-                Err(if is_unknown { Failure::Unknown(error) } else { Failure::RolledBack(error.into()) })
+        let failure = match ran.map(|clean| (clean, execute(&self.connection, "COMMIT"))) {
+            Ok((clean, Ok(()))) => {
+                self.clean = clean;
+                return Ok(rings);
             }
-        }
+            Ok((_, Err(error))) if is_unknown_commit(&error) => Failure::Unknown(error),
+            Ok((_, Err(error))) => Failure::RolledBack(error.into()),
+            Err(fault) => Failure::RolledBack(fault),
+        };
+        self.roll_back();
+        // The next transaction has to see the step.
+        *self.steps() = before;
+        Err(failure)
+    }
+
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// SQLite may have rolled back by itself already.
@@ -115,6 +150,11 @@ impl Committer {
 
 fn execute(connection: &Connection, sql: &str) -> Result<(), SqliteError> {
     connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
+/// Answers operations that did not run.
+fn refuse(group: Vec<Box<dyn Operation>>, refusal: &Refusal) {
+    group.into_iter().for_each(|operation| operation.fail(refusal.clone().into()));
 }
 
 fn answer_failure(mut group: Vec<Box<dyn Operation>>, failure: Failure) {
@@ -150,25 +190,43 @@ mod tests {
 
     /// A committer on a store in memory that is full after so many more pages.
     fn committer(pages: i64) -> Committer {
+        committer_under(pages, Conditions::of_memory())
+    }
+
+    fn committer_under(pages: i64, conditions: Conditions) -> Committer {
         let connection = Connection::open_in_memory().unwrap();
         migrate::run(&connection).unwrap();
         connection.execute_batch("CREATE TABLE notes (note BLOB)").unwrap();
         let used: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
         connection.pragma_update_and_check(None, "max_page_count", used + pages, |_| Ok(())).unwrap();
         let clock = Arc::new(ManualClock::default());
-        Committer::new(Tools { connection, clock, bell: Bell::new(), ringer: None }, Arc::default())
+        let conditions = Arc::new(conditions);
+        let tools =
+            Tools { connection, clock, steps: Arc::default(), conditions, bell: Bell::new(), ringer: None };
+        Committer::new(tools, Arc::default())
     }
 
     fn operation(
         run: impl FnMut(&Session<'_>) -> Result<usize, Fault> + Send + 'static,
     ) -> (Box<dyn Operation>, Answer) {
+        operation_in(Lane::Normal, run)
+    }
+
+    fn operation_in(
+        lane: Lane,
+        run: impl FnMut(&Session<'_>) -> Result<usize, Fault> + Send + 'static,
+    ) -> (Box<dyn Operation>, Answer) {
         let (caller, answer) = oneshot::channel();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        (Box::new(Pending::new(run, caller, place)), answer)
+        (Box::new(Pending::new(lane, run, caller, place)), answer)
     }
 
     fn note(bytes: usize) -> (Box<dyn Operation>, Answer) {
-        operation(move |session| {
+        note_in(Lane::Normal, bytes)
+    }
+
+    fn note_in(lane: Lane, bytes: usize) -> (Box<dyn Operation>, Answer) {
+        operation_in(lane, move |session| {
             Ok(session.prepare("INSERT INTO notes VALUES (zeroblob(?1))")?.execute([bytes as i64])?)
         })
     }
@@ -189,6 +247,34 @@ mod tests {
         let kinds: Vec<_> = answers.into_iter().map(kind).collect();
         assert_eq!(kinds, [None, Some(StoreErrorKind::Unavailable), None]);
         assert_eq!(notes(&committer), 2);
+    }
+
+    #[test]
+    fn on_a_full_disk_jobs_are_refused_and_all_else_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let reserve = path("jobs.db-reserve");
+        let conditions = Conditions::of_file(path("jobs.db"), path("jobs.db-wal"), reserve.clone());
+        let mut committer = committer_under(20, conditions);
+        let kept = || reserve.metadata().unwrap().len();
+        assert!(kept() > 0, "there is a reserve");
+        let group =
+            [note_in(Lane::Intake, 1 << 20), note(10), note_in(Lane::Urgent, 10), note_in(Lane::Intake, 1)];
+        let (operations, answers): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        committer.run(operations);
+        let mut errors = answers.into_iter().map(|mut answer| answer.try_recv().unwrap().err());
+        let said = errors.next().flatten().expect("it does not fit").to_string();
+        assert!(said.contains("no more jobs are taken until there is room"), "{said}");
+        assert!(errors.next().flatten().is_none() && errors.next().flatten().is_none());
+        assert!(errors.next().flatten().is_some(), "nor is a small one taken while the reserve is gone");
+        assert_eq!((notes(&committer), kept()), (2, 0));
+
+        // The disk of this test has room all the time, so the next look makes the reserve again.
+        committer.conditions.look_now();
+        assert!(kept() > 0);
+        let (operation, answer) = note_in(Lane::Intake, 1);
+        committer.run(vec![operation]);
+        assert_eq!(kind(answer), None);
     }
 
     #[test]

@@ -6,11 +6,15 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use windlass_core::StoreError;
 use windlass_core::store::StoreResult;
 
+use super::Lane;
 use crate::error::Fault;
 use crate::session::Session;
 
 /// An operation without its types.
 pub(crate) trait Operation: Send {
+    /// How it is treated.
+    fn lane(&self) -> Lane;
+
     /// Runs it and keeps the result. A refusal is a result; an error means that the transaction must be
     /// rolled back.
     fn run(&mut self, session: &Session<'_>) -> Result<(), Fault>;
@@ -24,6 +28,7 @@ pub(crate) trait Operation: Send {
 
 /// An operation and its caller.
 pub(crate) struct Pending<T, F> {
+    lane: Lane,
     run: F,
     result: Option<StoreResult<T>>,
     caller: oneshot::Sender<StoreResult<T>>,
@@ -32,8 +37,13 @@ pub(crate) struct Pending<T, F> {
 }
 
 impl<T, F> Pending<T, F> {
-    pub(crate) fn new(run: F, caller: oneshot::Sender<StoreResult<T>>, place: OwnedSemaphorePermit) -> Self {
-        Self { run, result: None, caller, _place: place }
+    pub(crate) fn new(
+        lane: Lane,
+        run: F,
+        caller: oneshot::Sender<StoreResult<T>>,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
+        Self { lane, run, result: None, caller, _place: place }
     }
 }
 
@@ -42,6 +52,10 @@ where
     T: Send,
     F: FnMut(&Session<'_>) -> Result<T, Fault> + Send,
 {
+    fn lane(&self) -> Lane {
+        self.lane
+    }
+
     fn run(&mut self, session: &Session<'_>) -> Result<(), Fault> {
         // A panic must not take the writer, and every other caller, with it. The transaction is rolled back,
         // so nothing half-done remains.

@@ -1,18 +1,22 @@
 //! What the contract cannot say: files, threads, processes and the log.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod clock;
+mod full;
 mod group;
 mod life;
 mod log;
 mod open;
+mod place;
 mod processes;
+mod unreadable;
 
 use std::path::Path;
 use std::time::Duration;
 
 use windlass_core::outcome::Outcome;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Settlement};
-use windlass_core::{ClaimedJob, LeaseId, Name, NewJob, Options, judge};
+use windlass_core::{ClaimedJob, Fence, LeaseId, Name, NewJob, Options, judge};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
 fn name(text: &str) -> Name {
@@ -28,22 +32,28 @@ async fn open(path: &Path) -> SqliteStore {
 }
 
 async fn lease(store: &SqliteStore) -> LeaseId {
+    lease_for(store, Duration::from_secs(600)).await
+}
+
+async fn lease_for(store: &SqliteStore, ttl: Duration) -> LeaseId {
     let id = LeaseId::new();
-    let ttl = Duration::from_secs(600);
     store.open(&NewLease { id, worker: "w".into(), ttl, queues: vec![name("default")] }).await.unwrap();
     id
 }
 
-async fn claim(store: &SqliteStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJob> {
-    let request = ClaimRequest {
+fn request(lease: LeaseId, limit: u32) -> ClaimRequest {
+    ClaimRequest {
         lease,
-        nonce: windlass_core::Fence::nonce(),
+        nonce: Fence::nonce(),
         queues: vec![QueueShare { queue: name("default"), limit }],
         kinds: vec![name("greet")],
         limit,
         bytes: usize::MAX,
-    };
-    match store.claim(&request).await.unwrap() {
+    }
+}
+
+async fn claim(store: &SqliteStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJob> {
+    match store.claim(&request(lease, limit)).await.unwrap() {
         ClaimAnswer::Jobs { jobs, .. } => jobs,
         ClaimAnswer::LeaseLost => panic!("the lease was lost"),
     }

@@ -43,7 +43,7 @@ async fn files_are_private() {
     let store = open(&directory.path().join("jobs.db")).await;
     store.enqueue(&[job("x")]).await.unwrap();
     store.bell();
-    for suffix in ["", "-wal", "-shm", "-bell"] {
+    for suffix in ["", "-wal", "-shm", "-bell", "-reserve"] {
         let path = directory.path().join(format!("jobs.db{suffix}"));
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{}", path.display());
@@ -75,7 +75,7 @@ async fn a_newer_schema_is_refused_and_an_unknown_file_has_everything_pending() 
     let after = migrate::status(&url).unwrap();
     assert_eq!((after.found, after.pending.len()), (after.known, 0));
     let connection = rusqlite::Connection::open(&path).unwrap();
-    connection.execute("UPDATE windlass_meta SET value = value + 1", []).unwrap();
+    connection.execute("UPDATE windlass_meta SET value = value + 1 WHERE key = 'schema'", []).unwrap();
     let error = SqliteStore::open(&url).await.unwrap_err();
     assert!(
         matches!(error, StoreError::SchemaTooNew { found, known } if found == known + 1),

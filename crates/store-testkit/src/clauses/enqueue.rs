@@ -78,10 +78,10 @@ pub async fn wild_policies_are_kept(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let endless = std::time::Duration::MAX;
     let policies = [
-        Policy::exponential(u32::MAX, endless).factor(f64::INFINITY).cap(endless).ambiguous(u32::MAX),
-        Policy::polynomial(1, endless, f64::INFINITY).cap(endless),
-        Policy::exponential(1, seconds(1)).factor(f64::NAN),
-        Policy::polynomial(1, seconds(1), f64::NEG_INFINITY),
+        Policy::exponential(u32::MAX, endless).factor(f64::MAX).cap(endless).ambiguous(u32::MAX),
+        Policy::polynomial(1, endless, f64::MAX).cap(endless),
+        Policy::exponential(1, seconds(1)).factor(1.0 + f64::EPSILON),
+        Policy::polynomial(1, seconds(1), f64::MIN_POSITIVE),
     ];
     for policy in &policies {
         let id = scene.add(Options::new().retry(policy.clone()).max_stalls(u32::MAX)).await;

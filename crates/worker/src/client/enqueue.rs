@@ -11,8 +11,10 @@ use windlass_core::store::Enqueued;
 use windlass_core::{Bytes, JobId, NewJob, Options};
 use windlass_tx::{BlockingTx, Tx};
 
-use super::handle::Handle;
-use super::{Client, lane};
+use super::Client;
+use super::handle::{Choice, Handle};
+use super::insist::{Repeat, Tries, insist};
+use super::lane::Enqueues;
 use crate::error::{Error, Result};
 use crate::job::{self, Job};
 
@@ -68,10 +70,11 @@ impl<J: Job> Enqueue<J> {
     /// [`Error::Store`] also when the transaction is not one of the database that the store is in; then
     /// nothing was written. After other errors the transaction should be rolled back.
     pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Handle<J>> {
+        let choice = self.choice();
         let (client, job) = self.into_job()?;
         let answers = windlass_tx::enqueue(&**client.store(), tx, std::slice::from_ref(&job)).await?;
         let enqueued = answers.first().copied().unwrap_or(Enqueued::New);
-        Ok(Handle::new(client, job.id, enqueued))
+        Ok(Handle::new(client, job.id, enqueued, choice))
     }
 
     /// As [`within`](Enqueue::within), for drivers that block.
@@ -80,6 +83,10 @@ impl<J: Job> Enqueue<J> {
     /// As there.
     pub fn within_blocking<T: BlockingTx>(self, tx: &mut T) -> Result<Handle<J>> {
         windlass_tx::wait(self.within(tx))
+    }
+
+    fn choice(&self) -> Choice {
+        if self.id.is_some() { Choice::Caller } else { Choice::Call }
     }
 
     fn into_job(self) -> Result<(Client, NewJob)> {
@@ -208,10 +215,11 @@ impl<J: Job> IntoFuture for Enqueue<J> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
+            let choice = self.choice();
             let (client, job) = self.into_job()?;
             let id = job.id;
             let enqueued = client.enqueue_new(job).await?;
-            Ok(Handle::new(client, id, enqueued))
+            Ok(Handle::new(client, id, enqueued, choice))
         })
     }
 }
@@ -229,11 +237,7 @@ impl<J: Job> IntoFuture for EnqueueAll<J> {
             // A caller that goes away must not interrupt the call between two tries.
             let (store, batch) = (Arc::clone(client.store()), Arc::clone(&jobs));
             let call = tokio::spawn(async move {
-                lane::insistent(|| {
-                    let (store, batch) = (Arc::clone(&store), Arc::clone(&batch));
-                    async move { store.enqueue(&batch).await }
-                })
-                .await
+                insist(&Enqueues(store), &batch, Repeat::AsItWas, &mut Tries::new()).await
             });
             let answers: Vec<Enqueued> = call.await.map_err(|_ended| Error::Closed)??;
             Ok(handles(&client, &jobs, answers))
@@ -243,5 +247,5 @@ impl<J: Job> IntoFuture for EnqueueAll<J> {
 
 fn handles<J: Job>(client: &Client, jobs: &[NewJob], answers: Vec<Enqueued>) -> Vec<Handle<J>> {
     let answered = jobs.iter().zip(answers);
-    answered.map(|(job, enqueued)| Handle::new(client.clone(), job.id, enqueued)).collect()
+    answered.map(|(job, enqueued)| Handle::new(client.clone(), job.id, enqueued, Choice::Call)).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thiserror::Error as ThisError;
@@ -20,6 +21,10 @@ pub struct Handle<J> {
     client: Client,
     id: JobId,
     origin: Origin,
+    /// When this was made, just after the store had accepted the job or had said that it knows it.
+    made: Instant,
+    /// The store has shown the job: if it does not any more, it is gone.
+    was_seen: AtomicBool,
     job: PhantomData<fn() -> J>,
 }
 
@@ -31,6 +36,18 @@ enum Origin {
     Existing,
 }
 
+/// Who made the id of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// The call that enqueues it, so nobody else can have stored it.
+    Call,
+    /// Its caller, who may use it in several calls.
+    Caller,
+}
+
+/// For so long a job that was just accepted may be on its way to where it is looked for; before, that it is not
+/// there does not mean that it has gone.
+const ARRIVAL_MAX: Duration = Duration::from_secs(2);
 /// How soon the state is asked for again; grows while nothing happens.
 const POLL_FIRST: Duration = Duration::from_millis(5);
 const POLL_LAST: Duration = Duration::from_millis(500);
@@ -38,13 +55,21 @@ const POLL_LAST: Duration = Duration::from_millis(500);
 const RING_GAP: Duration = Duration::from_millis(2);
 
 impl<J: Job> Handle<J> {
-    pub(super) fn new(client: Client, id: JobId, enqueued: Enqueued) -> Self {
-        let origin = if enqueued == Enqueued::New { Origin::New } else { Origin::Existing };
-        Self { client, id, origin, job: PhantomData }
+    pub(super) fn new(client: Client, id: JobId, enqueued: Enqueued, choice: Choice) -> Self {
+        let origin = match (enqueued, choice) {
+            (Enqueued::New, _) | (Enqueued::Repeated, Choice::Call) => Origin::New,
+            _ => Origin::Existing,
+        };
+        Self::made(client, id, origin)
     }
 
     pub(super) fn existing(client: Client, id: JobId) -> Self {
-        Self { client, id, origin: Origin::Existing, job: PhantomData }
+        Self::made(client, id, Origin::Existing)
+    }
+
+    fn made(client: Client, id: JobId, origin: Origin) -> Self {
+        let (made, was_seen) = (Instant::now(), AtomicBool::new(false));
+        Self { client, id, origin, made, was_seen, job: PhantomData }
     }
 
     /// The job's id.
@@ -54,15 +79,16 @@ impl<J: Job> Handle<J> {
 
     /// Whether this call stored the job; otherwise it was there before.
     ///
-    /// When the store's first answer was lost and it had to be asked again, a job that this very call stored
-    /// counts as known.
+    /// When the store's first answer was lost and the call had to be repeated, the store tells only that it had
+    /// accepted the call. The job then counts as new if the call made its id, and as known if the caller chose it:
+    /// it may have been there before.
     pub fn is_new(&self) -> bool {
         self.origin == Origin::New
     }
 
     /// The job's state now; nothing when the store no longer has it.
     pub async fn state(&self) -> Result<Option<State>> {
-        Ok(self.client.job(self.id).await?.map(|record| record.state))
+        Ok(self.look().await?.map(|record| record.state))
     }
 
     /// Asks for the job to be cancelled.
@@ -73,7 +99,8 @@ impl<J: Job> Handle<J> {
     /// Waits until the job has come to its end and answers its output.
     ///
     /// The store must still have the job: where the queue keeps none of its end ([`Keep::NONE`]), the job is
-    /// removed with it, and this answers [`OutputError::Missing`] however the job ended.
+    /// removed with it, and this answers [`OutputError::Missing`] however the job ended. A job that was accepted
+    /// less than two seconds ago and that the store has not shown yet is looked for again until then.
     ///
     /// [`Keep::NONE`]: windlass_core::queue::Keep::NONE
     pub async fn output(&self) -> Result<J::Output, OutputError> {
@@ -91,31 +118,44 @@ impl<J: Job> Handle<J> {
     }
 
     /// Waits until the job has come to its end and answers its record. The bell is a hint; asking is the
-    /// truth.
+    /// truth. When a job counts as missing is said at [`output`](Handle::output).
     pub async fn finished(&self) -> Result<JobRecord, OutputError> {
         let mut listener = self.client.store().bell().listen(Topic::Finish);
         let mut pause = POLL_FIRST;
         loop {
             let asked = Instant::now();
-            match self.client.job(self.id).await {
+            let is_there = match self.look().await {
                 Ok(Some(record)) if record.state.is_terminal() => return Ok(record),
-                Ok(Some(_running)) => {}
+                Ok(Some(_running)) => true,
+                Ok(None) if self.may_arrive() => false,
                 Ok(None) => return Err(OutputError::Missing { id: self.id }),
                 // A store that is away is asked again, as everywhere.
-                Err(Error::Store(error)) if error.is_transient() => {}
+                Err(Error::Store(error)) if error.is_transient() => true,
                 Err(error) => return Err(error.into()),
-            }
+            };
             tokio::select! {
-                () = listener.rung() => tokio::time::sleep_until(asked + RING_GAP).await,
+                () = listener.rung(), if is_there => tokio::time::sleep_until(asked + RING_GAP).await,
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL_LAST),
             }
         }
+    }
+
+    async fn look(&self) -> Result<Option<JobRecord>> {
+        let record = self.client.job(self.id).await?;
+        self.was_seen.fetch_or(record.is_some(), Ordering::Relaxed);
+        Ok(record)
+    }
+
+    /// Whether a job that is not there may still be on its way.
+    fn may_arrive(&self) -> bool {
+        !self.was_seen.load(Ordering::Relaxed) && self.made.elapsed() < ARRIVAL_MAX
     }
 }
 
 impl<J> Clone for Handle<J> {
     fn clone(&self) -> Self {
-        Self { client: self.client.clone(), id: self.id, origin: self.origin, job: PhantomData }
+        let was_seen = AtomicBool::new(self.was_seen.load(Ordering::Relaxed));
+        Self { client: self.client.clone(), was_seen, ..*self }
     }
 }
 

@@ -1,9 +1,7 @@
 //! A handler's future under watch: a panic in it ends only itself, and a poll that holds a runtime thread too
 //! long is noticed.
 
-use std::any::Any;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -11,10 +9,8 @@ use std::time::{Duration, Instant};
 use windlass_core::Outcome;
 
 use crate::ctx::Ctx;
+use crate::panicked::{Panicked, catch};
 use crate::registry::{Attempt, Outcoming};
-
-/// What a panic carried.
-pub(super) type Panic = Box<dyn Any + Send>;
 
 /// The future of one attempt's handler and layers.
 pub(super) struct Watched<'a> {
@@ -33,24 +29,28 @@ impl<'a> Watched<'a> {
     /// Drops the handler where it stands. A panic in a destructor ends here.
     pub(super) fn dispose(self) {
         let future = self.future;
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(future))) {
-            tracing::error!(job.id = %self.ctx.id(), job.kind = %self.ctx.kind(), "a handler panicked while it was dropped");
-            // What a panic carries may panic in its own destructor; a few bytes are the better loss.
-            std::mem::forget(panic);
+        if let Err(panic) = catch(move || drop(future)) {
+            tracing::error!(
+                job.id = %self.ctx.id(), job.kind = %self.ctx.kind(),
+                "a handler {} while it was dropped", panic.text(),
+            );
+            panic.forget();
         }
     }
 }
 
 impl Future for Watched<'_> {
-    type Output = Result<Outcome, Panic>;
+    type Output = Result<Outcome, Panicked>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let began = Instant::now();
-        let polled = catch_unwind(AssertUnwindSafe(|| {
+        this.ctx.inner().turn.begin(began);
+        let polled = catch(|| {
             let future = this.future.get_or_insert_with(|| this.attempt.start(this.ctx.clone()));
             future.as_mut().poll(context)
-        }));
+        });
+        this.ctx.inner().turn.end();
         let held = began.elapsed();
         if held >= this.slow_poll {
             warn(this.ctx, held);

@@ -47,6 +47,11 @@ impl Config {
         self.queues.iter().map(|slots| slots.queue.clone()).collect()
     }
 
+    /// How long an async handler may hold its thread before it counts as blocked.
+    pub(crate) fn blocked_after(&self) -> Duration {
+        self.slow_poll.saturating_mul(100)
+    }
+
     /// The most jobs that can hang on this worker's lease.
     pub(crate) fn held_max(&self) -> u32 {
         let jobs = self.concurrency.saturating_add(self.prefetch_max).saturating_mul(2);
@@ -131,6 +136,7 @@ impl Draft {
             ("reap_interval", reap_interval, tick),
             ("prune_interval", self.prune_interval, tick),
             ("slow_poll", self.slow_poll, tick),
+            ("timeout", self.timeout.unwrap_or(tick), Duration::from_nanos(1)),
         ] {
             if given < least {
                 return Err(ConfigError::TooShort { what, given, least });

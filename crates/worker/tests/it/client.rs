@@ -108,7 +108,10 @@ async fn a_store_that_is_away_for_a_moment_is_asked_again() {
         assert_eq!(error.to_string(), "store unavailable: switched off");
     }
     store.fail(Call::Enqueue, Fault::Panic, 1);
-    assert!(client.enqueue(probe(Act::Succeed)).await.is_err());
+    assert!(client.enqueue(probe(Act::Succeed)).await.unwrap().is_new(), "a panic is only a lost answer");
+    store.fail(Call::Enqueue, Fault::Panic, 5);
+    let error = client.enqueue(probe(Act::Succeed)).await.unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::Unknown { .. })), "{error}");
     assert!(client.enqueue(probe(Act::Succeed)).await.is_ok(), "the lane goes on after a panic");
 }
 

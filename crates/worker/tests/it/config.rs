@@ -8,6 +8,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tower_layer::layer_fn;
 use tower_service::Service;
+use windlass_core::job::JobInvalid;
+use windlass_core::retry::Policy;
 use windlass_core::{Options, Outcome};
 use windlass_worker::{
     Attempt, Client, ConfigError, Ctx, Error, FromCtx, FromRef, Job, JobError, State, Worker,
@@ -30,6 +32,21 @@ impl Job for Misnamed {
     type Output = ();
 }
 
+#[derive(Serialize, Deserialize)]
+struct Hasty;
+
+impl Job for Hasty {
+    const KIND: &'static str = "hasty";
+    type Output = ();
+    fn options() -> Options {
+        Options::new().timeout(Duration::ZERO)
+    }
+}
+
+async fn hasty(_job: Hasty) -> Result<(), JobError> {
+    Ok(())
+}
+
 async fn misnamed(_job: Misnamed) -> Result<(), JobError> {
     Ok(())
 }
@@ -45,10 +62,40 @@ async fn what_is_wrong_is_said() {
     assert!(matches!(refusal(probing().queue("a b", 1)), ConfigError::Name { what: "queue", .. }));
     assert!(matches!(refusal(probing().concurrency(0)), ConfigError::TooSmall { .. }));
     assert!(matches!(refusal(probing().lease(Duration::from_secs(4))), ConfigError::TooShort { .. }));
+    assert!(matches!(refusal(probing().timeout(Duration::ZERO)), ConfigError::TooShort { .. }));
+    assert_eq!(
+        refusal(new().handle(hasty)),
+        ConfigError::Options { kind: "hasty", error: JobInvalid::NoTime },
+        "the options of a job type"
+    );
     assert!(matches!(refusal(probing().reserve("a", 65)), ConfigError::OverReserved { .. }));
     assert!(matches!(refusal(probing().reserve("a", 64)), ConfigError::NoSlot { .. }));
     let reserved = refusal(probing().queue("a", 1).reserve("a", 2));
     assert!(matches!(reserved, ConfigError::ReservedAboveLimit { .. }), "{reserved}");
+}
+
+#[tokio::test]
+async fn a_job_that_makes_no_sense_is_refused_before_anything_is_stored() {
+    let (client, _) = scene();
+    let new = || client.enqueue(probe(Act::Succeed));
+    let second = Duration::from_secs(1);
+    let slips = [
+        (new().timeout(Duration::ZERO), "a timeout of zero"),
+        (new().delay(second).at(std::time::SystemTime::now()), "both `delay` and `at`"),
+        (new().retry(Policy::fixed(0, second)), "bad retry policy: 0 attempts"),
+        (new().retry(Policy::exponential(3, second).factor(f64::NAN)), "bad retry policy: a factor of NaN"),
+        (new().retry(Policy::exponential(3, second).factor(-2.0)), "bad retry policy: a factor of -2"),
+        (new().retry(Policy::polynomial(3, second, f64::INFINITY)), "bad retry policy: a power of inf"),
+    ];
+    for (slip, text) in slips {
+        let error = slip.await.unwrap_err();
+        assert!(matches!(error, Error::Job(_)) && error.to_string().starts_with(text), "{error}");
+    }
+    let many = client.enqueue_all([probe(Act::Succeed)]).timeout(Duration::ZERO).await;
+    assert!(matches!(many, Err(Error::Job(JobInvalid::NoTime))), "{many:?}");
+    let typed = client.enqueue(Hasty).await;
+    assert!(matches!(typed, Err(Error::Job(JobInvalid::NoTime))), "{typed:?}");
+    assert!(client.store().queues(None, 10).await.unwrap().iter().all(|queue| queue.counts.total() == 0));
 }
 
 #[test]

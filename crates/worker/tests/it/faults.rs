@@ -23,7 +23,8 @@ async fn a_store_that_is_away_turns_the_health_red_and_back() {
         eventually("red", async || running.health().of(part).consecutive_failures > 1).await;
         let health = running.health();
         assert!(!health.is_ok());
-        assert_eq!(health.of(part).last_error.as_deref(), Some("store unavailable: switched off"));
+        let error = health.of(part).last_error.clone().unwrap();
+        assert!(error.ends_with("store unavailable: switched off"), "{error}");
         store.heal();
         assert_eq!(end_of(&handle).await.state, State::Completed);
         eventually("green", async || running.health().is_ok()).await;
@@ -101,15 +102,16 @@ async fn a_job_whose_outcome_cannot_be_recorded_is_not_kept_from_others() {
     store.fail(Call::Claim, Fault::Late, 1);
     let late = client.enqueue(probe(Act::Succeed)).await.unwrap();
     eventually("the claim is on its way", async || store.failed(Call::Claim) == 1).await;
-    store.fail(Call::Settle, Fault::Internal, 5);
+    store.fail(Call::Settle, Fault::Internal, u32::MAX);
     stage.release(2);
     eventually("there is another lease", async || {
         running.health().lease.id.is_some_and(|id| Some(id) != lease)
     })
     .await;
+    store.heal();
     store.release();
     let record = end_of(&refused).await;
-    assert_eq!((record.state, record.counters.stalls, record.fence), (State::Completed, 1, 2));
+    assert_eq!((record.state, record.fence), (State::Completed, 2));
     // What came under the old lease was handed back, which costs nothing.
     let record = end_of(&late).await;
     assert_eq!((record.state, record.counters.stalls, record.counters.attempt), (State::Completed, 0, 1));
@@ -168,7 +170,7 @@ async fn an_outcome_that_something_is_in_the_way_of_holds_no_other_up() {
     let (client, stage) = scene_on(Arc::clone(&store) as _);
     let running = worker(&client, &stage).concurrency(8).start().unwrap();
     let id = windlass_core::JobId::new();
-    store.stick(Some(id));
+    store.stick([id]);
     let stuck = client.enqueue(probe(Act::Succeed)).id(id).await.unwrap();
     let mut others = Vec::new();
     for _ in 0..20 {
@@ -178,7 +180,7 @@ async fn an_outcome_that_something_is_in_the_way_of_holds_no_other_up() {
         assert_eq!(end_of(other).await.state, State::Completed);
     }
     assert_eq!(stuck.state().await.unwrap(), Some(State::Running));
-    store.stick(None);
+    store.stick([]);
     assert_eq!(end_of(&stuck).await.state, State::Completed);
     assert_eq!(stage.started(), 21, "nothing ran again");
     running.stop().await;

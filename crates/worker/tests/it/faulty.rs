@@ -12,9 +12,9 @@ use windlass_core::queue::{QueueConfig, QueueRecord};
 use windlass_core::store::{
     About, Amended, Begin, ClaimAnswer, ClaimRequest, Cursor, Enqueued, Filter, Inspect, JobPage, Jobs,
     LeaseRecord, Leases, Maintenance, NewLease, Progress, Promotion, Queues, Renewal, Settled, Settlement,
-    Store, StoreResult, Swept, Wakeup,
+    Sharing, Store, StoreResult, Swept, Wakeup,
 };
-use windlass_core::{CallId, JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
+use windlass_core::{Bytes, CallId, JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
 use windlass_store_memory::MemoryStore;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,6 +22,7 @@ pub(crate) enum Call {
     Enqueue,
     Claim,
     Settle,
+    Progress,
     Open,
     Renew,
     Lost,
@@ -42,6 +43,8 @@ pub(crate) enum Fault {
     Internal,
     /// It happens; the answer comes once [`Faulty::release`] says so.
     Late,
+    /// It happens, and the answer is lost once all of its jobs are gone.
+    Outlived,
     Panic,
 }
 
@@ -51,12 +54,23 @@ pub(crate) struct Faulty {
     faults: Mutex<HashMap<Call, (Fault, u32)>>,
     failed: Mutex<HashMap<Call, u32>>,
     called: Mutex<HashMap<Call, u32>>,
-    stuck: Mutex<Option<JobId>>,
+    stuck: Mutex<Vec<JobId>>,
+    sharing: Sharing,
+    /// What the store says about these queues, whatever it is asked.
+    sick: Mutex<HashMap<Name, Fault>>,
+    /// So many looks at jobs do not show any.
+    hidden: Mutex<u32>,
+    /// How many jobs each enqueue and settlement was about, and their bytes.
+    sizes: Mutex<Vec<(Call, usize, usize)>>,
     claimed_bytes: Mutex<Vec<usize>>,
 }
 
 impl Faulty {
     pub(crate) fn new() -> Arc<Self> {
+        Self::with(Sharing::Store)
+    }
+
+    pub(crate) fn with(sharing: Sharing) -> Arc<Self> {
         Arc::new(Self {
             inner: MemoryStore::new(),
             late: Semaphore::new(0),
@@ -64,8 +78,41 @@ impl Faulty {
             failed: Mutex::default(),
             called: Mutex::default(),
             stuck: Mutex::default(),
+            sharing,
+            sick: Mutex::default(),
+            hidden: Mutex::default(),
+            sizes: Mutex::default(),
             claimed_bytes: Mutex::default(),
         })
+    }
+
+    /// Calls about jobs of this queue fail, together with all else that is in them.
+    pub(crate) fn sicken(&self, queue: &str, fault: Option<Fault>) {
+        let (queue, mut sick) = (Name::new(queue).unwrap(), self.sick.lock().unwrap());
+        match fault {
+            Some(fault) => sick.insert(queue, fault),
+            None => sick.remove(&queue),
+        };
+    }
+
+    /// The next answer of this kind is lost once the store has no jobs.
+    pub(crate) fn lose_until_gone(&self, call: Call) {
+        self.fail(call, Fault::Outlived, 1);
+    }
+
+    /// The next looks at jobs do not show any.
+    pub(crate) fn hide(&self, looks: u32) {
+        *self.hidden.lock().unwrap() = looks;
+    }
+
+    /// How many jobs each call was about, and their bytes.
+    pub(crate) fn sizes(&self, call: Call) -> Vec<(usize, usize)> {
+        let sizes = self.sizes.lock().unwrap();
+        sizes.iter().filter(|(of, ..)| *of == call).map(|(_, jobs, bytes)| (*jobs, *bytes)).collect()
+    }
+
+    fn measure(&self, call: Call, bytes: impl ExactSizeIterator<Item = usize>) {
+        self.sizes.lock().unwrap().push((call, bytes.len(), bytes.sum()));
     }
 
     /// Lets one late answer go.
@@ -73,9 +120,9 @@ impl Faulty {
         self.late.add_permits(1);
     }
 
-    /// Settling fails as long as this job is among those to settle.
-    pub(crate) fn stick(&self, job: Option<JobId>) {
-        *self.stuck.lock().unwrap() = job;
+    /// Settling fails as long as one of these jobs is among those to settle.
+    pub(crate) fn stick(&self, jobs: impl IntoIterator<Item = JobId>) {
+        *self.stuck.lock().unwrap() = jobs.into_iter().collect();
     }
 
     /// The next `times` calls fail.
@@ -112,7 +159,33 @@ impl Faulty {
 
     async fn around<T>(&self, call: Call, inner: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
         *self.called.lock().unwrap().entry(call).or_default() += 1;
-        match self.fault(call) {
+        self.fail_as(call, self.fault(call), inner).await
+    }
+
+    /// As `around`, for a call about jobs of these queues.
+    async fn about<'a, T>(
+        &self,
+        call: Call,
+        mut queues: impl Iterator<Item = &'a Name>,
+        inner: impl Future<Output = StoreResult<T>>,
+    ) -> StoreResult<T> {
+        let sick = queues.find_map(|queue| self.sick.lock().unwrap().get(queue).copied());
+        match sick {
+            Some(fault) => {
+                *self.failed.lock().unwrap().entry(call).or_default() += 1;
+                self.fail_as(call, Some(fault), inner).await
+            }
+            None => self.around(call, inner).await,
+        }
+    }
+
+    async fn fail_as<T>(
+        &self,
+        call: Call,
+        fault: Option<Fault>,
+        inner: impl Future<Output = StoreResult<T>>,
+    ) -> StoreResult<T> {
+        match fault {
             None => inner.await,
             Some(Fault::Unavailable) => {
                 Err(StoreError::Unavailable { what: "switched off".into(), source: None })
@@ -128,6 +201,13 @@ impl Faulty {
                 self.late.acquire().await.unwrap().forget();
                 answer
             }
+            Some(Fault::Outlived) => {
+                inner.await?;
+                while !self.inner.list(&Filter::default(), None, 1).await?.jobs.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                Err(StoreError::Unknown { what: "answer lost".into(), source: None })
+            }
             Some(Fault::Panic) => panic!("{call:?} panics on demand"),
         }
     }
@@ -136,17 +216,22 @@ impl Faulty {
 #[async_trait]
 impl Jobs for Faulty {
     async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
-        self.around(Call::Enqueue, self.inner.enqueue_once(call, jobs)).await
+        self.measure(Call::Enqueue, jobs.iter().map(|job| job.payload.len()));
+        let queues = jobs.iter().map(|job| &job.queue);
+        self.about(Call::Enqueue, queues, self.inner.enqueue_once(call, jobs)).await
     }
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
         self.claimed_bytes.lock().unwrap().push(request.bytes);
         self.around(Call::Claim, self.inner.claim(request)).await
     }
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-        if settlements.iter().any(|settlement| Some(settlement.id) == *self.stuck.lock().unwrap()) {
+        if settlements.iter().any(|settlement| self.stuck.lock().unwrap().contains(&settlement.id)) {
             return Err(StoreError::Unavailable { what: "a row is locked".to_owned(), source: None });
         }
-        self.around(Call::Settle, self.inner.settle(settlements)).await
+        let outputs = settlements.iter().map(|each| each.transition.output.as_ref().map_or(0, Bytes::len));
+        self.measure(Call::Settle, outputs);
+        let queues = settlements.iter().map(|settlement| &settlement.queue);
+        self.about(Call::Settle, queues, self.inner.settle(settlements)).await
     }
     async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
         self.around(Call::Begin, self.inner.begin(attempts)).await
@@ -155,10 +240,18 @@ impl Jobs for Faulty {
         self.around(Call::SettleLate, self.inner.settle_late(settlements)).await
     }
     async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
-        self.inner.progress(reports).await
+        let queues = reports.iter().map(|report| &report.queue);
+        self.about(Call::Progress, queues, self.inner.progress(reports)).await
     }
     async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>> {
-        self.inner.get(ids).await
+        let is_hidden = {
+            let mut hidden = self.hidden.lock().unwrap();
+            let is_hidden = *hidden > 0;
+            *hidden = hidden.saturating_sub(1);
+            is_hidden
+        };
+        let records = self.inner.get(ids).await?;
+        Ok(if is_hidden { records.iter().map(|_| None).collect() } else { records })
     }
     async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
         self.inner.cancel(ids).await
@@ -240,6 +333,6 @@ impl Wakeup for Faulty {
 
 impl Store for Faulty {
     fn about(&self) -> About {
-        self.inner.about()
+        About { sharing: self.sharing, ..self.inner.about() }
     }
 }

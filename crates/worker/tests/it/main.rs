@@ -1,6 +1,7 @@
 //! The engine end to end, on the memory store.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod blocked;
 mod cancel;
 mod client;
 mod config;
@@ -12,6 +13,7 @@ mod lease;
 mod outcomes;
 mod prefetch;
 mod shutdown;
+mod sick;
 mod slots;
 mod support;
 mod timeouts;

@@ -88,7 +88,9 @@ async fn a_panic_is_a_failed_attempt_and_the_slot_is_free_again() {
     let panics = client.enqueue(probe(Act::Panic)).await.unwrap();
     let record = end_of(&panics).await;
     assert_eq!((record.state, endings(&record)), (State::Dead, vec![Ending::Panicked; 3]));
-    assert_eq!(record.last_error(), Some("panicked: the probe panics"));
+    let text = record.last_error().unwrap();
+    assert!(text.starts_with("panicked at crates/worker/tests/it/support.rs:"), "{text}");
+    assert!(text.ends_with(": the probe panics"), "{text}");
     let next = client.enqueue(probe(Act::Succeed)).await.unwrap();
     assert_eq!(end_of(&next).await.state, State::Completed);
     running.stop().await;

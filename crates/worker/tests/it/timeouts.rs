@@ -128,7 +128,116 @@ async fn a_panic_on_a_thread_is_an_attempts_too() {
     let running = Worker::new(&client).handle_blocking(panics).start().unwrap();
     let handle = client.enqueue(Grind { is_stuck: false }).await.unwrap();
     let record = end_of(&handle).await;
-    assert_eq!((record.state, record.last_error()), (State::Dead, Some("panicked: on a thread")));
+    assert_eq!(record.state, State::Dead);
+    let text = record.last_error().unwrap();
+    assert!(text.starts_with("panicked at crates/worker/tests/it/timeouts.rs:"), "{text}");
+    assert!(text.ends_with(": on a thread"), "{text}");
     assert_eq!((running.health().zombies, running.health().running), (0, 0));
     running.stop().await;
+}
+
+#[tokio::test]
+async fn slots_that_only_zombies_have_turn_the_health_red() {
+    let (client, _) = scene();
+    let (release, released) = mpsc::channel();
+    let mill = Mill { events: Arc::default(), release: Arc::new(Mutex::new(released)) };
+    let running = Worker::with_state(&client, mill.clone())
+        .handle_blocking(grind)
+        .handle(ping)
+        .queue("grinding", 1)
+        .cancel_grace(Duration::from_millis(10))
+        .start()
+        .unwrap();
+    eventually("green", async || running.health().is_ok()).await;
+    let stuck = client.enqueue(Grind { is_stuck: true }).timeout(SHORT).await.unwrap();
+    end_of(&stuck).await;
+    eventually("the slot is a zombie's", async || running.health().zombies == 1).await;
+    let health = running.health();
+    assert_eq!(health.starved.iter().map(AsRef::as_ref).collect::<Vec<&str>>(), ["grinding"]);
+    assert!(!health.is_ok(), "nothing of that queue can start");
+    client.enqueue(Ping).await.unwrap().output().await.unwrap();
+    release.send(()).unwrap();
+    eventually("green again", async || running.health().is_ok()).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn threads_that_only_zombies_have_turn_the_health_red() {
+    let (client, _) = scene();
+    let (release, released) = mpsc::channel();
+    let mill = Mill { events: Arc::default(), release: Arc::new(Mutex::new(released)) };
+    let running = Worker::with_state(&client, mill.clone())
+        .handle_blocking(grind)
+        .blocking_threads(1)
+        .cancel_grace(Duration::from_millis(10))
+        .start()
+        .unwrap();
+    let stuck = client.enqueue(Grind { is_stuck: true }).timeout(SHORT).await.unwrap();
+    end_of(&stuck).await;
+    eventually("the thread is a zombie's", async || running.health().zombies == 1).await;
+    let health = running.health();
+    assert_eq!((health.threads_free, health.starved.len(), health.is_ok()), (0, 0, false));
+    release.send(()).unwrap();
+    eventually("green again", async || running.health().is_ok()).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn waiting_for_a_thread_is_not_an_attempts_time() {
+    let (client, _) = scene();
+    let (release, released) = mpsc::channel();
+    let mill = Mill { events: Arc::default(), release: Arc::new(Mutex::new(released)) };
+    let running = Worker::with_state(&client, mill.clone())
+        .handle_blocking(grind)
+        .handle_blocking(tick)
+        .handle(linger)
+        .blocking_threads(1)
+        .start()
+        .unwrap();
+    let first = client.enqueue(Grind { is_stuck: true }).timeout(PATIENCE).await.unwrap();
+    eventually("it has the thread", async || !mill.events.lock().unwrap().is_empty()).await;
+    let waits = client.enqueue(Tick).timeout(SHORT).await.unwrap();
+    eventually("it waits for the thread", async || running.health().running == 2).await;
+    // The same timeout, begun later: when this one is over, so would be the other's.
+    let later = client.enqueue(Linger).timeout(SHORT).await.unwrap();
+    assert_eq!(end_of(&later).await.attempts[0].ending, Some(Ending::TimedOut));
+    assert_eq!(waits.state().await.unwrap(), Some(State::Running));
+    first.cancel().await.unwrap();
+    release.send(()).unwrap();
+    assert_eq!(waits.output().await.unwrap(), "in time");
+    running.stop().await;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Tick;
+
+impl Job for Tick {
+    const KIND: &'static str = "tick";
+    type Output = String;
+    fn options() -> Options {
+        Options::new().retry(Policy::never())
+    }
+}
+
+fn tick(_job: Tick, ctx: Ctx) -> Result<String, JobError> {
+    let left = ctx.deadline().map(|deadline| deadline.saturating_duration_since(std::time::Instant::now()));
+    assert!(left.is_some(), "its clock runs by now");
+    Ok("in time".into())
+}
+
+#[derive(Serialize, Deserialize)]
+struct Linger;
+
+impl Job for Linger {
+    const KIND: &'static str = "linger";
+    type Output = ();
+    fn options() -> Options {
+        Options::new().retry(Policy::never())
+    }
+}
+
+/// Returns when its time is over.
+async fn linger(_job: Linger, ctx: Ctx) -> Result<(), JobError> {
+    ctx.cancelled().await;
+    Err(JobError::new("was told to stop"))
 }

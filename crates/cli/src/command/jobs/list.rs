@@ -7,7 +7,7 @@ use windlass_core::{JobRecord, State};
 use crate::args::ListArgs;
 use crate::exit::Exit;
 use crate::output::json::JobJson;
-use crate::output::{Format, cell, keep_whole, state, text};
+use crate::output::{Format, cell, keep_whole, standing, text};
 use crate::session::{Access, Session};
 
 #[derive(Debug, Serialize)]
@@ -56,7 +56,7 @@ fn print(session: &mut Session, jobs: &[JobRecord]) -> anyhow::Result<()> {
     for job in jobs {
         table.add_row([
             cell(job.id.to_string()),
-            state(job.state),
+            standing(job),
             cell(&job.queue),
             cell(&job.kind),
             cell(format!("{}/{}", job.counters.attempt, job.retry.attempts_max())),
@@ -76,6 +76,7 @@ fn note(job: &JobRecord, format: Format) -> String {
         (State::Running, _) if job.cancel_requested => Some("asked to stop".to_owned()),
         _ => None,
     };
+    let unreadable = job.unreadable.as_ref().map(|why| format!("does not read: {why}"));
     let priority = (job.priority != 0).then(|| format!("priority {}", job.priority));
-    about_state.into_iter().chain(priority).collect::<Vec<_>>().join(", ")
+    about_state.into_iter().chain(unreadable).chain(priority).collect::<Vec<_>>().join(", ")
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use windlass_core::outcome::Ending;
 use windlass_core::{JobId, JobRecord, Name};
 
 use crate::exit::Exit;
 use crate::output::json::JobJson;
-use crate::output::{Format, cell, clean, content, state, text};
+use crate::output::{Format, cell, clean, content, standing, text};
 use crate::session::{Access, Session};
 
 pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<Exit> {
@@ -40,7 +41,7 @@ fn print(session: &mut Session, job: &JobRecord) -> anyhow::Result<()> {
     let format = session.output.format();
     let mut table = session.output.new_table(&[]);
     table.add_row([cell("id"), cell(job.id.to_string())]);
-    table.add_row([cell("state"), state(job.state)]);
+    table.add_row([cell("state"), standing(job)]);
     for (name, value) in fields(job, format) {
         table.add_row([cell(name), cell(value)]);
     }
@@ -68,6 +69,8 @@ fn fields(job: &JobRecord, format: Format) -> Vec<(&'static str, String)> {
     let tags = job.tags.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
     let optional = [
         ("reason", job.reason.map(|reason| reason.to_string())),
+        ("unreadable", job.unreadable.as_ref().map(ToString::to_string)),
+        ("died with", died_with(job, format)),
         ("queue", Some(job.queue.to_string())),
         ("kind", Some(job.kind.to_string())),
         ("priority", Some(job.priority.to_string())),
@@ -88,6 +91,17 @@ fn fields(job: &JobRecord, format: Format) -> Vec<(&'static str, String)> {
         ("finished", job.finished_at.map(at)),
     ];
     optional.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// The workers that a job was lost with, and when, as far as its attempts are kept.
+fn died_with(job: &JobRecord, format: Format) -> Option<String> {
+    let stalled = job.attempts.iter().filter(|attempt| attempt.ending == Some(Ending::Stalled));
+    let workers = stalled.map(|attempt| {
+        let at = attempt.ended_at.unwrap_or(attempt.started_at);
+        format!("{} ({})", attempt.worker, text::instant(at, format))
+    });
+    let workers = workers.collect::<Vec<_>>().join(", ");
+    (!workers.is_empty()).then_some(workers)
 }
 
 fn print_attempts(session: &mut Session, job: &JobRecord, format: Format) -> anyhow::Result<()> {

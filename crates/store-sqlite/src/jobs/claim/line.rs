@@ -8,12 +8,14 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use rusqlite::{Row, params};
-use windlass_core::Name;
 use windlass_core::clock::Timestamp;
-use windlass_core::job::ClaimedJob;
+use windlass_core::job::{ClaimedJob, LostJob, Unreadable};
+use windlass_core::outcome::Reason;
 use windlass_core::size::Caps;
+use windlass_core::{Fence, Name, State};
 
 use crate::error::Fault;
+use crate::maintenance::EXPIRE;
 use crate::row;
 use crate::session::Session;
 
@@ -34,7 +36,10 @@ pub(super) struct Line<'a> {
 /// A ready job, as it stands in the store.
 pub(super) struct Candidate {
     pub(super) seq: i64,
-    pub(super) job: ClaimedJob,
+    priority: i64,
+    due_at: Timestamp,
+    /// What can be read of it where it does not read as a whole.
+    pub(super) job: Result<ClaimedJob, Box<LostJob>>,
 }
 
 struct Kind<'a> {
@@ -65,18 +70,26 @@ impl<'a> Line<'a> {
         for kind in self.kinds.iter_mut().filter(|kind| kind.must_look()) {
             let mut ready = session.prepare(READY)?;
             let glance = i64::try_from(self.glance).unwrap_or(i64::MAX);
-            let mut rows = ready.query(params![self.queue.as_str(), kind.name.as_str(), glance])?;
+            let mut rows =
+                ready.query(params![self.queue.as_str(), kind.name.as_str(), glance, row::FORM])?;
             let mut bytes = 0;
+            let mut nameless = Vec::new();
             kind.is_end_seen = true;
             while let Some(row) = rows.next()? {
-                let candidate = candidate(row, self.queue, kind.name, self.caps)?;
-                bytes += candidate.job.payload.len();
+                let Some(candidate) = Candidate::read(row, self.queue, kind.name, self.caps)? else {
+                    nameless.push(row.get(0)?);
+                    continue;
+                };
+                bytes += candidate.job.as_ref().map_or(0, |job| job.payload.len());
                 kind.seen.push_back(candidate);
                 if kind.seen.len() == self.glance || bytes > self.glance_bytes {
                     kind.is_end_seen = false;
                     break;
                 }
             }
+            drop(rows);
+            kind.is_end_seen &= nameless.is_empty();
+            bury(session, self.queue, &nameless)?;
         }
         Ok(())
     }
@@ -95,21 +108,35 @@ impl Kind<'_> {
 }
 
 impl Candidate {
+    /// Nothing where not even the id reads: no worker could settle it.
+    fn read(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<Option<Self>, Fault> {
+        let job = match claimed(row, queue, kind, caps) {
+            Ok(job) => Ok(job),
+            Err(fault) if fault.is_unreadable() => match unreadable(row, queue, kind, &fault)? {
+                Some(job) => Err(Box::new(job)),
+                None => return Ok(None),
+            },
+            Err(fault) => return Err(fault),
+        };
+        let due_at = row::time(row.get(3)?);
+        Ok(Some(Self { seq: row.get(0)?, priority: row.get(2)?, due_at, job }))
+    }
+
     /// By priority, then by due instant, then by acceptance.
-    fn place(&self) -> (Reverse<i16>, Timestamp, i64) {
-        (Reverse(self.job.priority), self.job.due_at, self.seq)
+    fn place(&self) -> (Reverse<i64>, Timestamp, i64) {
+        (Reverse(self.priority), self.due_at, self.seq)
     }
 }
 
-fn candidate(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<Candidate, Fault> {
+fn claimed(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<ClaimedJob, Fault> {
     let enqueued_at = row::time(row.get(4)?);
-    let job = ClaimedJob {
+    Ok(ClaimedJob {
         id: row::job_id(row, 1)?,
         queue: queue.clone(),
         kind: kind.clone(),
         payload: row::bytes(row, 14)?,
         priority: row.get(2)?,
-        fence: windlass_core::Fence { number: row::fence_number(row.get(5)?), nonce: 0 },
+        fence: fence(row)?,
         facts: row::facts(row, 6, 10, 11)?,
         timeout: row.get::<_, Option<i64>>(12)?.map(row::span),
         caps,
@@ -117,6 +144,36 @@ fn candidate(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<Can
         enqueued_at,
         due_at: row::time(row.get(3)?),
         claimed_at: enqueued_at,
-    };
-    Ok(Candidate { seq: row.get(0)?, job })
+    })
+}
+
+/// What can be said of a job that does not read, so that its worker can settle it.
+fn unreadable(row: &Row<'_>, queue: &Name, kind: &Name, why: &Fault) -> Result<Option<LostJob>, Fault> {
+    let Some(id) = row::readable(row::job_id(row, 1))? else { return Ok(None) };
+    Ok(Some(LostJob {
+        id,
+        fence: fence(row)?,
+        facts: row::some_facts(row, 6, 10, 11)?,
+        queue: queue.clone(),
+        kind: kind.clone(),
+        worker: String::new(),
+        has_begun: false,
+        unreadable: Some(Unreadable::Broken(why.to_string())),
+    }))
+}
+
+/// As it stands before the claim.
+fn fence(row: &Row<'_>) -> Result<Fence, Fault> {
+    Ok(Fence { number: row::fence_number(row.get(5)?), nonce: 0 })
+}
+
+/// Jobs that have no id to settle them by come to their end here.
+fn bury(session: &Session<'_>, queue: &Name, seqs: &[i64]) -> Result<(), Fault> {
+    for seq in seqs {
+        tracing::warn!(%queue, seq, "the id of a job does not read: the job is dead");
+        let fields = params![seq, Reason::Unreadable.as_str(), session.now.as_micros()];
+        session.prepare(EXPIRE)?.execute(fields)?;
+        session.moved(queue, State::Ready, State::Dead, 1);
+    }
+    Ok(())
 }

@@ -1,0 +1,1 @@
+INSERT INTO windlass_periods (period, since) VALUES (?1, ?2)

@@ -1,0 +1,1 @@
+DELETE FROM windlass_periods WHERE period < ?1

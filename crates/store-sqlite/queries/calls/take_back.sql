@@ -1,0 +1,1 @@
+DELETE FROM windlass_calls WHERE period = ?1 AND id = ?2

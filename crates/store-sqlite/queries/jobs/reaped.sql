@@ -1,0 +1,3 @@
+SELECT seq, queue, cancel, lease, attempt, stalls, ambiguous, backoff, state
+FROM windlass_jobs
+WHERE id = ?1 AND state IN (1, 2) AND mark = 2 AND fence = ?2 AND nonce = ?3

@@ -1,0 +1,168 @@
+//! Jobs as people, reapers and workers see them. A row is read field by field: what does not read is noted and
+//! left out, and harms neither the rest of the row nor any other.
+
+use rusqlite::Row;
+use windlass_core::job::{AttemptRecord, Facts, JobRecord, LastClaim, LostJob, Unreadable};
+use windlass_core::options::STALLS_MAX_DEFAULT;
+use windlass_core::retry::Policy;
+use windlass_core::{JobId, Name, State};
+
+use super::{
+    FORM, bytes, counters, fence, fence_number, job_id, name, optional_bytes, policy, readable, span, state,
+    tags, time, word,
+};
+use crate::error::Fault;
+
+/// A job and what its newest claim left, as `jobs/get.sql` and `inspect/record.sql` select them.
+pub(crate) struct JobRow {
+    pub(crate) seq: i64,
+    pub(crate) record: JobRecord,
+    pub(crate) last_claim: Option<LastClaim>,
+}
+
+/// What is wrong with a row, as far as it was read.
+#[derive(Default)]
+struct Reading {
+    wrong: Option<String>,
+}
+
+impl Reading {
+    /// The field, or what stands for it.
+    fn or<T>(&mut self, read: Result<T, Fault>, instead: impl FnOnce() -> T) -> Result<T, Fault> {
+        match read {
+            Err(fault) if fault.is_unreadable() => {
+                self.wrong.get_or_insert_with(|| fault.to_string());
+                Ok(instead())
+            }
+            other => other,
+        }
+    }
+
+    fn or_default<T: Default>(&mut self, read: Result<T, Fault>) -> Result<T, Fault> {
+        self.or(read, T::default)
+    }
+
+    /// Why the row does not read, if so. A newer program may read what this one cannot.
+    fn end(self, form: i64) -> Option<Unreadable> {
+        if form > FORM { Some(Unreadable::Newer { form }) } else { self.wrong.map(Unreadable::Broken) }
+    }
+}
+
+impl JobRow {
+    pub(crate) fn read(row: &Row<'_>) -> Result<Self, Fault> {
+        let mut reading = Reading::default();
+        let state = reading.or(state(row, 4), || State::Blocked)?;
+        let reason = get::<Option<String>>(row, 17)
+            .and_then(|text| text.map(|text| word("reason", &text)).transpose());
+        let mut record = JobRecord {
+            id: reading.or(job_id(row, 1), || JobId::from_bytes(some_bytes(row, 1)))?,
+            queue: reading.or(name(row, 2), Name::unreadable)?,
+            kind: reading.or(name(row, 3), Name::unreadable)?,
+            state,
+            priority: reading.or_default(get(row, 5))?,
+            due_at: time(row.get(6)?),
+            enqueued_at: time(row.get(7)?),
+            fence: fence_number(row.get(8)?),
+            counters: reading.or_default(counters(row, 9))?,
+            cancel_requested: row.get(13)?,
+            finished_at: row.get::<_, Option<i64>>(16)?.map(time),
+            reason: reading.or_default(reason)?,
+            expires_at: row.get::<_, Option<i64>>(18)?.map(time),
+            retry: reading.or_default(policy(row, 19))?,
+            timeout: row.get::<_, Option<i64>>(20)?.map(span),
+            stalls_max: reading.or_default(get::<Option<u32>>(row, 21))?.unwrap_or(STALLS_MAX_DEFAULT),
+            tags: reading.or_default(tags(row, 22))?,
+            progress: optional_bytes(row, 23)?,
+            output: optional_bytes(row, 24)?,
+            payload: reading.or_default(bytes(row, 25))?,
+            has_begun: state == State::Running && has_begun(row, 26)?,
+            unreadable: None,
+            attempts: Vec::new(),
+        };
+        let worker = reading.or_default(get(row, 15))?;
+        let claimed_at = row.get::<_, Option<i64>>(14)?.map(time);
+        let last_claim = claimed_at.zip(worker).map(|(at, worker)| LastClaim { worker, at });
+        record.unreadable = reading.end(row.get(27)?);
+        Ok(Self { seq: row.get(0)?, record, last_claim })
+    }
+}
+
+/// A job that its worker does not run, as `leases/lost.sql` and `leases/held.sql` select it. Nothing where not even
+/// the id reads: such a row can only be looked at.
+pub(crate) fn lost(row: &Row<'_>) -> Result<Option<LostJob>, Fault> {
+    let Some(id) = readable(job_id(row, 0))? else { return Ok(None) };
+    let mut reading = Reading::default();
+    let facts = facts(&mut reading, row, 3, 7, 8)?;
+    let mut job = LostJob {
+        id,
+        fence: fence(row, 1)?,
+        facts,
+        queue: reading.or(name(row, 9), Name::unreadable)?,
+        kind: reading.or(name(row, 10), Name::unreadable)?,
+        worker: reading.or_default(get::<Option<String>>(row, 11))?.unwrap_or_default(),
+        has_begun: has_begun(row, 12)?,
+        unreadable: None,
+    };
+    job.unreadable = reading.end(row.get(13)?);
+    Ok(Some(job))
+}
+
+/// What the judge must know, as far as it reads: from the counters, the policy and the stalls at the given columns.
+fn facts(
+    reading: &mut Reading,
+    row: &Row<'_>,
+    first: usize,
+    retry: usize,
+    stalls_max: usize,
+) -> Result<Facts, Fault> {
+    Ok(Facts {
+        counters: reading.or_default(counters(row, first))?,
+        retry: reading.or(policy(row, retry), Policy::default)?,
+        stalls_max: reading.or_default(get::<Option<u32>>(row, stalls_max))?.unwrap_or(STALLS_MAX_DEFAULT),
+    })
+}
+
+/// The facts of a job that is known not to read.
+pub(crate) fn some_facts(
+    row: &Row<'_>,
+    first: usize,
+    retry: usize,
+    stalls_max: usize,
+) -> Result<Facts, Fault> {
+    facts(&mut Reading::default(), row, first, retry, stalls_max)
+}
+
+/// An attempt as `jobs/attempts.sql` selects it.
+pub(crate) fn attempt(row: &Row<'_>) -> Result<AttemptRecord, Fault> {
+    let mut reading = Reading::default();
+    let ending = get::<String>(row, 5).and_then(|text| word("ending", &text)).map(Some);
+    Ok(AttemptRecord {
+        fence: fence_number(row.get(0)?),
+        number: reading.or_default(get(row, 1))?,
+        worker: reading.or_default(get(row, 2))?,
+        started_at: time(row.get(3)?),
+        ended_at: Some(time(row.get(4)?)),
+        ending: reading.or_default(ending)?,
+        error: reading.or_default(get::<Option<String>>(row, 6))?.or(reading.wrong),
+    })
+}
+
+fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
+    Ok(row.get(column)?)
+}
+
+/// Whether the column says that the handler of the newest claim has begun.
+fn has_begun(row: &Row<'_>, mark: usize) -> Result<bool, Fault> {
+    Ok(row.get::<_, i64>(mark)? == 1)
+}
+
+/// What there is of an id that has too few or too many bytes.
+fn some_bytes(row: &Row<'_>, column: usize) -> [u8; 16] {
+    let mut id = [0; 16];
+    if let Ok(stored) = row.get_ref(column)
+        && let Ok(stored) = stored.as_bytes()
+    {
+        id.iter_mut().zip(stored).for_each(|(to, from)| *to = *from);
+    }
+    id
+}

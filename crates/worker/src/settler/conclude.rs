@@ -1,0 +1,134 @@
+//! What the store's answers about outcomes ask for.
+
+use std::sync::atomic::Ordering;
+
+use windlass_core::outcome::{Cause, Failure};
+use windlass_core::size::TooLarge;
+use windlass_core::store::Settled;
+use windlass_core::{JobRecord, Outcome, State, StoreError};
+
+use super::batch::{Batch, Unsettled};
+use super::recorder::Recorder;
+use super::{UNCOMMITTED, has_completed_within, settlement};
+use crate::ctx::Ctx;
+use crate::ctx::within::Completion;
+use crate::supervise::backoff;
+
+/// How often the store is asked to take outcomes late. They hold up their lane meanwhile.
+const LATE_TRIES: u32 = 3;
+
+impl Recorder {
+    /// Ends what was answered. What comes back is to be recorded instead: failures of those whose output was refused.
+    pub(super) async fn conclude(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
+        let (mut refused, mut fenced) = (Batch::default(), Batch::default());
+        for ((told, attempt), answer) in batch.into_iter().zip(answers) {
+            match answer {
+                Settled::Applied(_) => {
+                    if attempt.inner().within.get() == Completion::Returned {
+                        tracing::warn!(
+                            job.id = %attempt.id(), job.kind = %attempt.kind(), "failed: {UNCOMMITTED}"
+                        );
+                    }
+                }
+                Settled::Fenced if has_completed_within(&attempt) => {
+                    tracing::debug!(job.id = %attempt.id(), job.kind = %attempt.kind(), "completed");
+                }
+                Settled::Fenced => fenced.push(told, attempt),
+                Settled::Refused(error) => {
+                    refused.push(settlement(&attempt, unfit(&attempt, error)), attempt);
+                }
+            }
+        }
+        if !fenced.is_empty() {
+            self.fenced_out(fenced).await;
+        }
+        refused
+    }
+
+    /// The jobs of these are not these attempts' any more. The end of one that was reaped and that nobody has taken
+    /// since is recorded all the same. Of the others, some may have been recorded by a report whose answer was lost.
+    async fn fenced_out(&self, fenced: Batch) {
+        let is_end = |told: &windlass_core::store::Settlement| told.transition.state.is_terminal();
+        let (ends, rest): (Vec<_>, Vec<_>) = fenced.into_iter().partition(|(told, _)| is_end(told));
+        let mut late: Vec<Unsettled> = rest.into_iter().map(|(_, attempt)| attempt).collect();
+        if !ends.is_empty() {
+            late.extend(self.settle_late(ends.into_iter().collect()).await);
+        }
+        let is_doubtful = |ctx: &Unsettled| ctx.inner().is_perhaps_recorded.load(Ordering::Relaxed);
+        let (doubtful, late): (Vec<_>, Vec<_>) = late.into_iter().partition(is_doubtful);
+        late.iter().for_each(|ctx| self.late(ctx));
+        if !doubtful.is_empty() {
+            self.look_after(&doubtful).await;
+        }
+    }
+
+    /// Answers the attempts whose end the store did not take.
+    async fn settle_late(&self, ends: Batch) -> Vec<Unsettled> {
+        for tries in 1..=LATE_TRIES {
+            let answers = match self.guarded(self.store.settle_late(ends.settlements())).await {
+                Ok(answers) => answers,
+                Err(error) => {
+                    self.doubt(&ends, &error);
+                    tracing::info!(%error, tries, outcomes = ends.len(), "outcomes could not be taken late");
+                    if !error.is_transient() {
+                        break;
+                    }
+                    tokio::time::sleep(backoff(tries)).await;
+                    continue;
+                }
+            };
+            let refused = ends.into_iter().zip(answers).filter_map(|((_, attempt), answer)| match answer {
+                Settled::Applied(state) => {
+                    tracing::info!(
+                        job.id = %attempt.id(), job.kind = %attempt.kind(), fence = %attempt.fence(), %state,
+                        "an outcome came late and was recorded: nobody had taken the job since"
+                    );
+                    None
+                }
+                Settled::Fenced | Settled::Refused(_) => Some(attempt),
+            });
+            return refused.collect();
+        }
+        ends.into_iter().map(|(_, attempt)| attempt).collect()
+    }
+
+    /// The answer to an earlier report of these was lost, and a repeat is fenced: either that report was recorded, or
+    /// they really are late. The jobs tell.
+    async fn look_after(&self, attempts: &[Unsettled]) {
+        let ids: Vec<_> = attempts.iter().map(|ctx| ctx.id()).collect();
+        match self.guarded(self.store.get(&ids)).await {
+            Ok(records) => {
+                for (ctx, record) in attempts.iter().zip(records) {
+                    let goes_on = |record: &JobRecord| {
+                        record.fence != ctx.fence().number || record.state == State::Running
+                    };
+                    // One that is gone had ended, and its queue keeps none.
+                    if record.is_some_and(|record| goes_on(&record)) {
+                        self.late(ctx);
+                    } else {
+                        tracing::debug!(
+                            job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
+                            "an outcome was recorded by a report whose answer was lost"
+                        );
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::info!(%error, jobs = ids.len(), "whether outcomes were recorded cannot be seen at present");
+            }
+        }
+    }
+
+    fn late(&self, ctx: &Ctx) {
+        self.fenced.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
+            "an outcome came too late: the job had gone to another attempt"
+        );
+    }
+}
+
+fn unfit(ctx: &Ctx, error: TooLarge) -> Outcome {
+    let text = StoreError::TooLarge { id: ctx.id(), error }.to_string();
+    Outcome::Fail { failure: Failure { cause: Cause::Codec, text } }
+}
