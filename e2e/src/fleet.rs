@@ -33,6 +33,8 @@ pub struct WorkerSettings {
     pub threads: u32,
     /// Options of the command line beyond these.
     pub extra: Vec<String>,
+    /// Variables of its environment beyond those of this process.
+    pub environment: Vec<(&'static str, PathBuf)>,
 }
 
 impl Default for WorkerSettings {
@@ -44,6 +46,7 @@ impl Default for WorkerSettings {
             lease: Duration::from_secs(30),
             threads: 2,
             extra: Vec::new(),
+            environment: Vec::new(),
         }
     }
 }
@@ -102,6 +105,7 @@ impl Fleet {
             .arg("--witness")
             .arg(self.witness())
             .args(&settings.extra)
+            .envs(settings.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::from(log.try_clone().expect("a second handle")))
             .stderr(Stdio::from(log))

@@ -33,6 +33,28 @@ pub async fn touch(_job: Touch, ctx: Ctx, State(witness): State<Witness>) -> Res
     Ok(())
 }
 
+/// Takes its time, with the options that a job has by default.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Plain {
+    /// What it is told from others by, also on its way.
+    pub word: String,
+    /// For how long it works.
+    pub millis: u64,
+}
+
+impl Job for Plain {
+    const KIND: &'static str = "e2e.plain";
+    type Output = ();
+}
+
+/// Handles [`Plain`].
+pub async fn plain(job: Plain, ctx: Ctx, State(witness): State<Witness>) -> Result<(), JobError> {
+    witness.start(&ctx);
+    tokio::time::sleep(Duration::from_millis(job.millis)).await;
+    witness.done(&ctx);
+    Ok(())
+}
+
 /// Waits for a file before it ends, so that a test decides when.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Hold {

@@ -6,9 +6,12 @@
 
 pub mod fleet;
 pub mod jobs;
+pub mod neighbours;
 pub mod producer;
+pub mod proxy;
 pub mod scene;
 pub mod server;
+pub mod spoil;
 pub mod witness;
 
 use std::time::{Duration, Instant};

@@ -8,6 +8,9 @@ pub trait StoreServer: Send + Sync {
     /// Where to connect.
     fn url(&self) -> String;
 
+    /// The port there.
+    fn port(&self) -> u16;
+
     /// Kills it without warning.
     fn kill(&self);
 
@@ -30,6 +33,10 @@ pub trait StoreServer: Send + Sync {
 impl StoreServer for PostgresServer {
     fn url(&self) -> String {
         self.url()
+    }
+
+    fn port(&self) -> u16 {
+        self.port()
     }
 
     fn kill(&self) {
@@ -88,6 +95,10 @@ fn counters(server: &RedisServer) -> [u64; 7] {
 impl StoreServer for RedisServer {
     fn url(&self) -> String {
         self.url()
+    }
+
+    fn port(&self) -> u16 {
+        self.port()
     }
 
     fn kill(&self) {

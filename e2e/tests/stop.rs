@@ -27,8 +27,9 @@ async fn stop_past_the_lease<J: Job<Output = String>>(late_ends: usize, job: imp
     let client = fleet.client().await;
     let handle = client.enqueue(job(fleet.gate())).await.unwrap();
     let sleeper = fleet.start(&short_lease("sleeper"));
-    eventually("the first worker starts the job", async || {
-        (Ledger::read(&fleet.witness()).count(handle.id(), "start") == 1).then_some(())
+    eventually("the first worker starts the job, and the store knows", async || {
+        let record = client.job(handle.id()).await.unwrap().unwrap();
+        (record.has_begun && Ledger::read(&fleet.witness()).count(handle.id(), "start") == 1).then_some(())
     })
     .await;
     fleet.pause(&sleeper, &client).await;
@@ -142,7 +143,8 @@ async fn a_terminated_worker_finishes_or_hands_back_what_it_has() {
 async fn a_job_that_kills_its_worker_again_and_again_is_a_dead_letter() {
     let fleet = Fleet::new(WORKER);
     let client = fleet.client().await;
-    let handle = client.enqueue(Abort).await.unwrap();
+    // Each one that is survived is followed by a longer rest; the default is tried beside other jobs.
+    let handle = client.enqueue(Abort).max_stalls(1).await.unwrap();
     let mut crashes = 0;
     let mut worker = fleet.start(&short_lease("victim"));
     let record = eventually("the job is dead", async || {
@@ -155,7 +157,8 @@ async fn a_job_that_kills_its_worker_again_and_again_is_a_dead_letter() {
     })
     .await;
     assert_eq!((record.state, record.reason), (JobState::Dead, Some(Reason::Stalled)), "{record:?}");
-    assert_eq!(record.counters.stalls, 4, "three stalls are survived, the fourth is the end: {record:?}");
-    assert_eq!(record.fence, 4, "each claim was one of them: {record:?}");
-    assert!((1..=4).contains(&crashes), "and each start: {crashes}");
+    assert_eq!(record.counters.stalls, 2, "one stall is survived, the second is the end: {record:?}");
+    // The first crash may come before the store knows that the attempt has begun. It knows of the others beforehand.
+    assert!((2..=3).contains(&record.fence), "each claim but the first was one of them: {record:?}");
+    assert!((1..=3).contains(&crashes), "and each start: {crashes}");
 }

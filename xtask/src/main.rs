@@ -1,6 +1,7 @@
 //! The commands of this repository. `cargo xtask --help` lists them; each says what it runs before it runs it,
 //! so every step can be repeated by hand.
 
+mod chaos;
 mod check;
 mod needs;
 mod rivals;
@@ -28,8 +29,8 @@ struct Arguments {
 enum Command {
     /// Run every test: unit, conformance, command line, examples, whole system, documentation
     ///
-    /// Needs a Rust toolchain, a C compiler (for the bundled SQLite), PostgreSQL, PgBouncer and Redis, and says so if
-    /// one is missing. Starts one PostgreSQL server, one Redis server and one Redis Cluster for all tests, unless
+    /// Needs a Rust toolchain, a C compiler (for the bundled SQLite), PostgreSQL, PgBouncer, Redis and libfaketime, and
+    /// says so if one is missing. Starts one PostgreSQL server, one Redis server and one Redis Cluster for all tests, unless
     /// DATABASE_URL, REDIS_URL and REDIS_CLUSTER_URL name them.
     Test,
     /// Check form: formatting, lints, documentation, each feature alone, house rules, shared SQLite
@@ -59,30 +60,9 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
-    /// Kill workers and servers and drop calls, longer and harder than the tests do
-    Chaos {
-        /// How many jobs to push through
-        #[arg(long, default_value_t = 50_000)]
-        jobs: u32,
-        /// How many times to kill a worker
-        #[arg(long, default_value_t = 60)]
-        kills: u32,
-        /// How many times to kill the PostgreSQL server, and the Redis server
-        #[arg(long, default_value_t = 20)]
-        server_kills: u32,
-        /// How many calls of the PostgreSQL store to drop
-        #[arg(long, default_value_t = 100_000)]
-        drops: u32,
-        /// How many times to kill a primary of the Redis Cluster
-        #[arg(long, default_value_t = 10)]
-        failovers: u32,
-        /// How many slots of the Redis Cluster to move
-        #[arg(long, default_value_t = 60)]
-        slot_moves: u32,
-        /// How many finished jobs to prune from Redis
-        #[arg(long, default_value_t = 1_500_000)]
-        history: u32,
-    },
+    /// Kill workers and servers, lose answers, spoil queues, set clocks and fill disks, longer and harder than the tests
+    /// do
+    Chaos(chaos::Chaos),
 }
 
 fn main() -> ExitCode {
@@ -106,28 +86,6 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Rivals { store, quick } => rivals::run(store, quick),
         Command::RivalsLocal { quick } => rivals_local::run(quick),
-        Command::Chaos { jobs, kills, server_kills, drops, failovers, slot_moves, history } => {
-            needs::servers()?;
-            let tests = ["hammer", "server_kill", "faults", "redis_faults", "cluster_faults"];
-            shell::cargo("torment workers and servers", ["test", "--release", "-p", "windlass-e2e"])
-                .args(tests.iter().flat_map(|test| ["--test", test]))
-                .env("WINDLASS_HAMMER_JOBS", jobs)
-                .env("WINDLASS_HAMMER_KILLS", kills)
-                .env("WINDLASS_SERVER_KILLS", server_kills)
-                .env("WINDLASS_FAILOVERS", failovers)
-                .env("WINDLASS_SLOT_MOVES", slot_moves)
-                .args(["--", "--nocapture", "--test-threads=1"])
-                .run()?;
-            let arguments = ["test", "--release", "-p", "windlass-store-postgres", "--test", "dropped"];
-            shell::cargo("drop calls", arguments)
-                .env("WINDLASS_DROPS", drops)
-                .args(["--", "--nocapture"])
-                .run()?;
-            let arguments = ["test", "--release", "-p", "windlass-store-redis", "--test", "prune"];
-            shell::cargo("prune a long history", arguments)
-                .env("WINDLASS_PRUNE_JOBS", history)
-                .args(["--", "--nocapture"])
-                .run()
-        }
+        Command::Chaos(chaos) => chaos.run(),
     }
 }

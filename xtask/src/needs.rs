@@ -36,6 +36,13 @@ pub(crate) fn servers() -> Result<()> {
              and redis-cli into PATH"
         );
     }
+    // The test that sets the clock is for Linux only.
+    let wants_faketime = cfg!(target_os = "linux") && !has_faketime();
+    if wants_faketime && !install("libfaketime", "libfaketime", has_faketime)? {
+        bail!(
+            "no libfaketime, for tests of a clock that is set: install it (Debian: apt-get install libfaketime)"
+        );
+    }
     Ok(())
 }
 
@@ -61,6 +68,13 @@ fn has_postgresql() -> bool {
 
 fn has_pgbouncer() -> bool {
     answers("pgbouncer", "--version") || Path::new("/usr/sbin/pgbouncer").is_file()
+}
+
+/// Looks where the tests look, see `clock_steps.rs` among those of the whole system.
+fn has_faketime() -> bool {
+    let folders = ["/usr/lib", "/usr/lib64", "/usr/local/lib"].into_iter().map(PathBuf::from);
+    let inner = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
+    folders.chain(inner).any(|folder| folder.join("faketime/libfaketimeMT.so.1").is_file())
 }
 
 fn has_redis() -> bool {

@@ -19,8 +19,12 @@ struct Arguments {
     concurrency: usize,
     lease: Duration,
     poll: Duration,
+    /// A quarter of the lease if it is not given.
+    reap: Option<Duration>,
     wakeups: windlass::Wakeups,
     drain: Duration,
+    /// How often it hands in a job of its own.
+    produce: Option<Duration>,
 }
 
 fn main() -> Result<()> {
@@ -47,9 +51,10 @@ async fn serve(arguments: Arguments) -> Result<()> {
             .lease_unchecked(arguments.lease)
             .poll_interval(arguments.poll)
             .wakeups(arguments.wakeups)
-            .reap_interval(arguments.lease / 4)
+            .reap_interval(arguments.reap.unwrap_or(arguments.lease / 4))
             .drain_deadline(arguments.drain)
             .handle(jobs::touch)
+            .handle(jobs::plain)
             .handle(jobs::hold)
             .handle_blocking(jobs::hold_thread)
             .handle(jobs::spin)
@@ -59,10 +64,25 @@ async fn serve(arguments: Arguments) -> Result<()> {
         }
         running.push(tokio::spawn(worker.run()));
     }
+    let producer = arguments.produce.map(|pause| tokio::spawn(produce(client, pause)));
     for worker in running {
         worker.await.context("a worker panicked")??;
     }
+    if let Some(producer) = producer {
+        producer.abort();
+    }
     Ok(())
+}
+
+/// Hands in jobs by the clock of this process. A store that is away for a moment is no reason to end.
+async fn produce(client: Client, pause: Duration) {
+    for number in 0_u64.. {
+        let job = jobs::Plain { word: number.to_string(), millis: 50 };
+        if let Err(error) = client.enqueue(job).await {
+            eprintln!("job {number} was not accepted: {error}");
+        }
+        tokio::time::sleep(pause).await;
+    }
 }
 
 impl Arguments {
@@ -77,8 +97,10 @@ impl Arguments {
             concurrency: 16,
             lease: Duration::from_secs(30),
             poll: Duration::from_secs(1),
+            reap: None,
             wakeups: windlass::Wakeups::On,
             drain: Duration::from_secs(10),
+            produce: None,
         };
         let mut words = std::env::args().skip(1);
         while let Some(option) = words.next() {
@@ -94,7 +116,9 @@ impl Arguments {
                 "--concurrency" => read.concurrency = value.parse()?,
                 "--lease-ms" => read.lease = millis()?,
                 "--poll-ms" => read.poll = millis()?,
+                "--reap-ms" => read.reap = Some(millis()?),
                 "--drain-ms" => read.drain = millis()?,
+                "--produce-ms" => read.produce = Some(millis()?),
                 "--wakeups" if value == "off" => read.wakeups = windlass::Wakeups::Off,
                 _ => bail!("unknown option {option}"),
             }

@@ -109,10 +109,13 @@ async fn a_server_that_is_away_fails_fast_and_is_found_again() {
     let server = open(&redis.url()).await;
     grow(&server).await.unwrap();
     redis.kill();
-    for _ in 0..20 {
+    for call in 0..20 {
         let began = Instant::now();
         let error = grow(&server).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        // The first may still be written into the connection of the killed server, before its end is noticed: then
+        // nobody can tell what became of it.
+        let is_sent = call == 0 && error.kind() == StoreErrorKind::Unknown;
+        assert!(is_sent || error.kind() == StoreErrorKind::Unavailable, "{error}");
         // Long before its deadline.
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     }
@@ -241,34 +244,49 @@ async fn a_full_server_refuses_what_grows_and_lets_the_rest_go_on() {
 
 #[tokio::test]
 async fn a_loading_server_is_waited_for() {
+    // It would load for 20 s, unless it is told to go faster, and looks up every 200 ms.
     let settings = RedisSettings::default().set("save", "3600 1").set("key-load-delay", 1_000);
-    let redis = RedisServer::start(&settings.set("loading-process-events-interval-bytes", 1_024));
+    let redis = Arc::new(RedisServer::start(&settings.set("loading-process-events-interval-bytes", 1_024)));
     let server = open(&redis.url()).await;
-    redis.command(&["EVAL", "for i = 1, 800 do redis.call('SET', i, i) end", "0"]);
+    redis.command(&["EVAL", "for i = 1, 20000 do redis.call('SET', i, i) end", "0"]);
     grow(&server).await.unwrap();
     redis.stop();
-    let loading = server.clone();
-    let restart = std::thread::spawn(move || {
-        redis.restart();
-        redis
+    let restart = std::thread::spawn({
+        let redis = Arc::clone(&redis);
+        move || redis.restart()
     });
     let line = server.shared().roads.line(Lane::Work, None).await.ok().unwrap();
-    let began = Instant::now();
-    let tries = loop {
+    let (began, mut has_waited) = (Instant::now(), false);
+    let answer = loop {
         let before = line.sent.load(Ordering::Relaxed);
-        match read(&loading).await {
-            Ok(answer) => {
-                assert_eq!(answer, Value::BulkString(b"b".to_vec()));
-                break line.sent.load(Ordering::Relaxed) - before;
+        // A call that is sent again and again has met the server while it loads.
+        let until_waiting = async {
+            while line.sent.load(Ordering::Relaxed) - before <= 3 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
+        };
+        let call = read(&server);
+        tokio::pin!(call);
+        let answer = tokio::select! {
+            answer = &mut call => answer,
+            () = until_waiting => {
+                has_waited = true;
+                redis.command(&["CONFIG", "SET", "key-load-delay", "0"]);
+                call.await
+            }
+        };
+        match answer {
+            Ok(answer) => break answer,
+            // Nothing listens yet, or the patience of this call has come to its end first.
             Err(error) => {
                 assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-                assert!(began.elapsed() < Duration::from_secs(20), "{error}");
+                assert!(began.elapsed() < Duration::from_secs(60), "{error}");
             }
         }
     };
-    let _redis = restart.join().unwrap();
-    assert!(tries > 3, "{tries} tries: the call that met the server while it loaded waited for it");
+    assert!(has_waited, "a call that meets it while it loads waits for it");
+    assert_eq!(answer, Value::BulkString(b"b".to_vec()));
+    restart.join().unwrap();
 }
 
 #[tokio::test]
