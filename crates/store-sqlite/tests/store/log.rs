@@ -61,7 +61,7 @@ async fn a_reader_that_stayed_for_long_leaves_no_long_log() {
     }
     reader.execute_batch("COMMIT").unwrap();
     let began = Instant::now();
-    while store.gauges().log_bytes > 16 * MIB {
+    while store.gauges().log_bytes > 32 * MIB {
         store.enqueue(&[job("y")]).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(60), "the log has {} bytes", store.gauges().log_bytes);
     }
