@@ -45,11 +45,11 @@ mod wakeup;
 mod within;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
-use windlass_core::store::{About, Store, StoreResult, Wakeup, Within};
+use windlass_core::store::{About, Sharing, Store, StoreResult, Wakeup, Within};
 
 pub use options::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
 pub use windlass_core::bell::WakeMode;
@@ -59,10 +59,11 @@ use definitions::Definitions;
 use error::Fault;
 use jobs::claim::Floors;
 use jobs::handover::Handover;
-use maintenance::Folding;
+use maintenance::{Folding, Forgetting};
 use session::Session;
 use statement::Statements;
 use wakeup::Wakeups;
+use within::place::Identity;
 
 /// A store in a PostgreSQL database. Cheap to clone; the last handle that goes closes its connections when what
 /// was handed in is finished.
@@ -71,7 +72,8 @@ pub struct PostgresStore {
     server: Server,
     tools: Arc<Tools>,
     about: Arc<About>,
-    identity: Arc<OnceLock<i64>>,
+    /// As it was when last asked for.
+    identity: Arc<Mutex<Option<Identity>>>,
 }
 
 /// What every call needs.
@@ -81,6 +83,7 @@ pub(crate) struct Tools {
     floors: Floors,
     handover: Handover,
     folding: Folding,
+    forgetting: Forgetting,
     wakeups: Wakeups,
 }
 
@@ -107,13 +110,19 @@ impl PostgresStore {
             Migrate::Auto => drop(migrate::apply(&server).await?),
             Migrate::Never => migrate::check(&server).await?,
         }
-        let about = About { scheme: "postgres", place: options.place(), durability: probe.durability };
+        let about = About {
+            scheme: "postgres",
+            place: options.place(),
+            durability: probe.durability,
+            sharing: Sharing::Store,
+        };
         let tools = Tools {
-            statements: Statements::new(&options.schema),
+            statements: Statements::new(&options.schema_quoted()),
             definitions: Definitions::default(),
             floors: Floors::default(),
             handover: Handover::default(),
             folding: Folding::default(),
+            forgetting: Forgetting::default(),
             wakeups: Wakeups::new(&server),
         };
         Ok(Self { server, tools: Arc::new(tools), about: Arc::new(about), identity: Arc::default() })
@@ -125,7 +134,12 @@ impl PostgresStore {
     }
 
     /// Runs an operation on the store's own thread, to its end even if the caller goes away.
-    pub(crate) async fn call<T, F, Fut>(&self, lane: Lane, effect: Effect, operation: F) -> StoreResult<T>
+    pub(crate) async fn call<T, F, Fut>(
+        &self,
+        lane: Lane,
+        effect: Effect,
+        operation: F,
+    ) -> StoreResult<T>
     where
         F: FnOnce(Arc<Tools>, Session) -> Fut + Send + 'static,
         Fut: Future<Output = Result<T, Fault>> + Send + 'static,
