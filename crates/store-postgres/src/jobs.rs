@@ -100,8 +100,11 @@ impl Jobs for PostgresStore {
 impl PostgresStore {
     async fn amend(&self, verb: amend::Verb, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
         let ids = ids.to_vec();
+        let options = &self.server.shared().options;
+        // Less than the whole call may take.
+        let wait = options.lock_timeout.min(options.statement_timeout);
         self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            amend::amend(&tools, &session, verb, &ids).await
+            amend::amend(&tools, &session, verb, &ids, wait).await
         })
         .await
     }
