@@ -30,6 +30,7 @@ mod connect;
 mod definitions;
 mod error;
 mod functions;
+mod guard;
 mod inspect;
 mod jobs;
 mod leases;
@@ -57,6 +58,7 @@ pub use windlass_core::bell::WakeMode;
 use connect::{Effect, Lane, Server};
 use definitions::Definitions;
 use error::Fault;
+use guard::Guard;
 use jobs::claim::Floors;
 use jobs::handover::Handover;
 use maintenance::{Folding, Forgetting};
@@ -78,6 +80,7 @@ pub struct PostgresStore {
 
 /// What every call needs.
 pub(crate) struct Tools {
+    guard: Guard,
     statements: Statements,
     definitions: Definitions,
     floors: Floors,
@@ -117,6 +120,7 @@ impl PostgresStore {
             sharing: Sharing::Store,
         };
         let tools = Tools {
+            guard: Guard::new(options.schema_quoted()),
             statements: Statements::new(&options.schema_quoted()),
             definitions: Definitions::default(),
             floors: Floors::default(),
@@ -134,7 +138,21 @@ impl PostgresStore {
     }
 
     /// Runs an operation on the store's own thread, to its end even if the caller goes away.
-    pub(crate) async fn call<T, F, Fut>(
+    pub(crate) async fn call<T, F, Fut>(&self, lane: Lane, effect: Effect, operation: F) -> StoreResult<T>
+    where
+        F: FnOnce(Arc<Tools>, Session) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Fault>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let guarded = |tools: Arc<Tools>, session: Session| async move {
+            tools.guard.pass(&session).await?;
+            operation(tools, session).await
+        };
+        self.call_anyway(lane, effect, guarded).await
+    }
+
+    /// As [`call`](Self::call), also in a schema that this program must stay out of.
+    pub(crate) async fn call_anyway<T, F, Fut>(
         &self,
         lane: Lane,
         effect: Effect,
