@@ -44,6 +44,7 @@ const STEPS: &[Step] = &[
     Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
     Step { version: 2, name: "enqueue", sql: include_str!("../migrations/0002_enqueue.sql"), needs: 1 },
     Step { version: 3, name: "isolation", sql: include_str!("../migrations/0003_isolation.sql"), needs: 1 },
+    Step { version: 4, name: "rights", sql: include_str!("../migrations/0004_rights.sql"), needs: 1 },
 ];
 
 /// The newest version that this program knows.
