@@ -55,9 +55,9 @@ impl Leases for MemoryStore {
     ) -> StoreResult<Vec<LostJob>> {
         Ok(self.read(|table, _| {
             let running = table.leases.get(lease).into_iter().flat_map(|lease| &lease.running);
-            let jobs = running.map(|seq| &table.jobs[seq]);
-            let is_held = |job: &&Box<Job>| job.fence.nonce == nonce && queues.contains(&job.spec.queue);
-            jobs.filter(is_held).take(limit as usize).map(|job| job.lost()).collect()
+            let jobs = running.map(|seq| &*table.jobs[seq]);
+            let is_held = |job: &&Job| job.fence.nonce == nonce && queues.contains(&job.spec.queue);
+            jobs.filter(is_held).take(limit as usize).map(Job::lost).collect()
         }))
     }
 

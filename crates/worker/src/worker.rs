@@ -231,8 +231,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// # Errors
     /// As [`Worker::start`].
     pub async fn run(self) -> Result<()> {
-        shutdown::run_until_signal(self.start()?).await;
-        Ok(())
+        shutdown::run_until_signal(|| self.start()).await
     }
 
     /// Runs until `shutdown` is done, then lets running attempts end.

@@ -11,19 +11,29 @@ use tokio::sync::oneshot;
 
 use super::{HELD_LOOK, Running, Stage};
 use crate::engine::Engine;
+use crate::error::Result;
 
 /// How long the runtime must have been silent before the process exits, when only handlers that hold its threads
 /// are left.
 const SILENT_MAX: Duration = Duration::from_secs(5);
 
-/// Runs until the program is told to stop: the first signal drains, the second does not wait.
-pub(crate) async fn run_until_signal(mut running: Running) {
+/// Runs a worker until the program is told to stop: the first signal drains, the second does not wait. Signals are
+/// listened for before the worker starts: one that came between would end the process in the middle of its jobs.
+pub(crate) async fn run_until_signal(start: impl FnOnce() -> Result<Running>) -> Result<()> {
     let (listens, listening) = oneshot::channel();
-    let engine = Arc::clone(&running.engine);
+    let (started, starts) = oneshot::channel::<Arc<Engine>>();
     let hear = move || {
         let runtime = Builder::new_current_thread().enable_all().build();
+        let heed = async {
+            let signals = Signals::new();
+            let _ = listens.send(());
+            // A worker that does not start has nothing to end.
+            if let Ok(engine) = starts.await {
+                engine.heed(signals).await;
+            }
+        };
         match runtime {
-            Ok(runtime) => runtime.block_on(engine.heed_signals(listens)),
+            Ok(runtime) => runtime.block_on(heed),
             Err(error) => tracing::error!(%error, "cannot listen for signals: end the worker otherwise"),
         }
     };
@@ -33,14 +43,15 @@ pub(crate) async fn run_until_signal(mut running: Running) {
     }
     // Answered either way: the thread listens, or it is gone.
     let _ = listening.await;
+    let mut running = start()?;
+    let _ = started.send(Arc::clone(&running.engine));
     running.wait().await;
+    Ok(())
 }
 
 impl Engine {
     /// Brings the worker to its end when signals ask for it.
-    async fn heed_signals(self: Arc<Self>, listens: oneshot::Sender<()>) {
-        let mut signals = Signals::new();
-        let _ = listens.send(());
+    async fn heed(self: Arc<Self>, mut signals: Signals) {
         let mut ended = self.ended.subscribe();
         tokio::select! {
             name = signals.next() => tracing::info!(signal = name, "stopping; once more to stop at once"),
