@@ -112,6 +112,15 @@ impl Definitions {
     }
 }
 
+/// The definition of a queue. One that does not read keeps everything, and is nobody else's trouble.
+pub(crate) fn readable(queue: &Name, stored: &str) -> QueueConfig {
+    let (config, unreadable) = row::definition(stored);
+    if let Some(why) = unreadable {
+        tracing::warn!(%queue, why, "the definition of a queue does not read, so nothing of it is removed: define it anew");
+    }
+    config
+}
+
 async fn load(
     session: &Session,
     statements: &Statements,
@@ -124,7 +133,9 @@ async fn load(
     let version = version.ok_or_else(|| Fault::Corrupt("the definitions have no version".to_owned()))?;
     let mut found = Vec::new();
     for row in &rows[1..] {
-        found.push((row::name(row, 1)?, row::config(row::at(row, 2)?)?));
+        let name = row::name(row, 1)?;
+        let config = readable(&name, row::at(row, 2)?);
+        found.push((name, config));
     }
     Ok((version, found))
 }

@@ -49,11 +49,11 @@ macro_rules! functions {
 functions! {
     ENQUEUE = "jobs_enqueue", "jobs/enqueue", [
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
-        TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY
+        TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, UUID
     ];
     ENQUEUE_EACH = "jobs_enqueue_each", "jobs/enqueue_each", [
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
-        TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY
+        TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY
     ];
     CLAIM = "jobs_claim", "jobs/claim", [
         UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
@@ -65,6 +65,11 @@ functions! {
         INT8, TEXT, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
         INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY
     ];
+    LATE = "jobs_late", "jobs/late", [
+        INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY
+    ];
+    BEGIN = "jobs_begin", "jobs/begin", [UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY];
     HOLDS = "jobs_holds", "jobs/holds", [TEXT, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY];
     PROGRESS = "jobs_progress", "jobs/progress", [
         INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY
@@ -75,6 +80,7 @@ functions! {
     RENEW = "leases_renew", "leases/renew", [UUID, INT8, INT8];
     CLOSE = "leases_close", "leases/close", [UUID];
     LOST = "leases_lost", "leases/lost", [INT8];
+    HELD = "leases_held", "leases/held", [UUID, INT8, TEXT_ARRAY, INT8];
     SWEEP = "leases_sweep", "leases/sweep", [INT8];
     LEASES = "leases_list", "leases/list", [INT8];
     DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8];
@@ -84,6 +90,7 @@ functions! {
     LIST = "inspect_list", "inspect/list", [INT8, TEXT, TEXT, INT8, TEXT, INT8, INT8, INT8];
     PROMOTE = "maintenance_promote", "maintenance/promote", [INT8];
     PRUNE = "maintenance_prune", "maintenance/prune", [TEXT, INT8, INT8, INT8, INT8];
+    FORGET = "maintenance_forget", "maintenance/forget", [INT8, INT8];
     ABORT = "within_abort", "within/abort", [];
 }
 
@@ -92,7 +99,7 @@ functions! {
 function! {
     HAND_OVER = "jobs_hand_over", "jobs/hand_over", [
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
-        TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY,
+        TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, UUID,
         UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
     ]
 }

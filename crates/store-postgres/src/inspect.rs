@@ -34,7 +34,7 @@ impl Inspect for PostgresStore {
                 return Err(Fault::Corrupt("a page has no end".to_owned()));
             };
             let next = at::<Option<i64>>(end, 0)?.map(Cursor::before);
-            let jobs = jobs.iter().map(|found| Ok(row::record(found)?.0)).collect::<Result<_, Fault>>()?;
+            let jobs = jobs.iter().map(row::job::listed).collect::<Result<_, Fault>>()?;
             Ok(JobPage { jobs, next })
         })
         .await

@@ -1,19 +1,20 @@
 //! The part every job goes through. Each verb is a call of one function of the schema; [`enqueue`], [`claim`],
-//! [`settle`] and [`amend`] say what goes in and what comes out. An enqueue and a claim may share a call: [`handover`].
+//! [`settle`], [`progress`] and [`amend`] say what goes in and what comes out. An enqueue and a claim may share a call: [`handover`].
 
 mod amend;
 pub(crate) mod claim;
 pub(crate) mod enqueue;
 mod get;
 pub(crate) mod handover;
+mod progress;
 pub(crate) mod settle;
 
 use async_trait::async_trait;
-use windlass_core::JobId;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
-    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
+    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
 };
+use windlass_core::{CallId, JobId};
 
 use crate::PostgresStore;
 use crate::connect::{Effect, Lane};
@@ -21,10 +22,10 @@ use settle::Right;
 
 #[async_trait]
 impl Jobs for PostgresStore {
-    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+    async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
         let jobs = jobs.to_vec();
         self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            enqueue::enqueue(&tools, &session, &jobs).await
+            enqueue::enqueue(&tools, &session, call, &jobs).await
         })
         .await
     }
@@ -43,6 +44,14 @@ impl Jobs for PostgresStore {
         self.tools.handover.claim(request, alone).await
     }
 
+    async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
+        let attempts = attempts.to_vec();
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            progress::begin(&tools, &session, &attempts).await
+        })
+        .await
+    }
+
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
         let settlements = settlements.to_vec();
         self.call(Lane::Work, Effect::Write, move |tools, session| async move {
@@ -51,10 +60,18 @@ impl Jobs for PostgresStore {
         .await
     }
 
+    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        let settlements = settlements.to_vec();
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            settle::settle(&tools, &session, &settlements, Right::Late).await
+        })
+        .await
+    }
+
     async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
         let reports = reports.to_vec();
         self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            settle::progress(&tools, &session, &reports).await
+            progress::progress(&tools, &session, &reports).await
         })
         .await
     }
@@ -83,8 +100,11 @@ impl Jobs for PostgresStore {
 impl PostgresStore {
     async fn amend(&self, verb: amend::Verb, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
         let ids = ids.to_vec();
+        let options = &self.server.shared().options;
+        // Less than the whole call may take.
+        let wait = options.lock_timeout.min(options.statement_timeout);
         self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            amend::amend(&tools, &session, verb, &ids).await
+            amend::amend(&tools, &session, verb, &ids, wait).await
         })
         .await
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use uuid::Uuid;
-use windlass_core::LeaseId;
 use windlass_core::job::LostJob;
 use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
+use windlass_core::{LeaseId, Name};
 
 use crate::PostgresStore;
 use crate::connect::{Effect, Lane};
-use crate::functions::{CLOSE, LEASES, LOST, OPEN, RENEW, SWEEP};
+use crate::functions::{CLOSE, HELD, LEASES, LOST, OPEN, RENEW, SWEEP};
 use crate::jobs::settle::{self, Right};
 use crate::row::{self, at};
 
@@ -36,13 +36,14 @@ impl Leases for PostgresStore {
             for found in asked {
                 cancel.push((row::job_id(found, 0)?, row::fence(found, 1)?));
             }
-            Ok(Renewal::Renewed { cancel })
+            Ok(Renewal::Renewed { cancel, lost: Vec::new() })
         })
         .await
     }
 
     async fn close(&self, lease: LeaseId) -> StoreResult<()> {
-        self.call(Lane::Lease, Effect::Write, move |tools, session| async move {
+        // Whatever the schema has become: others get the jobs sooner for it.
+        self.call_anyway(Lane::Lease, Effect::Write, move |tools, session| async move {
             tools.statements.run(&session, &CLOSE, &[&row::lease_uuid(lease)]).await?;
             Ok(())
         })
@@ -52,17 +53,23 @@ impl Leases for PostgresStore {
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
         self.call(Lane::Work, Effect::Read, move |tools, session| async move {
             let rows = tools.statements.run(&session, &LOST, &[&i64::from(limit)]).await?;
-            let job = |found| {
-                Ok(LostJob {
-                    id: row::job_id(found, 0)?,
-                    fence: row::fence(found, 1)?,
-                    facts: row::facts(found, 3, 7, 8)?,
-                    queue: row::name(found, 9)?,
-                    kind: row::name(found, 10)?,
-                    worker: at(found, 11)?,
-                })
-            };
-            rows.iter().map(job).collect()
+            rows.iter().map(row::job::lost).collect()
+        })
+        .await
+    }
+
+    async fn held(
+        &self,
+        lease: LeaseId,
+        nonce: u64,
+        queues: &[Name],
+        limit: u32,
+    ) -> StoreResult<Vec<LostJob>> {
+        let (id, nonce, limit) = (row::lease_uuid(lease), row::to_stored(nonce), i64::from(limit));
+        let queues: Vec<String> = queues.iter().map(|queue| queue.as_str().to_owned()).collect();
+        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
+            let rows = tools.statements.run(&session, &HELD, &[&id, &nonce, &queues, &limit]).await?;
+            rows.iter().map(row::job::lost).collect()
         })
         .await
     }
@@ -90,7 +97,7 @@ impl Leases for PostgresStore {
                 Ok(LeaseRecord {
                     id: LeaseId::from(at::<Uuid>(found, 0)?),
                     worker: at(found, 1)?,
-                    queues: row::names(found, 2)?,
+                    queues: row::readable_names(at(found, 2)?),
                     opened_at: row::time(at(found, 3)?),
                     expires_at: row::time(at(found, 4)?),
                     is_lost: at(found, 5)?,

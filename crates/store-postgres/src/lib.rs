@@ -30,6 +30,7 @@ mod connect;
 mod definitions;
 mod error;
 mod functions;
+mod guard;
 mod inspect;
 mod jobs;
 mod leases;
@@ -45,11 +46,11 @@ mod wakeup;
 mod within;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
-use windlass_core::store::{About, Store, StoreResult, Wakeup, Within};
+use windlass_core::store::{About, Sharing, Store, StoreResult, Wakeup, Within};
 
 pub use options::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
 pub use windlass_core::bell::WakeMode;
@@ -57,12 +58,14 @@ pub use windlass_core::bell::WakeMode;
 use connect::{Effect, Lane, Server};
 use definitions::Definitions;
 use error::Fault;
+use guard::Guard;
 use jobs::claim::Floors;
 use jobs::handover::Handover;
-use maintenance::Folding;
+use maintenance::{Folding, Forgetting};
 use session::Session;
 use statement::Statements;
 use wakeup::Wakeups;
+use within::place::Identity;
 
 /// A store in a PostgreSQL database. Cheap to clone; the last handle that goes closes its connections when what
 /// was handed in is finished.
@@ -71,16 +74,19 @@ pub struct PostgresStore {
     server: Server,
     tools: Arc<Tools>,
     about: Arc<About>,
-    identity: Arc<OnceLock<i64>>,
+    /// As it was when last asked for.
+    identity: Arc<Mutex<Option<Identity>>>,
 }
 
 /// What every call needs.
 pub(crate) struct Tools {
+    guard: Guard,
     statements: Statements,
     definitions: Definitions,
     floors: Floors,
     handover: Handover,
     folding: Folding,
+    forgetting: Forgetting,
     wakeups: Wakeups,
 }
 
@@ -107,13 +113,20 @@ impl PostgresStore {
             Migrate::Auto => drop(migrate::apply(&server).await?),
             Migrate::Never => migrate::check(&server).await?,
         }
-        let about = About { scheme: "postgres", place: options.place(), durability: probe.durability };
+        let about = About {
+            scheme: "postgres",
+            place: options.place(),
+            durability: probe.durability,
+            sharing: Sharing::Store,
+        };
         let tools = Tools {
-            statements: Statements::new(&options.schema),
+            guard: Guard::new(options.schema_quoted()),
+            statements: Statements::new(&options.schema_quoted()),
             definitions: Definitions::default(),
             floors: Floors::default(),
             handover: Handover::default(),
             folding: Folding::default(),
+            forgetting: Forgetting::default(),
             wakeups: Wakeups::new(&server),
         };
         Ok(Self { server, tools: Arc::new(tools), about: Arc::new(about), identity: Arc::default() })
@@ -126,6 +139,25 @@ impl PostgresStore {
 
     /// Runs an operation on the store's own thread, to its end even if the caller goes away.
     pub(crate) async fn call<T, F, Fut>(&self, lane: Lane, effect: Effect, operation: F) -> StoreResult<T>
+    where
+        F: FnOnce(Arc<Tools>, Session) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Fault>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let guarded = |tools: Arc<Tools>, session: Session| async move {
+            tools.guard.pass(&session).await?;
+            operation(tools, session).await
+        };
+        self.call_anyway(lane, effect, guarded).await
+    }
+
+    /// As [`call`](Self::call), also in a schema that this program must stay out of.
+    pub(crate) async fn call_anyway<T, F, Fut>(
+        &self,
+        lane: Lane,
+        effect: Effect,
+        operation: F,
+    ) -> StoreResult<T>
     where
         F: FnOnce(Arc<Tools>, Session) -> Fut + Send + 'static,
         Fut: Future<Output = Result<T, Fault>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Work that no job asks for: promoting what is due, folding counters, pruning what is old.
+//! Work that no job asks for: promoting what is due, folding counters, forgetting calls, pruning what is old.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use windlass_core::State;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::queue::QueueRecord;
-use windlass_core::store::{Maintenance, Promotion, StoreResult};
+use windlass_core::store::{CALL_MEMORY, Maintenance, Promotion, StoreResult};
 
 use crate::connect::{Effect, Lane};
 use crate::error::Fault;
-use crate::functions::{PROMOTE, PRUNE};
+use crate::functions::{FORGET, PROMOTE, PRUNE};
 use crate::row::{self, at};
 use crate::session::Session;
 use crate::{PostgresStore, Tools, queues};
@@ -20,6 +20,9 @@ use crate::{PostgresStore, Tools, queues};
 const PRUNE_STEP: u32 = 1_000;
 /// Folding takes at most this part of the time.
 const FOLD_PAUSE_FACTOR: u32 = 50;
+/// How many old calls are forgotten at once, and how long after the last of them it is looked again.
+const FORGET_MAX: i64 = 10_000;
+const FORGET_PAUSE: Duration = Duration::from_secs(10);
 /// How many queues are looked at together.
 const QUEUES_STEP: u32 = 20;
 
@@ -36,6 +39,9 @@ impl Maintenance for PostgresStore {
             // What was moved stands, whatever becomes of the counters' rows.
             if let Err(fault) = tools.folding.fold(&tools, &session).await {
                 tracing::debug!(?fault, "counters were not folded");
+            }
+            if let Err(fault) = tools.forgetting.forget(&tools, &session).await {
+                tracing::debug!(?fault, "old calls were not forgotten");
             }
             Ok(moved)
         })
@@ -89,9 +95,33 @@ impl Folding {
     }
 }
 
+/// When to forget calls that nobody repeats any more.
+#[derive(Debug, Default)]
+pub(crate) struct Forgetting {
+    next: Mutex<Option<Instant>>,
+}
+
+impl Forgetting {
+    async fn forget(&self, tools: &Tools, session: &Session) -> Result<(), Fault> {
+        let started = Instant::now();
+        if self.next.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|next| started < next) {
+            return Ok(());
+        }
+        let age = row::micros(CALL_MEMORY);
+        let forgotten = tools.statements.run_one(session, &FORGET, &[&age, &FORGET_MAX]).await;
+        let gone = forgotten.and_then(|row| at::<i64>(&row, 0));
+        // One that leaves something over is gone on with.
+        let is_whole = gone.as_ref().is_ok_and(|gone| *gone < FORGET_MAX);
+        let pause =
+            if is_whole { FORGET_PAUSE.max(started.elapsed() * FOLD_PAUSE_FACTOR) } else { Duration::ZERO };
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + pause);
+        gone.map(drop)
+    }
+}
+
 async fn prune(tools: &Tools, session: &Session, queues: &[QueueRecord], limit: u32) -> Result<u32, Fault> {
     let mut pruned = 0;
-    for QueueRecord { name, config, counts } in queues {
+    for QueueRecord { name, config, counts, .. } in queues {
         for state in State::TERMINAL {
             let Some(keep) = config.retention.of(state) else { continue };
             if counts.of(state) == 0 || (keep.count.is_none() && keep.age.is_none()) {

@@ -15,7 +15,7 @@ use windlass_core::store::StoreResult;
 use crate::connect::{Effect, Lane, Server};
 use crate::error::Fault;
 use crate::functions;
-use crate::options::PostgresOptions;
+use crate::options::{PostgresOptions, quoted};
 use crate::row::at;
 use crate::session::Session;
 
@@ -43,7 +43,12 @@ struct Step {
 const STEPS: &[Step] = &[
     Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
     Step { version: 2, name: "enqueue", sql: include_str!("../migrations/0002_enqueue.sql"), needs: 1 },
+    Step { version: 3, name: "isolation", sql: include_str!("../migrations/0003_isolation.sql"), needs: 1 },
+    Step { version: 4, name: "rights", sql: include_str!("../migrations/0004_rights.sql"), needs: 1 },
 ];
+
+/// The newest version that this program knows.
+const KNOWN: i64 = STEPS[STEPS.len() - 1].version;
 
 /// How far the schema of a store has grown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,25 +161,49 @@ async fn look(session: &Session, schema: &str) -> Result<Found, Fault> {
             return Ok(found);
         }
     }
-    let settings = format!("SELECT name, value FROM {schema}.settings WHERE name IN ('schema', 'needs')");
-    for row in session.query(&settings, &[]).await? {
-        match at::<&str>(&row, 0)? {
-            "schema" => found.version = at(&row, 1)?,
-            _ => found.needs = at(&row, 1)?,
-        }
-    }
+    let versions = versions(session, &quoted(schema)).await?;
+    (found.version, found.needs) = (versions.found, versions.needs);
     for row in session.query(FUNCTIONS, &[(&schema, Type::TEXT)]).await? {
         found.functions.push(at(&row, 0)?);
     }
     Ok(found)
 }
 
+/// What the schema says of itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Versions {
+    found: i64,
+    needs: i64,
+}
+
+impl Versions {
+    /// Fails when this program cannot work with it.
+    pub(crate) fn check(self) -> Result<(), StoreError> {
+        if self.needs > KNOWN { Err(too_new(self.found.max(self.needs))) } else { Ok(()) }
+    }
+}
+
+/// For a schema that asks for more than this program knows.
+pub(crate) fn too_new(found: i64) -> StoreError {
+    StoreError::SchemaTooNew { found, known: KNOWN }
+}
+
+/// Asks a schema, which is quoted, for its versions.
+pub(crate) async fn versions(session: &Session, schema: &str) -> Result<Versions, Fault> {
+    let ask = format!("SELECT name, value FROM {schema}.settings WHERE name IN ('schema', 'needs')");
+    let mut versions = Versions { found: 0, needs: 0 };
+    for row in session.query(&ask, &[]).await? {
+        match at::<&str>(&row, 0)? {
+            "schema" => versions.found = at(&row, 1)?,
+            _ => versions.needs = at(&row, 1)?,
+        }
+    }
+    Ok(versions)
+}
+
 impl Found {
     fn status(&self, schema: &str) -> Result<Status, Fault> {
-        let known = STEPS.last().map_or(0, |step| step.version);
-        if self.needs > known {
-            return Err(StoreError::SchemaTooNew { found: self.version, known }.into());
-        }
+        Versions { found: self.version, needs: self.needs }.check()?;
         let steps = STEPS.iter().filter(|step| step.version > self.version).map(|step| Migration {
             version: Some(step.version),
             name: step.name,
@@ -185,11 +214,11 @@ impl Found {
         let functions = functions.map(|function| Migration {
             version: None,
             name: function.name,
-            sql: function.definition(schema),
+            sql: function.definition(&quoted(schema)),
         });
         let pending = steps.chain(functions).collect();
         let has_schema = self.has_schema;
-        Ok(Status { found: self.version, known, pending, schema: schema.to_owned(), has_schema })
+        Ok(Status { found: self.version, known: KNOWN, pending, schema: schema.to_owned(), has_schema })
     }
 }
 
@@ -221,10 +250,10 @@ impl Status {
         }
         if !self.has_schema {
             // Not `IF NOT EXISTS`, which only those may say who may make schemas, even where there is one.
-            let _ = writeln!(script, "CREATE SCHEMA {};", self.schema);
+            let _ = writeln!(script, "CREATE SCHEMA {};", quoted(&self.schema));
         }
         // Functions keep this path; temporary tables come last, lest one of a user's be taken for ours.
-        let _ = writeln!(script, "SET LOCAL search_path = {}, pg_temp;", self.schema);
+        let _ = writeln!(script, "SET LOCAL search_path = {}, pg_temp;", quoted(&self.schema));
         for step in &self.pending {
             let number =
                 step.version.map_or_else(|| "function".to_owned(), |version| format!("{version:04}"));
@@ -258,7 +287,7 @@ mod tests {
     #[test]
     fn what_is_there_is_not_pending() {
         let functions = functions::ALL.iter().map(functions::Function::full_name).collect();
-        let found = Found { has_schema: true, version: 2, needs: 1, functions };
+        let found = Found { has_schema: true, version: KNOWN, needs: 1, functions };
         let status = found.status("s").unwrap();
         assert_eq!((status.script(), status.pending), (String::new(), Vec::new()));
     }

@@ -108,13 +108,19 @@ impl PostgresOptions {
         let bytes = schema.as_bytes();
         let is_name = matches!(bytes, [first, rest @ ..] if is_first(*first) && rest.len() < 48
             && rest.iter().all(|&byte| is_first(byte) || byte.is_ascii_digit()));
-        if !is_name || schema.starts_with("pg_") {
+        if !is_name || schema.starts_with("pg_") || schema == "information_schema" {
             return Err(address(
-                "schema: use a lower-case letter or _, then at most 47 of a-z, 0-9 and _, not beginning with pg_",
+                "schema: use a lower-case letter or _, then at most 47 of a-z, 0-9 and _, not beginning with pg_ and not \
+                 information_schema, which are the server's own",
             ));
         }
         self.schema = schema.to_owned();
         Ok(self)
+    }
+
+    /// The schema as it stands in statements: in quotes, for it may be a word of SQL.
+    pub(crate) fn schema_quoted(&self) -> String {
+        quoted(&self.schema)
     }
 
     /// Connections for work, 2 to 1000; 8 by default. A few more serve leases and wake-ups.
@@ -216,6 +222,11 @@ impl PostgresOptions {
             self.lock_timeout.as_millis(),
         )
     }
+}
+
+/// A name as an identifier. [`PostgresOptions::schema`] lets no quote into one.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{name}\"")
 }
 
 /// Shows no password.

@@ -67,9 +67,6 @@ fn record(found: &Row) -> Result<QueueRecord, Fault> {
         counts.set(state, u64::try_from(count).unwrap_or(0));
     }
     let config: Option<&str> = at(found, 1)?;
-    Ok(QueueRecord {
-        name: row::name(found, 0)?,
-        config: config.map_or(Ok(QueueConfig::default()), row::config)?,
-        counts,
-    })
+    let (config, unreadable) = config.map_or_else(Default::default, row::definition);
+    Ok(QueueRecord { name: row::name(found, 0)?, config, counts, unreadable })
 }

@@ -1,4 +1,7 @@
-//! Rows to types and back. Whatever does not fit is [`Fault::Corrupt`]: the columns are written here only.
+//! Rows to types and back. Whatever does not fit is [`Fault::Corrupt`]; for a job that is a matter of its own, see
+//! [`job`].
+
+pub(crate) mod job;
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,7 +10,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 use uuid::Uuid;
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{AttemptRecord, Counters, Facts, JobRecord, LastClaim};
+use windlass_core::job::{Counters, Facts};
 use windlass_core::options::STALLS_MAX_DEFAULT;
 use windlass_core::queue::QueueConfig;
 use windlass_core::retry::Policy;
@@ -18,58 +21,6 @@ use crate::error::Fault;
 /// A value at a column.
 pub(crate) fn at<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, Fault> {
     Ok(row.try_get(column)?)
-}
-
-/// A job and who took it last, as `jobs/get.sql` and `inspect/list.sql` select them.
-pub(crate) fn record(row: &Row) -> Result<(JobRecord, Option<LastClaim>), Fault> {
-    let record = JobRecord {
-        id: job_id(row, 1)?,
-        queue: name(row, 2)?,
-        kind: name(row, 3)?,
-        state: state(at(row, 4)?)?,
-        priority: at(row, 5)?,
-        due_at: time(at(row, 6)?),
-        enqueued_at: time(at(row, 7)?),
-        fence: number(at(row, 8)?),
-        counters: counters(row, 9)?,
-        cancel_requested: at(row, 13)?,
-        finished_at: at::<Option<i64>>(row, 16)?.map(time),
-        reason: at::<Option<&str>>(row, 17)?.map(|text| word("reason", text)).transpose()?,
-        expires_at: at::<Option<i64>>(row, 18)?.map(time),
-        retry: policy(row, 19)?,
-        timeout: at::<Option<i64>>(row, 20)?.map(span),
-        stalls_max: stalls_max(row, 21)?,
-        tags: names(row, 22)?,
-        progress: at::<Option<&[u8]>>(row, 23)?.map(Bytes::copy_from_slice),
-        output: at::<Option<&[u8]>>(row, 24)?.map(Bytes::copy_from_slice),
-        payload: bytes(row, 25)?,
-        attempts: Vec::new(),
-    };
-    let last = match (at::<Option<i64>>(row, 14)?, at::<Option<String>>(row, 15)?) {
-        (Some(claimed_at), Some(worker)) => Some(LastClaim { worker, at: time(claimed_at) }),
-        _ => None,
-    };
-    Ok((record, last))
-}
-
-/// The stored attempts of a job as `jobs/get.sql` writes them.
-pub(crate) fn attempts(stored: Option<&str>) -> Result<Vec<AttemptRecord>, Fault> {
-    type Fields = (u64, u32, String, i64, i64, String, Option<String>);
-    let fields: Vec<Fields> = stored.map_or(Ok(Vec::new()), |text| parsed("list of attempts", text))?;
-    fields
-        .into_iter()
-        .map(|(fence, number, worker, started_at, ended_at, ending, error)| {
-            Ok(AttemptRecord {
-                fence,
-                number,
-                worker,
-                started_at: time(started_at),
-                ended_at: Some(time(ended_at)),
-                ending: Some(word("ending", &ending)?),
-                error,
-            })
-        })
-        .collect()
 }
 
 /// What the judge must know, from the counters, the policy and the stalls at the given columns.
@@ -171,7 +122,21 @@ pub(crate) fn names(row: &Row, column: usize) -> Result<Vec<Name>, Fault> {
     names.collect::<Result<_, _>>().map_err(|error| Fault::Corrupt(error.to_string()))
 }
 
-pub(crate) fn config(stored: &str) -> Result<QueueConfig, Fault> {
+/// Those that read.
+pub(crate) fn readable_names(stored: &str) -> Vec<Name> {
+    stored.split(',').filter_map(|name| Name::new(name).ok()).collect()
+}
+
+/// The definition of a queue, and why it does not read, if so.
+pub(crate) fn definition(stored: &str) -> (QueueConfig, Option<String>) {
+    match config(stored) {
+        Ok(config) => (config, None),
+        Err(Fault::Corrupt(why)) => (QueueConfig::unreadable(), Some(why)),
+        Err(fault) => (QueueConfig::unreadable(), Some(format!("{fault:?}"))),
+    }
+}
+
+fn config(stored: &str) -> Result<QueueConfig, Fault> {
     parsed("queue definition", stored)
 }
 

@@ -1,5 +1,7 @@
 //! Writing inside a transaction of the user's own: the store's own functions, called over the user's connection.
 
+pub(crate) mod place;
+
 use async_trait::async_trait;
 use uuid::Uuid;
 use windlass_core::bell::{Rings, Topic};
@@ -9,7 +11,7 @@ use windlass_core::{Bytes, Name, NewJob, State, StoreError};
 
 use crate::PostgresStore;
 use crate::connect::{Effect, Lane};
-use crate::definitions::{Current, ROUNDS};
+use crate::definitions::{self, Current, ROUNDS};
 use crate::error::{Fault, Verdict};
 use crate::functions::{ABORT, DEFINITIONS, ENQUEUE_EACH, HOLDS, SETTLE};
 use crate::jobs::enqueue::{Columns, Order, answers, fits, queues};
@@ -97,48 +99,6 @@ impl PostgresStore {
         call.replacen("SELECT *", "SELECT *, pg_current_xact_id()::text", 1)
     }
 
-    /// Fails unless the line leads to this store.
-    async fn check_place(&self, line: &mut Line) -> StoreResult<()> {
-        let identity = self.identity().await?;
-        let schema = &self.server.shared().options.schema;
-        let place = &self.about.place;
-        let elsewhere = || {
-            StoreError::Transaction(format!(
-                "the transaction is not in the database of the store ({place}): begin it on a connection to that database"
-            ))
-        };
-        let ask = format!("SELECT value FROM {schema}.settings WHERE name = 'identity'");
-        // Asked for in a way that does not abort the transaction where there is no such table.
-        let is_there =
-            run(line, "SELECT to_regclass($1)::text", vec![format!("{schema}.settings").as_str().into()])
-                .await?;
-        if is_there.first().is_none_or(|row| row.columns().first().is_none_or(Value::is_null)) {
-            return Err(elsewhere());
-        }
-        let found = run(line, &ask, Vec::new()).await?;
-        match found.first().map(|row| row.int(0)).transpose().map_err(misread)? {
-            Some(found) if found == identity => Ok(()),
-            _ => Err(elsewhere()),
-        }
-    }
-
-    async fn identity(&self) -> StoreResult<i64> {
-        if let Some(identity) = self.identity.get() {
-            return Ok(*identity);
-        }
-        let schema = self.server.shared().options.schema.clone();
-        let identity = self
-            .call(Lane::Work, Effect::Read, move |_tools, session| async move {
-                let ask = format!("SELECT value FROM {schema}.settings WHERE name = 'identity'");
-                let rows = session.query(&ask, &[]).await?;
-                let row =
-                    rows.first().ok_or_else(|| Fault::Corrupt("the store has no identity".to_owned()))?;
-                row::at(row, 0)
-            })
-            .await?;
-        Ok(*self.identity.get_or_init(|| identity))
-    }
-
     async fn definitions(&self, queues: impl Iterator<Item = &Name>) -> StoreResult<Current> {
         let queues: Vec<Name> = queues.cloned().collect();
         self.call(Lane::Work, Effect::Read, move |tools, session| async move {
@@ -162,7 +122,8 @@ impl PostgresStore {
         for row in rows.iter().skip(1) {
             let name = Name::new(row.text(1).map_err(misread)?)
                 .map_err(|error| StoreError::Corrupt(error.to_string()))?;
-            found.push((name, row::config(row.text(2).map_err(misread)?).map_err(written)?));
+            let config = definitions::readable(&name, row.text(2).map_err(misread)?);
+            found.push((name, config));
         }
         let first =
             rows.first().ok_or_else(|| StoreError::Corrupt("the definitions have no version".to_owned()))?;
@@ -226,6 +187,8 @@ fn enqueue_values(columns: &Columns<'_>, version: i64, fits: &[i64]) -> Vec<Valu
         Value::Ints(columns.timeouts.clone()),
         Value::Ints(columns.stalls_max.clone()),
         Value::Texts(columns.tags.clone()),
+        // It is never repeated: its fate is that of the transaction.
+        Value::Uuids(Vec::new()),
         ints(fits),
     ]
 }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use tokio_postgres::NoTls;
 use windlass_core::job::ClaimedJob;
 use windlass_core::judge::judge;
 use windlass_core::store::{
@@ -63,6 +64,35 @@ async fn live(store: &PostgresStore) {
     store.close(lease).await.unwrap();
 }
 
+/// What a producer may do, and nothing else.
+async fn produce(server: &PostgresServer) {
+    let (client, connection) = tokio_postgres::connect(&server.superuser_url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("SET ROLE shop_producer").await.unwrap();
+    for _ in 0..2 {
+        let call = "SELECT windlass.enqueue('k', id => 'c0ffee00-0000-4000-8000-000000000001'); SELECT windlass.wake()";
+        client.batch_execute(call).await.unwrap();
+    }
+    for table in
+        ["jobs", "waiting", "running", "ended", "attempts", "counts", "queues", "settings", "calls", "leases"]
+    {
+        for sql in [format!("SELECT FROM windlass.{table}"), format!("DELETE FROM windlass.{table}")] {
+            let refused = client.batch_execute(&sql).await.expect_err(&sql);
+            assert_eq!(refused.code().unwrap().code(), "42501", "{sql}: {refused}");
+        }
+    }
+    // Not even with the schema in sight may others.
+    client
+        .batch_execute("RESET ROLE; CREATE ROLE passer_by; GRANT USAGE ON SCHEMA windlass TO passer_by")
+        .await
+        .unwrap();
+    client.batch_execute("SET ROLE passer_by").await.unwrap();
+    for sql in ["SELECT windlass.enqueue('k')", "SELECT windlass.wake()"] {
+        let refused = client.batch_execute(sql).await.expect_err(sql);
+        assert_eq!(refused.code().unwrap().code(), "42501", "{sql}: {refused}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_says_what_is_so() {
     let server = PostgresServer::start(&Settings::default());
@@ -81,12 +111,7 @@ async fn the_page_says_what_is_so() {
     let store =
         PostgresStore::open(&format!("{}&migrate=never", url_as(&server, "shop_worker"))).await.unwrap();
     live(&store).await;
-    server.psql(
-        "SET ROLE shop_producer; SELECT windlass.enqueue('k', id => 'c0ffee00-0000-4000-8000-000000000001')",
-    );
-    server.psql(
-        "SET ROLE shop_producer; SELECT windlass.enqueue('k', id => 'c0ffee00-0000-4000-8000-000000000001')",
-    );
+    produce(&server).await;
 
     next("ALTER ROLE shop_worker");
     next("pg_stat_activity");

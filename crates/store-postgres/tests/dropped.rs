@@ -178,7 +178,7 @@ fn check(answer: StoreResult<()>) {
 fn settlements(jobs: &[ClaimedJob]) -> Vec<Settlement> {
     let outcome = || match fastrand::u8(0..3) {
         0 => Outcome::Returned,
-        1 => Outcome::Stalled,
+        1 => Outcome::Stalled { worker: "w".to_owned() },
         _ => Outcome::Completed { output: None },
     };
     let settle = |job: &ClaimedJob| Settlement {
@@ -241,7 +241,7 @@ async fn dropped_calls_leave_no_transaction_open_and_the_store_whole() {
             queue: job.queue.clone(),
             id: job.id,
             fence: job.fence,
-            transition: judge(&job.facts, Outcome::Stalled, 0.0),
+            transition: judge(&job.facts, job.outcome(), 0.0),
         };
         taken_back += store.reap(&lost.iter().map(settle).collect::<Vec<_>>()).await.unwrap().len();
     }

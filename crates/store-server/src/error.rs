@@ -2,8 +2,10 @@
 //!
 //! Called where a store turns its own faults into a [`StoreError`]. The faults themselves stay with each store: what
 //! drivers and servers say differs, and a type that fits all of them would be harder to read than two.
+//!
+//! A cause is part of the text. It is only a text anyway, for the drivers' own errors show details, which may hold
+//! values; and most of those who read an error read its text alone, where "cannot connect" without "refused" is no help.
 
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use windlass_core::StoreError;
@@ -20,10 +22,10 @@ pub enum Effect {
 impl Effect {
     /// Whether it took effect, or will last, nobody can say.
     pub fn lost(self, what: impl Into<String>, cause: Option<String>) -> StoreError {
-        let (what, source) = (what.into(), source(cause));
+        let what = because(what.into(), cause);
         match self {
-            Self::Read => StoreError::Unavailable { what, source },
-            Self::Write => StoreError::Unknown { what, source },
+            Self::Read => StoreError::Unavailable { what, source: None },
+            Self::Write => StoreError::Unknown { what, source: None },
         }
     }
 
@@ -40,22 +42,21 @@ impl Effect {
 
 /// It passes, and nothing was changed.
 pub fn unavailable(what: impl Into<String>, cause: Option<String>) -> StoreError {
-    StoreError::Unavailable { what: what.into(), source: source(cause) }
+    StoreError::Unavailable { what: because(what.into(), cause), source: None }
 }
 
 /// It lasts: somebody has to change the URL or the server.
 pub fn unusable(what: &str, cause: Option<String>) -> StoreError {
-    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-    StoreError::Address(format!("{what}{cause}"))
+    StoreError::Address(because(what.to_owned(), cause))
 }
 
-/// A cause as text: the drivers' own errors show details, which may hold values.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Cause(String);
-
-fn source(cause: Option<String>) -> Option<Box<dyn StdError + Send + Sync>> {
-    cause.map(|cause| Box::new(Cause(cause)) as Box<dyn StdError + Send + Sync>)
+/// What happened, and why.
+fn because(mut what: String, cause: Option<String>) -> String {
+    if let Some(cause) = cause {
+        what.push_str(": ");
+        what.push_str(&cause);
+    }
+    what
 }
 
 #[cfg(test)]
@@ -68,10 +69,18 @@ mod tests {
     fn a_lost_answer_leaves_open_only_whether_a_write_took_effect() {
         let read = Effect::Read.lost("gone", Some("why".to_owned()));
         assert_eq!(read.kind(), StoreErrorKind::Unavailable);
-        assert_eq!(read.source().expect("the cause is kept").to_string(), "why");
+        assert_eq!(read.to_string(), "store unavailable: gone: why");
         assert_eq!(Effect::Write.lost("gone", None).kind(), StoreErrorKind::Unknown);
         assert_eq!(Effect::Write.late(Duration::from_secs(1)).kind(), StoreErrorKind::Unknown);
         assert_eq!(Effect::Write.half(&unavailable("gone", None)).kind(), StoreErrorKind::Unknown);
+    }
+
+    #[test]
+    fn what_passes_says_its_cause_in_its_text() {
+        let refused = unavailable("cannot connect to db:5432", Some("Connection refused".to_owned()));
+        assert_eq!(refused.to_string(), "store unavailable: cannot connect to db:5432: Connection refused");
+        let late = Effect::Write.lost("the connection broke", Some("reset by peer".to_owned()));
+        assert_eq!(late.to_string(), "outcome unknown: the connection broke: reset by peer");
     }
 
     #[test]

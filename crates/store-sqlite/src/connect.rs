@@ -19,8 +19,9 @@ use crate::{filesystem, migrate, patience};
 /// The oldest SQLite that keeps what it has committed: before it, two connections that checkpoint at the same
 /// time could lose the newest commits.
 const SQLITE_MIN: i32 = 3_051_003;
-/// What the log is cut to when it starts over, in bytes.
-pub(crate) const LOG_KEPT: u64 = 64 << 20;
+/// What the log is cut to when it starts over, in bytes: more than it usually grows to, so that only one that a reader
+/// made long is cut.
+const LOG_KEPT: u64 = 24 << 20;
 /// Cached statements per connection: more than there are.
 const STATEMENTS: usize = 128;
 

@@ -71,14 +71,18 @@ impl From<Fault> for StoreError {
 pub(crate) fn failed(error: &Arc<SqliteError>) -> StoreError {
     let source: Option<Box<dyn StdError + Send + Sync>> = Some(Box::new(Arc::clone(error)));
     let away = |what: &str| what.to_owned();
+    let because = |what: &str| StoreError::Unavailable { what: format!("{what}: {error}"), source: None };
     let what = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             away("another process has held the file's write lock for too long")
         }
         Some(ErrorCode::DiskFull) => away("the disk is full"),
         Some(ErrorCode::ReadOnly) => away("the file or its file system is read-only"),
-        Some(ErrorCode::SystemIoFailure) => away("the file cannot be read or written"),
-        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => away("the file cannot be opened"),
+        // Which file, and what the system says of it, is in the error's own text.
+        Some(ErrorCode::SystemIoFailure) => return because("the file cannot be read or written"),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            return because("the file cannot be opened");
+        }
         Some(ErrorCode::OutOfMemory | ErrorCode::FileLockingProtocolFailed) => {
             away("SQLite cannot go on now")
         }

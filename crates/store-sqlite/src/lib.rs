@@ -138,6 +138,7 @@ impl SqliteStore {
         };
         let tools = Tools {
             connection,
+            path: file.as_ref().map(|file| file.path.clone()),
             clock: Arc::clone(&clock),
             steps: Arc::clone(&steps),
             conditions: Arc::clone(&conditions),

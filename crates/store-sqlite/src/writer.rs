@@ -5,10 +5,12 @@
 //! is busy shares the next commit. An operation runs to its end whether or not its caller still waits.
 
 mod checkpoint;
+mod copier;
 mod group;
 mod operation;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -68,6 +70,8 @@ pub(crate) struct Tally {
 /// What the thread works with.
 pub(crate) struct Tools {
     pub(crate) connection: Connection,
+    /// Where it leads; None for a store in memory.
+    pub(crate) path: Option<PathBuf>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Whether the clock was set, which leases must outlive. Readers ask for it too.
     pub(crate) steps: Arc<Mutex<Steps>>,

@@ -1,7 +1,8 @@
 -- Changes that a person asks for: 'cancel', 'retry' or 'delete'.
 --
--- p_ids   ascending, the order in which rows are locked everywhere; one after the other, so an id may stand twice
--- result  one row per id: whether it was 'done', 'refused' or 'missing', and the state
+-- p_ids   one after the other, so an id may stand twice
+-- result  one row per id: whether it was 'done', 'refused' or 'missing', and the state; or 'locked' by an open transaction,
+--         which no other job is to wait for
 CREATE FUNCTION {function}(p_verb text, p_ids uuid[])
 RETURNS TABLE (o_answer text, o_state int8)
 LANGUAGE plpgsql VOLATILE {steady}
@@ -14,9 +15,7 @@ DECLARE
     v_queue text;
     v_waiting waiting;
     v_ended ended;
-    v_state int8;
 BEGIN
-    <<each>>
     FOREACH v_id IN ARRAY p_ids LOOP
         o_answer := 'missing';
         o_state := NULL;
@@ -24,7 +23,7 @@ BEGIN
         FOR round IN 1 .. 100 LOOP
             SELECT seq, queue INTO v_seq, v_queue FROM jobs WHERE id = v_id;
             EXIT WHEN NOT found;
-            SELECT * INTO v_waiting FROM waiting WHERE seq = v_seq FOR UPDATE;
+            SELECT * INTO v_waiting FROM waiting WHERE seq = v_seq FOR UPDATE SKIP LOCKED;
             IF found THEN
                 o_answer := 'done';
                 o_state := v_waiting.state;
@@ -50,7 +49,8 @@ BEGIN
                     INSERT INTO counts (queue, blocked, scheduled, ready)
                     VALUES (v_queue, -(o_state = 0)::int4, -(o_state = 1)::int4, -(o_state = 2)::int4);
                 ELSIF o_state = 1 THEN
-                    UPDATE waiting SET state = 2, due_at = v_now WHERE seq = v_seq;
+                    -- An outcome of before comes too late: a person wants the job to run.
+                    UPDATE waiting SET state = 2, due_at = v_now, nonce = NULL WHERE seq = v_seq;
                     INSERT INTO counts (queue, scheduled, ready) VALUES (v_queue, -1, 1);
                     o_state := 2;
                 ELSE
@@ -59,16 +59,19 @@ BEGIN
                 EXIT;
             END IF;
             IF p_verb = 'cancel' THEN
-                UPDATE running SET cancel = true WHERE seq = v_seq;
+                PERFORM 1 FROM running WHERE seq = v_seq FOR NO KEY UPDATE SKIP LOCKED;
             ELSE
                 PERFORM 1 FROM running WHERE seq = v_seq;
             END IF;
             IF found THEN
+                IF p_verb = 'cancel' THEN
+                    UPDATE running SET cancel = true WHERE seq = v_seq;
+                END IF;
                 o_answer := CASE p_verb WHEN 'cancel' THEN 'done' ELSE 'refused' END;
                 o_state := 3;
                 EXIT;
             END IF;
-            SELECT * INTO v_ended FROM ended WHERE seq = v_seq FOR UPDATE;
+            SELECT * INTO v_ended FROM ended WHERE seq = v_seq FOR UPDATE SKIP LOCKED;
             IF found THEN
                 o_answer := 'done';
                 o_state := v_ended.state;
@@ -96,6 +99,14 @@ BEGIN
                 END IF;
                 EXIT;
             END IF;
+            o_answer := 'locked';
+            PERFORM 1 FROM waiting WHERE seq = v_seq;
+            EXIT WHEN found;
+            PERFORM 1 FROM running WHERE seq = v_seq;
+            EXIT WHEN found;
+            PERFORM 1 FROM ended WHERE seq = v_seq;
+            EXIT WHEN found;
+            o_answer := 'missing';
         END LOOP;
         RETURN NEXT;
     END LOOP;

@@ -9,14 +9,15 @@
 --             removed as long as somebody holds an old snapshot.
 -- result      one row 'lost' without a lease; else the jobs, of each queue in any order, and one row 'end' with the
 --             span to the next due job (NULL: none) in o_due_at, the version of the definitions in o_seq,
---             how many jobs have died of age in o_fence, and how many places of the line were looked at in o_attempt
+--             how many jobs have died of age in o_fence, how many places of the line were looked at in o_attempt, and the
+--             label of the lease's worker in o_kind
 CREATE FUNCTION {function}(
     p_lease uuid, p_nonce int8, p_queues text[], p_shares int8[], p_kinds text[], p_limit int8, p_bytes int8,
     p_move_max int8, p_floor_queues int8[], p_floor_priorities int8[], p_floor_dues int8[]
 ) RETURNS TABLE (
     o_answer text, o_seq int8, o_id uuid, o_queue int8, o_kind text, o_payload bytea, o_priority int2, o_fence int8,
     o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_retry text, o_stalls_max int8,
-    o_timeout int8, o_tags text, o_enqueued_at int8, o_due_at int8, o_claimed_at int8
+    o_timeout int8, o_tags text, o_enqueued_at int8, o_due_at int8, o_claimed_at int8, o_form int8
 )
 LANGUAGE plpgsql VOLATILE {steady}
 AS $$
@@ -24,6 +25,7 @@ AS $$
 DECLARE
     v_now int8;
     v_lease int8;
+    v_expires_at int8;
     v_worker text;
     v_definitions int8;
     v_is_late bool;
@@ -245,9 +247,9 @@ BEGIN
         END IF;
         IF NOT v_is_locked THEN
             -- Whoever forgets the lease waits for this claim, or this claim for them. Not before there is something to
-            -- take: a look that finds nothing writes nothing.
-            PERFORM 1 FROM leases WHERE key = v_lease AND expires_at > v_now FOR KEY SHARE;
-            IF NOT found THEN
+            -- take: a look that finds nothing writes nothing. By a time that is read after the wait.
+            SELECT expires_at INTO v_expires_at FROM leases WHERE key = v_lease FOR KEY SHARE;
+            IF v_expires_at IS NULL OR v_expires_at <= clock_micros() THEN
                 o_answer := 'lost';
                 RETURN NEXT;
                 RETURN;
@@ -281,11 +283,12 @@ BEGIN
             DELETE FROM waiting WHERE ctid = ANY (v_places) RETURNING *
         ), taken AS (
             INSERT INTO running (
-                seq, lease, nonce, fence, claimed_at, due_at, backoff, attempt, stalls, ambiguous, cancel, worker, progress
+                seq, lease, nonce, fence, claimed_at, due_at, backoff, attempt, stalls, ambiguous, cancel, worker, progress,
+                begun
             )
             SELECT
                 g.seq, v_lease, p_nonce, g.fence + 1, v_now, g.due_at, g.backoff, least(g.attempt + 1, 4294967295),
-                g.stalls, g.ambiguous, false, v_worker, g.progress
+                g.stalls, g.ambiguous, false, v_worker, g.progress, false
             FROM gone AS g
             RETURNING seq, fence, due_at, backoff, attempt, stalls, ambiguous
         ), count AS (
@@ -294,7 +297,7 @@ BEGIN
         )
         SELECT
             'job', t.seq, j.id, q::int8, j.kind::text, j.payload, j.priority, t.fence, t.attempt, t.stalls, t.ambiguous,
-            t.backoff, j.retry, j.stalls_max, j.timeout, j.tags::text, j.enqueued_at, t.due_at, v_now
+            t.backoff, j.retry, j.stalls_max, j.timeout, j.tags::text, j.enqueued_at, t.due_at, v_now, j.form::int8
         FROM taken AS t
         JOIN jobs AS j ON j.seq = ANY (ARRAY[t.seq]);
         GET DIAGNOSTICS v_count = ROW_COUNT;
@@ -302,6 +305,7 @@ BEGIN
     END LOOP;
     o_answer := 'end';
     o_seq := v_definitions;
+    o_kind := v_worker;
     o_fence := v_died;
     o_attempt := pg_stat_get_xact_tuples_returned('waiting_ready'::regclass) - v_looked;
     o_due_at := CASE WHEN v_next IS NOT NULL THEN greatest(v_next - v_now, 0) END;

@@ -4,12 +4,13 @@
 -- p_ids           ascending, the order in which rows are locked everywhere
 -- p_places        the place of each job (from 1) in the order of acceptance
 -- p_*             one element per job; p_delays and p_times are NULL for now
--- result          'stored', or 'stale' when the definitions have changed and nothing was stored; an id that is not
---                 new raises unique_violation, which is cheaper than to look first
+-- p_call          the call, which is remembered with its jobs
+-- result          'stored', or 'stale' when the definitions have changed and nothing was stored; a call or an id that is
+--                 not new raises unique_violation, which is cheaper than to look first
 CREATE FUNCTION {function}(
     p_definitions int8, p_ids uuid[], p_places int8[], p_queues text[], p_kinds text[], p_payloads bytea[], p_priorities int8[],
     p_delays int8[], p_times int8[], p_expiries int8[], p_retries text[], p_timeouts int8[], p_stalls_max int8[],
-    p_tags text[]
+    p_tags text[], p_call uuid
 ) RETURNS TABLE (o_answer text)
 LANGUAGE plpgsql VOLATILE {steady}
 AS $$
@@ -22,6 +23,8 @@ BEGIN
         RETURN QUERY SELECT 'stale';
         RETURN;
     END IF;
+    -- Before its jobs: a repeat waits here until the first one has ended.
+    INSERT INTO calls (id, accepted_at) VALUES (p_call, v_now);
     IF cardinality(p_ids) = 1 THEN
         v_seqs := ARRAY[nextval('jobs_seq_seq')];
     ELSE

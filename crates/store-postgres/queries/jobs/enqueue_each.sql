@@ -6,12 +6,14 @@
 -- p_ids           ascending, the order in which rows are locked everywhere
 -- p_places        the place of each job (from 1) in the order of acceptance
 -- p_*             one element per job; p_delays and p_times are NULL for now
+-- p_calls         the call, which is remembered with its jobs; none if it is never repeated
 -- result          one row per job: 'new', 'known' with its state, 'taken' by another job, 'large'; or one row 'stale'
---                 when the definitions have changed. Nothing is stored when a row says 'taken', 'large' or 'stale'.
+--                 when the definitions have changed, or 'repeated' when the call is known. Nothing is stored when a row
+--                 says 'taken', 'large', 'stale' or 'repeated'.
 CREATE FUNCTION {function}(
     p_definitions int8, p_ids uuid[], p_places int8[], p_queues text[], p_kinds text[], p_payloads bytea[], p_priorities int8[],
     p_delays int8[], p_times int8[], p_expiries int8[], p_retries text[], p_timeouts int8[], p_stalls_max int8[],
-    p_tags text[], p_fits int8[]
+    p_tags text[], p_calls uuid[], p_fits int8[]
 ) RETURNS TABLE (o_answer text, o_state int8)
 LANGUAGE plpgsql VOLATILE {steady}
 AS $$
@@ -30,6 +32,12 @@ DECLARE
 BEGIN
     IF p_definitions <> (SELECT value FROM settings WHERE name = 'definitions') THEN
         RETURN QUERY SELECT 'stale', NULL::int8;
+        RETURN;
+    END IF;
+    -- Waits for the first one of two that came at once.
+    INSERT INTO calls (id, accepted_at) SELECT c.id, v_now FROM unnest(p_calls) AS c (id) ON CONFLICT (id) DO NOTHING;
+    IF NOT found AND cardinality(p_calls) > 0 THEN
+        RETURN QUERY SELECT 'repeated', NULL::int8;
         RETURN;
     END IF;
     SELECT array_agg(nextval('jobs_seq_seq')) INTO v_seqs FROM generate_series(1, cardinality(p_ids));
@@ -88,6 +96,7 @@ BEGIN
         -- Nobody else has seen them.
         DELETE FROM waiting WHERE seq = ANY (v_new);
         DELETE FROM jobs WHERE seq = ANY (v_new);
+        DELETE FROM calls WHERE id = ANY (p_calls);
     ELSE
         INSERT INTO counts (queue, scheduled, ready)
         SELECT w.queue, count(*) FILTER (WHERE w.state = 1), count(*) FILTER (WHERE w.state = 2)

@@ -5,7 +5,7 @@ RETURNS TABLE (
     o_fence int8, o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_cancel bool, o_claimed_at int8,
     o_worker text, o_finished_at int8, o_reason text, o_expires_at int8, o_retry text, o_timeout int8,
     o_stalls_max int8, o_tags text, o_progress bytea, o_output bytea, o_payload bytea,
-    o_attempts text
+    o_begun bool, o_form int8, o_attempts text
 )
 LANGUAGE plpgsql STABLE {steady}
 AS $$
@@ -18,12 +18,12 @@ BEGIN
             SELECT
                 json_agg(
                     json_build_array(t.fence, t.number, t.worker, t.started_at, t.ended_at, t.ending, t.error)
-                    ORDER BY t.fence
+                    ORDER BY t.fence, t.late
                 )::text
             FROM attempts AS t
             WHERE t.seq = ANY (ARRAY[r.seq])
         )
     FROM unnest(p_ids) AS a (id)
-    JOIN records AS r ON r.id = ANY (ARRAY[a.id]);
+    JOIN job_records AS r ON r.id = ANY (ARRAY[a.id]);
 END
 $$;

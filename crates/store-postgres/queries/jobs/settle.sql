@@ -5,6 +5,8 @@
 -- p_ids          ascending and without repeats of an attempt, the order in which rows are locked everywhere
 -- p_delays       how long until the job may start again; NULL: it keeps its place
 -- p_dropped      the states, as bits, of which the job's queue keeps none
+-- A reaper leaves the nonce with a job that it puts back, for the outcome that may still come; see late.
+--
 -- result         one row 'stale' when the definitions have changed; else one row per applied outcome: its place
 --                (from 1) and the job's state now
 CREATE FUNCTION {function}(
@@ -47,13 +49,15 @@ BEGIN
                 output, dropped, place
             )
         JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
-        WHERE (p_right = 'fence' OR j.seq = ANY (v_free)) AND r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
+        WHERE (p_right = 'fence' OR j.seq = ANY (v_free)) AND r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce
+            -- A name that does not read is called so by those who set the job aside; see Name::unreadable in the core.
+            AND (j.queue = a.queue OR a.queue = 'unreadable' AND j.queue !~ '^[A-Za-z0-9_.:-]{1,128}$')
             AND (
                 p_right = 'fence'
                 OR NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.key = r.lease AND l.expires_at > v_now)
             )
         RETURNING
-            r.seq, r.fence, r.claimed_at, r.worker, r.progress, r.attempt AS number,
+            r.seq, r.fence, CASE WHEN p_right = 'lost' THEN r.nonce END AS nonce, r.claimed_at, r.worker, r.progress, r.attempt AS number,
             j.queue, j.kind, j.priority, j.expires_at, octet_length(j.payload) AS size,
             -- A request to cancel wins over going back; see Transition::heeding in the core.
             CASE WHEN r.cancel AND a.state < 4 THEN 6 ELSE a.state END AS state,
@@ -63,11 +67,11 @@ BEGIN
     ), back AS (
         INSERT INTO waiting (
             seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind,
-            progress
+            progress, nonce
         )
         SELECT
             seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind,
-            progress
+            progress, nonce
         FROM gone
         WHERE state < 4
     ), done AS (

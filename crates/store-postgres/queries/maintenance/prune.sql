@@ -12,10 +12,11 @@ AS $$
 DECLARE
     v_now int8 := clock_micros();
     v_seqs int8[];
+    v_ends int8[];
 BEGIN
     o_gone := 0;
     IF pg_try_advisory_xact_lock(hashtextextended('windlass prune ' || current_schema(), 0)) THEN
-        SELECT array_agg(o.seq) INTO v_seqs
+        SELECT array_agg(o.seq), array_agg(o.finished_at) INTO v_seqs, v_ends
         FROM (
             SELECT f.seq, f.finished_at, row_number() OVER () AS place
             FROM (
@@ -33,9 +34,14 @@ BEGIN
                 FROM counts
                 WHERE queue = p_queue
             );
-        -- What somebody else is changing just now is left to the next time.
+        -- What another call is changing just now is left to the next time. What has run again meanwhile has ended anew; by
+        -- an expression, so that nobody walks the index of all that have ended.
         WITH free AS MATERIALIZED (
-            SELECT seq FROM ended WHERE seq = ANY (v_seqs) FOR UPDATE SKIP LOCKED
+            SELECT e.seq
+            FROM unnest(v_seqs, v_ends) AS o (seq, finished_at)
+            JOIN ended AS e ON e.seq = ANY (ARRAY[o.seq])
+            WHERE e.finished_at + 0 = o.finished_at
+            FOR UPDATE OF e SKIP LOCKED
         ), gone AS (
             DELETE FROM ended AS e USING free AS f WHERE e.seq = ANY (ARRAY[f.seq]) RETURNING e.seq
         ), forgotten AS (

@@ -1,4 +1,5 @@
--- Queues that somebody defined or that hold jobs, by name, after the given one.
+-- Queues that somebody defined or that hold jobs, by name, after the given one. What is no name is left out: nothing can
+-- be said about such a queue.
 CREATE FUNCTION {function}(p_after text, p_limit int8)
 RETURNS TABLE (
     o_name text, o_config text, o_blocked int8, o_scheduled int8, o_ready int8, o_running int8, o_completed int8,
@@ -22,8 +23,11 @@ BEGIN
         GROUP BY queue
     ) AS c
     FULL JOIN (SELECT name, config FROM queues WHERE name > p_after) AS q ON q.name = c.queue
-    WHERE q.name IS NOT NULL
-        OR c.blocked + c.scheduled + c.ready + c.running + c.completed + c.dead + c.cancelled > 0
+    WHERE (
+            q.name IS NOT NULL
+            OR c.blocked + c.scheduled + c.ready + c.running + c.completed + c.dead + c.cancelled > 0
+        )
+        AND coalesce(q.name, c.queue) ~ '^[A-Za-z0-9_.:-]{1,128}$'
     ORDER BY coalesce(q.name, c.queue) COLLATE "C"
     LIMIT p_limit;
 END

@@ -36,7 +36,6 @@ pub(super) async fn claim(
 /// A claim as parameters, and what its answer is read with.
 pub(super) struct Asking<'r> {
     request: &'r ClaimRequest,
-    nonce: u64,
     began: Instant,
     beginning: Beginning,
     lease: Uuid,
@@ -50,17 +49,15 @@ pub(super) struct Asking<'r> {
 
 impl<'r> Asking<'r> {
     pub(super) fn new(tools: &Tools, request: &'r ClaimRequest) -> Self {
-        let nonce = Fence::nonce();
         let mut kinds: Vec<_> = request.kinds.iter().map(Name::as_str).collect();
         kinds.sort_unstable();
         kinds.dedup();
         Self {
             request,
-            nonce,
             began: Instant::now(),
             beginning: tools.floors.beginning(request),
             lease: row::lease_uuid(request.lease),
-            stored_nonce: row::to_stored(nonce),
+            stored_nonce: row::to_stored(request.nonce),
             queues: request.queues.iter().map(|share| share.queue.as_str()).collect(),
             shares: request.queues.iter().map(|share| i64::from(share.limit)).collect(),
             kinds,
@@ -109,24 +106,32 @@ impl<'r> Asking<'r> {
         let (looked_at, took) = (at(end, 8)?, self.began.elapsed());
         if jobs.is_empty() {
             tools.floors.learn(request, &self.beginning, &[], looked_at, took);
-            return Ok(ClaimAnswer::Jobs { jobs: Vec::new(), next_due });
+            return Ok(ClaimAnswer::jobs(Vec::new(), next_due));
         }
         tools.definitions.expect(at(end, 1)?);
         let names = request.queues.iter().map(|share| &share.queue);
         // The jobs are claimed by now: whoever is not told of them must hear that they may be.
         let half = |fault| Fault::Half(Box::new(fault));
         let definitions = tools.definitions.of(session, &tools.statements, names).await.map_err(half)?;
-        let reading = Reading { request, nonce: self.nonce, claimed_at };
-        let mut claimed = Vec::with_capacity(jobs.len());
+        let reading = Reading { request, claimed_at };
+        let (mut claimed, mut unreadable) = (Vec::with_capacity(jobs.len()), Vec::new());
         for found in jobs {
-            let place = reading.place(found)?;
+            let place = reading.place(found).map_err(half)?;
             let queue = &request.queues[place.queue].queue;
-            claimed.push((place, reading.job(found, queue, definitions.of(queue).caps)?));
+            match reading.job(found, queue, definitions.of(queue).caps) {
+                Ok(Some(job)) => claimed.push((place, job)),
+                // It is said of this job alone: the others are handed out.
+                Ok(None) | Err(_) => {
+                    let fence = reading.fence(found).map_err(half)?;
+                    let job = row::job::unreadable(found, fence, queue, at(end, 4)?);
+                    unreadable.push(job.map_err(half)?);
+                }
+            }
         }
         claimed.sort_by_key(|(place, _)| *place);
         let jobs: Vec<_> = claimed.into_iter().map(|(_, job)| job).collect();
         tools.floors.learn(request, &self.beginning, &jobs, looked_at, took);
-        Ok(ClaimAnswer::Jobs { jobs, next_due })
+        Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: Vec::new() })
     }
 }
 
@@ -141,7 +146,6 @@ struct Place {
 
 struct Reading<'r> {
     request: &'r ClaimRequest,
-    nonce: u64,
     claimed_at: Timestamp,
 }
 
@@ -158,16 +162,24 @@ impl Reading<'_> {
         })
     }
 
-    fn job(&self, found: &Row, queue: &Name, caps: Caps) -> Result<ClaimedJob, Fault> {
+    fn fence(&self, found: &Row) -> Result<Fence, Fault> {
+        Ok(Fence { number: row::number(at(found, 7)?), nonce: self.request.nonce })
+    }
+
+    /// Nothing for a job in a form that a newer program has written.
+    fn job(&self, found: &Row, queue: &Name, caps: Caps) -> Result<Option<ClaimedJob>, Fault> {
+        if !row::job::is_known_form(found)? {
+            return Ok(None);
+        }
         let kind: &str = at(found, 4)?;
         let known = self.request.kinds.iter().find(|name| name.as_str() == kind);
-        Ok(ClaimedJob {
+        Ok(Some(ClaimedJob {
             id: row::job_id(found, 2)?,
             queue: queue.clone(),
             kind: known.cloned().map_or_else(|| row::name(found, 4), Ok)?,
             payload: row::bytes(found, 5)?,
             priority: at(found, 6)?,
-            fence: Fence { number: row::number(at(found, 7)?), nonce: self.nonce },
+            fence: self.fence(found)?,
             facts: row::facts(found, 8, 12, 13)?,
             timeout: at::<Option<i64>>(found, 14)?.map(row::span),
             caps,
@@ -175,6 +187,6 @@ impl Reading<'_> {
             enqueued_at: row::time(at(found, 16)?),
             due_at: row::time(at(found, 17)?),
             claimed_at: self.claimed_at,
-        })
+        }))
     }
 }

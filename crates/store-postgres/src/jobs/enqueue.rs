@@ -1,7 +1,7 @@
 //! Enqueue: all of a call's jobs or none.
 //!
-//! A fresh id is the rule, so jobs are inserted without asking first. When an id turns out to be taken, or a
-//! payload too large, the call is made again in the way that looks at each job.
+//! A fresh id is the rule, so jobs are inserted without asking first. When an id or the call itself turns out to be known,
+//! or a payload too large, the call is made again in the way that looks at each job.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -11,7 +11,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::{ClaimedJob, NewJob};
 use windlass_core::options::STALLS_MAX_DEFAULT;
 use windlass_core::store::{ClaimAnswer, Enqueued};
-use windlass_core::{Name, StoreError};
+use windlass_core::{CallId, Name, StoreError};
 
 use super::claim::Asking;
 use super::handover::{Companion, Offering};
@@ -22,13 +22,15 @@ use crate::error::Fault;
 use crate::functions::{ENQUEUE, ENQUEUE_EACH, HAND_OVER};
 use crate::row;
 use crate::session::Session;
+use crate::statement::Parameters;
 
-/// What is raised when an id is not new: `unique_violation`.
+/// What is raised when an id, of a job or of the call, is not new: `unique_violation`.
 const TAKEN: &str = "23505";
 
 pub(super) async fn enqueue(
     tools: &Tools,
     session: &Session,
+    call: CallId,
     jobs: &[NewJob],
 ) -> Result<Vec<Enqueued>, Fault> {
     if jobs.is_empty() {
@@ -36,12 +38,13 @@ pub(super) async fn enqueue(
     }
     let order = Order::of(jobs);
     let columns = Columns::of(&order)?;
+    let call = Uuid::from_bytes(*call.as_bytes());
     let mut is_plain = true;
     for _ in 0..ROUNDS {
         let definitions = tools.definitions.of(session, &tools.statements, queues(jobs)).await?;
         let fits = fits(&order, &definitions);
         if is_plain && !fits.contains(&0) {
-            match columns.store(tools, session, definitions.version, jobs).await? {
+            match columns.store(tools, session, definitions.version, &call, jobs).await? {
                 Stored::Yes => return Ok(vec![Enqueued::New; jobs.len()]),
                 Stored::Taken => is_plain = false,
                 Stored::Stale => tools.definitions.forget(),
@@ -49,6 +52,9 @@ pub(super) async fn enqueue(
             continue;
         }
         let mut parameters = columns.parameters(&definitions.version);
+        let calls = [call];
+        let calls: &[Uuid] = &calls;
+        parameters.push(&calls);
         parameters.push(&fits);
         let rows = tools.statements.run(session, &ENQUEUE_EACH, &parameters).await?;
         let said = rows.iter().map(|row| Ok((row::at(row, 0)?, row::at(row, 1)?)));
@@ -118,8 +124,10 @@ pub(crate) fn answers(
     definitions: &Current,
     rows: Vec<(&str, Option<i64>)>,
 ) -> Result<Option<Vec<Enqueued>>, Fault> {
-    if matches!(rows[..], [("stale", _)]) {
-        return Ok(None);
+    match rows[..] {
+        [("stale", _)] => return Ok(None),
+        [("repeated", _)] => return Ok(Some(vec![Enqueued::Repeated; order.jobs.len()])),
+        _ => {}
     }
     if rows.len() != order.jobs.len() {
         return Err(Fault::Corrupt(format!("{} answers for {} jobs", rows.len(), order.jobs.len())));
@@ -181,7 +189,7 @@ impl<'j> Columns<'j> {
         })
     }
 
-    /// The columns as parameters, in the order of the functions.
+    /// The columns as parameters, in the order of the functions; the call follows.
     fn parameters<'a>(&'a self, version: &'a i64) -> Vec<&'a (dyn ToSql + Sync)> {
         vec![
             version,
@@ -207,21 +215,24 @@ impl<'j> Columns<'j> {
         tools: &Tools,
         session: &Session,
         version: i64,
+        call: &Uuid,
         jobs: &[NewJob],
     ) -> Result<Stored, Fault> {
         let work = Rings::about(Topic::Work);
+        let mut parameters = self.parameters(&version);
+        parameters.push(call);
         let ring = || tools.wakeups.ring_here(work);
         if tools.wakeups.is_heard(Topic::Work)
             && let Some((offering, companion)) = tools.handover.offer(jobs, ring).await
             && companion.is_wanted()
         {
-            match self.hand_over(tools, session, version, offering, companion).await {
+            match self.hand_over(tools, session, &parameters, offering, companion).await {
                 // The claim may be the reason, and is none to refuse jobs.
                 Err(fault) if fault.is_rolled_back() && !fault.spoils() => {}
                 stored => return stored,
             }
         }
-        let rows = tools.statements.run(session, &ENQUEUE, &self.parameters(&version)).await;
+        let rows = tools.statements.run(session, &ENQUEUE, &parameters).await;
         let (stored, _) = Stored::read(rows)?;
         if stored == Stored::Yes {
             tools.ring(work);
@@ -234,12 +245,12 @@ impl<'j> Columns<'j> {
         &self,
         tools: &Tools,
         session: &Session,
-        version: i64,
+        enqueue: Parameters<'_>,
         offering: Offering<'_>,
         companion: Companion,
     ) -> Result<Stored, Fault> {
         let asking = Asking::new(tools, &companion.request);
-        let parameters = [self.parameters(&version), asking.parameters()].concat();
+        let parameters = [enqueue, &asking.parameters()[..]].concat();
         let rows = tools.statements.run(session, &HAND_OVER, &parameters).await;
         let rows = match Stored::read(rows) {
             Ok((Stored::Yes, rows)) => rows,

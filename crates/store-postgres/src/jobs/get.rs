@@ -11,9 +11,6 @@ use crate::functions::GET;
 use crate::row;
 use crate::session::Session;
 
-/// The column of the stored attempts.
-const ATTEMPTS: usize = 26;
-
 pub(super) async fn get(
     tools: &Tools,
     session: &Session,
@@ -23,9 +20,8 @@ pub(super) async fn get(
     let rows = tools.statements.run(session, &GET, &[&wanted]).await?;
     let mut records = HashMap::with_capacity(rows.len());
     for found in &rows {
-        let (record, last) = row::record(found)?;
-        let attempts = row::attempts(row::at(found, ATTEMPTS)?)?;
-        records.insert(record.id, record.with_attempts(attempts, last));
+        let record = row::job::record(found)?;
+        records.insert(record.id, record);
     }
     Ok(ids.iter().map(|id| records.get(id).cloned()).collect())
 }

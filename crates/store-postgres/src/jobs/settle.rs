@@ -1,20 +1,21 @@
-//! Writes about attempts: settle, reap and progress. Each is compare-and-set on the fence.
+//! The outcomes of attempts: settle, reap, and what comes late. Each is compare-and-set on the fence.
 
 use std::collections::HashSet;
 
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use windlass_core::bell::Rings;
 use windlass_core::judge::Transition;
 use windlass_core::outcome::Reason;
 use windlass_core::queue::{QueueConfig, Retention};
 use windlass_core::size::TooLarge;
-use windlass_core::store::{Progress, Settled, Settlement};
+use windlass_core::store::{Settled, Settlement};
 use windlass_core::{Fence, JobId, Name, State};
 
 use crate::Tools;
 use crate::definitions::{Current, ROUNDS};
 use crate::error::Fault;
-use crate::functions::{COMPLETE, HOLDS, PROGRESS, SETTLE};
+use crate::functions::{COMPLETE, HOLDS, LATE, SETTLE};
 use crate::row::{self, at};
 use crate::session::Session;
 
@@ -26,6 +27,8 @@ pub(crate) enum Right {
     Fence,
     /// The fence and a lease that has run out, tested again in the write: a reaper.
     LostLease,
+    /// The fence of an attempt that a reaper has taken back, as long as nothing has happened to its job since.
+    Late,
 }
 
 impl Right {
@@ -33,6 +36,7 @@ impl Right {
         match self {
             Self::Fence => "fence",
             Self::LostLease => "lost",
+            Self::Late => "late",
         }
     }
 }
@@ -84,8 +88,9 @@ impl Batch<'_> {
             if !State::Running.may_become(transition.state) {
                 return Err(Fault::Defect(format!("a running job was told to become {}", transition.state)));
             }
-            if !seen.insert((*id, *fence, queue)) {
-                // It stands twice in the call: if the fence holds, it does so for the first.
+            let is_too_late = self.right == Right::Late && !transition.state.is_terminal();
+            if is_too_late || !seen.insert((*id, *fence, queue)) {
+                // The job is back already; or it stands twice in the call: if the fence holds, it does so for the first.
                 answers[place] = Some(Settled::Fenced);
             } else if self.right == Right::Fence && is_plain(transition) {
                 let keeps = self.definitions.of(queue).retention.keeps(State::Completed);
@@ -171,33 +176,23 @@ impl Batch<'_> {
         let Writes { ids, queues, fences, nonces } =
             Writes::of(chosen.iter().map(|settlement| settlement.write()));
         let outcomes = Outcomes::of(&chosen, self.definitions);
-        let rows = self
-            .tools
-            .statements
-            .run(
-                self.session,
-                &SETTLE,
-                &[
-                    &self.definitions.version,
-                    &self.right.as_str(),
-                    &ids,
-                    &queues,
-                    &fences,
-                    &nonces,
-                    &outcomes.states,
-                    &outcomes.delays,
-                    &outcomes.attempts,
-                    &outcomes.stalls,
-                    &outcomes.ambiguous,
-                    &outcomes.backoffs,
-                    &outcomes.reasons,
-                    &outcomes.endings,
-                    &outcomes.errors,
-                    &outcomes.outputs,
-                    &outcomes.dropped,
-                ],
-            )
-            .await?;
+        let (right, version) = (self.right.as_str(), self.definitions.version);
+        let fenced: [&(dyn ToSql + Sync); 4] = [&ids, &queues, &fences, &nonces];
+        let (function, parameters) = match self.right {
+            Right::Fence | Right::LostLease => {
+                let first: [&(dyn ToSql + Sync); 2] = [&version, &right];
+                (
+                    &SETTLE,
+                    [&first[..], &fenced, &[&outcomes.states, &outcomes.delays], &outcomes.columns()]
+                        .concat(),
+                )
+            }
+            Right::Late => {
+                let first: [&(dyn ToSql + Sync); 1] = [&version];
+                (&LATE, [&first[..], &fenced, &[&outcomes.states], &outcomes.columns()].concat())
+            }
+        };
+        let rows = self.tools.statements.run(self.session, function, &parameters).await?;
         if rows.first().map(|row| at::<&str>(row, 0)).transpose()? == Some("stale") {
             self.tools.definitions.forget();
             return Ok(());
@@ -226,70 +221,8 @@ fn is_plain(transition: &Transition) -> bool {
         && counters.backoff.is_zero()
 }
 
-pub(super) async fn progress(
-    tools: &Tools,
-    session: &Session,
-    reports: &[Progress],
-) -> Result<Vec<Settled>, Fault> {
-    if reports.is_empty() {
-        return Ok(Vec::new());
-    }
-    'anew: for _ in 0..ROUNDS {
-        let names = reports.iter().map(|report| &report.queue);
-        let definitions = tools.definitions.of(session, &tools.statements, names).await?;
-        let check = |report: &Progress| {
-            let cap = definitions.of(&report.queue).caps.output;
-            TooLarge::check("progress", report.progress.len(), cap)
-        };
-        // The newest report of an attempt is what counts, so of several only the last is written.
-        let mut order: Vec<usize> =
-            (0..reports.len()).filter(|&place| check(&reports[place]).is_ok()).collect();
-        order.sort_by_key(|&place| {
-            let Progress { id, fence, queue, .. } = &reports[place];
-            (*id, fence.number, fence.nonce, queue.clone(), place)
-        });
-        let is_last = |index: usize| {
-            order.get(index + 1).is_none_or(|&next| !reports[next].is_about(&reports[order[index]]))
-        };
-        let written: Vec<usize> =
-            (0..order.len()).filter(|&index| is_last(index)).map(|index| order[index]).collect();
-        let Writes { ids, queues, fences, nonces } =
-            Writes::of(written.iter().map(|&place| reports[place].write()));
-        let texts: Vec<&[u8]> = written.iter().map(|&place| &reports[place].progress[..]).collect();
-        let version = definitions.version;
-        let rows = tools
-            .statements
-            .run(session, &PROGRESS, &[&version, &ids, &queues, &fences, &nonces, &texts])
-            .await?;
-        let mut holds = HashSet::new();
-        for row in &rows {
-            if at::<&str>(row, 0)? == "stale" {
-                tools.definitions.forget();
-                continue 'anew;
-            }
-            let report = &reports[written[index(row, 1, written.len())?]];
-            holds.insert((report.id, report.fence, report.queue.clone()));
-        }
-        // What is too large is refused only to those whose fence holds.
-        let large: Vec<&Progress> = reports.iter().filter(|report| check(report).is_err()).collect();
-        if !large.is_empty() {
-            let writes = Writes::of(large.iter().map(|report| report.write()));
-            for place in holding(tools, session, Right::Fence, &writes).await? {
-                holds.insert((large[place].id, large[place].fence, large[place].queue.clone()));
-            }
-        }
-        let answer = |report: &Progress| match check(report) {
-            _ if !holds.contains(&(report.id, report.fence, report.queue.clone())) => Settled::Fenced,
-            Ok(()) => Settled::Applied(State::Running),
-            Err(error) => Settled::Refused(error),
-        };
-        return Ok(reports.iter().map(answer).collect());
-    }
-    Err(Fault::Defect("the definitions of queues never stand still".to_owned()))
-}
-
 /// Which of these writes would be accepted, by their places.
-async fn holding(
+pub(super) async fn holding(
     tools: &Tools,
     session: &Session,
     right: Right,
@@ -301,7 +234,7 @@ async fn holding(
 }
 
 /// A place that the server counts from 1.
-fn index(row: &tokio_postgres::Row, column: usize, places: usize) -> Result<usize, Fault> {
+pub(super) fn index(row: &tokio_postgres::Row, column: usize, places: usize) -> Result<usize, Fault> {
     let place: i64 = at(row, column)?;
     let index = usize::try_from(place - 1).ok().filter(|index| *index < places);
     index.ok_or_else(|| Fault::Corrupt(format!("an answer is about place {place}")))
@@ -318,32 +251,16 @@ impl Fenced for Settlement {
     }
 }
 
-impl Fenced for Progress {
-    fn write(&self) -> (JobId, &Name, Fence) {
-        (self.id, &self.queue, self.fence)
-    }
-}
-
-trait SameAttempt {
-    fn is_about(&self, other: &Self) -> bool;
-}
-
-impl SameAttempt for Progress {
-    fn is_about(&self, other: &Self) -> bool {
-        self.write() == other.write()
-    }
-}
-
 /// Fenced writes as columns.
-struct Writes<'s> {
-    ids: Vec<Uuid>,
-    queues: Vec<&'s str>,
-    fences: Vec<i64>,
-    nonces: Vec<i64>,
+pub(super) struct Writes<'s> {
+    pub(super) ids: Vec<Uuid>,
+    pub(super) queues: Vec<&'s str>,
+    pub(super) fences: Vec<i64>,
+    pub(super) nonces: Vec<i64>,
 }
 
 impl<'s> Writes<'s> {
-    fn of(writes: impl Iterator<Item = (JobId, &'s Name, Fence)>) -> Self {
+    pub(super) fn of(writes: impl Iterator<Item = (JobId, &'s Name, Fence)>) -> Self {
         let mut columns =
             Self { ids: Vec::new(), queues: Vec::new(), fences: Vec::new(), nonces: Vec::new() };
         for (id, queue, fence) in writes {
@@ -392,6 +309,23 @@ impl<'s> Outcomes<'s> {
                 .collect(),
             dropped: places.map(|place| dropped(&config(place).retention)).collect(),
         }
+    }
+}
+
+impl Outcomes<'_> {
+    /// The columns behind states and delays, in the order of the functions.
+    fn columns(&self) -> [&(dyn ToSql + Sync); 9] {
+        [
+            &self.attempts,
+            &self.stalls,
+            &self.ambiguous,
+            &self.backoffs,
+            &self.reasons,
+            &self.endings,
+            &self.errors,
+            &self.outputs,
+            &self.dropped,
+        ]
     }
 }
 

@@ -18,19 +18,19 @@ pub(crate) const CALLS: &[Call] = &[
         "enqueue",
         "jobs_enqueue",
         "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, \
-         {nulls}",
+         {nulls}, '{call}'",
     ),
     call(
         "enqueue each",
         "jobs_enqueue_each",
         "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, \
-         {nulls}, {ones}",
+         {nulls}, '{{call}}', {ones}",
     ),
     call(
         "enqueue each, known",
         "jobs_enqueue_each",
         "1, {ids}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, \
-         {nulls}, {ones}",
+         {nulls}, '{{call}}', {ones}",
     ),
     call(
         "claim, one kind",
@@ -61,12 +61,21 @@ pub(crate) const CALLS: &[Call] = &[
         "1, 'lost', {lost}, {queues}, {ones}, {ones}, '{2,2,2,2,2,2,2,2,2,2}', {zeros}, {ones}, {ones}, {zeros}, {zeros}, \
          {nulls}, {endings}, {nulls}, {nulls}, {zeros}",
     ),
+    call(
+        "late",
+        "jobs_late",
+        "1, {late}, {queues}, {ones}, {ones}, '{4,4,4,5,5,5,6,6,4,4}', {ones}, {zeros}, {zeros}, {zeros}, {nulls}, {endings}, \
+         {nulls}, {nulls}, '{0,0,255,0,0,255,0,0,0,0}'",
+    ),
+    call("begin", "jobs_begin", "{ids}, {queues}, {ones}, {ones}"),
     call("progress", "jobs_progress", "1, {ids}, {queues}, {ones}, {ones}, {bytes}"),
     call("get", "jobs_get", "{ids}"),
     call("list", "inspect_list", "9223372036854775807, NULL, NULL, NULL, NULL, 10, 10, 1000000"),
     call("cancel", "jobs_amend", "'cancel', {ids}"),
     call("renew", "leases_renew", "'{lease}', 30000000, 1000"),
     call("lost", "leases_lost", "1000"),
+    call("held", "leases_held", "'{lease}', 1, '{q}', 1000"),
+    call("forget", "maintenance_forget", "1, 10"),
     call("promote", "maintenance_promote", "100"),
     call("prune", "maintenance_prune", "'q', 4, NULL, 1, 10"),
 ];

@@ -32,4 +32,21 @@ INSERT INTO waiting (
 SELECT j.seq, j.due_at, j.expires_at, 0, 0, 0, 0, 0, 0, CASE WHEN j.due_at <= 10 THEN 2 ELSE 1 END, 0, 'late', 'k0'
 FROM job AS j;
 
-INSERT INTO counts (folded, queue, running, ready, scheduled) VALUES (true, 'q', 20, 0, 0), (true, 'late', 0, 10, 10);
+-- Ten that a reaper has put back.
+WITH job AS (
+    INSERT INTO jobs (id, enqueued_at, due_at, priority, queue, kind, payload)
+    SELECT ('00000000-0000-7000-8000-000000000d' || lpad(to_hex(i), 2, '0'))::uuid, 1, 1, 0, 'q', 'k9', '\x00'
+    FROM generate_series(1, 10) AS i
+    RETURNING seq
+), entry AS (
+    INSERT INTO waiting (
+        seq, due_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind, nonce
+    )
+    SELECT j.seq, 1, 1, 0, 1, 1, 0, 1, 2, 0, 'q', 'k9', 1 FROM job AS j
+)
+INSERT INTO attempts (seq, fence, number, started_at, ended_at, worker, ending)
+SELECT j.seq, 1, 1, 1, 1, 'w', 'stalled' FROM job AS j;
+
+INSERT INTO calls (id, accepted_at) SELECT gen_random_uuid(), i FROM generate_series(1, 20) AS i;
+
+INSERT INTO counts (folded, queue, running, ready, scheduled) VALUES (true, 'q', 20, 10, 0), (true, 'late', 0, 10, 10);

@@ -35,6 +35,8 @@ INSERT INTO attempts (seq, fence, number, started_at, ended_at, worker, ending)
 SELECT seq, 1, 1, 1, 1, 'w', 'failed' FROM ended WHERE state = 5
 ON CONFLICT DO NOTHING;
 
+INSERT INTO calls (id, accepted_at) SELECT gen_random_uuid(), seq FROM more WHERE is_waiting;
+
 DELETE FROM counts;
 INSERT INTO counts (folded, queue, scheduled, ready, running, completed, dead)
 SELECT

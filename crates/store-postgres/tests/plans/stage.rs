@@ -142,7 +142,9 @@ fn arguments(template: &str) -> String {
         ("{zeros}", column(&|_| "0".to_owned())),
         ("{ones}", column(&|_| "1".to_owned())),
         ("{nulls}", column(&|_| "NULL".to_owned())),
+        ("{late}", column(&id(0xd00))),
         ("{lease}", LEASE.to_owned()),
+        ("{call}", "00000000-0000-4000-8000-00000000000c".to_owned()),
     ]
     .into_iter()
     .fold(template.to_owned(), |text, (name, values)| text.replace(name, &values))

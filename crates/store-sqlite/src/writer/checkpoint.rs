@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::copier::Copier;
 use crate::conditions::Conditions;
 use crate::patience;
 
@@ -29,7 +30,6 @@ const PAGES_MIN: i64 = 64;
 const CUT_EVERY: Duration = Duration::from_millis(500);
 
 /// When the log was last measured, and at what length to wait for readers.
-#[derive(Debug)]
 pub(crate) struct Checkpoint {
     rows: usize,
     commits: u32,
@@ -37,12 +37,13 @@ pub(crate) struct Checkpoint {
     wait_at: i64,
     page_bytes: i64,
     cut: Option<Instant>,
+    copier: Option<Copier>,
 }
 
 impl Checkpoint {
-    pub(crate) fn new(connection: &Connection) -> Self {
+    pub(crate) fn new(connection: &Connection, copier: Option<Copier>) -> Self {
         let page_bytes = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap_or(4_096);
-        Self { rows: 0, commits: 0, wait_at: 0, page_bytes, cut: None }
+        Self { rows: 0, commits: 0, wait_at: 0, page_bytes, cut: None, copier }
     }
 
     /// Called after a commit of about so many rows, when its callers have been answered.
@@ -94,7 +95,15 @@ impl Checkpoint {
     }
 
     fn shorten(&mut self, connection: &Connection, pages: i64) -> rusqlite::Result<()> {
-        if run(connection, "PRAGMA wal_checkpoint(NOOP)")?.pages < pages {
+        let log = run(connection, "PRAGMA wal_checkpoint(NOOP)")?;
+        if log.pages < pages {
+            return Ok(());
+        }
+        let is_writers_turn = log.pages >= PAGES_MAX.max(self.wait_at);
+        if log.pages - log.copied > PAGES_MAX
+            && let Some(copier) = &mut self.copier
+            && copier.copies(is_writers_turn)
+        {
             return Ok(());
         }
         let copied = run(connection, "PRAGMA wal_checkpoint(PASSIVE)")?;

@@ -10,6 +10,7 @@ use windlass_core::bell::{Bell, Rings};
 use windlass_core::clock::{Clock, Steps};
 
 use super::checkpoint::Checkpoint;
+use super::copier::Copier;
 use super::operation::Operation;
 use super::{Lane, Tally, Tools};
 use crate::conditions::{Conditions, Refusal};
@@ -49,9 +50,9 @@ enum Failure {
 impl Committer {
     /// Belongs to the thread that calls this.
     pub(crate) fn new(tools: Tools, tally: Arc<Tally>) -> Self {
-        let Tools { connection, clock, steps, conditions, bell, ringer } = tools;
+        let Tools { connection, path, clock, steps, conditions, bell, ringer } = tools;
         let turns = ringer.as_ref().map(|ringer| Turns::of_this_thread(ringer.file()));
-        let checkpoint = Checkpoint::new(&connection);
+        let checkpoint = Checkpoint::new(&connection, path.map(Copier::new));
         Self { connection, clock, steps, conditions, bell, ringer, turns, checkpoint, clean: 0, tally }
     }
 
@@ -201,8 +202,15 @@ mod tests {
         connection.pragma_update_and_check(None, "max_page_count", used + pages, |_| Ok(())).unwrap();
         let clock = Arc::new(ManualClock::default());
         let conditions = Arc::new(conditions);
-        let tools =
-            Tools { connection, clock, steps: Arc::default(), conditions, bell: Bell::new(), ringer: None };
+        let tools = Tools {
+            connection,
+            path: None,
+            clock,
+            steps: Arc::default(),
+            conditions,
+            bell: Bell::new(),
+            ringer: None,
+        };
         Committer::new(tools, Arc::default())
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use windlass_core::store::{Filter, Inspect, Jobs};
 
@@ -45,4 +46,23 @@ async fn the_log_stays_bounded_while_others_read() {
     }
     assert!(longest > 0, "the log was measured");
     assert!(longest <= 64 * MIB, "the log grew to {} MiB", longest / MIB);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_stayed_for_long_leaves_no_long_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.db");
+    let store = open(&path).await;
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM windlass_jobs").unwrap();
+    while store.gauges().log_bytes < 80 * MIB {
+        let jobs: Vec<_> = (0..40).map(|_| job("x".repeat(100_000))).collect();
+        store.enqueue(&jobs).await.unwrap();
+    }
+    reader.execute_batch("COMMIT").unwrap();
+    let began = Instant::now();
+    while store.gauges().log_bytes > 32 * MIB {
+        store.enqueue(&[job("y")]).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(60), "the log has {} bytes", store.gauges().log_bytes);
+    }
 }

@@ -1,6 +1,7 @@
 //! Outcomes that do not go through while others do: each is tried by itself, and holds up nothing.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +40,18 @@ pub(super) struct Asides {
 struct Aside {
     recorder: Arc<Recorder>,
     queue: Name,
+}
+
+impl Aside {
+    /// Nothing if there are enough of the queue.
+    fn enter(recorder: &Arc<Recorder>, queue: &Name) -> Option<Self> {
+        if !recorder.asides.enter(queue) {
+            return None;
+        }
+        // From here on, not from when its task first runs: between the two nothing must look well.
+        recorder.ailing.fetch_add(1, Ordering::Relaxed);
+        Some(Self { recorder: Arc::clone(recorder), queue: queue.clone() })
+    }
 }
 
 impl Asides {
@@ -87,6 +100,7 @@ impl Asides {
 
 impl Drop for Aside {
     fn drop(&mut self) {
+        self.recorder.ailing.fetch_sub(1, Ordering::Relaxed);
         self.recorder.asides.leave(&self.queue);
     }
 }
@@ -101,48 +115,51 @@ impl Recorder {
     /// Tries each of these outcomes by itself; those that there is no room for are given up.
     pub(super) fn aside(self: &Arc<Self>, batch: Batch) {
         for (settlement, attempt) in batch {
-            if !self.asides.enter(&settlement.queue) {
+            let Some(place) = Aside::enter(self, &settlement.queue) else {
                 self.give_up(&attempt);
                 continue;
-            }
+            };
             tracing::warn!(
                 job.id = %attempt.id(), job.kind = %attempt.kind(), job.queue = %settlement.queue,
                 "something is in the way of the outcome"
             );
-            let place = Aside { recorder: Arc::clone(self), queue: settlement.queue.clone() };
-            tokio::spawn(async move { place.recorder.insist(Batch::one(settlement, attempt)).await });
+            let recorder = Arc::clone(self);
+            tokio::spawn(async move {
+                let is_recorded = recorder.insist(Batch::one(settlement, attempt)).await;
+                drop(place);
+                if is_recorded {
+                    recorder.success();
+                }
+            });
         }
     }
 
-    /// Tries until the store answers, or has refused too often.
-    async fn insist(&self, mut one: Batch) {
-        {
-            let _ailing = self.ail();
-            let mut refusals = 0;
-            for tries in 1.. {
-                tokio::select! {
-                    () = sleep(backoff(tries)) => {}
-                    () = self.asides.hurry.notified() => {}
-                }
-                match self.attempt(&one).await {
-                    Ok(answers) => {
-                        one = self.conclude(one, answers).await;
-                        if one.is_empty() {
-                            break;
-                        }
+    /// Tries until the store answers, or has refused too often; tells whether it is recorded.
+    async fn insist(&self, mut one: Batch) -> bool {
+        let mut refusals = 0;
+        for tries in 1.. {
+            tokio::select! {
+                () = sleep(backoff(tries)) => {}
+                () = self.asides.hurry.notified() => {}
+            }
+            match self.attempt(&one).await {
+                Ok(answers) => {
+                    one = self.conclude(one, answers).await;
+                    if one.is_empty() {
+                        return true;
                     }
-                    Err(failed) => {
-                        self.failure(&one, &failed);
-                        refusals += u32::from(!failed.is_passing);
-                        if refusals >= REFUSALS_MAX {
-                            one.attempts().iter().for_each(|attempt| self.give_up(attempt));
-                            return;
-                        }
+                }
+                Err(failed) => {
+                    self.failure(&one, &failed);
+                    refusals += u32::from(!failed.is_passing);
+                    if refusals >= REFUSALS_MAX {
+                        break;
                     }
                 }
             }
         }
-        self.success();
+        one.attempts().iter().for_each(|attempt| self.give_up(attempt));
+        false
     }
 
     /// The job is left to the reaper, which comes by it when its lease is gone.

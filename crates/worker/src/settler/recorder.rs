@@ -28,7 +28,7 @@ pub(super) struct Recorder {
     pub(super) asides: Asides,
     flights: Flights,
     /// Lanes and asides that have trouble.
-    ailing: AtomicUsize,
+    pub(super) ailing: AtomicUsize,
 }
 
 /// A call failed.

@@ -11,7 +11,8 @@ use windlass_core::{LeaseId, Options, StoreErrorKind};
 use super::waiting::Ended;
 use super::*;
 
-const NOTHING: ClaimAnswer = ClaimAnswer::Jobs { jobs: Vec::new(), next_due: None };
+const NOTHING: ClaimAnswer =
+    ClaimAnswer::Jobs { jobs: Vec::new(), next_due: None, unreadable: Vec::new(), sick: Vec::new() };
 
 fn request(queue: &str) -> ClaimRequest {
     let name = |text| Name::new(text).unwrap();

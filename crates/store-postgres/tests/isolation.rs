@@ -1,0 +1,15 @@
+//! One sick part harms nothing else: a row that does not read, a row that is locked, a call whose answer was lost.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+#[path = "isolation/bench.rs"]
+mod bench;
+#[path = "isolation/calls.rs"]
+mod calls;
+#[path = "isolation/locked.rs"]
+mod locked;
+#[path = "isolation/meanwhile.rs"]
+mod meanwhile;
+#[path = "isolation/places.rs"]
+mod places;
+#[path = "isolation/unreadable.rs"]
+mod unreadable;
