@@ -92,7 +92,7 @@ async fn swallowed_enqueues(server: &impl StoreServer, keep: Keep) {
         .start()
         .unwrap();
     let (mut ids, mut losses) = (Vec::new(), 0);
-    for round in 0..setting("WINDLASS_LOST_ENQUEUES", 6) {
+    for round in 0..setting("WINDLASS_LOST_ENQUEUES", 4) {
         let word = format!("the-answer-to-this-is-lost-{round};");
         // A call is tried five times; its repeats may be lost as well.
         let times = 1 + round % 3;

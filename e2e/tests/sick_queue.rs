@@ -43,8 +43,15 @@ async fn until_named(neighbours: &Neighbours, queue: &str) {
     .await;
 }
 
-/// A key of the sick queue is in the way of its scripts: `spoil` is one of its keys.
-async fn poisoned(spoiled: &str) {
+/// Who meets the trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Met {
+    ByProducers,
+    ByWorkers,
+}
+
+/// One of the keys of the sick queue is in the way of its scripts.
+async fn poisoned(spoiled: &str, met: Met) {
     let server = RedisServer::start(&RedisSettings::default());
     let neighbours = Neighbours::new(&server.url(), "good", "ailing").await;
     let (key, aside) = (format!("wl:{{windlass:ailing}}:{spoiled}"), "wl:{windlass:ailing}:aside");
@@ -55,7 +62,9 @@ async fn poisoned(spoiled: &str) {
         server.command(&["RENAME", &key, aside]);
         server.command(&["SET", &key, "not ours"]);
         sick = sick.and(neighbours.pace(span()).await);
-        until_named(&neighbours, "ailing").await;
+        if met == Met::ByWorkers {
+            until_named(&neighbours, "ailing").await;
+        }
         neighbours.until_more_complete("good", 50).await;
         server.command(&["RENAME", aside, &key]);
         neighbours.until_more_complete("ailing", 20).await;
@@ -66,12 +75,17 @@ async fn poisoned(spoiled: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_takes_no_jobs_harms_no_other() {
-    poisoned("jobs").await;
+    poisoned("jobs", Met::ByProducers).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_takes_no_calls_at_all_harms_no_other() {
+    poisoned("meta", Met::ByWorkers).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_takes_no_outcomes_harms_no_other() {
-    poisoned("completed").await;
+    poisoned("completed", Met::ByWorkers).await;
 }
 
 /// A primary and its replica are gone, and with them one of two queues.
