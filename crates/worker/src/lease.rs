@@ -34,7 +34,7 @@ pub(crate) struct Lease {
     doubted: Notify,
     retired: Notify,
     /// Retired leases that are still kept.
-    retiring: watch::Sender<usize>,
+    retiring: watch::Sender<Vec<LeaseId>>,
     end: watch::Sender<End>,
 }
 
@@ -132,6 +132,11 @@ impl Lease {
             *now = if is_first { end } else { *now };
             is_first
         });
+    }
+
+    /// Whether this lease is renewed: jobs are claimed under it, or it is retired.
+    pub(crate) fn is_kept(&self, lease: LeaseId) -> bool {
+        self.is_current(lease) || self.retiring.borrow().contains(&lease)
     }
 
     /// Whether jobs are claimed under this lease.
@@ -246,16 +251,20 @@ impl Engine {
 
     /// Keeps a lease beside the next one, until all that is known to hang on it is recorded.
     fn retire_lease(self: &Arc<Self>, id: LeaseId) {
-        let Some(held) = self.lease.held().take() else { return };
+        let mut current = self.lease.held();
+        let Some(held) = *current else { return };
+        // Kept without a gap: what looks after its jobs asks whether it is.
+        self.lease.retiring.send_modify(|leases| leases.push(id));
+        *current = None;
+        drop(current);
         tracing::warn!(lease = %id, "jobs that nobody runs may hang on the lease: opening another one");
         self.floor().lease_retired();
-        self.lease.retiring.send_modify(|count| *count += 1);
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             let kept = AssertUnwindSafe(engine.keep_retired(held)).catch_unwind().await;
             // A panic means that nobody renews it any more.
             kept.unwrap_or_else(|_panic| engine.lose_lease(held.id));
-            engine.lease.retiring.send_modify(|count| *count -= 1);
+            engine.lease.retiring.send_modify(|leases| leases.retain(|lease| *lease != id));
             engine.lost.notify_one();
         });
     }
@@ -282,7 +291,7 @@ impl Engine {
     /// Waits for retired leases to be closed at the end.
     async fn until_retired(&self) {
         let mut retiring = self.lease.retiring.subscribe();
-        let _ = timeout(CLOSE_MAX, retiring.wait_for(|count| *count == 0)).await;
+        let _ = timeout(CLOSE_MAX, retiring.wait_for(Vec::is_empty)).await;
     }
 
     async fn close_lease(&self, id: LeaseId, end: End) {
