@@ -144,7 +144,7 @@ impl Engine {
                 }
             });
         }
-        let look = self.timing.look(now);
+        let look = self.recording(now).map_or_else(|| self.timing.look(now), Look::NotBefore);
         let (starts, plan, next, is_claiming) = {
             let mut floor = self.floor();
             // A claim that is on its way is the poll.
@@ -172,6 +172,13 @@ impl Engine {
             Look::Time => now + self.config.poll_interval,
         };
         next.map_or(wake, |next| wake.min(next))
+    }
+
+    /// When to look again, as long as outcomes of a lost lease come first. Rare, and soon over.
+    fn recording(&self, now: Instant) -> Option<Instant> {
+        const LOOK: Duration = Duration::from_millis(20);
+        let until = self.lease.records_until()?.into_std();
+        (now < until && self.settler.unsettled() > 0).then_some(now + LOOK)
     }
 
     /// One claim, from the question to the jobs on the floor.
