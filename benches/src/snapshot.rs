@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_postgres::NoTls;
 use windlass::core::judge::judge;
 use windlass::core::store::{ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settlement};
-use windlass::core::{LeaseId, Name, NewJob, Options, Outcome};
+use windlass::core::{Fence, LeaseId, Name, NewJob, Options, Outcome};
 
 use crate::report::{Report, percentile};
 use crate::server::Server;
@@ -35,7 +35,7 @@ pub(crate) async fn measure(lasting: Duration, report: &mut Report) -> Result<()
     let share = QueueShare { queue, limit: 100 };
     let request = ClaimRequest {
         lease,
-        nonce: windlass_core::Fence::nonce(),
+        nonce: Fence::nonce(),
         queues: vec![share],
         kinds: vec![kind],
         limit: 100,

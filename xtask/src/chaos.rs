@@ -115,6 +115,8 @@ impl Chaos {
             .env("WINDLASS_LOST_CLAIMS", self.lost_claims)
             .env("WINDLASS_LOST_ENQUEUES", self.lost_enqueues)
             .env("WINDLASS_POISON_NEIGHBOURS", self.neighbours)
+            // As many as by default.
+            .env("WINDLASS_POISON_STALLS", 3)
             .env("WINDLASS_SICK_SECONDS", self.sick_seconds)
             .env("WINDLASS_LARGE_PAYLOADS", self.large_payloads)
             .env("WINDLASS_CLOCK_STEPS", self.clock_steps)

@@ -9,7 +9,8 @@ use std::fmt;
 use std::time::Duration;
 
 use redis::{RedisError, ServerError};
-use windlass_core::StoreError;
+use windlass_core::store::SickQueue;
+use windlass_core::{StoreError, StoreErrorKind};
 pub(crate) use windlass_store_server::error::Effect;
 use windlass_store_server::error::{unavailable, unusable};
 
@@ -31,6 +32,8 @@ pub(crate) enum Fault {
     Away(Away),
     /// What was to follow failed, after the part that counts took effect.
     Half(Box<Fault>),
+    /// A queue that fails, or failed lately and is left out.
+    Sick(SickQueue),
     /// A defect of this crate.
     Defect(String),
 }
@@ -140,7 +143,7 @@ impl Fault {
     }
 
     /// Whether something may have taken effect.
-    fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self, Self::Lost(_) | Self::Timeout(_) | Self::Behind(_) | Self::Half(_))
     }
 
@@ -156,6 +159,14 @@ impl Fault {
             Self::Behind(cause) => effect.lost("a failover may lose the write", Some(cause)),
             Self::Timeout(after) => effect.late(after),
             Self::Said(said) => said.verdict().into_error(&said),
+            Self::Sick(sick) => {
+                let what = format!("queue {}: {}", sick.queue, sick.what);
+                match sick.kind {
+                    StoreErrorKind::Unavailable => unavailable(what, None),
+                    StoreErrorKind::Unknown => effect.lost(what, None),
+                    _ => StoreError::Internal { what, source: None },
+                }
+            }
         }
     }
 }
@@ -171,10 +182,15 @@ impl fmt::Debug for Fault {
             Self::Behind(what) => f.debug_tuple("Behind").field(what).finish(),
             Self::Away(away) => f.debug_tuple("Away").field(away).finish(),
             Self::Half(rest) => f.debug_tuple("Half").field(rest).finish(),
+            Self::Sick(sick) => f.debug_tuple("Sick").field(sick).finish(),
             Self::Defect(what) => f.debug_tuple("Defect").field(what).finish(),
         }
     }
 }
+
+/// What is wrong with a password that nobody asks for: somebody thinks that the server is closed, and it is open.
+const NO_PASSWORD: &str = "the server has no password for this user and lets anybody in, and the URL has one: \
+    leave the password out of the URL, or give the server one (requirepass, or ACL SETUSER)";
 
 /// The meaning of what a server says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,9 +237,7 @@ impl Verdict {
             "ERR" if text.contains("max number of clients") => {
                 Self::Away("the server has no connection left")
             }
-            "ERR" if text.contains("without any password configured") => {
-                Self::Address("the server has no password, and the URL has one: leave it out")
-            }
+            "ERR" if text.contains("without any password configured") => Self::Address(NO_PASSWORD),
             "ERR" if text.contains("DB index is out of range") => {
                 Self::Address("the server has no database of this number")
             }

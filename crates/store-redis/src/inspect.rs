@@ -16,11 +16,11 @@ use windlass_core::{JobId, JobRecord, Name};
 
 use crate::connect::{Effect, Lane};
 use crate::error::Fault;
-use crate::registry::Registry;
 use crate::row::{Apart, Row};
 use crate::script::{Script, script};
 use crate::session::Session;
-use crate::{RedisStore, Tools, answer, spread};
+use crate::walk::{OfQueue, Walk};
+use crate::{RedisStore, Tools, answer};
 use merge::{Found, Look, Merge, Wanted};
 use place::Place;
 
@@ -59,8 +59,10 @@ async fn list(
 ) -> Result<JobPage, Fault> {
     let queues = match &filter.queue {
         Some(queue) => vec![queue.clone()],
-        None => Registry::all(session, &tools.keys).await?,
+        None => tools.registry.all(session, &tools.keys).await?,
     };
+    let (hasty, walk, is_one) = (&session.hasty(), Walk::looking(tools, session), filter.queue.is_some());
+    let mut has_looked = false;
     let mut merge = Merge::new(queues, start, limit as usize, PAGE_BYTES);
     let mut looks_left = SCAN_MAX;
     loop {
@@ -71,10 +73,19 @@ async fn list(
         // Every queue looks at one job at least, so that each call comes further.
         let count = u32::try_from(wanted.len()).unwrap_or(u32::MAX);
         let step = (looks_left / count).clamp(1, LOOK_STEP);
-        let looks = spread::each(wanted, |wanted| look(tools, session, filter, wanted, limit, step)).await?;
-        for look in looks {
-            looks_left = looks_left.saturating_sub(look.looked);
-            merge.add(look);
+        let lanes: Vec<_> = wanted.iter().map(|wanted| wanted.lane).collect();
+        let looks = walk.each(wanted, |wanted| look(tools, hasty, filter, wanted, limit, step)).await;
+        has_looked |= looks.iter().any(Result::is_ok);
+        for (lane, look) in lanes.into_iter().zip(looks) {
+            match look {
+                Ok(look) => {
+                    looks_left = looks_left.saturating_sub(look.looked);
+                    merge.add(look);
+                }
+                Err(sick) if is_one || !has_looked => return Err(Fault::Sick(sick)),
+                // Its jobs are missing on the page, and no others are.
+                Err(_) => merge.leave_out(lane),
+            }
         }
     }
     let (found, next) = merge.finish();
@@ -135,17 +146,42 @@ async fn read(
     found: Vec<(Name, Found)>,
 ) -> Result<Vec<JobRecord>, Fault> {
     let order: Vec<_> = found.iter().map(|(queue, job)| (queue.clone(), job.id)).collect();
-    let read = spread::each(steps(found), |(queue, ids)| read_step(tools, session, queue, ids));
+    let hasty = &session.hasty();
+    let steps = steps(found);
+    let read = Walk::looking(tools, session).each(steps, |step: Step| read_step(tools, hasty, step)).await;
+    if let Some(Err(sick)) = read.first()
+        && read.iter().all(Result::is_err)
+    {
+        return Err(Fault::Sick(sick.clone()));
+    }
     let place = |record: JobRecord| ((record.queue.clone(), record.id), record);
-    let mut records: HashMap<_, _> = read.await?.into_iter().flatten().map(place).collect();
+    let mut records: HashMap<_, _> = read.into_iter().flatten().flatten().map(place).collect();
     let jobs = order.iter().filter_map(|place| records.remove(place));
     let matching =
         jobs.filter(|job| filter.matches(job.queue.as_str(), job.kind.as_str(), job.state, &job.tags));
     Ok(matching.collect())
 }
 
+/// Some jobs of one queue.
+struct Step {
+    queue: Name,
+    ids: Vec<JobId>,
+}
+
+impl OfQueue for Step {
+    fn queue(&self) -> &Name {
+        &self.queue
+    }
+}
+
+impl OfQueue for Wanted {
+    fn queue(&self) -> &Name {
+        &self.queue
+    }
+}
+
 /// Ids by queue, in pieces that one script reads in a moment.
-fn steps(found: Vec<(Name, Found)>) -> Vec<(Name, Vec<JobId>)> {
+fn steps(found: Vec<(Name, Found)>) -> Vec<Step> {
     let mut by_queue: Vec<(Name, Vec<Found>)> = Vec::new();
     for (queue, job) in found {
         match by_queue.iter_mut().find(|(name, _)| *name == queue) {
@@ -158,23 +194,19 @@ fn steps(found: Vec<(Name, Found)>) -> Vec<(Name, Vec<JobId>)> {
         let (mut ids, mut bytes) = (Vec::new(), 0);
         for job in jobs {
             if ids.len() == READ_STEP || bytes > READ_BYTES {
-                steps.push((queue.clone(), std::mem::take(&mut ids)));
+                steps.push(Step { queue: queue.clone(), ids: std::mem::take(&mut ids) });
                 bytes = 0;
             }
             ids.push(job.id);
             bytes += job.size;
         }
-        steps.push((queue, ids));
+        steps.push(Step { queue, ids });
     }
     steps
 }
 
-async fn read_step(
-    tools: &Tools,
-    session: &Session,
-    queue: Name,
-    ids: Vec<JobId>,
-) -> Result<Vec<JobRecord>, Fault> {
+async fn read_step(tools: &Tools, session: &Session, step: Step) -> Result<Vec<JobRecord>, Fault> {
+    let Step { queue, ids } = step;
     let arguments = ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes()));
     let arguments = std::iter::once(tools.clock()).chain(arguments).collect();
     let answer = answer::array(session.run(&READ, tools.keys.queue(&queue).all(), arguments).await?)?;
@@ -196,7 +228,7 @@ async fn read_step(
                 output: part(outputs, place),
                 progress: part(progress, place),
             };
-            jobs.push(Row::unpack(record)?.record(id, &queue, apart)?.0);
+            jobs.push(Row::unpack(record).record(id, &queue, apart).0);
         }
     }
     Ok(jobs)

@@ -2,6 +2,7 @@
 //! [`enqueue`], [`claim`], [`settle`] and [`amend`] say what goes in and what comes out.
 
 mod amend;
+mod begin;
 mod claim;
 mod enqueue;
 mod get;
@@ -10,11 +11,11 @@ mod progress;
 pub(crate) mod settle;
 
 use async_trait::async_trait;
-use windlass_core::JobId;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
-    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
+    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
 };
+use windlass_core::{CallId, JobId};
 
 use crate::RedisStore;
 use crate::connect::{Effect, Lane};
@@ -23,15 +24,25 @@ use amend::Verb;
 use settle::Right;
 
 /// Accepts jobs; also what delivers a letter.
-pub(crate) static ENQUEUE: Script =
-    script!("jobs/enqueue", "keys", "clock", "record", "lines", "batch", "blocks", "places", "accept");
+pub(crate) static ENQUEUE: Script = script!(
+    "jobs/enqueue",
+    "keys",
+    "clock",
+    "call",
+    "record",
+    "lines",
+    "batch",
+    "blocks",
+    "places",
+    "accept"
+);
 
 #[async_trait]
 impl Jobs for RedisStore {
-    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+    async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
         let jobs = jobs.to_vec();
         self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            enqueue::enqueue(&tools, &session, &jobs).await
+            enqueue::enqueue(&tools, &session, call, &jobs).await
         })
         .await
     }
@@ -44,10 +55,26 @@ impl Jobs for RedisStore {
         .await
     }
 
+    async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
+        let attempts = attempts.to_vec();
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            begin::begin(&tools, &session, &attempts).await
+        })
+        .await
+    }
+
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
         let settlements = settlements.to_vec();
         self.call(Lane::Work, Effect::Write, move |tools, session| async move {
             settle::settle(&tools, &session, &settlements, Right::Fence).await
+        })
+        .await
+    }
+
+    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+        let settlements = settlements.to_vec();
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            settle::settle(&tools, &session, &settlements, Right::Reaped).await
         })
         .await
     }

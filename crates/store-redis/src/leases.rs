@@ -2,8 +2,11 @@
 //! others have a lot to do.
 //!
 //! A lease is kept once beside the jobs of every queue that its worker serves, so that a claim or a reap tests it in the
-//! same script that writes.
+//! same script that writes. It lives in each of them by itself: where the copy is lost the jobs of that queue are, and
+//! nothing else.
 
+mod copies;
+mod held;
 mod holders;
 mod look;
 mod renew;
@@ -11,14 +14,15 @@ mod renew;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass_core::LeaseId;
 use windlass_core::job::LostJob;
 use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
+use windlass_core::{LeaseId, Name};
 
 use crate::RedisStore;
 use crate::connect::{Effect, Lane};
 use crate::jobs::settle::{self, Right};
-pub(crate) use holders::Holders;
+pub(crate) use copies::LeaseCopy;
+pub(crate) use holders::{Holder, Holders};
 
 #[async_trait]
 impl Leases for RedisStore {
@@ -47,6 +51,20 @@ impl Leases for RedisStore {
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
         self.call(Lane::Work, Effect::Read, move |tools, session| async move {
             look::lost(&tools, &session, limit).await
+        })
+        .await
+    }
+
+    async fn held(
+        &self,
+        lease: LeaseId,
+        nonce: u64,
+        queues: &[Name],
+        limit: u32,
+    ) -> StoreResult<Vec<LostJob>> {
+        let queues = queues.to_vec();
+        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
+            held::held(&tools, &session, lease, nonce, &queues, limit).await
         })
         .await
     }

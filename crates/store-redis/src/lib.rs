@@ -58,10 +58,12 @@ mod ids;
 mod inspect;
 mod jobs;
 mod keys;
+mod layout;
 mod leases;
 mod maintenance;
 mod options;
 mod outbox;
+mod pauses;
 mod queues;
 mod registry;
 mod row;
@@ -70,6 +72,7 @@ mod session;
 mod spread;
 mod tls;
 mod wakeup;
+mod walk;
 mod whereabouts;
 
 use std::fmt;
@@ -79,7 +82,7 @@ use bytes::Bytes;
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
 use windlass_core::clock::Clock;
-use windlass_core::store::{About, Store, StoreResult, Wakeup};
+use windlass_core::store::{About, Sharing, Store, StoreResult, Wakeup};
 
 pub use options::{Eviction, Listen, RedisOptions};
 pub use windlass_core::bell::WakeMode;
@@ -89,6 +92,7 @@ use definitions::Definitions;
 use error::Fault;
 use keys::Keys;
 use leases::Holders;
+use pauses::Pauses;
 use registry::Registry;
 use session::Session;
 use wakeup::Wakeups;
@@ -110,6 +114,7 @@ pub(crate) struct Tools {
     pub(crate) whereabouts: Whereabouts,
     pub(crate) holders: Holders,
     pub(crate) definitions: Definitions,
+    pub(crate) pauses: Pauses,
     wakeups: Wakeups,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -141,19 +146,26 @@ impl RedisStore {
     pub async fn open_with(options: RedisOptions) -> Result<Self, StoreError> {
         let server = Server::start(&options).await?;
         let probe = server.probe().await?;
-        let about = About { scheme: "redis", place: options.place(), durability: probe.durability };
+        let about = About {
+            scheme: "redis",
+            place: options.place(),
+            durability: probe.durability,
+            sharing: Sharing::Queue,
+        };
         let tools = Tools {
             keys: Keys::new(&options.namespace),
             registry: Registry::default(),
             whereabouts: Whereabouts::default(),
             holders: Holders::default(),
             definitions: Definitions::default(),
+            pauses: Pauses::default(),
             wakeups: Wakeups::new(&server),
             clock: options.clock.clone(),
         };
         let store = Self { server, tools: Arc::new(tools), about: Arc::new(about) };
-        let look = async |tools: Arc<Tools>, session: Session| Registry::check(&session, &tools.keys).await;
-        match store.call(Lane::Work, Effect::Read, look).await {
+        let tools = Arc::clone(&store.tools);
+        let look = async move |session: Session| tools.registry.layout.look(&session, &tools.keys).await;
+        match store.server.call(Lane::Work, Effect::Read, look).await {
             // Whoever has the number may be away, and the others there.
             Err(error) if error.is_transient() => {}
             checked => checked?,
@@ -173,6 +185,18 @@ impl RedisStore {
         Fut: Future<Output = Result<T, Fault>> + Send + 'static,
         T: Send + 'static,
     {
+        let layout = &self.tools.registry.layout;
+        if layout.is_due() {
+            // Beside the call, which does not wait for it: it costs nobody a round trip.
+            let (shared, tools) = (Arc::clone(self.server.shared()), Arc::clone(&self.tools));
+            self.server.thread().spawn_background(async move {
+                let look = async |session: Session| tools.registry.layout.look(&session, &tools.keys).await;
+                if let Err(fault) = shared.run(shared.options.timeout, Lane::Work, look).await {
+                    tracing::warn!(?fault, "the layout of the namespace is not known, or not this program's");
+                }
+            });
+        }
+        layout.check()?;
         let tools = Arc::clone(&self.tools);
         self.server.call(lane, effect, move |session| operation(tools, session)).await
     }

@@ -13,9 +13,10 @@ use windlass_core::{Name, State};
 
 use crate::connect::{Effect, Lane};
 use crate::error::Fault;
-use crate::registry::Registry;
+use crate::pauses::Work;
 use crate::script::{Script, script};
 use crate::session::Session;
+use crate::walk::{OfQueue, Walk};
 use crate::{RedisStore, Tools, answer, outbox, queues, spread};
 
 static PROMOTE: Script = script!(
@@ -36,6 +37,8 @@ static PRUNE: Script =
 const PROMOTE_STEP: u32 = 250;
 /// How many it removes: all that is kept of each is freed at once.
 const PRUNE_STEP: u32 = 100;
+/// How many scripts look through one queue and state before the next call goes on.
+const LOOKS_MAX: usize = 100;
 
 #[async_trait]
 impl Maintenance for RedisStore {
@@ -58,18 +61,19 @@ impl Maintenance for RedisStore {
 }
 
 async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promotion, Fault> {
-    let queues = Registry::all(session, &tools.keys).await?;
-    let senders = Mutex::new(Vec::new());
-    let rounds = spread::rounds(queues, limit, PROMOTE_STEP, |queue: Name, shares| {
-        let senders = &senders;
-        async move {
-            let (moved, letters) = promote_in(tools, session, &queue, shares).await?;
-            if letters > 0 {
-                senders.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+    let queues = tools.registry.all(session, &tools.keys).await?;
+    let (senders, hasty) = (Mutex::new(Vec::new()), session.hasty());
+    let rounds =
+        Walk::of(Work::Promote, tools, session).rounds(queues, limit, PROMOTE_STEP, |queue: Name, shares| {
+            let (senders, hasty) = (&senders, &hasty);
+            async move {
+                let (moved, letters) = promote_in(tools, hasty, &queue, shares).await?;
+                if letters > 0 {
+                    senders.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+                }
+                Ok(moved)
             }
-            Ok(moved)
-        }
-    });
+        });
     let moved = rounds.await;
     let [expired, promoted] = moved.done;
     let work = if promoted > 0 { Rings::about(Topic::Work) } else { Rings::NONE };
@@ -122,10 +126,18 @@ struct Kept {
     keep: Keep,
 }
 
+impl OfQueue for Kept {
+    fn queue(&self) -> &Name {
+        &self.queue
+    }
+}
+
 async fn prune(tools: &Tools, session: &Session, limit: u32) -> Result<u32, Fault> {
-    let names = Registry::all(session, &tools.keys).await?;
-    let records = spread::gather(names, usize::MAX, |name| async move {
-        Ok(queues::read(tools, session, name).await?.into_iter().collect())
+    let names = tools.registry.all(session, &tools.keys).await?;
+    let (hasty, walk) = (session.hasty(), Walk::of(Work::Prune, tools, session));
+    let hasty = &hasty;
+    let records = walk.gather(names, usize::MAX, |name| async move {
+        Ok(queues::read(tools, hasty, name).await?.into_iter().collect())
     });
     let mut kept = Vec::new();
     for (record, version) in records.await? {
@@ -138,8 +150,8 @@ async fn prune(tools: &Tools, session: &Session, limit: u32) -> Result<u32, Faul
             }
         }
     }
-    let rounds = spread::rounds(kept, limit, PRUNE_STEP, |kept: Kept, [share]| async move {
-        Ok([prune_in(tools, session, &kept, share).await?])
+    let rounds = walk.rounds(kept, limit, PRUNE_STEP, |kept: Kept, [share]| async move {
+        Ok([prune_in(tools, hasty, &kept, share).await?])
     });
     let [pruned] = rounds.await.into_done()?;
     Ok(pruned)
@@ -150,8 +162,12 @@ async fn prune_in(tools: &Tools, session: &Session, kept: &Kept, share: u32) -> 
     let Kept { queue, version, state, keep } = kept;
     let count = keep.count.map(|count| count.to_string()).unwrap_or_default();
     let age = keep.age.map(|age| whole_micros(age).as_micros().to_string()).unwrap_or_default();
-    let mut pruned = 0;
-    while pruned < share {
+    // Jobs that this program does not know stay, and are passed.
+    let (mut pruned, mut skip) = (0, 0);
+    for _ in 0..LOOKS_MAX {
+        if pruned >= share {
+            break;
+        }
         let arguments: Vec<Bytes> = vec![
             tools.clock(),
             version.to_string().into(),
@@ -159,16 +175,19 @@ async fn prune_in(tools: &Tools, session: &Session, kept: &Kept, share: u32) -> 
             count.clone().into(),
             age.clone().into(),
             (share - pruned).to_string().into(),
+            skip.to_string().into(),
         ];
         let answer = answer::array(session.run(&PRUNE, tools.keys.queue(queue).all(), arguments).await?)?;
-        let [Value::Int(gone), Value::Int(has_more)] = answer[..] else {
+        let [Value::Int(gone), Value::Int(has_more), Value::Int(strange)] = answer[..] else {
             // The queue was defined anew meanwhile: the next call goes by that.
             break;
         };
         pruned += gone as u32;
+        skip += strange;
         if has_more == 0 {
             break;
         }
     }
+    tools.pauses.strange(queue, skip);
     Ok(pruned)
 }

@@ -10,13 +10,16 @@
 mod deliver;
 mod letter;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Value;
+use tokio::time::{Instant, sleep};
 use windlass_core::Name;
+use windlass_store_server::backoff;
 
-use crate::error::Fault;
+use crate::error::{Away, Fault};
 use crate::script::{Script, script};
 use crate::session::Session;
 use crate::{Tools, answer};
@@ -25,46 +28,110 @@ pub(crate) use deliver::deliver;
 pub(crate) use letter::Letter;
 use letter::Posted;
 
-static POST: Script = script!("outbox/post", "keys", "clock");
+static POST: Script = script!("outbox/post", "keys", "clock", "call");
+static KNOWN: Script = script!("outbox/known", "keys", "call");
 
-/// Sends letters from a queue, all of them or none. Answers what each target said, as far as the letters could be
-/// delivered at once; the others will be.
+/// How long the sender of letters tries to deliver them.
+const DELIVERY_MAX: Duration = Duration::from_secs(5);
+
+/// Sends letters from a queue, all of them or none, and delivers them. Answers what each target said, nothing where
+/// others have delivered the letter; nothing at all of a call that was accepted before. What was accepted and could not be
+/// delivered in time is unknown: it will be.
 pub(crate) async fn send(
     tools: &Tools,
     session: &Session,
     source: &Name,
+    call: &Bytes,
     letters: Vec<Letter>,
-) -> Result<Vec<Option<Bytes>>, Fault> {
-    let count = letters.len();
-    let Some((posted, waiting)) = post(tools, session, source, letters).await? else {
-        return Ok(vec![None; count]);
+) -> Result<Option<Vec<Option<Bytes>>>, Fault> {
+    let Some((posted, waiting)) = post(tools, session, source, call, letters).await? else {
+        return Ok(None);
     };
     let numbers: Vec<_> = posted.iter().map(|letter| letter.number).collect();
+    let targets = posted.iter().map(|letter| letter.letter.target.clone()).collect();
     let delivery = Delivery::new(tools, session, source);
-    let said = match waiting {
+    let mut said: HashMap<u64, Bytes> = HashMap::new();
+    let first = match waiting {
         0 => delivery.own(posted).await,
-        _ => delivery.all_for(&posted).await,
+        _ => delivery.all_for(&targets, numbers.last().copied()).await,
     };
-    let mut said: HashMap<u64, Bytes> = said.into_iter().collect();
-    Ok(numbers.iter().map(|number| said.remove(number)).collect())
+    said.extend(first.said);
+    if first.fault.is_some() {
+        said.extend(insist(&delivery, session, &targets, numbers.last().copied()).await?);
+    }
+    Ok(Some(numbers.iter().map(|number| said.remove(number)).collect()))
 }
 
-/// Puts letters into the outbox of a queue. Answers them with their numbers, and how many waited before; nothing where
-/// they are posted and the answer does not read.
+/// Whether a call was accepted before, with letters from this queue.
+pub(crate) async fn knows(
+    tools: &Tools,
+    session: &Session,
+    source: &Name,
+    call: &Bytes,
+) -> Result<bool, Fault> {
+    let keys = tools.keys.queue(source).all();
+    let known = session.run(&KNOWN, keys, vec![tools.clock(), call.clone()]).await?;
+    Ok(answer::integer(known)? == 1)
+}
+
+/// Waits until no letters from this queue to these wait: those of a call that was accepted before are delivered then. Until
+/// then whoever repeats the call has to come again.
+pub(crate) async fn settled(
+    tools: &Tools,
+    session: &Session,
+    source: &Name,
+    targets: HashSet<Name>,
+) -> Result<(), Fault> {
+    let delivery = Delivery::new(tools, session, source);
+    match insist(&delivery, session, &targets, None).await {
+        Ok(_) => Ok(()),
+        Err(fault) => {
+            tracing::debug!(?fault, %source, "jobs of a repeated call are on their way");
+            Err(Away::passing("the call was accepted before, and its jobs are still on their way").into())
+        }
+    }
+}
+
+/// Delivers letters to some targets until none is left, up to one of them; for a while.
+async fn insist(
+    delivery: &Delivery<'_>,
+    session: &Session,
+    targets: &HashSet<Name>,
+    last: Option<u64>,
+) -> Result<Vec<(u64, Bytes)>, Fault> {
+    let until = Instant::now() + DELIVERY_MAX.min(session.left() / 2);
+    let (mut said, mut tries) = (Vec::new(), 0);
+    loop {
+        let delivered = delivery.all_for(targets, last).await;
+        said.extend(delivered.said);
+        let Some(fault) = delivered.fault else { return Ok(said) };
+        if Instant::now() >= until {
+            return Err(Fault::Half(Box::new(fault)));
+        }
+        sleep(backoff::pause(tries)).await;
+        tries += 1;
+    }
+}
+
+/// Puts letters into the outbox of a queue. Answers them with their numbers, and how many waited before; nothing if the
+/// call was accepted before.
 async fn post(
     tools: &Tools,
     session: &Session,
     source: &Name,
+    call: &Bytes,
     letters: Vec<Letter>,
 ) -> Result<Option<(Vec<Posted>, i64)>, Fault> {
-    let mut arguments = vec![tools.clock()];
+    let mut arguments = vec![tools.clock(), call.clone()];
     for letter in &letters {
         arguments.push(Bytes::copy_from_slice(letter.target.as_str().as_bytes()));
         arguments.push(letter.encode());
     }
     let keys = tools.keys.queue(source).all();
     let answer = session.run_acknowledged(&POST, keys, arguments).await?;
-    // They are accepted by now: whatever goes wrong from here on is made good by a later delivery.
+    if answer == Value::Nil {
+        return Ok(None);
+    }
     let read = || {
         let [first, seq, at, waiting] = <[Value; 4]>::try_from(answer::array(answer).ok()?).ok()?;
         let numbers = answer::integer(first).ok()?.unsigned_abs()..;
@@ -75,7 +142,9 @@ async fn post(
         });
         Some((posted.collect(), answer::integer(waiting).ok()?))
     };
-    Ok(read())
+    // They are accepted by now, and a later delivery makes good whatever goes wrong.
+    let wrong = || Fault::Half(Box::new(Fault::Corrupt("letters have no numbers".to_owned())));
+    read().ok_or_else(wrong).map(Some)
 }
 
 #[cfg(test)]

@@ -3,15 +3,17 @@
 use async_trait::async_trait;
 use redis::Value;
 use windlass_core::queue::{Counts, QueueConfig, QueueRecord};
-use windlass_core::store::{Queues, StoreResult};
+use windlass_core::store::{Queues, SickQueue, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::connect::{Effect, Lane};
+use crate::definitions::config_of;
 use crate::error::Fault;
 use crate::registry::Registry;
 use crate::script::{Script, script};
 use crate::session::Session;
-use crate::{RedisStore, Tools, answer, spread};
+use crate::walk::Walk;
+use crate::{RedisStore, Tools, answer};
 
 static DEFINE: Script = script!("queues/define", "keys");
 
@@ -51,17 +53,45 @@ async fn list(
 ) -> Result<Vec<QueueRecord>, Fault> {
     let mut records = Vec::new();
     while records.len() < limit as usize {
-        let names = Registry::page(session, &tools.keys, after.as_ref(), STEP).await?;
-        let is_last = names.len() < STEP as usize;
-        after = names.last().cloned();
-        let found = spread::each(names, |name| read(tools, session, name)).await?;
-        records.extend(found.into_iter().flatten().map(|(record, _)| record));
+        let (names, is_last) = page(tools, session, after.as_ref()).await?;
+        let Some(last) = names.last() else { break };
+        after = Some(last.clone());
+        let (hasty, walk) = (session.hasty(), Walk::looking(tools, session));
+        let hasty = &hasty;
+        let found = walk.each(names, |name: Name| async move { read(tools, hasty, name).await }).await;
+        if let Some(Err(sick)) = found.first()
+            && found.iter().all(Result::is_err)
+        {
+            return Err(Fault::Sick(sick.clone()));
+        }
+        records.extend(found.into_iter().filter_map(|found| match found {
+            Ok(found) => found.map(|(record, _)| record),
+            Err(sick) => Some(unasked(sick)),
+        }));
         if is_last {
             break;
         }
     }
     records.truncate(limit as usize);
     Ok(records)
+}
+
+/// The names after one: from their server, or while that is away those that were seen before.
+async fn page(tools: &Tools, session: &Session, after: Option<&Name>) -> Result<(Vec<Name>, bool), Fault> {
+    match Registry::page(&session.hasty(), &tools.keys, after, STEP).await {
+        Ok(page) => Ok(page),
+        Err(fault) => {
+            let names = tools.registry.all(session, &tools.keys).await.map_err(|_| fault)?;
+            let names: Vec<_> = names.into_iter().filter(|name| Some(name) > after).collect();
+            Ok((names, true))
+        }
+    }
+}
+
+/// A queue that cannot be asked: it is shown, and says so.
+fn unasked(sick: SickQueue) -> QueueRecord {
+    let (config, counts) = (QueueConfig::unreadable(), Counts::default());
+    QueueRecord { name: sick.queue, config, counts, unreadable: Some(sick.what) }
 }
 
 /// What a queue permits and holds, and the version of its definition; nothing if it was not defined and holds nothing.
@@ -77,10 +107,9 @@ pub(crate) async fn read(
     }
     let mut fields = answer::array(session.command(get).await?)?.into_iter();
     let version = number(fields.next())?;
-    let config = match fields.next().map(answer::optional_bytes).transpose()?.flatten() {
-        Some(text) => serde_json::from_slice(&text)
-            .map_err(|error| Fault::Corrupt(format!("the definition of queue {name}: {error}")))?,
-        None => QueueConfig::default(),
+    let (config, unreadable) = match fields.next().map(answer::optional_bytes).transpose()?.flatten() {
+        Some(text) => config_of(&text),
+        None => (QueueConfig::default(), None),
     };
     let mut counts = Counts::default();
     for (state, count) in State::ALL.into_iter().zip(fields) {
@@ -91,7 +120,7 @@ pub(crate) async fn read(
         counts.set(state, u64::try_from(count).unwrap_or(0));
     }
     let is_there = version > 0 || counts.total() > 0;
-    Ok(is_there.then_some((QueueRecord { name, config, counts }, version)))
+    Ok(is_there.then_some((QueueRecord { name, config, counts, unreadable }, version)))
 }
 
 /// A number that may not have been written yet.

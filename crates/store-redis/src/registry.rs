@@ -3,8 +3,7 @@
 //!
 //! Names are only ever added. A queue that was entered and holds nothing is not shown to anybody.
 //!
-//! With the first name the namespace gets the number of its layout. A program that does not know the number it finds
-//! would misread what is there, and stays out.
+//! With the first name the namespace gets the number of its [layout](crate::layout).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,19 +11,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use redis::Value;
-use windlass_core::{Name, StoreError};
+use tokio::time::timeout;
+use windlass_core::Name;
 
 use crate::answer;
 use crate::error::Fault;
 use crate::keys::Keys;
+use crate::layout::{LAYOUT, Layout};
 use crate::script::{Script, script};
 use crate::session::Session;
 
 static ENTER: Script = script!("queues/enter");
-
-/// The layout of keys and records that this program writes and reads. Whoever raises it has to convert what is there
-/// and to write the new number then: it is entered by itself only where there was none.
-pub(crate) const LAYOUT: i64 = 1;
 
 /// How long a queue counts as entered. A registry that lost its newest names with a server has them again after this.
 const ENTERED_FOR: Duration = Duration::from_secs(60);
@@ -38,74 +35,74 @@ const REMEMBERED_MAX: usize = 10_000;
 /// How many names are read at once.
 const PAGE: u32 = 500;
 
+/// How long entering a queue once more may hold up the call that does it.
+const HEALING: Duration = Duration::from_millis(500);
+
 /// What this process knows of the queues' names.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
+    pub(crate) layout: Layout,
     entered: Mutex<HashMap<Name, Instant>>,
+    /// All names, as they were read last.
+    seen: Mutex<Vec<Name>>,
 }
 
 impl Registry {
     /// Enters queues, unless this process did a short while ago. It comes before the first write to them; later ones only
-    /// heal a registry that was lost, and may fail.
+    /// heal a registry that was lost, and may fail: the server of the names need not be there for a queue that lives on
+    /// another. Nobody but the one who heals waits for that.
     pub(crate) async fn enter<'a>(
         &self,
         session: &Session,
         keys: &Keys,
         queues: impl IntoIterator<Item = &'a Name>,
     ) -> Result<(), Fault> {
-        let mut missing = self.missing(queues);
-        if missing.is_empty() {
+        let (missing, known) = self.missing(queues);
+        if missing.is_empty() && known.is_empty() {
             return Ok(());
         }
-        missing.sort_unstable();
-        missing.dedup();
-        let mut result = Ok(());
-        for names in missing.chunks(PAGE as usize) {
-            let names = names.iter().map(|name| Bytes::copy_from_slice(name.as_str().as_bytes()));
-            let arguments = std::iter::once(Bytes::from(LAYOUT.to_string())).chain(names).collect();
-            let entered = session.run(&ENTER, vec![keys.queues(), keys.layout()], arguments).await;
-            if let Err(fault) = entered.and_then(answer::integer).and_then(check_layout) {
-                result = Err(fault);
-                break;
-            }
+        let soon = Instant::now().checked_sub(ENTERED_FOR.saturating_sub(ENTERED_AGAIN));
+        soon.into_iter().for_each(|soon| self.note(&known, soon));
+        if !missing.is_empty() {
+            self.write(session, keys, &missing).await?;
+            self.note(&missing, Instant::now());
         }
-        let now = Instant::now();
-        let mut entered = self.entered();
-        let fresh = match result {
-            Ok(()) => Some(now),
-            // Somebody has begun another layout.
-            Err(fault @ Fault::Refused(_)) => return Err(fault),
-            // They have been entered: the server of the names need not be there for a queue that lives on another.
-            Err(fault) if missing.iter().all(|name| entered.contains_key(name)) => {
-                tracing::debug!(?fault, "queues were not entered once more");
-                now.checked_sub(ENTERED_FOR.saturating_sub(ENTERED_AGAIN))
-            }
-            Err(fault) => return Err(fault),
-        };
-        if entered.len() + missing.len() > REMEMBERED_MAX {
-            entered.clear();
+        let hasty = session.hasty();
+        match timeout(HEALING, self.write(&hasty, keys, &known)).await {
+            Ok(Ok(())) => self.note(&known, Instant::now()),
+            // The namespace has another layout by now.
+            Ok(Err(fault @ Fault::Refused(_))) => return Err(fault),
+            Ok(Err(fault)) => tracing::debug!(?fault, "queues were not entered once more"),
+            Err(_) => tracing::debug!("queues were not entered once more in time"),
         }
-        entered.extend(missing.into_iter().zip(fresh.into_iter().cycle()));
         Ok(())
     }
 
-    /// Whether this program can read what is in the namespace.
-    pub(crate) async fn check(session: &Session, keys: &Keys) -> Result<(), Fault> {
-        let mut get = redis::cmd("GET");
-        get.arg(&keys.layout()[..]);
-        match session.command(get).await? {
-            Value::Nil => Ok(()),
-            found => check_layout(answer::integer(found)?),
+    async fn write(&self, session: &Session, keys: &Keys, names: &[Name]) -> Result<(), Fault> {
+        for names in names.chunks(PAGE as usize) {
+            let names = names.iter().map(|name| Bytes::copy_from_slice(name.as_str().as_bytes()));
+            let arguments = std::iter::once(Bytes::from(LAYOUT.to_string())).chain(names).collect();
+            let found = session.run(&ENTER, vec![keys.queues(), keys.layout()], arguments).await?;
+            self.layout.note(answer::integer(found)?)?;
         }
+        Ok(())
     }
 
-    /// The names after one, in byte order, at most so many.
+    fn note(&self, names: &[Name], at: Instant) {
+        let mut entered = self.entered();
+        if entered.len() + names.len() > REMEMBERED_MAX {
+            entered.clear();
+        }
+        entered.extend(names.iter().map(|name| (name.clone(), at)));
+    }
+
+    /// The names after one, in byte order, at most so many, and whether there are no more.
     pub(crate) async fn page(
         session: &Session,
         keys: &Keys,
         after: Option<&Name>,
         limit: u32,
-    ) -> Result<Vec<Name>, Fault> {
+    ) -> Result<(Vec<Name>, bool), Fault> {
         let mut range = redis::cmd("ZRANGEBYLEX");
         range.arg(&keys.queues()[..]);
         match after {
@@ -113,36 +110,77 @@ impl Registry {
             None => range.arg("-"),
         };
         range.arg("+").arg("LIMIT").arg(0).arg(limit);
-        answer::array(session.command(range).await?)?.into_iter().map(name).collect()
+        let found = answer::array(session.command(range).await?)?;
+        let is_last = found.len() < limit as usize;
+        let mut names = Vec::with_capacity(found.len());
+        for value in found {
+            match name(value) {
+                Ok(name) => names.push(name),
+                // It hides no other.
+                Err(fault) => tracing::warn!(?fault, "an entry among the names of queues is left out"),
+            }
+        }
+        Ok((names, is_last))
     }
 
-    /// All names, in byte order.
-    pub(crate) async fn all(session: &Session, keys: &Keys) -> Result<Vec<Name>, Fault> {
+    /// All names, in byte order. While their server is away, those that this process has seen.
+    pub(crate) async fn all(&self, session: &Session, keys: &Keys) -> Result<Vec<Name>, Fault> {
+        match Self::read_all(&session.hasty(), keys).await {
+            Ok(names) => {
+                self.seen().clone_from(&names);
+                Ok(names)
+            }
+            Err(fault) => {
+                let mut names = self.seen().clone();
+                names.extend(self.entered().keys().cloned());
+                names.sort_unstable();
+                names.dedup();
+                if names.is_empty() {
+                    return Err(fault);
+                }
+                tracing::debug!(?fault, "the names of queues are those that were seen before");
+                Ok(names)
+            }
+        }
+    }
+
+    async fn read_all(session: &Session, keys: &Keys) -> Result<Vec<Name>, Fault> {
         let mut names: Vec<Name> = Vec::new();
         loop {
-            let page = Self::page(session, keys, names.last(), PAGE).await?;
-            let is_last = page.len() < PAGE as usize;
+            let (page, is_last) = Self::page(session, keys, names.last(), PAGE).await?;
+            let is_stuck = page.is_empty();
             names.extend(page);
-            if is_last {
+            if is_last || is_stuck {
                 return Ok(names);
             }
         }
     }
 
-    fn missing<'a>(&self, queues: impl IntoIterator<Item = &'a Name>) -> Vec<Name> {
+    /// Those of some queues that were not entered yet, and those that were and have to be once more.
+    fn missing<'a>(&self, queues: impl IntoIterator<Item = &'a Name>) -> (Vec<Name>, Vec<Name>) {
         let entered = self.entered();
-        let is_missing = |name: &&Name| entered.get(*name).is_none_or(|at| at.elapsed() > ENTERED_FOR);
-        queues.into_iter().filter(is_missing).cloned().collect()
+        let (mut missing, mut known) = (Vec::new(), Vec::new());
+        for name in queues {
+            match entered.get(name) {
+                None => missing.push(name.clone()),
+                Some(at) if at.elapsed() > ENTERED_FOR => known.push(name.clone()),
+                Some(_) => {}
+            }
+        }
+        for names in [&mut missing, &mut known] {
+            names.sort_unstable();
+            names.dedup();
+        }
+        (missing, known)
     }
 
     fn entered(&self) -> MutexGuard<'_, HashMap<Name, Instant>> {
         self.entered.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-fn check_layout(found: i64) -> Result<(), Fault> {
-    let too_new = StoreError::SchemaTooNew { found, known: LAYOUT };
-    if found > LAYOUT { Err(too_new.into()) } else { Ok(()) }
+    fn seen(&self) -> MutexGuard<'_, Vec<Name>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn name(value: Value) -> Result<Name, Fault> {
@@ -154,8 +192,8 @@ fn name(value: Value) -> Result<Name, Fault> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::store::Jobs;
-    use windlass_core::{NewJob, Options};
+    use windlass_core::store::{ClaimRequest, Jobs, Leases, NewLease, QueueShare};
+    use windlass_core::{Fence, LeaseId, NewJob, Options, StoreError};
     use windlass_store_testkit::servers::RedisServer;
 
     use super::*;
@@ -177,6 +215,18 @@ mod tests {
         registry.entered().values_mut().for_each(|at| *at = long_ago);
     }
 
+    /// As another program does, whatever this one thinks of the layout.
+    async fn overwrite_from_outside(store: &RedisStore, key: fn(&Keys) -> Bytes, value: &'static str) {
+        let key = String::from_utf8(key(&store.tools.keys).to_vec()).unwrap();
+        let other = RedisStore::open(RedisServer::shared().url()).await.unwrap();
+        let overwrite = other.call(Lane::Work, Effect::Write, move |_, session| async move {
+            let mut set = redis::cmd("SET");
+            set.arg(key).arg(value);
+            session.command(set).await
+        });
+        overwrite.await.unwrap();
+    }
+
     async fn overwrite(store: &RedisStore, key: fn(&Keys) -> Bytes, value: &'static str) {
         let overwrite = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
             let mut set = redis::cmd("SET");
@@ -191,13 +241,54 @@ mod tests {
         let options = options();
         let store = RedisStore::open_with(options.clone()).await.unwrap();
         store.enqueue(&[job("q")]).await.unwrap();
-        overwrite(&store, Keys::layout, "2").await;
+        overwrite(&store, Keys::layout, "3").await;
         let too_new =
-            |error: StoreError| matches!(error, StoreError::SchemaTooNew { found: 2, known: LAYOUT });
-        assert!(RedisStore::open_with(options).await.is_err_and(too_new), "nobody new comes in");
+            |error: StoreError| matches!(error, StoreError::SchemaTooNew { found: 3, known: LAYOUT });
+        assert!(RedisStore::open_with(options.clone()).await.is_err_and(too_new), "nobody new comes in");
         assert!(store.enqueue(&[job("other")]).await.is_err_and(too_new), "who is in begins nothing new");
-        expire(&store.tools.registry);
-        assert!(store.enqueue(&[job("q")]).await.is_err_and(too_new), "and goes on with nothing for long");
+        let old = |error: StoreError| error.to_string().contains("another namespace");
+        let before = RedisOptions::clone(&options);
+        overwrite_from_outside(&store, Keys::layout, "1").await;
+        assert!(RedisStore::open_with(before).await.is_err_and(old), "what is older is not misread either");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_runs_notices_another_layout_and_comes_back_when_that_is_gone() {
+        let (options, lease) = (options(), LeaseId::new());
+        let store = RedisStore::open_with(options.clone()).await.unwrap();
+        let ttl = Duration::from_secs(60);
+        let queues = vec![Name::new("q").unwrap()];
+        store.open(&NewLease { id: lease, worker: "w".into(), ttl, queues: queues.clone() }).await.unwrap();
+        store.enqueue(&[job("q")]).await.unwrap();
+        let request = || ClaimRequest {
+            lease,
+            nonce: Fence::nonce(),
+            queues: vec![QueueShare { queue: queues[0].clone(), limit: 1 }],
+            kinds: vec![Name::new("k").unwrap()],
+            limit: 1,
+            bytes: usize::MAX,
+        };
+        assert!(store.claim(&request()).await.is_ok());
+        overwrite(&store, Keys::layout, "3").await;
+        assert!(store.claim(&request()).await.is_ok(), "it looks now and then, not with each call");
+        // The look goes beside the call that is due for it.
+        let until = async |is_out: bool| {
+            loop {
+                store.tools.registry.layout.expire();
+                if store.claim(&request()).await.is_err() == is_out {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        until(true).await;
+        let too_new = |error: &StoreError| matches!(error, StoreError::SchemaTooNew { found: 3, .. });
+        assert!(store.enqueue(&[job("q")]).await.is_err_and(|error| too_new(&error)));
+        assert!(store.settle(&[]).await.is_err_and(|error| too_new(&error)));
+        assert!(store.renew(lease, ttl, 9).await.is_err_and(|error| too_new(&error)));
+        overwrite_from_outside(&store, Keys::layout, "2").await;
+        until(false).await;
+        store.enqueue(&[job("q")]).await.unwrap();
     }
 
     #[tokio::test]
@@ -208,7 +299,8 @@ mod tests {
         expire(&store.tools.registry);
         store.enqueue(&[job("q")]).await.unwrap();
         let name = |text| Name::new(text).unwrap();
-        assert!(store.tools.registry.missing([&name("q")]).is_empty(), "not with every job");
+        let (missing, known) = store.tools.registry.missing([&name("q")]);
+        assert!(missing.is_empty() && known.is_empty(), "not with every job");
         assert!(store.tools.registry.entered()[&name("q")].elapsed() > ENTERED_FOR / 2, "but soon again");
         assert!(store.enqueue(&[job("other")]).await.is_err(), "nobody would find it");
     }

@@ -1,5 +1,5 @@
-//! The record of a job: bytes to types and back. Whatever does not fit is [`Fault::Corrupt`]: records are written here
-//! and by our scripts only.
+//! The record of a job: bytes to types and back. What does not read harms nobody else: a row says so, with as much as
+//! could be read of it.
 //!
 //! This is the long form, in which scripts answer; a job that was never claimed is stored in a shorter one, which only
 //! they see, and a claim answers with most of its jobs in that of a first attempt ([`Row::read_first`]). All integers are
@@ -7,7 +7,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 1, 2, 3 | state as a digit; `1` if asked to stop, else `0`; the reason as a letter, `-` for none |
+//! | 1, 2, 3 | state as a digit; flags: `0` and 1 if asked to stop, 2 if begun, 4 if reaped; the reason as a letter, `-` for none |
 //! | 4-23 | counters: attempt, stalls, ambiguous (u32 each), backoff in micros (u64) |
 //! | 24-31 | fence number |
 //! | 32-39, 40-47 | due instant; place in the order of acceptance |
@@ -16,27 +16,35 @@
 //! | 74-77, 78-81, 82-85 | payload length, length of V, number of its block (u32 each) |
 //! | 86- | V, see [`spec`] |
 //! | then | B, once it was claimed: nonce (u64), lease (16), claimed (u64), length of label (u16), label |
+//!
+//! The first byte says the form. What a program adds to records, older ones must not misread: it takes another form.
 
 pub(crate) mod attempt;
+mod reader;
 pub(crate) mod spec;
 
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{ClaimedJob, Counters, Facts, JobRecord, LastClaim, LostJob};
+use windlass_core::job::{ClaimedJob, Counters, Facts, JobRecord, LastClaim, LostJob, Unreadable};
 use windlass_core::outcome::Reason;
 use windlass_core::size::Caps;
 use windlass_core::{Fence, JobId, LeaseId, Name, State};
 
-use crate::error::Fault;
+pub(crate) use reader::Reader;
 use spec::Spec;
 
 /// A payload that is longer stands apart from its record.
 pub(crate) const INLINE_MAX: usize = 1024;
 
-/// What the record of a job begins with that runs for the first time, and has nothing that stands apart and no expiry.
+/// What the record of a job begins with that runs for the first time, and has nothing that stands apart and no expiry;
+/// and when its handler has begun.
 const FIRST_ATTEMPT: u8 = b'a';
+const FIRST_BEGUN: u8 = b'c';
+
+/// First bytes of later forms begin here; their lowest bits are the state.
+const LATER_FORMS: u8 = 128;
 
 /// As many microseconds as Lua counts exactly; what is later is never.
 const NEVER_MICROS: u64 = 1 << 53;
@@ -46,6 +54,7 @@ const NEVER_MICROS: u64 = 1 << 53;
 pub(crate) struct Row {
     pub(crate) state: State,
     pub(crate) cancel_requested: bool,
+    pub(crate) has_begun: bool,
     pub(crate) reason: Option<Reason>,
     pub(crate) counters: Counters,
     pub(crate) fence: u64,
@@ -59,6 +68,8 @@ pub(crate) struct Row {
     pub(crate) spec: Spec,
     /// The newest claim, also after it has ended.
     pub(crate) claim: Option<Claim>,
+    /// Why it does not read, if so; then the rest is what could be read of it.
+    pub(crate) unreadable: Option<Unreadable>,
 }
 
 /// Who took a job last.
@@ -72,6 +83,12 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
+    /// All but the label, which stands elsewhere.
+    fn begin(from: &mut Reader) -> Option<Self> {
+        let (nonce, lease) = (from.u64()?, LeaseId::from_bytes(from.array()?));
+        Some(Self { nonce, lease, at: from.time()?, worker: Bytes::new() })
+    }
+
     fn worker(&self) -> String {
         String::from_utf8_lossy(&self.worker).into_owned()
     }
@@ -79,25 +96,63 @@ impl Claim {
 
 impl Row {
     /// Reads a record.
-    pub(crate) fn unpack(record: Bytes) -> Result<Self, Fault> {
+    pub(crate) fn unpack(record: Bytes) -> Self {
         Self::unpack_known(record, &[])
     }
 
     /// As [`unpack`](Self::unpack), of a job whose kind is probably one of these: a name that is there need not be made.
-    pub(crate) fn unpack_known(record: Bytes, kinds: &[Name]) -> Result<Self, Fault> {
-        let row = match record.first() {
-            Some(&FIRST_ATTEMPT) => Self::read_first(Reader(record), kinds),
-            _ => Self::read(Reader(record), kinds),
+    pub(crate) fn unpack_known(record: Bytes, kinds: &[Name]) -> Self {
+        let form = record.first().copied().unwrap_or_default();
+        let row = match form {
+            FIRST_ATTEMPT | FIRST_BEGUN => Self::read_first(Reader(record), kinds),
+            b'1'..=b'6' => Self::read(Reader(record), kinds),
+            0 => None,
+            _ => return Self::strange(form, Unreadable::Newer { form: form.into() }),
         };
-        row.ok_or_else(|| Fault::Corrupt("a job's record does not read back".to_owned()))
+        row.unwrap_or_else(|| Self::strange(form, broken("its record is cut short")))
+    }
+
+    /// Nothing can be read of it but, in later forms, the state.
+    fn strange(form: u8, unreadable: Unreadable) -> Self {
+        let code = match form {
+            LATER_FORMS.. => form % 8,
+            form => form.wrapping_sub(b'0'),
+        };
+        Self {
+            state: State::from_code(code.into()).unwrap_or(State::Blocked),
+            cancel_requested: false,
+            has_begun: false,
+            reason: None,
+            counters: Counters::default(),
+            fence: 0,
+            due_at: Timestamp::from_micros(0),
+            seq: 0,
+            priority: 0,
+            expires_at: None,
+            enqueued_at: Timestamp::from_micros(0),
+            finished_at: None,
+            payload_length: 0,
+            spec: Spec::unreadable(Name::unreadable()),
+            claim: None,
+            unreadable: Some(unreadable),
+        }
     }
 
     fn read(mut from: Reader, kinds: &[Name]) -> Option<Self> {
+        let mut unreadable = None;
         let state = State::from_code(i64::from(from.u8()?.checked_sub(b'0')?))?;
-        let cancel_requested = from.u8()? == b'1';
+        let flags = from.u8()?.wrapping_sub(b'0');
+        if flags > 7 {
+            unreadable = Some(broken("it has flags that its form does not have"));
+        }
         let reason = match from.u8()? {
             b'-' => None,
-            code => Some(Reason::ALL.into_iter().find(|reason| reason_code(*reason) == code)?),
+            code => {
+                let known = Reason::ALL.into_iter().find(|reason| reason_code(*reason) == code);
+                let wrong = || broken("it ended for a reason that its form does not have");
+                unreadable = unreadable.or_else(|| known.is_none().then(wrong));
+                known
+            }
         };
         let counters = Counters {
             attempt: from.u32()?,
@@ -109,20 +164,10 @@ impl Row {
         let priority = from.u16()?.cast_signed();
         let set = |time: Timestamp| (time.as_micros() != 0).then_some(time);
         let (expires_at, enqueued_at, finished_at) = (set(from.time()?), from.time()?, set(from.time()?));
-        let (payload_length, length, _block) = (from.u32()? as usize, from.u32()? as usize, from.u32()?);
-        let spec = Spec::read(Reader(from.take(length)?), payload_length, kinds)?;
-        let claim = match fence {
-            0 => None,
-            _ => Some(Claim {
-                nonce: from.u64()?,
-                lease: LeaseId::from_bytes(from.array()?),
-                at: from.time()?,
-                worker: from.text_bytes()?,
-            }),
-        };
-        Some(Self {
+        let mut row = Self {
             state,
-            cancel_requested,
+            cancel_requested: flags & 1 != 0,
+            has_begun: flags & 2 != 0 && state == State::Running,
             reason,
             counters,
             fence,
@@ -132,24 +177,28 @@ impl Row {
             expires_at,
             enqueued_at,
             finished_at,
-            payload_length,
-            spec,
-            claim,
-        })
+            payload_length: 0,
+            spec: Spec::unreadable(Name::unreadable()),
+            claim: None,
+            unreadable,
+        };
+        row.read_spec(&mut from, kinds)?;
+        if fence > 0 {
+            row.claim = Claim::begin(&mut from);
+            row.read_label(&mut from);
+        }
+        Some(row)
     }
 
-    /// Reads the record of a job that was just claimed for the first time: what the claim says before what was there.
+    /// Reads the record of a job that was claimed for the first time: what the claim says before what was there.
     fn read_first(mut from: Reader, kinds: &[Name]) -> Option<Self> {
-        from.u8()?;
-        let nonce = from.u64()?;
-        let lease = LeaseId::from_bytes(from.array()?);
-        let at = from.time()?;
+        let has_begun = from.u8()? == FIRST_BEGUN;
+        let claim = Claim::begin(&mut from)?;
         let (due_at, seq, priority) = (from.time()?, from.u64()?, from.u16()?.cast_signed());
-        let (payload_length, length, _block) = (from.u32()? as usize, from.u32()? as usize, from.u32()?);
-        let spec = Spec::read(Reader(from.take(length)?), payload_length, kinds)?;
-        Some(Self {
+        let mut row = Self {
             state: State::Running,
             cancel_requested: false,
+            has_begun,
             reason: None,
             counters: Counters { attempt: 1, stalls: 0, ambiguous: 0, backoff: Duration::ZERO },
             fence: 1,
@@ -159,27 +208,58 @@ impl Row {
             expires_at: None,
             enqueued_at: due_at,
             finished_at: None,
-            payload_length,
-            spec,
-            claim: Some(Claim { nonce, lease, at, worker: from.text_bytes()? }),
-        })
+            payload_length: 0,
+            spec: Spec::unreadable(Name::unreadable()),
+            claim: Some(claim),
+            unreadable: None,
+        };
+        row.read_spec(&mut from, kinds)?;
+        row.read_label(&mut from);
+        Some(row)
     }
 
-    /// The payload: from the record, or given because it stands apart.
-    fn payload(&mut self, apart: Option<Bytes>) -> Result<Bytes, Fault> {
+    /// Reads V after the lengths before it; nothing if these are not there.
+    fn read_spec(&mut self, from: &mut Reader, kinds: &[Name]) -> Option<()> {
+        let (payload_length, length, _block) = (from.u32()? as usize, from.u32()? as usize, from.u32()?);
+        self.payload_length = payload_length;
+        let read = match from.take(length) {
+            Some(v) => {
+                let (spec, read) = Spec::read(Reader(v), payload_length, kinds);
+                self.spec = spec;
+                read
+            }
+            None => Err("its record is cut short"),
+        };
+        if let Err(wrong) = read {
+            self.unreadable.get_or_insert(broken(wrong));
+        }
+        Some(())
+    }
+
+    /// Reads the label at the end of a record that was claimed.
+    fn read_label(&mut self, from: &mut Reader) {
+        let label = from.text_bytes();
+        match (&mut self.claim, label) {
+            (Some(claim), Some(label)) => claim.worker = label,
+            _ => {
+                self.unreadable.get_or_insert(broken("its claim does not read"));
+            }
+        }
+    }
+
+    /// The payload: from the record, or given because it stands apart. If it is neither, the job does not read.
+    fn payload(&mut self, apart: Option<Bytes>) -> Bytes {
         let payload =
             self.spec.payload.take().or(apart).filter(|payload| payload.len() == self.payload_length);
-        payload.ok_or_else(|| Fault::Corrupt("a job has lost its payload".to_owned()))
+        if payload.is_none() {
+            self.unreadable.get_or_insert(broken("its payload is not there"));
+        }
+        payload.unwrap_or_default()
     }
 
     /// What anyone can look at, without attempts and with what stands apart, and who took it last.
-    pub(crate) fn record(
-        mut self,
-        id: JobId,
-        queue: &Name,
-        apart: Apart,
-    ) -> Result<(JobRecord, Option<LastClaim>), Fault> {
-        let payload = self.payload(apart.payload)?;
+    pub(crate) fn record(mut self, id: JobId, queue: &Name, apart: Apart) -> (JobRecord, Option<LastClaim>) {
+        let payload = self.payload(apart.payload);
         let last = self.claim.map(|claim| LastClaim { worker: claim.worker(), at: claim.at });
         let record = JobRecord {
             id,
@@ -198,32 +278,37 @@ impl Row {
             tags: self.spec.tags,
             fence: self.fence,
             cancel_requested: self.cancel_requested,
+            has_begun: self.has_begun,
+            unreadable: self.unreadable,
             enqueued_at: self.enqueued_at,
             due_at: self.due_at,
             expires_at: self.expires_at,
             finished_at: self.finished_at,
             attempts: Vec::new(),
         };
-        Ok((record, last))
+        (record, last)
     }
 
-    /// What a worker gets.
+    /// What a worker gets; of a job that does not read, what it is settled by, if its fence reads.
     pub(crate) fn claimed(
         mut self,
         id: JobId,
         queue: &Name,
         payload: Option<Bytes>,
         caps: Caps,
-    ) -> Result<ClaimedJob, Fault> {
-        let payload = self.payload(payload)?;
-        let (fence, claim) = self.running()?;
+    ) -> Result<ClaimedJob, Option<Box<LostJob>>> {
+        let payload = self.payload(payload);
+        if self.unreadable.is_some() {
+            return Err(self.lost(id, queue).map(Box::new));
+        }
+        let Some(claim) = self.claim else { return Err(None) };
         Ok(ClaimedJob {
             id,
             queue: queue.clone(),
             kind: self.spec.kind,
             payload,
             priority: self.priority,
-            fence,
+            fence: Fence { number: self.fence, nonce: claim.nonce },
             facts: Facts {
                 counters: self.counters,
                 retry: self.spec.retry,
@@ -238,12 +323,12 @@ impl Row {
         })
     }
 
-    /// What a reaper gets.
-    pub(crate) fn lost(mut self, id: JobId, queue: &Name) -> Result<LostJob, Fault> {
-        let (fence, claim) = self.running()?;
-        Ok(LostJob {
+    /// What a reaper gets; nothing of one whose fence does not read.
+    pub(crate) fn lost(self, id: JobId, queue: &Name) -> Option<LostJob> {
+        let claim = self.claim?;
+        Some(LostJob {
             id,
-            fence,
+            fence: Fence { number: self.fence, nonce: claim.nonce },
             facts: Facts {
                 counters: self.counters,
                 retry: self.spec.retry,
@@ -252,14 +337,14 @@ impl Row {
             queue: queue.clone(),
             kind: self.spec.kind,
             worker: claim.worker(),
+            has_begun: self.has_begun,
+            unreadable: self.unreadable,
         })
     }
+}
 
-    fn running(&mut self) -> Result<(Fence, Claim), Fault> {
-        let claim = self.claim.take();
-        let claim = claim.ok_or_else(|| Fault::Corrupt("a running job was never claimed".to_owned()))?;
-        Ok((Fence { number: self.fence, nonce: claim.nonce }, claim))
-    }
+fn broken(why: &str) -> Unreadable {
+    Unreadable::Broken(why.to_owned())
 }
 
 /// What is kept of a job beside its record.
@@ -294,7 +379,7 @@ pub(crate) fn fence(fence: Fence) -> Bytes {
 
 /// How long the payload of a claimed job is, without reading the rest; 0 if this is no record.
 pub(crate) fn payload_length(record: &[u8]) -> usize {
-    let at = if record.first() == Some(&FIRST_ATTEMPT) { 51 } else { 73 };
+    let at = if let Some(&(FIRST_ATTEMPT | FIRST_BEGUN)) = record.first() { 51 } else { 73 };
     let length = record.get(at..).and_then(|rest| rest.first_chunk());
     length.map_or(0, |length| u32::from_be_bytes(*length) as usize)
 }
@@ -309,6 +394,7 @@ const fn reason_code(reason: Reason) -> u8 {
         Reason::Expired => b'e',
         Reason::Requested => b'r',
         Reason::Discarded => b'd',
+        Reason::Unreadable => b'u',
         _ => b'?',
     }
 }
@@ -326,63 +412,6 @@ pub(crate) fn instant_micros(time: Timestamp) -> u64 {
 /// Whole microseconds, rounded up; see [`windlass_core::clock::whole_micros`].
 fn whole_micros(span: Duration) -> u64 {
     Timestamp::from_micros(0).plus(span).as_micros().unsigned_abs()
-}
-
-/// Takes bytes from the front, as long as there are enough.
-pub(crate) struct Reader(pub(crate) Bytes);
-
-impl Reader {
-    pub(crate) fn take(&mut self, length: usize) -> Option<Bytes> {
-        (length <= self.0.len()).then(|| self.0.split_to(length))
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let array = *self.0.first_chunk()?;
-        self.0.advance(N);
-        Some(array)
-    }
-
-    pub(crate) fn u8(&mut self) -> Option<u8> {
-        self.array().map(u8::from_be_bytes)
-    }
-
-    pub(crate) fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_be_bytes)
-    }
-
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_be_bytes)
-    }
-
-    pub(crate) fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_be_bytes)
-    }
-
-    pub(crate) fn time(&mut self) -> Option<Timestamp> {
-        self.u64().and_then(|micros| i64::try_from(micros).ok()).map(Timestamp::from_micros)
-    }
-
-    /// A text after its length.
-    pub(crate) fn text(&mut self) -> Option<String> {
-        String::from_utf8(self.text_bytes()?.into()).ok()
-    }
-
-    /// As [`text`](Self::text), for those who may not need it.
-    fn text_bytes(&mut self) -> Option<Bytes> {
-        let length = self.u16()?;
-        self.take(length.into()).filter(|text| std::str::from_utf8(text).is_ok())
-    }
-
-    /// A name, out of those that are known if it is there.
-    pub(crate) fn name(&mut self, length: usize, known: &[Name]) -> Option<Name> {
-        let text = self.0.get(..length)?;
-        let name = match known.iter().find(|name| name.as_str().as_bytes() == text) {
-            Some(name) => name.clone(),
-            None => Name::new(std::str::from_utf8(text).ok()?).ok()?,
-        };
-        self.0.advance(length);
-        Some(name)
-    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::error::{Fault, Said, Verdict};
 use crate::options::Target;
 use crate::script::Script;
 
-/// How long a request is tried again, at most.
+/// How long a request is tried again, at most, unless its session is hasty.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// So long before the deadline nothing is tried again: what the server said is worth more than that time is up.
@@ -33,12 +33,32 @@ pub(crate) struct Session {
     lane: Lane,
     /// When whoever waits gives up.
     deadline: Instant,
+    /// How long a request is tried again that a server will take later.
+    patience: Duration,
     has_sent: Arc<AtomicBool>,
 }
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, lane: Lane, deadline: Duration) -> Self {
-        Self { shared, lane, deadline: Instant::now() + deadline, has_sent: Arc::default() }
+        let deadline = Instant::now() + deadline;
+        Self { shared, lane, deadline, patience: PATIENCE, has_sent: Arc::default() }
+    }
+
+    /// The same for those who ask many queues: in a Cluster, one that cannot be asked at present is not waited for. A server
+    /// by itself has all of them, and is.
+    pub(crate) fn hasty(&self) -> Self {
+        let patience = if self.is_cluster() { Duration::ZERO } else { self.patience };
+        Self { patience, ..self.clone() }
+    }
+
+    /// How long whoever waits still waits.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether queues may be on different servers.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.shared.roads.is_cluster()
     }
 
     /// What is known of the servers, and how to reach each.
@@ -131,7 +151,7 @@ impl Session {
     /// Sends a request to where it belongs, until somebody takes it or patience ends.
     async fn send(&self, request: &Request, command: &Cmd) -> Result<(Value, Option<Value>), Fault> {
         let roads = &self.shared.roads;
-        let until = (Instant::now() + PATIENCE).min(self.deadline - LAST_WORD);
+        let until = (Instant::now() + self.patience).min(self.deadline - LAST_WORD);
         let (mut tries, mut hops, mut ask) = (0, 0, None::<Target>);
         loop {
             let asked = ask.take();

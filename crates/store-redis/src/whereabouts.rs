@@ -11,9 +11,9 @@ use windlass_core::{JobId, Name};
 
 use crate::error::Fault;
 use crate::ids::IdMap;
-use crate::registry::Registry;
 use crate::script::{Script, script};
 use crate::session::Session;
+use crate::walk::Walk;
 use crate::{Tools, answer, spread};
 
 /// Which of some ids a queue has.
@@ -130,25 +130,33 @@ where
     Ok(answers)
 }
 
-/// Looks for jobs in all queues.
+/// Looks for jobs in all queues. A queue that cannot be asked matters only if a job is found in none: it may be there.
 async fn search(tools: &Tools, session: &Session, ids: &[JobId]) -> Result<Vec<Option<Name>>, Fault> {
-    let queues = Registry::all(session, &tools.keys).await?;
-    let found = spread::each(queues, |queue| async move {
+    let names = tools.registry.all(session, &tools.keys).await?;
+    let hasty = &session.hasty();
+    let found = Walk::looking(tools, session).each(names.clone(), |queue: Name| async move {
         let mut places = Vec::new();
         for (start, step) in (0..).step_by(STEP).zip(ids.chunks(STEP)) {
             let clock = tools.clock();
             let arguments =
                 std::iter::once(clock).chain(step.iter().map(|id| id.as_bytes()[..].to_vec().into()));
-            let answer = session.run(&WHERE, tools.keys.queue(&queue).all(), arguments.collect()).await?;
+            let answer = hasty.run(&WHERE, tools.keys.queue(&queue).all(), arguments.collect()).await?;
             for place in answer::array(answer)? {
                 places.push(start + answer::integer(place)? as usize - 1);
             }
         }
-        Ok((queue, places))
+        Ok(places)
     });
-    let mut queues: Vec<Option<Name>> = vec![None; ids.len()];
-    for (queue, places) in found.await? {
-        tools.whereabouts.note(&queue, places.iter().map(|&place| ids[place]));
+    let (mut queues, mut unasked): (Vec<Option<Name>>, _) = (vec![None; ids.len()], None);
+    for (queue, places) in names.into_iter().zip(found.await) {
+        let places = match places {
+            Ok(places) => places,
+            Err(sick) => {
+                unasked = unasked.or(Some(sick));
+                continue;
+            }
+        };
+        tools.whereabouts.note(&queue, places.iter().filter_map(|&place| ids.get(place).copied()));
         for place in places {
             let first = queues.get_mut(place);
             let first =
@@ -156,7 +164,10 @@ async fn search(tools: &Tools, session: &Session, ids: &[JobId]) -> Result<Vec<O
             first.get_or_insert_with(|| queue.clone());
         }
     }
-    Ok(queues)
+    match unasked {
+        Some(sick) if queues.iter().any(Option::is_none) => Err(Fault::Sick(sick)),
+        _ => Ok(queues),
+    }
 }
 
 #[cfg(test)]

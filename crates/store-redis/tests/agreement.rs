@@ -9,8 +9,8 @@ use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::outcome::Failure;
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, Progress, QueueShare, Queues, Renewal,
-    Settlement,
+    Begin, ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, Progress, QueueShare, Queues,
+    Renewal, Settlement,
 };
 use windlass_core::{ClaimedJob, JobId, LeaseId, Name, NewJob, Options, Outcome, judge};
 use windlass_store_redis::{RedisOptions, RedisStore};
@@ -115,6 +115,8 @@ impl Play {
         let ended = self.running.split_off(keep);
         let settlements: Vec<_> = ended.iter().map(|job| settlement(job, self.outcome())).collect();
         self.store.settle(&settlements).await.unwrap();
+        // Some were reaped meanwhile, and come to their end all the same.
+        self.store.settle_late(&settlements).await.unwrap();
         // Those that somebody asked to stop hear of it here, or never.
         for lease in self.leases.clone() {
             if self.random.bool() {
@@ -134,6 +136,12 @@ impl Play {
             progress: "half".into(),
         });
         self.store.progress(&reports.collect::<Vec<_>>()).await.unwrap();
+        let begun = self.running.iter().skip(3).take(20).map(|job| Begin {
+            queue: job.queue.clone(),
+            id: job.id,
+            fence: job.fence,
+        });
+        self.store.begin(&begun.collect::<Vec<_>>()).await.unwrap();
     }
 
     async fn reap(&self) {
@@ -142,7 +150,7 @@ impl Play {
             queue: job.queue.clone(),
             id: job.id,
             fence: job.fence,
-            transition: judge(&job.facts, Outcome::Stalled, 0.5),
+            transition: judge(&job.facts, job.outcome(), 0.5),
         });
         self.store.reap(&settlements.collect::<Vec<_>>()).await.unwrap();
         self.store.sweep(10).await.unwrap();
@@ -178,7 +186,7 @@ impl Play {
             18 => drop(self.store.promote(self.random.u32(1..300)).await.unwrap()),
             19 => drop(self.store.prune(self.random.u32(1..300)).await.unwrap()),
             20 => self.reap().await,
-            21 => self.report().await,
+            21 | 23 if self.random.u8(..3) > 0 => self.report().await,
             22 => self.define().await,
             _ if self.random.u8(..6) == 0 => {
                 let place = self.random.usize(..self.leases.len());

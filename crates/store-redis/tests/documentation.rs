@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues,
-    Settlement, Store,
+    Begin, ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare,
+    Queues, Settlement, Store,
 };
 use windlass_core::{LeaseId, Name, NewJob, Options, Outcome, StoreError, judge};
 use windlass_store_redis::RedisStore;
@@ -47,12 +47,15 @@ async fn live(store: &RedisStore) {
         panic!("the lease lives")
     };
     assert_eq!(jobs.len(), 2);
+    assert_eq!(store.held(lease, request.nonce, &queues, 9).await.unwrap().len(), 2);
     for (job, outcome) in
         jobs.iter().zip([Outcome::Completed { output: Some("1".into()) }, Outcome::Returned])
     {
+        store.begin(&[Begin { queue: job.queue.clone(), id: job.id, fence: job.fence }]).await.unwrap();
         let transition = judge(&job.facts, outcome, 0.5);
         let settlement = Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition };
-        store.settle(&[settlement]).await.unwrap();
+        store.settle(std::slice::from_ref(&settlement)).await.unwrap();
+        store.settle_late(&[settlement]).await.unwrap();
     }
     let ids = [later.id, jobs[0].id, jobs[1].id];
     store.retry(&ids).await.unwrap();

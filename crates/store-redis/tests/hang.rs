@@ -1,11 +1,10 @@
 //! One server of a Cluster hangs: what the others gave to the same claim is not lost with it.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use windlass_core::outcome::Ending;
-use windlass_core::store::{ClaimRequest, Jobs, Leases, NewLease, QueueShare};
-use windlass_core::{LeaseId, Name, NewJob, Options, State, StoreErrorKind};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, StoreResult};
+use windlass_core::{Fence, LeaseId, Name, NewJob, Options, Outcome, StoreErrorKind};
 use windlass_store_redis::{RedisOptions, RedisStore};
 use windlass_store_testkit::servers::RedisCluster;
 
@@ -23,39 +22,64 @@ fn queues(cluster: &RedisCluster) -> [String; 2] {
     [find(true), find(false)]
 }
 
-#[tokio::test]
-async fn a_claim_that_meets_a_server_that_hangs_puts_back_what_others_gave() {
-    let cluster = RedisCluster::start();
-    let [well, ill] = queues(&cluster);
-    let options = RedisOptions::parse(&cluster.url()).unwrap().namespace("hang").unwrap();
-    let store = RedisStore::open_with(options.timeout(Duration::from_secs(2)).unwrap()).await.unwrap();
-    let names = [&well, &ill].map(|name| Name::new(name).unwrap()).to_vec();
-    let lease = NewLease {
-        id: LeaseId::new(),
-        worker: "w".into(),
-        ttl: Duration::from_secs(60),
-        queues: names.clone(),
-    };
-    store.open(&lease).await.unwrap();
-    let job = |queue: &str| NewJob::new("k", "", Options::new().queue(queue)).unwrap();
-    let (here, there) = (job(&well), job(&ill));
-    store.enqueue(std::slice::from_ref(&here)).await.unwrap();
-    store.enqueue(std::slice::from_ref(&there)).await.unwrap();
-
-    let hanging = &cluster.nodes()[cluster.primary_of(slot(&cluster, &ill))];
-    hanging.pause();
-    let request = ClaimRequest {
-        lease: lease.id,
-        nonce: windlass_core::Fence::nonce(),
-        queues: names.into_iter().map(|queue| QueueShare { queue, limit: 9 }).collect(),
+fn claim(lease: LeaseId, queues: [&Name; 2]) -> ClaimRequest {
+    ClaimRequest {
+        lease,
+        nonce: Fence::nonce(),
+        queues: queues.map(|queue| QueueShare { queue: queue.clone(), limit: 9 }).to_vec(),
         kinds: vec![Name::new("k").unwrap()],
         limit: 9,
         bytes: usize::MAX,
-    };
-    let error = store.claim(&request).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error}");
-    let record = store.get(&[here.id]).await.unwrap().remove(0).unwrap();
-    hanging.resume();
-    assert_eq!((record.state, record.counters.attempt, record.fence), (State::Ready, 0, 1));
-    assert_eq!(record.attempts[0].ending, Some(Ending::Returned));
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_meets_a_server_that_hangs_tells_what_others_gave() {
+    let cluster = RedisCluster::start();
+    let [well, ill] = queues(&cluster).map(|name| Name::new(name).unwrap());
+    let options = RedisOptions::parse(&cluster.url()).unwrap().namespace("hang").unwrap();
+    let job = |queue: &Name| NewJob::new("k", "", Options::new().queue(queue.as_str())).unwrap();
+    let hanging = &cluster.nodes()[cluster.primary_of(slot(&cluster, ill.as_str()))];
+    // In its turn before the other one, it may have taken jobs; after it, it was only to be moved along.
+    for (queues, kind) in
+        [([&ill, &well], StoreErrorKind::Unknown), ([&well, &ill], StoreErrorKind::Unavailable)]
+    {
+        let store = RedisStore::open_with(options.clone()).await.unwrap();
+        let lease = NewLease {
+            id: LeaseId::new(),
+            worker: "w".into(),
+            ttl: Duration::from_secs(60),
+            queues: vec![well.clone(), ill.clone()],
+        };
+        store.open(&lease).await.unwrap();
+        let (here, there) = (job(&well), job(&ill));
+        store.enqueue(std::slice::from_ref(&here)).await.unwrap();
+        store.enqueue(std::slice::from_ref(&there)).await.unwrap();
+        hanging.pause();
+        let request = claim(lease.id, queues);
+        let answer = store.claim(&request).await.unwrap();
+        hanging.resume();
+        let ClaimAnswer::Jobs { jobs, sick, .. } = answer else { panic!("the lease lives") };
+        assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [here.id]);
+        assert_eq!(sick.iter().map(|sick| (&sick.queue, sick.kind)).collect::<Vec<_>>(), [(&ill, kind)]);
+        // What it took unheard is found by the nonce.
+        let held =
+            until_answered(async || store.held(lease.id, request.nonce, &[ill.clone()], 9).await).await;
+        let expected = if kind == StoreErrorKind::Unknown { vec![there.id] } else { Vec::new() };
+        assert_eq!(held.iter().map(|job| job.id).collect::<Vec<_>>(), expected);
+        assert!(held.iter().all(|job| !job.has_begun && job.outcome() == Outcome::Returned));
+        store.close(lease.id).await.unwrap();
+        store.delete(&[there.id]).await.unwrap();
+    }
+}
+
+/// A node that hung may be taken for dead by the others for a while.
+async fn until_answered<T>(ask: impl AsyncFn() -> StoreResult<T>) -> T {
+    let began = Instant::now();
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(began.elapsed() < Duration::from_secs(60), "{error}"),
+        }
+    }
 }

@@ -27,15 +27,11 @@ INSERT INTO windlass_attempts (seq, fence, number, worker, started_at, ended_at,
 SELECT seq, fence, number, worker, started_at, ended_at, ending, error FROM windlass_attempts_1 ORDER BY seq, fence;
 DROP TABLE windlass_attempts_1;
 
--- Calls that were accepted, by the period in which they were. Periods are counted, not computed from the clock, so a
--- clock that is set forward forgets nothing. There is one row, the present period.
-CREATE TABLE windlass_periods (
-    period INTEGER PRIMARY KEY,
-    since  INTEGER NOT NULL
-) STRICT;
-
+-- Calls that were accepted: a row for each transaction that brought some. Periods are counted, not computed from the
+-- clock, so a clock that is set forward forgets nothing. The newest row is never deleted.
 CREATE TABLE windlass_calls (
+    seq    INTEGER PRIMARY KEY,
     period INTEGER NOT NULL,
-    id     BLOB    NOT NULL,                     -- 16 bytes, made by the caller
-    PRIMARY KEY (period, id)
-) STRICT, WITHOUT ROWID;
+    since  INTEGER NOT NULL,                     -- when the period began
+    ids    BLOB    NOT NULL                      -- 16 bytes each, made by the callers
+) STRICT;

@@ -196,6 +196,8 @@ fn finished_queues(session: &Session<'_>) -> Result<Vec<Finished>, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use rusqlite::Connection;
     use windlass_core::clock::Timestamp;
 
@@ -212,7 +214,8 @@ mod tests {
                 backoff, expires_at, payload
             )
             VALUES (randomblob(16), ?1, 'k', ?2, 0, ?3, 0, 0, ?4, 0, 0, 0, 0, ?5, x'')";
-        let session = Session::new(&connection, Timestamp::from_micros(100));
+        let calls = RefCell::default();
+        let session = Session::new(&connection, Timestamp::from_micros(100), &calls);
         for (queue, state, due_at, attempt, expires_at) in [
             ("due", State::Scheduled, 100, 0, None),
             ("expired", State::Ready, 0, 0, Some(100)),

@@ -12,6 +12,7 @@ use windlass_core::{Name, State};
 
 use crate::counters::Deltas;
 use crate::error::Fault;
+use crate::jobs::calls::Calls;
 use crate::row;
 
 pub(crate) const CONFIG: &str = include_str!("../queries/queues/config.sql");
@@ -24,19 +25,18 @@ pub(crate) struct Session<'c> {
     deltas: RefCell<Deltas>,
     rings: Cell<Rings>,
     configs: RefCell<Vec<(Name, Rc<QueueConfig>)>>,
-    /// The period that calls are remembered in, once one was; see [`calls`](crate::jobs::calls).
-    pub(crate) period: Cell<Option<i64>>,
+    pub(crate) calls: &'c RefCell<Calls>,
 }
 
 impl<'c> Session<'c> {
-    pub(crate) fn new(connection: &'c Connection, now: Timestamp) -> Self {
+    pub(crate) fn new(connection: &'c Connection, now: Timestamp, calls: &'c RefCell<Calls>) -> Self {
         Self {
             connection,
             now,
             deltas: RefCell::default(),
             rings: Cell::default(),
             configs: RefCell::default(),
-            period: Cell::default(),
+            calls,
         }
     }
 

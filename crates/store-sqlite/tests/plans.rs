@@ -9,7 +9,7 @@ use windlass_store_sqlite::migrate::MIGRATIONS;
 
 /// Statements that look at a whole table or sort, and why they may.
 const EXCEPTIONS: &[(&str, &str)] = &[
-    ("calls/period.sql", "looks at the one row that there is"),
+    ("calls/forget.sql", "walks rows from the oldest, up to its limit"),
     ("inspect/scan_running.sql", "sorts running jobs, of which there are as many as workers have slots"),
     ("jobs/newest.sql", "looks at one row, the last"),
     ("leases/outlive.sql", "moves every lease; runs when the clock was set"),

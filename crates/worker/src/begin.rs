@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::Notify;
-use windlass_core::store::{Begin, Settled};
+use windlass_core::store::{Begin, Settled, Sharing};
 use windlass_core::{Outcome, State};
 
 use crate::ctx::Ctx;
@@ -21,6 +22,8 @@ use crate::supervise::{BACKOFF_MAX, Part, backoff};
 
 /// How long an attempt runs before the store is told that it has begun.
 const BEGUN_AFTER: Duration = Duration::from_millis(50);
+/// How often an attempt that must be told of first tries to be, before it is given back.
+const TRIES_MAX: u32 = 5;
 
 /// Wakes the loop when an attempt starts while it sleeps.
 #[derive(Debug, Default)]
@@ -81,7 +84,22 @@ impl Engine {
         if attempts.is_empty() {
             return true;
         }
-        let batch: Vec<_> = attempts.iter().map(begun).collect();
+        let mut batches: Vec<Vec<&Ctx>> = Vec::new();
+        match self.store().about().sharing {
+            Sharing::Store => batches.push(attempts.iter().collect()),
+            Sharing::Queue => attempts.iter().for_each(|ctx| {
+                match batches.iter_mut().find(|batch| batch[0].queue() == ctx.queue()) {
+                    Some(batch) => batch.push(ctx),
+                    None => batches.push(vec![ctx]),
+                }
+            }),
+        }
+        let told = join_all(batches.iter().map(|batch| self.tell_together(batch))).await;
+        told.into_iter().all(|is_told| is_told)
+    }
+
+    async fn tell_together(&self, attempts: &[&Ctx]) -> bool {
+        let batch: Vec<_> = attempts.iter().map(|ctx| begun(ctx)).collect();
         match self.store().begin(&batch).await {
             Ok(_answers) => {
                 // One that is fenced has ended or is lost; either is told otherwise.
@@ -97,7 +115,7 @@ impl Engine {
     }
 
     /// Lets the store know that an attempt begins before it does, where that matters. Answers whether it may begin:
-    /// not if the job is no longer ours, nor if the worker is told to stop while the store is away.
+    /// not if the job is no longer ours, nor if the store cannot be told or the worker is told to stop meanwhile.
     pub(crate) async fn may_begin(&self, ctx: &Ctx) -> bool {
         if !ctx.has_history() {
             return true;
@@ -106,10 +124,19 @@ impl Engine {
         loop {
             match self.store().begin(&[begun(ctx)]).await {
                 Ok(answers) => {
+                    self.board.success(Part::Beginner);
                     ctx.inner().is_begun_known.store(true, Ordering::Relaxed);
                     return answers == [Settled::Applied(State::Running)];
                 }
-                Err(error) => failures = self.board.failure(Part::Beginner, &error.to_string()).max(failures),
+                Err(error) => {
+                    failures += 1;
+                    self.board.failure(Part::Beginner, &error.to_string());
+                    if failures >= TRIES_MAX || !error.is_transient() {
+                        // The slot is for jobs of queues that answer.
+                        self.settler.settle(ctx, Outcome::Returned).await;
+                        return false;
+                    }
+                }
             }
             let reason = tokio::select! {
                 reason = ctx.inner().control.stronger_than(Stop::No) => reason,

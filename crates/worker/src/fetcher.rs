@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use windlass_core::bell::{Listener, Topic};
-use windlass_core::store::{ClaimAnswer, StoreResult};
-use windlass_core::{Name, Outcome, StoreError, StoreErrorKind};
+use windlass_core::store::{ClaimAnswer, Sharing, StoreResult};
+use windlass_core::{ClaimedJob, Name, Outcome, StoreError, StoreErrorKind};
 
 use crate::ctx::{Ctx, Landing};
 use crate::engine::Engine;
@@ -131,12 +131,20 @@ impl Engine {
             let mut floor = self.floor();
             (floor.take_stale(now), floor.suspect_pause(now))
         };
-        for ctx in stale {
-            // A suspect would come back at once, and wait for the same one again.
-            let outcome = if ctx.is_suspect() { Outcome::Snooze { after: pause } } else { Outcome::Returned };
-            self.settler.settle(&ctx, outcome).await;
+        if !stale.is_empty() {
+            let engine = Arc::clone(self);
+            // Not here: a lane that is full must not keep other queues from being asked.
+            self.runtime.spawn(async move {
+                for ctx in stale {
+                    // A suspect would come back at once, and wait for the same one again.
+                    let is_suspect = ctx.is_suspect();
+                    let outcome =
+                        if is_suspect { Outcome::Snooze { after: pause } } else { Outcome::Returned };
+                    engine.settler.settle(&ctx, outcome).await;
+                }
+            });
         }
-        let look = self.timing.look(now);
+        let look = self.recording(now).map_or_else(|| self.timing.look(now), Look::NotBefore);
         let (starts, plan, next, is_claiming) = {
             let mut floor = self.floor();
             // A claim that is on its way is the poll.
@@ -166,6 +174,13 @@ impl Engine {
         next.map_or(wake, |next| wake.min(next))
     }
 
+    /// When to look again, as long as outcomes of a lost lease come first. Rare, and soon over.
+    fn recording(&self, now: Instant) -> Option<Instant> {
+        const LOOK: Duration = Duration::from_millis(20);
+        let until = self.lease.records_until()?.into_std();
+        (now < until && self.settler.unsettled() > 0).then_some(now + LOOK)
+    }
+
     /// One claim, from the question to the jobs on the floor.
     async fn claim(self: Arc<Self>, plan: Plan) {
         let sent = Instant::now();
@@ -186,7 +201,7 @@ impl Engine {
                 self.board.success(Part::Fetcher);
                 self.set_aside(plan.lease, unreadable);
                 let unheard = sick.iter().filter(|sick| sick.kind != StoreErrorKind::Unavailable);
-                self.look_after(plan, unheard.map(|sick| sick.queue.clone()).collect());
+                self.look_after(plan, unheard.map(|sick| sick.queue.clone()).collect(), &jobs);
                 let (timeout, landing) =
                     (self.config.timeout, Landing { lease: plan.lease, at: Instant::now() });
                 let ctx = |job| Ctx::new(job, self.client.clone(), timeout, landing);
@@ -212,16 +227,25 @@ impl Engine {
                 self.floor().claim_failed();
                 if error.kind() != StoreErrorKind::Unavailable {
                     // It may have handed out jobs that we do not know of.
-                    self.look_after(plan, plan.queues(&self.config));
+                    self.look_after(plan, plan.queues(&self.config), &[]);
                 }
             }
         }
     }
 
-    /// A claim was not answered in these queues, and may have taken jobs there.
-    fn look_after(self: &Arc<Self>, plan: &Plan, queues: Vec<Name>) {
-        if !queues.is_empty() {
-            self.reconcile(Unheard { lease: plan.lease, nonce: plan.nonce, queues });
+    /// A claim was not answered in these queues, and may have taken more jobs there than these.
+    fn look_after(self: &Arc<Self>, plan: &Plan, queues: Vec<Name>, jobs: &[ClaimedJob]) {
+        let known = |queues: &[Name]| {
+            let known = jobs.iter().filter(|job| queues.contains(&job.queue));
+            known.map(|job| job.id).collect()
+        };
+        let (lease, nonce) = (plan.lease, plan.nonce);
+        let unheard = |queues: Vec<Name>| Unheard { lease, nonce, known: known(&queues), queues };
+        match self.store().about().sharing {
+            _ if queues.is_empty() => {}
+            Sharing::Store => self.reconcile(unheard(queues)),
+            // One that stays away must not hide what another holds.
+            Sharing::Queue => queues.into_iter().for_each(|queue| self.reconcile(unheard(vec![queue]))),
         }
     }
 

@@ -27,7 +27,9 @@ const WAIT: Duration = Duration::from_millis(80);
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// How long a suspect stays away that could not start beside another one.
 const SUSPECT_PAUSE_LEAST: Duration = Duration::from_secs(1);
-const SUSPECT_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// How long a suspect runs before another may start beside it. Long jobs that were lost with a machine would otherwise
+/// run one after the other.
+const SUSPECT_WATCH: Duration = Duration::from_secs(60);
 
 /// Seats, lines and doors.
 pub(crate) struct Floor {
@@ -36,8 +38,8 @@ pub(crate) struct Floor {
     lines: Vec<Line>,
     seats: Vec<Option<Sitting>>,
     seats_free: Vec<usize>,
-    /// Since when an attempt runs whose job was lost with a worker before. It may be what ended that worker, so no
-    /// second one runs beside it: only the culprit collects more stalls.
+    /// When the newest attempt started whose job was lost with a worker before. It may be what ended that worker, so
+    /// for [`SUSPECT_WATCH`] no second one starts beside it: only the culprit collects more stalls.
     suspect_since: Option<Instant>,
     /// Where the next search for a job to start, and the next claim, begin.
     turn: usize,
@@ -58,6 +60,7 @@ pub(crate) struct Floor {
 
 struct Sitting {
     line: usize,
+    since: Instant,
     ctx: Ctx,
 }
 
@@ -141,8 +144,10 @@ impl Floor {
             self.seats_free.push(seat);
             self.slots.give_back(sitting.line);
             if sitting.ctx.is_suspect() {
-                self.suspect_since = None;
+                let suspects = self.seats.iter().flatten().filter(|other| other.ctx.is_suspect());
+                self.suspect_since = suspects.map(|other| other.since).max();
             }
+            self.lines[sitting.line].last_finished = Instant::now();
             self.lines[sitting.line].finished += 1;
         }
         match self.doors {
@@ -160,18 +165,19 @@ impl Floor {
         let count = self.lines.len();
         for step in 0..count {
             let line = (self.turn + step) % count;
-            let takes_suspects = self.suspect_since.is_none();
+            let takes_suspects = self.suspect_since.is_none_or(|since| since.elapsed() >= SUSPECT_WATCH);
             if !self.lines[line].has_next(takes_suspects) || !self.slots.take(line) {
                 continue;
             }
             self.turn = (line + 1) % count;
             let ctx = self.lines[line].pop(takes_suspects).expect("the line has a job that may start");
+            let since = Instant::now();
             if ctx.is_suspect() {
-                self.suspect_since = Some(Instant::now());
+                self.suspect_since = Some(since);
             }
             self.waiting_bytes -= ctx.payload().len();
             let seat = self.seats_free.pop().expect("there are as many seats as slots");
-            self.seats[seat] = Some(Sitting { line, ctx: ctx.clone() });
+            self.seats[seat] = Some(Sitting { line, since, ctx: ctx.clone() });
             return Some(Start { seat, ctx });
         }
         None
@@ -234,7 +240,8 @@ impl Floor {
     /// its answer cannot say otherwise.
     pub(crate) fn hint(&mut self) {
         self.hints = self.hints.wrapping_add(1);
-        self.lines.iter_mut().for_each(|line| line.is_dry = false);
+        // A sick queue is asked again when its pause is over.
+        self.lines.iter_mut().for_each(|line| line.is_dry &= line.sick.is_some());
     }
 
     /// Asking lines whose next job is due by now is worth while again. Answers when the next one is.
@@ -288,11 +295,11 @@ impl Floor {
         Some((oldest + WAIT).max(self.stale_looked + WAIT / 2))
     }
 
-    /// How long a suspect that has to wait for another one should stay away: as long as that one has run by now, so
-    /// that those behind a long one do not come and go all the time.
+    /// How long a suspect that has to wait for another one should stay away: twice as long as that one has run by now,
+    /// so that those behind a long one do not come and go all the time.
     pub(crate) fn suspect_pause(&self, now: Instant) -> Duration {
         let ran = self.suspect_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
-        ran.clamp(SUSPECT_PAUSE_LEAST, SUSPECT_PAUSE_MAX)
+        (2 * ran).clamp(SUSPECT_PAUSE_LEAST, SUSPECT_WATCH)
     }
 
     /// Queues that could not be asked by the last claim, and why.

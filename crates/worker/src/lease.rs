@@ -30,13 +30,20 @@ use crate::supervise::{Part, backoff, panic_text};
 pub(crate) struct Lease {
     held: Mutex<Option<Held>>,
     lost: AtomicU64,
-    /// When a lease was last opened after one was lost.
-    reopened: Mutex<Option<Instant>>,
+    opened: watch::Sender<Opened>,
     doubted: Notify,
     retired: Notify,
     /// Retired leases that are still kept.
-    retiring: watch::Sender<usize>,
+    retiring: watch::Sender<Vec<LeaseId>>,
     end: watch::Sender<End>,
+}
+
+/// Leases that were opened.
+#[derive(Debug, Clone, Copy, Default)]
+struct Opened {
+    count: u64,
+    /// When one was last opened after another was lost.
+    after_loss: Option<Instant>,
 }
 
 /// A lease, and when it is to be taken for lost.
@@ -66,6 +73,9 @@ enum Over {
 
 /// How long workers have to record what they did before lost jobs are taken back.
 const RECOVERY: Duration = Duration::from_secs(1);
+/// How long claims wait for outcomes at most. Longer than recording takes, since what is in the way of one outcome does
+/// not hold up work for ever.
+const RECORDING: Duration = Duration::from_secs(5);
 const CLOSE_MAX: Duration = Duration::from_secs(3);
 /// How often it is looked whether a retired lease can be closed.
 const RETIRED_LOOK: Duration = Duration::from_millis(50);
@@ -79,8 +89,26 @@ impl Lease {
     /// Until when nothing should be reaped. A store that was away for longer than leases live finds all of them lost
     /// when it is back: what their workers have done meanwhile should be recorded before it is taken back.
     pub(crate) fn recovers_until(&self) -> Option<Instant> {
-        let reopened = *self.reopened.lock().unwrap_or_else(PoisonError::into_inner);
-        reopened.map(|at| at + RECOVERY)
+        self.opened.borrow().after_loss.map(|at| at + RECOVERY)
+    }
+
+    /// Until when nothing should be claimed while there are outcomes to record: the jobs that would be claimed may be
+    /// those that have been done.
+    pub(crate) fn records_until(&self) -> Option<Instant> {
+        self.opened.borrow().after_loss.map(|at| at + RECORDING)
+    }
+
+    /// How many leases have been opened.
+    pub(crate) fn openings(&self) -> u64 {
+        self.opened.borrow().count
+    }
+
+    /// Waits until more leases have been opened: the store is there again.
+    pub(crate) async fn opened_since(&self, openings: u64) {
+        let mut opened = self.opened.subscribe();
+        if opened.wait_for(|opened| opened.count > openings).await.is_err() {
+            std::future::pending().await
+        }
     }
 
     /// The store did not know this lease: look at once.
@@ -104,6 +132,11 @@ impl Lease {
             *now = if is_first { end } else { *now };
             is_first
         });
+    }
+
+    /// Whether this lease is renewed: jobs are claimed under it, or it is retired.
+    pub(crate) fn is_kept(&self, lease: LeaseId) -> bool {
+        self.is_current(lease) || self.retiring.borrow().contains(&lease)
     }
 
     /// Whether jobs are claimed under this lease.
@@ -195,10 +228,10 @@ impl Engine {
                 Ok(()) => {
                     let held = Held { id, deadline: self.local_deadline(sent) };
                     *self.lease.held() = Some(held);
-                    if self.lease.lost() > 0 {
-                        let mut reopened = self.lease.reopened.lock().unwrap_or_else(PoisonError::into_inner);
-                        *reopened = Some(Instant::now());
-                    }
+                    self.lease.opened.send_modify(|opened| {
+                        opened.count += 1;
+                        opened.after_loss = (self.lease.lost() > 0).then(Instant::now);
+                    });
                     self.floor().lease_opened(id);
                     self.board.success(Part::Lease);
                     tracing::info!(lease = %id, worker = self.config.name, "opened a lease");
@@ -218,16 +251,20 @@ impl Engine {
 
     /// Keeps a lease beside the next one, until all that is known to hang on it is recorded.
     fn retire_lease(self: &Arc<Self>, id: LeaseId) {
-        let Some(held) = self.lease.held().take() else { return };
+        let mut current = self.lease.held();
+        let Some(held) = *current else { return };
+        // Kept without a gap: what looks after its jobs asks whether it is.
+        self.lease.retiring.send_modify(|leases| leases.push(id));
+        *current = None;
+        drop(current);
         tracing::warn!(lease = %id, "jobs that nobody runs may hang on the lease: opening another one");
         self.floor().lease_retired();
-        self.lease.retiring.send_modify(|count| *count += 1);
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             let kept = AssertUnwindSafe(engine.keep_retired(held)).catch_unwind().await;
             // A panic means that nobody renews it any more.
             kept.unwrap_or_else(|_panic| engine.lose_lease(held.id));
-            engine.lease.retiring.send_modify(|count| *count -= 1);
+            engine.lease.retiring.send_modify(|leases| leases.retain(|lease| *lease != id));
             engine.lost.notify_one();
         });
     }
@@ -254,7 +291,7 @@ impl Engine {
     /// Waits for retired leases to be closed at the end.
     async fn until_retired(&self) {
         let mut retiring = self.lease.retiring.subscribe();
-        let _ = timeout(CLOSE_MAX, retiring.wait_for(|count| *count == 0)).await;
+        let _ = timeout(CLOSE_MAX, retiring.wait_for(Vec::is_empty)).await;
     }
 
     async fn close_lease(&self, id: LeaseId, end: End) {

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::job::{LostJob, Unreadable};
-use windlass_core::store::{Settlement, StoreResult};
-use windlass_core::{LeaseId, Name, Outcome, judge};
+use windlass_core::store::{Settled, Settlement, StoreResult};
+use windlass_core::{JobId, LeaseId, Name, Outcome, judge};
 
 use crate::engine::Engine;
 use crate::supervise::backoff;
 
 /// When it is looked after a claim whose answer was lost, each time after the one before. The claim may still be on its
-/// way: the last look is later than any store lets a call run.
+/// way: the last look is later than any store lets a call run by default. What comes even later is given back when
+/// the lease ends.
 const LOOKS: [Duration; 6] = [
     Duration::ZERO,
     Duration::from_millis(100),
@@ -26,11 +27,13 @@ const BATCH_MAX: u32 = 500;
 /// How long a job is left alone that a newer program wrote.
 const NEWER_PAUSE: Duration = Duration::from_secs(30);
 
-/// A claim whose answer was lost.
+/// A claim that was not answered in some of its queues.
 pub(crate) struct Unheard {
     pub(crate) lease: LeaseId,
     pub(crate) nonce: u64,
     pub(crate) queues: Vec<Name>,
+    /// What the answer brought all the same: these are ours and stay.
+    pub(crate) known: Vec<JobId>,
 }
 
 impl Engine {
@@ -42,7 +45,7 @@ impl Engine {
             for pause in LOOKS {
                 tokio::time::sleep(pause).await;
                 let mut failures = 0;
-                while engine.floor().lease() == Some(claim.lease) {
+                while engine.lease.is_kept(claim.lease) {
                     match engine.give_back_unheard(&claim).await {
                         Ok(0) => break,
                         Ok(jobs) => {
@@ -61,13 +64,18 @@ impl Engine {
         });
     }
 
+    /// Gives back what is held by a claim and not known of, and answers how much. What is known counts towards the
+    /// limit of a look, so that it hides nothing.
     async fn give_back_unheard(&self, claim: &Unheard) -> StoreResult<usize> {
-        let held = self.store().held(claim.lease, claim.nonce, &claim.queues, BATCH_MAX).await?;
-        if !held.is_empty() {
-            let back: Vec<_> = held.iter().map(|job| settlement(job, set_aside(job))).collect();
-            self.store().settle(&back).await?;
+        let limit = BATCH_MAX.saturating_add(u32::try_from(claim.known.len()).unwrap_or(u32::MAX));
+        let held = self.store().held(claim.lease, claim.nonce, &claim.queues, limit).await?;
+        let unknown = held.iter().filter(|job| !claim.known.contains(&job.id));
+        let back: Vec<_> = unknown.map(|job| settlement(job, fate(job))).collect();
+        if back.is_empty() {
+            return Ok(0);
         }
-        Ok(held.len())
+        let answers = self.store().settle(&back).await?;
+        Ok(answers.iter().filter(|answer| matches!(answer, Settled::Applied(_))).count())
     }
 
     /// Sets jobs aside that a claim took and that do not read: as dead, or back to wait for a newer program.
@@ -80,14 +88,14 @@ impl Engine {
             tracing::error!(job.id = %job.id, job.queue = %job.queue, why, "a job cannot be read");
             self.note_unreadable(job.id, &why);
         }
-        let settlements: Vec<_> = jobs.iter().map(|job| settlement(job, set_aside(job))).collect();
+        let settlements: Vec<_> = jobs.iter().map(|job| settlement(job, fate(job))).collect();
         let engine = Arc::clone(self);
         self.runtime.spawn(async move {
             let mut failures = 0;
             while let Err(error) = engine.store().settle(&settlements).await {
                 failures += 1;
                 tracing::debug!(%error, "cannot set aside jobs that do not read");
-                if engine.floor().lease() != Some(lease) {
+                if !engine.lease.is_kept(lease) {
                     return;
                 }
                 tokio::time::sleep(backoff(failures)).await;
@@ -97,7 +105,7 @@ impl Engine {
 }
 
 /// What becomes of a job that was claimed and cannot or will not begin here.
-fn set_aside(job: &LostJob) -> Outcome {
+fn fate(job: &LostJob) -> Outcome {
     match job.unreadable {
         Some(Unreadable::Newer { .. }) => {
             Outcome::Snooze { after: NEWER_PAUSE.mul_f64(0.75 + fastrand::f64() / 2.0) }

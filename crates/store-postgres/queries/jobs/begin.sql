@@ -8,12 +8,30 @@ LANGUAGE plpgsql VOLATILE {steady}
 AS $$
 #variable_conflict use_column
 BEGIN
+    -- A row that is locked, as by a handler that completes its job within a transaction, is passed over: it holds
+    -- up no other, and its handler is about to end.
     RETURN QUERY
-    UPDATE running AS r
-    SET begun = true
-    FROM unnest(p_ids, p_queues, p_fences, p_nonces) WITH ORDINALITY AS a (id, queue, fence, nonce, place)
-    JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
-    WHERE r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
-    RETURNING a.place;
+    WITH begun AS MATERIALIZED (
+        SELECT r.seq, a.place
+        FROM unnest(p_ids, p_queues, p_fences, p_nonces) WITH ORDINALITY AS a (id, queue, fence, nonce, place)
+        JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
+        JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
+        WHERE r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
+        ORDER BY a.place
+        FOR NO KEY UPDATE OF r SKIP LOCKED
+    ), marked AS (
+        UPDATE running AS r SET begun = true FROM begun AS b WHERE r.seq = b.seq
+    )
+    SELECT b.place FROM begun AS b;
+    -- A lone attempt waits for its row: its handler starts by the answer, and "fenced" must mean it.
+    IF NOT FOUND AND cardinality(p_ids) = 1 THEN
+        RETURN QUERY
+        UPDATE running AS r
+        SET begun = true
+        FROM unnest(p_ids, p_queues, p_fences, p_nonces) WITH ORDINALITY AS a (id, queue, fence, nonce, place)
+        JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
+        WHERE r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce AND j.queue = a.queue
+        RETURNING a.place;
+    END IF;
 END
 $$;

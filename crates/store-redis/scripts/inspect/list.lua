@@ -4,7 +4,8 @@
 -- ARGV 1 clock, 2 seq to begin before, 3 state ('' any), 4 kind ('' any), 5 tag between commas ('' any), 6 most to answer,
 --   7 most to look at
 -- Answers the seq that the next look begins before (0: there are no more) and how many jobs were looked at, then for each
--- job that matches its seq, its id and the bytes that it takes to show it: 8, 16 and 4 bytes.
+-- job that matches its seq, its id and the bytes that it takes to show it: 8, 16 and 4 bytes. What is strange does not say
+-- its seq, and comes with that of its block, before the first job of that.
 
 -- Blocks that one call reads; most jobs of old ones may be gone.
 local BLOCKS_READ = 8
@@ -24,7 +25,7 @@ local function matches(record)
 end
 
 local function size(id, record)
-  local bytes = read('>I4', record, 74) + redis.call('HSTRLEN', OUTPUTS, id) + redis.call('HSTRLEN', PROGRESS, id)
+  local bytes = (record and read('>I4', record, 74) or 0) + redis.call('HSTRLEN', OUTPUTS, id) + redis.call('HSTRLEN', PROGRESS, id)
   return pack('>I4', math.min(bytes, 4294967295))
 end
 
@@ -45,22 +46,39 @@ local function ids_of(number)
   return ids
 end
 
+-- Answers with the strange ones of a block.
+local function add_strange(seq, ids, strange)
+  for i, stored in pairs(strange) do
+    looked = looked + 1
+    local is_of_state = not state or strange_state(stored) == ARGV[3]
+    if seq < before and is_of_state and kind == '' and tag == '' then
+      found[#found + 1] = pack('>I8', seq) .. ids[i] .. size(ids[i])
+    end
+  end
+end
+
 local blocks = redis.call('ZREVRANGEBYSCORE', BLOCKS, '(' .. ARGV[2], '-inf', 'WITHSCORES', 'LIMIT', 0, BLOCKS_READ)
 for b = 1, #blocks, 2 do
-  local block4, ids = pack('>I4', blocks[b]), ids_of(blocks[b])
-  local records = #ids > 0 and load_records(unpack(ids)) or {}
+  local block4, block_seq, ids = pack('>I4', blocks[b]), tonumber(blocks[b + 1]), ids_of(blocks[b])
+  local records, strange = {}, {}
+  if #ids > 0 then records, strange = load_records(unpack(ids)) end
   for i, id in ipairs(ids) do
     local record = records[i]
     local seq = record and sub(record, 82, 85) == block4 and read('>I8', record, 40)
     if seq and seq < before then
+      if seq <= block_seq then
+        add_strange(block_seq, ids, strange)
+        strange = {}
+      end
       looked = looked + 1
       if matches(record) then
         found[#found + 1] = sub(record, 40, 47) .. id .. size(id, record)
       end
-      if #found == most or looked == looks then
+      if #found >= most or looked >= looks then
         return answer(seq)
       end
     end
   end
+  add_strange(block_seq, ids, strange)
 end
 return answer(#blocks == 2 * BLOCKS_READ and blocks[#blocks] or 0)

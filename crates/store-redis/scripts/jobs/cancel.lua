@@ -8,7 +8,8 @@ return amend(function(id, record)
   if state == S_RUNNING then
     local v = v_end(record)
     add(batch('SADD', lease_key('stopping:', sub(record, v + 9, v + 24))), id)
-    return '31' .. sub(record, 3)
+    local flags = byte(record, 2)
+    return '3' .. string.char(flags % 2 == 1 and flags or flags + 1) .. sub(record, 3)
   end
   leave(id, record)
   record = REQUESTED .. sub(record, 4, 65) .. now8 .. sub(record, 74)

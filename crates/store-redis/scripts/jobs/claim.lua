@@ -6,7 +6,8 @@
 -- Answer: {'lost'}: the lease has run out; {'more', expired}: so many were moved, more are there, none was taken;
 --   {'jobs', expired, micros until the next is due or -1, version of the definition, why it ended (1 a payload did not
 --   fit, 2 so many stale members were passed that more jobs may follow, else 0), {id, record, ...}, {payloads that stand
---   apart}}. Records are in the long form or in that of a first attempt.
+--   apart}, how many jobs of any kind were ready before, how many strange ones were met}. Records are in the long form or
+--   in that of a first attempt.
 local lease_until = redis.call('ZSCORE', LEASES, ARGV[2])
 if not lease_until or tonumber(lease_until) <= now then
   return { 'lost' }
@@ -118,11 +119,13 @@ local bytes, taken, is_untouched = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 local claimed, label = ARGV[3] .. ARGV[2] .. now8, ARGV[4]
 local claim, first = claimed .. label, string.char(S_FIRST) .. claimed
 local jobs, started, apart, passed, ended = {}, {}, {}, {}, 0
+-- Members of strange jobs, which keep their places, and how many stale members were passed.
+local kept = { stale = 0 }
 local n, looked_at, has_more = 0, 0, #sources > 0
 local origin, counter, id_before, counters_before, start
 while has_more and ended == 0 and n < limit do
   if looked_at >= LOOKED_AT_MAX then
-    ended = 2
+    ended = (n > 0 or kept.stale > 0) and 2 or 0
     break
   end
   local members, origins
@@ -143,19 +146,22 @@ while has_more and ended == 0 and n < limit do
       passed[origin] = counter
     end
     -- One that stands in a line and in a zset at the same place is met twice in a row.
-    if tag == S_FRESH and id ~= id_before then
+    if tag == S_FRESH and id ~= id_before and #record > 32 then
       -- Where nothing is stale, a fresh record is that of this place.
       if origin.is_exact or find(record, sub(member, 1, 16), 2, true) == 2 then
         payload = read('>I4', record, 20)
         if payload <= INLINE_MAX then
           becomes = first .. sub(record, 2) .. label
         else
-          becomes = '3' .. FIRST .. sub(record, 2, 19) .. ZERO8 .. sub(record, 2, 9) .. ZERO8 .. sub(record, 20) .. claim
+          becomes = '30' .. FIRST .. sub(record, 2, 19) .. ZERO8 .. sub(record, 2, 9) .. ZERO8 .. sub(record, 20) .. claim
         end
       end
-    elseif tag > 0 and id ~= id_before then
+    elseif record and id ~= id_before then
       record = expand(record)
-      if stands_at(record, member) then
+      if not record then
+        local score = origin.is_line and 0 or redis.call('ZSCORE', origin.key, member)
+        kept[#kept + 1] = { ready_key(origin.kind), score, member }
+      elseif stands_at(record, member) then
         local counters, v = sub(record, 4, 31), nil
         if counters ~= counters_before then
           local attempt, others, fence = read('>I4c16I8', counters)
@@ -183,16 +189,16 @@ while has_more and ended == 0 and n < limit do
       if payload > INLINE_MAX then
         apart[#apart + 1] = id
       end
-    else
-      counter.stale = counter.stale + 1
+    elseif record or not records[i] then
+      counter.stale, kept.stale = counter.stale + 1, kept.stale + 1
     end
     counter.places = counter.places + 1
   end
 end
 local bodies = #apart > 0 and redis.call('HMGET', BODIES, unpack(apart)) or {}
-local version = redis.call('HGET', META, 'version') or '0'
+local meta = redis.call('HMGET', META, 'version', 'c2')
 
-if next(passed) then
+if n > 0 or kept.stale > 0 then
   local running = lease_key('running:', ARGV[2])
   redis.call('SCARD', running)
   for source, counter in pairs(passed) do
@@ -203,6 +209,9 @@ if next(passed) then
       redis.call('ZREMRANGEBYRANK', source.key, 0, counter.places - 1)
     end
   end
+  for _, each in ipairs(kept) do
+    redis.call('ZADD', unpack(each))
+  end
   if n > 0 then
     redis.call('HSET', JOBS, unpack(jobs))
     redis.call('SADD', running, unpack(started))
@@ -211,4 +220,4 @@ if next(passed) then
     write()
   end
 end
-return { 'jobs', expired, next_due, version, ended, jobs, bodies }
+return { 'jobs', expired, next_due, meta[1] or '0', ended, jobs, bodies, meta[2] or '0', #kept }

@@ -2,9 +2,10 @@
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2 version of the definition that the jobs were judged by ('' for a letter),
 --   3 queue that the letter came from ('' if it is none), 4 the letter's number, 5 seq and 6 instant of its acceptance,
---   7 how far each of its jobs is from that seq (4 bytes each; '' for one after the other), 8- jobs (shared/accept).
--- Answer: {'stale'}: judged by another definition; {'known'}: the letter was applied before;
---   {'taken', i}, {'large', i}: the i-th job is refused, and so are all;
+--   7 how far each of its jobs is from that seq (4 bytes each; '' for one after the other), 8 the call (shared/call; ''
+--   for a letter), 9- jobs (shared/accept).
+-- Answer: {'stale'}: judged by another definition; {'known'}: the letter was applied before; {'repeated'}: the call was;
+--   {'taken', i}, {'strange', i}, {'large', i}: the i-th job is refused, and so are all;
 --   {'ok', answers}: a byte for each job: 'r' now ready, 's' now scheduled, else it was there: its state, and 't' from
 --   a letter if it is another job.
 local source, letter = ARGV[3], tonumber(ARGV[4])
@@ -16,8 +17,8 @@ if source == '' then
 elseif tonumber(redis.call('HGET', INBOX, source) or 0) >= letter then
   return { 'known' }
 end
-begin_jobs(8)
-local there = records_there()
+begin_jobs(9)
+local there, strange = records_there()
 
 -- Where the next job goes in the order of acceptance.
 local accepted = source == '' and now or tonumber(ARGV[6])
@@ -75,15 +76,20 @@ local function read_head(head)
   return large == '1'
 end
 
+-- A repeat is one also where its jobs would be refused by now.
+local function refuse(word, i)
+  return is_repeated(ARGV[8]) and { 'repeated' } or { word, i }
+end
+
 local is_large
 for i = 1, number_of_jobs do
   local head, v, body = job_at(i)
   local id, record = ARGV[first + i], there[i]
-  if record then
-    if is_same(id, record, head, v, body) then
+  if record or strange[i] then
+    if record and is_same(id, record, head, v, body) then
       answers[i] = sub(record, 1, 1)
     elseif source == '' then
-      return { 'taken', i }
+      return refuse(record and 'taken' or 'strange', i)
     else
       answers[i] = 't'
     end
@@ -92,7 +98,7 @@ for i = 1, number_of_jobs do
       is_large, head_before = read_head(head), head
     end
     if is_large and source == '' then
-      return { 'large', i }
+      return refuse('large', i)
     end
     if filled == BLOCK_MAX then
       block, filled = block + 1, 0
@@ -128,9 +134,15 @@ end
 for each, jobs_entered in pairs(entered) do
   count(each, jobs_entered)
 end
+if n == 0 then
+  -- Nothing grows but the memory of the call, which goes by itself: a removal first, and a full server takes it.
+  redis.call('HDEL', JOBS, '')
+end
 -- The first write is one that a server without memory refuses.
 if source ~= '' then
   redis.call('HSET', INBOX, source, ARGV[4])
+elseif not remember_call(ARGV[8]) then
+  return { 'repeated' }
 end
 if n > 0 then
   redis.call('HSET', META, 'seq', string.format('%.0f', last_seq), 'block', block)

@@ -2,14 +2,15 @@
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2- ids.
 -- Answer: for each id {} if it is not there, else {record, payload if it stands apart, output, progress,
---   fence number of the first record of an attempt, records of attempts ...}; what there is none of is null.
+--   fence number of the first record of an attempt, records of attempts ...}; what there is none of is null. A strange
+--   record comes as it is stored, without attempts.
 local answers = {}
-local records = load_records(unpack(ARGV, 2))
+local records, strange = load_records(unpack(ARGV, 2))
 local outputs = redis.call('HMGET', OUTPUTS, unpack(ARGV, 2))
 local progress = redis.call('HMGET', PROGRESS, unpack(ARGV, 2))
 for i, record in ipairs(records) do
   local id = ARGV[1 + i]
-  answers[i] = {}
+  answers[i] = strange[i] and { strange[i], false, outputs[i], progress[i], 1 } or {}
   if record then
     local payload = read('>I4', record, 74) > INLINE_MAX and redis.call('HGET', BODIES, id) or false
     local last = read('>I8', record, 24)

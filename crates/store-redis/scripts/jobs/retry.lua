@@ -9,7 +9,7 @@ return amend(function(id, record)
   end
   leave(id, record)
   if state == S_SCHEDULED then
-    record = '2' .. sub(record, 2, 31) .. now8 .. sub(record, 40)
+    record = '20' .. sub(record, 3, 31) .. now8 .. sub(record, 40)
   else
     add(batch('HDEL', OUTPUTS), id)
     add(batch('HDEL', PROGRESS), id)

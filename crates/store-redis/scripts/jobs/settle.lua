@@ -56,7 +56,7 @@ local function settle(id, record, delay, attempt, output)
   local running = batch('SREM', lease_key('running:', lease))
   running[#running + 1] = id
   local start, to, ends = outcome, state, places
-  if byte(record, 2) == 49 then
+  if byte(record, 2) % 2 == 1 then
     -- Somebody asked it to stop: it does not go back.
     add(batch('SREM', lease_key('stopping:', lease)), id)
     if to < S_COMPLETED then
@@ -67,6 +67,10 @@ local function settle(id, record, delay, attempt, output)
   if dropped[to] then
     forget(id, record)
     return STATES[to]
+  end
+  if needs_lost and not ends then
+    -- The attempt may still bring it to its end, as long as nothing else happens to it.
+    start = sub(start, 1, 1) .. string.char(REAPED) .. sub(start, 3)
   end
   if attempt then
     local last = read('>I8', record, 24)
@@ -93,7 +97,7 @@ end
 
 -- Most jobs complete in their first attempt. How their record begins tells state, fence and lease at once, and their ids
 -- are gathered by lease.
-local COMPLETED_FIRST, ONE8 = '4' .. sub(FIRST, 1, 22), sub(FIRST, 23)
+local COMPLETED_FIRST, ONE8 = '40' .. sub(FIRST, 1, 21), sub(FIRST, 22)
 local DONE, is_kept, firsts = string.char(S_DONE) .. now8, not dropped[S_COMPLETED], {}
 
 local function firsts_of(lease)
@@ -123,7 +127,8 @@ for run = 1, runs do
       if flags % 8 >= 4 then output, more = ARGV[more], more + 1 end
     end
     if is_first and record and not (begin and find(record, begin, 1, true) == 1) then
-      begin = byte(record, 1) == S_FIRST and find(record, nonce, 2, true) == 2 and sub(record, 1, 25) or nil
+      begin = byte(record, 1)
+      begin = (begin == S_FIRST or begin == S_BEGUN) and find(record, nonce, 2, true) == 2 and sub(record, 1, 25) or nil
       ids = begin and firsts_of(sub(begin, 10))
     end
     if begin and record then
@@ -140,7 +145,7 @@ for run = 1, runs do
       end
       answers[i] = STATES[S_COMPLETED]
     else
-      if record and byte(record, 1) == S_FIRST then record = expand(record) end
+      record = record and expand(record)
       answers[i] = record and byte(record, 1) == S_RUNNING and settle(id, record, delay, attempt, output) or 'f'
     end
   end

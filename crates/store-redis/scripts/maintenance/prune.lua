@@ -3,8 +3,9 @@
 --
 -- KEYS those of the queue
 -- ARGV 1 clock, 2 version of the definition, 3 state, 4 how many are kept ('' all), 5 for how many micros ('' for ever),
---   6 most to remove
--- Answers how many are gone and whether there may be more (1 or 0), or nothing if the definition has changed.
+--   6 most to remove, 7 how many of the first to skip
+-- Answers how many are gone, whether there may be more (1 or 0) and how many strange ones were met, which stay and are to
+-- be skipped from now on; or nothing if the definition has changed.
 
 -- What one call may weigh: a job 1, a record of an attempt 1, each 8 KiB of payload or output 1.
 local WEIGHT_MAX = 1000
@@ -12,37 +13,43 @@ local WEIGHT_MAX = 1000
 if (redis.call('HGET', META, 'version') or '0') ~= ARGV[2] then
   return {}
 end
-local state, most = byte(ARGV[3]), tonumber(ARGV[6])
+local state, most, skip = byte(ARGV[3]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local ended = ENDED[state]
 local surplus = ARGV[4] == '' and 0 or redis.call('ZCARD', ended) - ARGV[4]
 local oldest_kept = ARGV[5] == '' and -1 or now - ARGV[5]
 if most == 0 then
-  return { 0, 0 }
+  return { 0, 0, 0 }
 end
 
 -- The first ones in order, so what goes is the front of this.
-local first = redis.call('ZRANGE', ended, 0, most - 1, 'WITHSCORES')
+local first = redis.call('ZRANGE', ended, skip, skip + most - 1, 'WITHSCORES')
 local ids = {}
 for i = 1, #first, 2 do
-  if #ids >= surplus and tonumber(first[i + 1]) >= oldest_kept then
+  if skip + #ids >= surplus and tonumber(first[i + 1]) >= oldest_kept then
     break
   end
   ids[#ids + 1] = sub(first[i], 9)
 end
 if #ids == 0 then
-  return { 0, 0 }
+  return { 0, 0, 0 }
 end
 
-local records = load_records(unpack(ids))
+local records, strange = load_records(unpack(ids))
 local has_outputs = redis.call('EXISTS', OUTPUTS) == 1
-local weight, places, gone = 0, 0, 0
+local weight, places, gone, passed = 0, 0, 0, 0
+local members = batch('ZREM', ended)
 for i, id in ipairs(ids) do
   if weight >= WEIGHT_MAX then
     break
   end
   local record = records[i]
   places = i
-  -- A place without a job should not be; it goes as well.
+  if strange[i] then
+    passed = passed + 1
+  else
+    -- A place without a job should not be; it goes as well.
+    members[#members + 1] = first[2 * i - 1]
+  end
   if record and byte(record, 1) == state then
     local bytes = read('>I4', record, 74)
     if has_outputs then
@@ -52,8 +59,7 @@ for i, id in ipairs(ids) do
     gone = gone + 1
   end
 end
-redis.call('ZREMRANGEBYRANK', ended, 0, places - 1)
 count(state, -gone)
 write()
 write_released()
-return { gone, (places < #ids or places == most) and 1 or 0 }
+return { gone, (places < #ids or places == most) and 1 or 0, passed }

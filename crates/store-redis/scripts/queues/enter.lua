@@ -1,12 +1,12 @@
 -- Enters names of queues, and the layout of the namespace with the first.
 --
 -- KEYS 1 queues, 2 layout
--- ARGV 1 the newest layout that the caller knows, then names
--- Answers the layout that is there. If the caller does not know it, nothing was entered.
+-- ARGV 1 the layout that the caller knows, then names
+-- Answers the layout that is there. If that is another one, nothing was entered.
 
 local known = tonumber(ARGV[1])
 local found = tonumber(redis.call('GET', KEYS[2]) or known)
-if found > known then
+if found ~= known then
   return found
 end
 -- A removal first: a server whose memory is full takes what follows one, and leases are opened there as well.

@@ -15,7 +15,7 @@ local function begin_jobs(at)
   next_body = first + 2 * number_of_jobs + 1
 end
 
--- The records under the ids that are handed in.
+-- The records under the ids that are handed in, and those that are strange.
 local function records_there()
   return load_records(unpack(ARGV, first + 1, first + number_of_jobs))
 end

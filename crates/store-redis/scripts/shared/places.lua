@@ -64,7 +64,8 @@ local function forget_first(ids)
 end
 
 -- Removes all that is kept of a job; its places are left before. The attempt that runs or completed has no record of
--- its own, those before it have, as far as they are kept. Answers how many records of attempts that may be.
+-- its own unless it was reaped before; those before it have, as far as they are kept. Answers how many records of
+-- attempts that may be.
 local function forget(id, record)
   look_beside()
   add(batch('HDEL', JOBS), id)
@@ -74,7 +75,7 @@ local function forget(id, record)
     add(batch('HDEL', BODIES), id)
   end
   local state, last = byte(record, 1), read('>I8', record, 24)
-  if state == S_RUNNING or state == S_COMPLETED then
+  if state == S_RUNNING or state == S_COMPLETED and byte(record, 2) ~= REAPED then
     last = last - 1
   end
   local attempts = math.min(last, ATTEMPTS_KEPT)

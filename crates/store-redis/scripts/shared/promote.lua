@@ -1,5 +1,7 @@
 -- What has expired becomes dead, what is due becomes ready; each in one step that is complete in itself.
+-- What is strange stays, and is looked at again later, by this program or by one that knows it.
 -- Needs: keys, clock, record, lines, batch, blocks, places.
+local LATER = 30000000
 
 -- Moves jobs whose expiry has come, at most so many. Answers how many.
 local function expire(most)
@@ -7,7 +9,7 @@ local function expire(most)
   if #ids == 0 then
     return 0
   end
-  local records = load_records(unpack(ids))
+  local records, strange = load_records(unpack(ids))
   redis.call('ZCARD', DEAD)
   redis.call('ZCARD', SCHEDULED)
   local jobs, moved = batch('HSET', JOBS), 0
@@ -19,6 +21,8 @@ local function expire(most)
       add(jobs, id, record)
       enter(id, record)
       moved = moved + 1
+    elseif strange[i] then
+      add(batch('ZADD', EXPIRING), now + LATER, id)
     else
       add(batch('ZREM', EXPIRING), id)
     end
@@ -47,6 +51,8 @@ local function promote(most)
       add(jobs, id, string.char(byte(stored, 1) + 1) .. sub(stored, 2))
       add(batch('ZADD', ready_key(kind_of(record))), 0 - read('>h', record, 48), sub(record, 32, 47) .. id)
       moved = moved + 1
+    elseif stored and not record then
+      add(batch('ZADD', SCHEDULED), now + LATER, members[i])
     end
   end
   -- They are the first ones, whether their job is still there or not.
@@ -68,9 +74,10 @@ local function clear_line(most)
       for m, member in ipairs(members) do
         ids[m] = sub(member, 17)
       end
-      local records = #ids > 0 and load_records(unpack(ids)) or {}
+      local records, strange = {}, {}
+      if #ids > 0 then records, strange = load_records(unpack(ids)) end
       for m, member in ipairs(members) do
-        if records[m] and stands_at(records[m], member) then
+        if strange[m] or records[m] and stands_at(records[m], member) then
           add(batch('ZADD', ready_key(kind)), 0, member)
         else
           passed = passed + 1

@@ -21,6 +21,9 @@ use crate::{RedisOptions, tls};
 /// How many requests wait for their turn to be written.
 const BUFFER: usize = 1_024;
 
+/// Who a connection is of that names no user.
+const DEFAULT_USER: &str = "default";
+
 /// Connects to any server of the store, for the lines and for whoever needs a connection of their own.
 pub(crate) struct Connector {
     options: RedisOptions,
@@ -200,8 +203,12 @@ impl Connector {
     async fn introduce(&self, target: &Target, wire: &Wire) -> Result<(), Away> {
         let mut words = redis::pipe();
         if let Some(password) = &self.options.password {
-            // Servers from 6 on know users; one with a password alone has it for this user.
-            words.cmd("AUTH").arg(self.user()).arg(password);
+            let auth = words.cmd("AUTH");
+            // Without a user: with one the server takes any password for a user that has none, and says nothing.
+            if self.user() != DEFAULT_USER {
+                auth.arg(self.user());
+            }
+            auth.arg(password);
         }
         if self.options.database != 0 {
             words.cmd("SELECT").arg(self.options.database);
@@ -225,7 +232,7 @@ impl Connector {
     }
 
     fn user(&self) -> &str {
-        self.options.user.as_deref().unwrap_or("default")
+        self.options.user.as_deref().unwrap_or(DEFAULT_USER)
     }
 }
 

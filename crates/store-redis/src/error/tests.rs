@@ -46,7 +46,7 @@ fn what_stays_is_fatal_and_says_what_to_do() {
         (
             "ERR",
             "AUTH <password> called without any password configured for the default user.",
-            "leave it out",
+            "leave the password out",
         ),
         ("DENIED", "Redis is running in protected mode", "protected mode"),
         ("WRONGTYPE", "Operation against a key holding the wrong kind of value", "another kind of content"),

@@ -108,6 +108,11 @@ impl Merge {
         lane.found.extend(look.found);
     }
 
+    /// A queue cannot be looked into: the page is made of the others.
+    pub(super) fn leave_out(&mut self, lane: usize) {
+        self.lanes[lane].before = 0;
+    }
+
     /// The page, and where the next one begins if there may be one.
     pub(super) fn finish(self) -> (Vec<(Name, Found)>, Option<Place>) {
         let next = self.lanes.iter().filter_map(Lane::next).max();

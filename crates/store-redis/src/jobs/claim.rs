@@ -1,26 +1,33 @@
 //! The claim: what is due becomes ready, and whose turn it is becomes running, in one script for each queue.
+//!
+//! All queues are asked side by side: the first in turn for jobs, the others to move along what is due and to tell whether
+//! they have anything. Those that have are asked in their turn for what is left. So a limit is never passed, queues that
+//! have nothing cost no more than one round trip together, and none waits for one that is sick: that one is named, and left
+//! out for a while.
 
+mod fill;
 mod question;
 
 use std::time::Duration;
 
-use tokio::time::timeout;
-use windlass_core::job::ClaimedJob;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, Settlement};
-use windlass_core::{Name, Outcome, judge};
+use futures_util::future::join_all;
+use windlass_core::StoreErrorKind;
+use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, SickQueue};
 
-use super::settle::{Right, settle};
-use crate::error::Fault;
-use crate::leases::Holders;
+use crate::Tools;
+use crate::error::{Away, Fault};
+use crate::leases::{Holder, Holders, LeaseCopy};
+use crate::pauses::Work;
 use crate::session::Session;
-use crate::{Tools, spread};
-use question::{End, Given, Moving, Question, Step};
+use crate::walk::Walk;
+use fill::Filled;
+use question::{Moving, Question, Step};
 
-/// The most jobs that one script hands out.
-const JOBS_MAX: u32 = 500;
+/// How long a queue may take to give jobs while others on other servers wait for their turn.
+const FILL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often a claim comes again because it met nothing but members that jobs left behind.
-const PASSES_MAX: u32 = 20;
+/// How long a queue may take to move along what is due meanwhile.
+const MOVE_PATIENCE: Duration = Duration::from_millis(250);
 
 pub(super) async fn claim(
     tools: &Tools,
@@ -30,179 +37,140 @@ pub(super) async fn claim(
     let Some(holder) = Holders::of(tools, session, request.lease).await? else {
         return Ok(ClaimAnswer::LeaseLost);
     };
-    let mut claim = Claim::new(tools, session, request, &holder.label);
-    // One server that hangs must leave time to put back what others gave.
-    let patience = session.servers().options.timeout / 2;
-    let mut is_lost = false;
-    for (place, share) in request.queues.iter().enumerate() {
-        if claim.left() == 0 {
-            // Nothing more will be taken; these queues are only moved along, and need not wait for each other.
-            is_lost |= claim.move_along(&request.queues[place..]).await?;
-            break;
-        }
-        let filled = timeout(patience, claim.fill(share)).await;
-        match filled.unwrap_or(Err(Fault::Timeout(patience))) {
-            Ok(lives) => is_lost |= !lives,
-            // It changed nothing: one queue that is away does not hold up the others.
-            Err(fault @ (Fault::Away(_) | Fault::Said(_))) => {
-                claim.fault = claim.fault.take().or(Some(fault));
-            }
-            // Jobs may have been handed out that nobody knows of: whoever asks must hear of it.
-            Err(fault) if claim.jobs.is_empty() => return Err(fault),
-            Err(fault) => {
-                claim.give_back().await;
-                return Err(Fault::Half(Box::new(fault)));
-            }
-        }
-    }
-    match claim.fault {
-        Some(fault) if claim.jobs.is_empty() => Err(fault),
-        _ if is_lost && claim.jobs.is_empty() => Ok(ClaimAnswer::LeaseLost),
-        _ => Ok(ClaimAnswer::Jobs { jobs: claim.jobs, next_due: claim.next_due }),
-    }
+    let hasty = session.hasty();
+    let question = Question::new(tools, &hasty, request, &holder.label);
+    let mut claim = Claim::new(&question, &holder, Walk::of(Work::Claim, tools, session));
+    let turns = claim.turns();
+    claim.ask(turns).await;
+    claim.answer()
 }
 
 /// A claim that is being filled.
 struct Claim<'a> {
-    question: Question<'a>,
-    jobs: Vec<ClaimedJob>,
-    taken: Taken,
-    /// A payload did not fit: the claim ends, so that its job does not lose its turn to smaller ones.
-    is_full: bool,
-    next_due: Option<Duration>,
-    /// The first that kept a queue from giving anything.
-    fault: Option<Fault>,
+    question: &'a Question<'a>,
+    holder: &'a Holder,
+    walk: Walk<'a>,
+    filled: Filled,
+    sick: Vec<SickQueue>,
+    /// Whether a queue was asked in which the lease lives.
+    lives: bool,
+    /// Whether it is lost in one.
+    is_lost: bool,
 }
 
-/// What scripts have handed out so far.
-#[derive(Clone, Copy, Default)]
-struct Taken {
-    jobs: u32,
-    /// Of payload.
-    bytes: usize,
+/// A queue that is asked.
+struct Turn<'a> {
+    share: &'a QueueShare,
+    moving: Moving,
 }
 
 impl<'a> Claim<'a> {
-    fn new(tools: &'a Tools, session: &'a Session, request: &'a ClaimRequest, label: &str) -> Self {
-        Self {
-            question: Question::new(tools, session, request, label),
-            jobs: Vec::new(),
-            taken: Taken::default(),
-            is_full: false,
-            next_due: None,
-            fault: None,
-        }
+    fn new(question: &'a Question<'a>, holder: &'a Holder, walk: Walk<'a>) -> Self {
+        let filled = Filled::default();
+        Self { question, holder, walk, filled, sick: Vec::new(), lives: false, is_lost: false }
     }
 
-    /// How many jobs may still be taken.
-    fn left(&self) -> u32 {
-        if self.is_full || self.question.kinds.is_empty() {
-            return 0;
+    /// The queues that can be asked. Not where the lease does not live, and not what failed a moment ago.
+    fn turns(&mut self) -> Vec<Turn<'a>> {
+        let (request, pauses) = (self.question.request, &self.question.tools.pauses);
+        let mut turns = Vec::with_capacity(request.queues.len());
+        for share in &request.queues {
+            match (self.holder.copies.of(&share.queue), pauses.of(&share.queue, Work::Claim)) {
+                (LeaseCopy::Lost, _) => self.is_lost = true,
+                (_, Some(sick)) => self.sick.push(sick),
+                (LeaseCopy::Missing, None) => self.sick.push(SickQueue {
+                    queue: share.queue.clone(),
+                    what: "the lease is not open there yet: its server was away".to_owned(),
+                    kind: StoreErrorKind::Unavailable,
+                }),
+                (LeaseCopy::Lives(_), None) => turns.push(Turn { share, moving: Moving::default() }),
+            }
         }
-        self.question.request.limit.saturating_sub(self.taken.jobs)
+        turns
     }
 
-    /// Takes jobs of one queue, in their turn. Answers whether the lease lives there.
-    async fn fill(&mut self, share: &QueueShare) -> Result<bool, Fault> {
-        let mut left = self.left().min(share.limit);
-        let (mut moving, mut passes, mut unread) = (Moving::default(), 0, None);
-        loop {
-            let wanted = left.min(JOBS_MAX);
-            let given = match self.ask_and_read(&share.queue, wanted, &mut moving, unread.take()).await? {
-                Step::Lost => return Ok(false),
-                Step::More => {
-                    self.due_in(Duration::ZERO);
-                    return Ok(true);
+    async fn ask(&mut self, turns: Vec<Turn<'a>>) {
+        // One server that hangs must leave time for an answer about the others.
+        let whole = self.question.session.servers().options.timeout / 2;
+        let is_apart = turns.len() > 1 && self.question.session.is_cluster();
+        let patience = |least: Duration| if is_apart { least.min(whole) } else { whole };
+        let mut turns = turns.into_iter();
+        let Some(first) = turns.next() else { return };
+        let (question, walk) = (self.question, self.walk);
+        let others = join_all(turns.map(|turn| move_along(question, walk, turn, patience(MOVE_PATIENCE))));
+        let (_, others) = tokio::join!(self.fill(first, patience(FILL_PATIENCE)), others);
+        for (turn, moved) in others {
+            let has_jobs = match moved {
+                Ok(Step::Given(given)) => {
+                    self.lives = true;
+                    self.filled.due(given.next_due);
+                    given.ready > 0
                 }
-                Step::Given(given) => given,
+                Ok(Step::More) => {
+                    self.lives = true;
+                    self.filled.due(Some(Duration::ZERO));
+                    false
+                }
+                Ok(Step::Lost) => {
+                    self.lose(&turn);
+                    false
+                }
+                Err(sick) => {
+                    self.sick.push(sick);
+                    false
+                }
             };
-            let (count, end, next_due) = (given.count(), given.end, given.next_due);
-            self.taken.jobs = self.taken.jobs.saturating_add(count);
-            self.taken.bytes = self.taken.bytes.saturating_add(given.bytes());
-            self.is_full |= end == End::Full;
-            left -= count.min(left);
-            passes += u32::from(end == End::Passed);
-            let is_last = match end {
-                End::Full => true,
-                End::Passed => passes >= PASSES_MAX,
-                End::Plain => count < wanted,
-            };
-            if is_last || left == 0 {
-                self.question.read(&share.queue, given, &mut self.jobs).await?;
-                let next_due = if end == End::Passed { Some(Duration::ZERO) } else { next_due };
-                next_due.into_iter().for_each(|span| self.due_in(span));
-                return Ok(true);
+            if has_jobs && self.filled.left(question) > 0 {
+                self.fill(turn, patience(FILL_PATIENCE)).await;
             }
-            unread = Some(given);
+        }
+    }
+
+    /// Takes jobs of one queue. What it gave before it failed is kept.
+    async fn fill(&mut self, mut turn: Turn<'a>, patience: Duration) {
+        let (queue, limit) = (turn.share.queue.clone(), turn.share.limit);
+        let work = self.filled.fill(self.question, &turn.share.queue, limit, &mut turn.moving);
+        match self.walk.ask(queue, patience, work).await {
+            Ok(true) => self.lives = true,
+            Ok(false) => self.lose(&turn),
+            Err(sick) => self.sick.push(sick),
         }
     }
 
-    /// Runs the script, and reads meanwhile what the one before handed out: neither the server nor this thread waits for
-    /// the other.
-    async fn ask_and_read(
-        &mut self,
-        queue: &Name,
-        wanted: u32,
-        moving: &mut Moving,
-        unread: Option<Given>,
-    ) -> Result<Step, Fault> {
-        let (question, taken) = (&self.question, self.taken);
-        let Some(unread) = unread else { return question.step(queue, wanted, taken, moving).await };
-        let reading = async {
-            // The request is on its way when this goes on.
-            tokio::task::yield_now().await;
-            question.read(queue, unread, &mut self.jobs).await
-        };
-        let (step, read) = tokio::join!(question.step(queue, wanted, taken, moving), reading);
-        match (step, read) {
-            (step, Ok(())) => step,
-            (Ok(Step::Given(given)), Err(fault)) => {
-                // Whoever asked hears of the fault; these must be known, so that they can be put back.
-                let _ = question.read(queue, given, &mut self.jobs).await;
-                Err(fault)
-            }
-            (_, Err(fault)) => Err(fault),
-        }
+    fn lose(&mut self, turn: &Turn<'_>) {
+        self.holder.copies.lost(&turn.share.queue);
+        self.is_lost = true;
     }
 
-    /// Moves queues along that give nothing. Answers whether the lease is lost there.
-    async fn move_along(&mut self, shares: &[QueueShare]) -> Result<bool, Fault> {
-        let (question, taken) = (&self.question, self.taken);
-        let moved = spread::each(shares.iter().collect(), |share: &QueueShare| async move {
-            let mut moving = Moving::default();
-            // A fault is kept, not raised: it took nothing, and the jobs of others must be told of.
-            Ok(question.step(&share.queue, 0, taken, &mut moving).await)
-        });
-        let mut is_lost = false;
-        for step in moved.await? {
-            match step {
-                Ok(Step::Lost) => is_lost = true,
-                Ok(Step::More) => self.due_in(Duration::ZERO),
-                Ok(Step::Given(given)) => given.next_due.into_iter().for_each(|span| self.due_in(span)),
-                Err(fault) => self.fault = self.fault.take().or(Some(fault)),
-            }
-        }
-        Ok(is_lost)
-    }
-
-    fn due_in(&mut self, span: Duration) {
-        self.next_due = Some(self.next_due.map_or(span, |known| known.min(span)));
-    }
-
-    /// Puts back what was taken, as far as that can be done: whoever asked will not hear of it. Left to a reaper, it would
-    /// count as stalled, and a job that never began could die of that.
-    async fn give_back(&self) {
-        let settlements: Vec<_> = self.jobs.iter().map(returned).collect();
-        let Question { tools, session, .. } = &self.question;
-        let settled = settle(tools, session, &settlements, Right::Fence).await;
-        if let Err(fault) = settled {
-            tracing::debug!(?fault, "jobs of a claim without an answer are left to the reaper");
+    fn answer(self) -> Result<ClaimAnswer, Fault> {
+        let Filled { jobs, unreadable, next_due, .. } = self.filled;
+        // Jobs may have come from a queue that failed then.
+        let has_any = self.lives || !jobs.is_empty() || !unreadable.is_empty();
+        match self.sick.first() {
+            None if !has_any && self.is_lost => Ok(ClaimAnswer::LeaseLost),
+            Some(sick) if !has_any && !self.is_lost => Err(Fault::Sick(sick.clone())),
+            _ => Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: self.sick }),
         }
     }
 }
 
-fn returned(job: &ClaimedJob) -> Settlement {
-    // No delay is drawn for what goes back as it was.
-    let transition = judge(&job.facts, Outcome::Returned, 0.0);
-    Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
+/// Moves along what is due in a queue, and takes nothing: so if it fails, nothing was taken.
+async fn move_along<'a>(
+    question: &Question<'_>,
+    walk: Walk<'_>,
+    mut turn: Turn<'a>,
+    patience: Duration,
+) -> (Turn<'a>, Result<Step, SickQueue>) {
+    let work = async {
+        let step = question.step(&turn.share.queue, 0, fill::Taken::default(), &mut turn.moving);
+        match tokio::time::timeout(patience, step).await {
+            Ok(Err(fault)) if fault.is_open() => {
+                Err(Away::because("it was not asked", format!("{fault:?}")).into())
+            }
+            Ok(step) => step,
+            Err(_) => Err(Away::passing(format!("no answer within {patience:?}")).into()),
+        }
+    };
+    let moved = walk.ask(turn.share.queue.clone(), 2 * patience, work).await;
+    (turn, moved)
 }

@@ -2,16 +2,20 @@
 //!
 //! Jobs of one queue that fit into one script are accepted by it. A call that is larger, or about several queues, is
 //! checked first, then handed in as letters in the outbox of its first queue, in one script: from then on it is accepted,
-//! and delivered whatever becomes of this process. See [`crate::outbox`].
+//! and delivered whatever becomes of this process. See [`crate::outbox`]. It is answered when all of its jobs can be read.
+//!
+//! The call is remembered by the script that accepts it, so a repeat is known there, whatever became of the jobs.
 
 mod plan;
+
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use redis::Value;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::job::NewJob;
-use windlass_core::store::Enqueued;
-use windlass_core::{JobId, State, StoreError};
+use windlass_core::store::{CALL_MEMORY, Enqueued};
+use windlass_core::{CallId, JobId, Name, State, StoreError};
 
 use super::ENQUEUE;
 use super::packed::Packed;
@@ -28,6 +32,7 @@ static CHECK: Script = script!("jobs/check", "keys", "record", "accept");
 pub(super) async fn enqueue(
     tools: &Tools,
     session: &Session,
+    call: CallId,
     jobs: &[NewJob],
 ) -> Result<Vec<Enqueued>, Fault> {
     let plan = Plan::of(jobs);
@@ -35,60 +40,106 @@ pub(super) async fn enqueue(
         return plan.conflict.map_or(Ok(Vec::new()), |id| Err(StoreError::IdTaken { id }.into()));
     };
     tools.registry.enter(session, &tools.keys, plan.chunks.iter().map(|chunk| chunk.queue)).await?;
+    let call = pack_call(call);
     let said = match (&plan.chunks[..], plan.conflict) {
-        ([chunk], None) => vec![accept(tools, session, jobs, chunk).await?],
-        (chunks, conflict) => {
-            let checked = check(tools, session, jobs, chunks).await?;
-            if let Some(id) = conflict {
-                return Err(StoreError::IdTaken { id }.into());
-            }
-            let (letters, expected): (Vec<_>, Vec<_>) = chunks
-                .iter()
-                .zip(checked)
-                .map(|(chunk, Checked { packed, said })| {
-                    (Letter::enqueue(chunk.queue, packed, &chunk.places), said)
-                })
-                .unzip();
-            let said = outbox::send(tools, session, first.queue, letters).await?;
-            // What is still under way will be as it was found by the check.
-            said.into_iter().zip(expected).map(|(said, expected)| said.unwrap_or(expected)).collect()
-        }
+        ([chunk], None) => accept(tools, session, &call, jobs, chunk).await?.map(|said| vec![said]),
+        (chunks, conflict) => transfer(tools, session, &call, jobs, chunks, conflict, first.queue).await?,
     };
-    let answers = plan.answers(jobs, &said)?;
     for chunk in &plan.chunks {
         tools.whereabouts.note(chunk.queue, chunk.places.iter().map(|&place| jobs[place].id));
     }
+    let Some(said) = said else { return Ok(vec![Enqueued::Repeated; jobs.len()]) };
+    // They are stored: an answer that does not read leaves it unknown which.
+    let answers = plan.answers(jobs, &said).map_err(|fault| Fault::Half(Box::new(fault)))?;
     if answers.contains(&Enqueued::New) {
         tools.ring(Rings::about(Topic::Work));
     }
     Ok(answers)
 }
 
-/// Accepts jobs by one script. Answers a byte for each of them.
+/// Accepts jobs of several queues, or of one that are too many for one script. Answers what was said of each chunk, nothing
+/// of a call that was accepted before.
+async fn transfer(
+    tools: &Tools,
+    session: &Session,
+    call: &Bytes,
+    jobs: &[NewJob],
+    chunks: &[Chunk<'_>],
+    conflict: Option<JobId>,
+    home: &Name,
+) -> Result<Option<Vec<Bytes>>, Fault> {
+    // A repeat is one also where its jobs would be refused by now.
+    let (known, checked) =
+        tokio::join!(outbox::knows(tools, session, home, call), check(tools, session, jobs, chunks));
+    let targets = || chunks.iter().map(|chunk| chunk.queue.clone()).collect::<HashSet<_>>();
+    if known? {
+        outbox::settled(tools, session, home, targets()).await?;
+        return Ok(None);
+    }
+    let checked = checked?;
+    if let Some(id) = conflict {
+        return Err(StoreError::IdTaken { id }.into());
+    }
+    let (letters, expected): (Vec<_>, Vec<_>) = chunks
+        .iter()
+        .zip(checked)
+        .map(|(chunk, Checked { packed, said })| (Letter::enqueue(chunk.queue, packed, &chunk.places), said))
+        .unzip();
+    match outbox::send(tools, session, home, call, letters).await? {
+        // What others delivered is as it was found by the check.
+        Some(said) => Ok(Some(
+            said.into_iter().zip(expected).map(|(said, expected)| said.unwrap_or(expected)).collect(),
+        )),
+        None => {
+            outbox::settled(tools, session, home, targets()).await?;
+            Ok(None)
+        }
+    }
+}
+
+/// A call as scripts take it: 22 characters, then for how many milliseconds it is remembered.
+fn pack_call(call: CallId) -> Bytes {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let number = u128::from_be_bytes(*call.as_bytes());
+    let digit = |place: u32| DIGITS[(number >> (6 * place)) as usize % 64];
+    let mut packed: Vec<_> = (0..22).map(digit).collect();
+    packed.extend_from_slice(CALL_MEMORY.as_millis().to_string().as_bytes());
+    packed.into()
+}
+
+/// Accepts jobs by one script. Answers a byte for each of them, nothing of a call that was accepted before.
 async fn accept(
     tools: &Tools,
     session: &Session,
+    call: &Bytes,
     jobs: &[NewJob],
     chunk: &Chunk<'_>,
-) -> Result<Bytes, Fault> {
+) -> Result<Option<Bytes>, Fault> {
     for _ in 0..ROUNDS {
         let definition = tools.definitions.of(session, &tools.keys, chunk.queue).await?;
         let packed = Packed::of(chunk.jobs(jobs), definition.config.caps.payload)?;
         let none = Bytes::new;
         let mut arguments = vec![tools.clock(), definition.version(), none(), none(), none(), none(), none()];
+        arguments.push(call.clone());
         packed.push_to(&mut arguments);
         let keys = tools.keys.queue(chunk.queue).all();
         let answer = answer::array(session.run_acknowledged(&ENQUEUE, keys, arguments).await?)?;
         let (word, mut rest) = word(answer)?;
         match &word[..] {
             b"stale" => tools.definitions.forget(chunk.queue),
-            b"ok" => return answer::bytes(rest.next().unwrap_or(Value::Nil)),
+            b"repeated" => return Ok(None),
+            b"ok" => return answer::bytes(rest.next().unwrap_or(Value::Nil)).map(Some),
             _ => {
                 let place = answer::integer(rest.next().unwrap_or(Value::Nil))?;
                 let place = usize::try_from(place - 1).ok().and_then(|place| chunk.places.get(place));
                 let job = place.map(|&place| &jobs[place]);
                 let job = job.ok_or_else(|| Fault::Corrupt("a job was refused that is none".to_owned()))?;
-                return Err(refusal(job, &definition, word[..] == *b"taken"));
+                let why = match &word[..] {
+                    b"taken" => Refusal::Taken,
+                    b"strange" => Refusal::Strange,
+                    _ => Refusal::Large,
+                };
+                return Err(refusal(job, &definition, why));
             }
         }
     }
@@ -96,13 +147,26 @@ async fn accept(
 }
 
 /// Why a job is refused.
-fn refusal(job: &NewJob, definition: &Definition, is_taken: bool) -> Fault {
-    if is_taken {
-        return StoreError::IdTaken { id: job.id }.into();
-    }
-    match job.check_payload(definition.config.caps.payload) {
-        Err(error) => error.into(),
-        Ok(()) => Fault::Corrupt("a payload that fits was refused as too large".to_owned()),
+enum Refusal {
+    /// Another job has its id.
+    Taken,
+    /// A job has its id that this program cannot read.
+    Strange,
+    /// Its payload is above the cap.
+    Large,
+}
+
+fn refusal(job: &NewJob, definition: &Definition, why: Refusal) -> Fault {
+    match why {
+        Refusal::Taken => StoreError::IdTaken { id: job.id }.into(),
+        Refusal::Strange => Fault::Corrupt(format!(
+            "job {} is stored in a form that this program does not know: upgrade the program, or make a new id",
+            job.id
+        )),
+        Refusal::Large => match job.check_payload(definition.config.caps.payload) {
+            Err(error) => error.into(),
+            Ok(()) => Fault::Corrupt("a payload that fits was refused as too large".to_owned()),
+        },
     }
 }
 
@@ -133,10 +197,15 @@ async fn check(
                 continue;
             }
             let said = answer::bytes(rest.next().unwrap_or(Value::Nil))?;
-            let wrong = said.iter().position(|said| matches!(said, b't' | b'l'));
-            let refused = wrong.and_then(|wrong| Some((*chunk.places.get(wrong)?, said[wrong] == b't')));
-            let refused =
-                refused.map(|(place, is_taken)| (place, refusal(&jobs[place], &definition, is_taken)));
+            let refused = said.iter().zip(&chunk.places).find_map(|(said, &place)| {
+                let why = match said {
+                    b't' => Refusal::Taken,
+                    b'u' => Refusal::Strange,
+                    b'l' => Refusal::Large,
+                    _ => return None,
+                };
+                Some((place, refusal(&jobs[place], &definition, why)))
+            });
             return Ok((Checked { packed, said }, refused));
         }
         Err(never_stands_still())
@@ -166,5 +235,19 @@ fn enqueued(said: u8, id: JobId) -> Result<(Enqueued, State), Fault> {
             let state = state.ok_or_else(|| Fault::Corrupt(format!("job {id} was answered with {said}")))?;
             Ok((Enqueued::Existing(state), state))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_told_apart() {
+        let ids =
+            [[0; 16], [255; 16], [0, 1].repeat(8).try_into().unwrap(), [1, 0].repeat(8).try_into().unwrap()];
+        let packed = ids.map(|id| pack_call(CallId::from_bytes(id)));
+        assert!(packed.iter().all(|call| call.is_ascii() && call[22..] == *b"120000"));
+        assert!((1..packed.len()).all(|place| !packed[..place].contains(&packed[place])));
     }
 }

@@ -52,7 +52,7 @@ fn record(id: JobId, queue: &Name, found: Vec<Value>) -> Result<Option<JobRecord
     let mut parts = found.into_iter();
     let Some(record) = parts.next() else { return Ok(None) };
     let mut next = || parts.next().unwrap_or(Value::Nil);
-    let row = Row::unpack(answer::bytes(record)?)?;
+    let row = Row::unpack(answer::bytes(record)?);
     let apart = Apart {
         payload: answer::optional_bytes(next())?,
         output: answer::optional_bytes(next())?,
@@ -61,10 +61,13 @@ fn record(id: JobId, queue: &Name, found: Vec<Value>) -> Result<Option<JobRecord
     let first = answer::integer(next())?.unsigned_abs();
     let mut attempts = Vec::new();
     for (number, stored) in (first..).zip(parts) {
-        if let Some(stored) = answer::optional_bytes(stored)? {
-            attempts.push(attempt::unpack(number, stored)?);
+        let Some(stored) = answer::optional_bytes(stored)? else { continue };
+        match attempt::unpack(number, stored) {
+            Some(more) => attempts.extend(more),
+            // It hides neither the job nor its other attempts.
+            None => tracing::warn!(%id, %queue, number, "the record of an attempt does not read"),
         }
     }
-    let (record, last) = row.record(id, queue, apart)?;
+    let (record, last) = row.record(id, queue, apart);
     Ok(Some(record.with_attempts(attempts, last)))
 }

@@ -1,4 +1,5 @@
-//! Settle and reap: the outcomes of attempts, each written only if its fence holds.
+//! Settle and reap: the outcomes of attempts, each written only if its fence holds; and the ends of attempts that were
+//! reaped before.
 
 use std::collections::HashMap;
 
@@ -22,6 +23,9 @@ use crate::{Tools, answer, spread};
 static SETTLE: Script =
     script!("jobs/settle", "keys", "clock", "record", "lines", "batch", "blocks", "places");
 
+static SETTLE_LATE: Script =
+    script!("jobs/settle_late", "keys", "clock", "record", "lines", "batch", "blocks", "places");
+
 /// The most outcomes that one script writes, and the most bytes of theirs; a single one may have more.
 const ITEMS_MAX: usize = 500;
 const BYTES_MAX: usize = 4 << 20;
@@ -34,13 +38,22 @@ pub(crate) enum Right {
     Fence,
     /// The fence and a lease that has run out, tested again in the write: a reaper.
     LostLease,
+    /// The fence of an attempt that a reaper took the job from, if nothing has happened to it since: the worker, late.
+    Reaped,
 }
 
 impl Right {
     const fn as_str(self) -> &'static str {
         match self {
-            Self::Fence => "fence",
+            Self::Fence | Self::Reaped => "fence",
             Self::LostLease => "lost",
+        }
+    }
+
+    const fn script(self) -> &'static Script {
+        match self {
+            Self::Fence | Self::LostLease => &SETTLE,
+            Self::Reaped => &SETTLE_LATE,
         }
     }
 }
@@ -70,8 +83,9 @@ pub(crate) async fn settle(
         }
         Ok((answers, fault))
     });
-    let (mut answers, mut fault) = (vec![None; settlements.len()], None);
+    let (mut answers, mut fault, mut has_answered) = (vec![None; settlements.len()], None, false);
     for (written, error) in written.await? {
+        has_answered |= error.is_none();
         fault = match (fault, error) {
             (Some(first), Some(other)) => Some(Fault::or_worse(first, other)),
             (first, other) => first.or(other),
@@ -87,6 +101,11 @@ pub(crate) async fn settle(
     let rings = applied.clone().fold(Rings::NONE, |rings, state| rings.and(Rings::entered(state)));
     tools.ring(rings);
     match fault {
+        // A reaper finds again what one queue did not take, and must go on with those of the others.
+        Some(fault) if right == Right::LostLease && has_answered => {
+            tracing::warn!(?fault, "lost jobs of a queue are not taken back; others are");
+            Ok(answers.into_iter().map(|answer| answer.unwrap_or(Settled::Fenced)).collect())
+        }
         // What was written is written: to say that nothing was would be wrong.
         Some(fault) if applied.count() > 0 => Err(Fault::Half(Box::new(fault))),
         Some(fault) => Err(fault),
@@ -149,7 +168,7 @@ impl Batch<'_> {
             let definition = tools.definitions.of(session, &tools.keys, queue).await?;
             let runs = Runs::of(self.settlements, places, &definition.config.caps);
             let arguments = self.arguments(&runs, &definition);
-            let answer = session.run(&SETTLE, tools.keys.queue(queue).all(), arguments).await?;
+            let answer = session.run(self.right.script(), tools.keys.queue(queue).all(), arguments).await?;
             // What the script did is done: an answer that does not read leaves it unknown what.
             let half = |fault| Fault::Half(Box::new(fault));
             let (word, mut rest) = answer::array(answer).and_then(word).map_err(half)?;

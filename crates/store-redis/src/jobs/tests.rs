@@ -330,32 +330,3 @@ async fn ends_of_all_sorts_in_one_call_are_answered_in_their_order() {
         }
     }
 }
-
-#[tokio::test]
-async fn what_the_next_script_gave_goes_back_if_the_one_before_does_not_read() {
-    let scene = Scene::new().await;
-    let ids = scene.add(1_200, Options::new()).await;
-    // The record of one of the first loses its last byte.
-    let broken = ids[3];
-    let broke = scene.store.call(Lane::Work, Effect::Write, move |tools, session| async move {
-        let meta = tools.keys.queue(&name("q")).meta();
-        let jobs = String::from_utf8(meta.to_vec()).unwrap().replace(":meta", ":jobs");
-        let mut get = redis::cmd("HGET");
-        get.arg(&jobs).arg(&broken.as_bytes()[..]);
-        let record = answer::bytes(session.command(get).await?)?;
-        let mut set = redis::cmd("HSET");
-        set.arg(&jobs).arg(&broken.as_bytes()[..]).arg(&record[..record.len() - 1]);
-        session.command(set).await
-    });
-    broke.await.unwrap();
-    let request = ClaimRequest {
-        lease: scene.lease,
-        nonce: windlass_core::Fence::nonce(),
-        queues: vec![QueueShare { queue: name("q"), limit: 1_200 }],
-        kinds: vec![name("k")],
-        limit: 1_200,
-        bytes: usize::MAX,
-    };
-    assert!(scene.store.claim(&request).await.is_err());
-    assert_eq!((scene.count(State::Running).await, scene.count(State::Ready).await), (1, 1_199));
-}

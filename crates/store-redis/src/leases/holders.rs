@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::{BufMut, Bytes, BytesMut};
 use windlass_core::{LeaseId, Name};
 
+use super::copies::Copies;
 use crate::error::Fault;
 use crate::session::Session;
 use crate::{Tools, answer};
@@ -18,12 +19,14 @@ const REMEMBERED_MAX: usize = 1_000;
 pub(super) const OPENED_BYTES: usize = 8;
 
 /// The holder of a lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Holder {
     /// The worker's label, as it is kept.
     pub(crate) label: String,
     /// The queues that it serves.
     pub(crate) queues: Vec<Name>,
+    /// Where the lease lives.
+    pub(crate) copies: Copies,
 }
 
 impl Holder {
@@ -56,6 +59,7 @@ impl Holder {
         Some(Self {
             label: std::str::from_utf8(label).ok()?.to_owned(),
             queues: names.map(|name| Name::new(name).ok()).collect::<Option<_>>()?,
+            copies: Copies::default(),
         })
     }
 }
@@ -82,16 +86,16 @@ impl Holders {
             return Ok(None);
         };
         let holder = Arc::new(Holder::unpack(record.get(OPENED_BYTES..).unwrap_or_default())?);
-        tools.holders.remember(lease, Arc::clone(&holder));
-        Ok(Some(holder))
+        Ok(Some(tools.holders.remember(lease, holder)))
     }
 
-    pub(super) fn remember(&self, lease: LeaseId, holder: Arc<Holder>) {
+    /// One that is known already stays: it knows of its copies.
+    pub(super) fn remember(&self, lease: LeaseId, holder: Arc<Holder>) -> Arc<Holder> {
         let mut known = self.known();
         if known.len() >= REMEMBERED_MAX {
             known.clear();
         }
-        known.insert(lease, holder);
+        Arc::clone(known.entry(lease).or_insert(holder))
     }
 
     pub(super) fn forget(&self, lease: LeaseId) {
@@ -112,8 +116,10 @@ mod tests {
         let name = |text: &str| Name::new(text).unwrap();
         for queues in [vec![], vec![name("q")], vec![name("b:c"), name("a.-_")]] {
             for label in ["", "höst «☃»", "a b"] {
-                let holder = Holder { label: label.to_owned(), queues: queues.clone() };
-                assert_eq!(Holder::unpack(&holder.pack()).ok(), Some(holder));
+                let copies = Copies::default();
+                let holder = Holder { label: label.to_owned(), queues: queues.clone(), copies };
+                let read = Holder::unpack(&holder.pack()).ok().map(|holder| (holder.label, holder.queues));
+                assert_eq!(read, Some((label.to_owned(), queues.clone())));
             }
         }
     }

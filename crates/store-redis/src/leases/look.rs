@@ -12,11 +12,12 @@ use windlass_core::{JobId, LeaseId, Name};
 use super::holders::{Holder, OPENED_BYTES};
 use super::renew::{id, record_keys};
 use crate::error::Fault;
-use crate::registry::Registry;
+use crate::pauses::Work;
 use crate::row::Row;
 use crate::script::{Script, script};
 use crate::session::Session;
-use crate::{Tools, answer, spread};
+use crate::walk::{OfQueue, Walk};
+use crate::{Tools, answer};
 
 static LOST: Script = script!("leases/lost", "keys", "clock", "record");
 static SWEEP: Script = script!("leases/sweep", "keys", "clock", "record");
@@ -34,30 +35,50 @@ const SWEEP_ROUNDS: u32 = 10;
 /// The instant that stands for "never" in an order of leases.
 const NEVER_MICROS: i64 = 1 << 53;
 
-/// Running jobs of lost leases. Queues that are away are left out, unless nothing else is found.
+/// Running jobs of lost leases. Queues that fail are left out, unless all do.
 pub(super) async fn lost(tools: &Tools, session: &Session, limit: u32) -> Result<Vec<LostJob>, Fault> {
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let queues = Registry::all(session, &tools.keys).await?;
-    let ask = |queue: Name| async move { lost_in(tools, session, &queue, limit).await };
-    spread::gather(queues, limit as usize, ask).await
+    let queues = tools.registry.all(session, &tools.keys).await?;
+    let hasty = &session.hasty();
+    let ask = |queue: Name| async move { lost_in(tools, hasty, &queue, limit).await };
+    Walk::of(Work::Lost, tools, session).gather(queues, limit as usize, ask).await
 }
 
 async fn lost_in(tools: &Tools, session: &Session, queue: &Name, limit: u32) -> Result<Vec<LostJob>, Fault> {
-    let (mut found, mut skip) = (Vec::new(), 0);
+    let (mut found, mut skip, mut strange) = (Vec::new(), 0, 0);
     while skip >= 0 && found.len() < limit as usize {
         let step = LOST_STEP.min(limit - found.len() as u32);
         let arguments = vec![tools.clock(), skip.to_string().into(), step.to_string().into()];
         let mut answer =
             answer::array(session.run(&LOST, tools.keys.queue(queue).all(), arguments).await?)?.into_iter();
-        let next = answer.next().ok_or_else(|| Fault::Corrupt("lost jobs have no end".to_owned()))?;
+        let (Some(next), Some(more)) = (answer.next(), answer.next()) else {
+            return Err(Fault::Corrupt("lost jobs have no end".to_owned()));
+        };
         skip = answer::integer(next)?;
-        while let (Some(id), Some(record)) = (answer.next(), answer.next()) {
-            found.push(Row::unpack(answer::bytes(record)?)?.lost(job_id(id)?, queue)?);
+        strange += answer::integer(more)?;
+        strange += read_lost(queue, answer, &mut found)?;
+    }
+    tools.pauses.strange(queue, strange);
+    Ok(found)
+}
+
+/// Jobs of lost leases as scripts tell them: ids and records. Answers how many have no fence that reads: nobody can take
+/// them back.
+pub(super) fn read_lost(
+    queue: &Name,
+    mut answer: impl Iterator<Item = Value>,
+    found: &mut Vec<LostJob>,
+) -> Result<i64, Fault> {
+    let mut strange = 0;
+    while let (Some(id), Some(record)) = (answer.next(), answer.next()) {
+        match Row::unpack(answer::bytes(record)?).lost(job_id(id)?, queue) {
+            Some(job) => found.push(job),
+            None => strange += 1,
         }
     }
-    Ok(found)
+    Ok(strange)
 }
 
 /// Forgets leases that have run out and that no job hangs on.
@@ -88,15 +109,23 @@ pub(super) async fn sweep(tools: &Tools, session: &Session, limit: u32) -> Resul
     Ok(swept)
 }
 
-/// Forgets idle copies of leases everywhere. Answers the places of those leases that a copy stays of.
+/// Forgets idle copies of leases everywhere. Answers the places of those leases that a copy stays of. A queue that cannot
+/// be asked has no say: a copy that it has is found by the queue itself when it can, whether there is a record or not.
 async fn sweep_copies(tools: &Tools, session: &Session, leases: &[Bytes]) -> Result<HashSet<usize>, Fault> {
-    let queues = Registry::all(session, &tools.keys).await?;
-    let staying = spread::each(queues, |queue| async move {
+    let queues = tools.registry.all(session, &tools.keys).await?;
+    let hasty = &session.hasty();
+    let swept = Walk::of(Work::Sweep, tools, session).each(queues, |queue: Name| async move {
         let arguments = std::iter::once(tools.clock()).chain(leases.iter().cloned()).collect();
-        let staying = session.run(&SWEEP, tools.keys.queue(&queue).all(), arguments).await?;
+        let staying = hasty.run(&SWEEP, tools.keys.queue(&queue).all(), arguments).await?;
         answer::array(staying)?.into_iter().map(answer::integer).collect::<Result<Vec<_>, _>>()
     });
-    Ok(staying.await?.into_iter().flatten().map(|place| place as usize - 1).collect())
+    let swept = swept.await;
+    if let Some(Err(sick)) = swept.first()
+        && swept.iter().all(Result::is_err)
+    {
+        return Err(Fault::Sick(sick.clone()));
+    }
+    Ok(swept.into_iter().flatten().flatten().map(|place| place as usize - 1).collect())
 }
 
 /// The leases, newest first.
@@ -113,20 +142,27 @@ pub(super) async fn list(tools: &Tools, session: &Session, limit: u32) -> Result
         };
         before = answer::bytes(next)?;
         let now = answer::integer(now)?;
-        let known = records.len();
+        let mut is_last = true;
         while let (Some(id), Some(record), Some(expiry)) = (answer.next(), answer.next(), answer.next()) {
-            records.push(lease_record(id, &answer::bytes(record)?, answer::integer(expiry)?, now)?);
+            is_last = false;
+            let read = answer::integer(expiry)
+                .and_then(|expiry| lease_record(id, &answer::bytes(record)?, expiry, now));
+            match read {
+                Ok(lease) => records.push(lease),
+                // It hides no other.
+                Err(fault) => tracing::warn!(?fault, "a lease is left out"),
+            }
         }
-        if records.len() == known {
+        if is_last {
             break;
         }
     }
-    count_running(tools, session, &mut records).await?;
+    count_running(tools, session, &mut records).await;
     Ok(records)
 }
 
 /// Asks every queue of these leases how many jobs hang on each.
-async fn count_running(tools: &Tools, session: &Session, records: &mut [LeaseRecord]) -> Result<(), Fault> {
+async fn count_running(tools: &Tools, session: &Session, records: &mut [LeaseRecord]) {
     let mut by_queue: Vec<(Name, Vec<usize>)> = Vec::new();
     for (place, record) in records.iter().enumerate() {
         for queue in &record.queues {
@@ -138,22 +174,36 @@ async fn count_running(tools: &Tools, session: &Session, records: &mut [LeaseRec
     }
     let ids: Vec<_> = records.iter().map(|record| id(record.id)).collect();
     let ids = &ids;
-    let counts = spread::each(by_queue, |(queue, places)| async move {
+    let hasty = &session.hasty();
+    let by_queue = by_queue.into_iter().map(|(queue, places)| Places { queue, places }).collect();
+    // Of a queue that cannot be asked nothing is counted.
+    let counts = Walk::looking(tools, session).each(by_queue, |Places { queue, places }| async move {
         let mut counts = Vec::with_capacity(places.len());
         for step in places.chunks(STEP as usize) {
             let leases = step.iter().map(|&place| ids[place].clone());
             let arguments = std::iter::once(tools.clock()).chain(leases).collect();
-            let running = session.run(&RUNNING, tools.keys.queue(&queue).all(), arguments).await?;
+            let running = hasty.run(&RUNNING, tools.keys.queue(&queue).all(), arguments).await?;
             for (&place, running) in step.iter().zip(answer::array(running)?) {
                 counts.push((place, answer::integer(running)?));
             }
         }
         Ok(counts)
     });
-    for (place, running) in counts.await?.into_iter().flatten() {
+    for (place, running) in counts.await.into_iter().flatten().flatten() {
         records[place].running += running.unsigned_abs();
     }
-    Ok(())
+}
+
+/// Leases of one queue, by their places.
+struct Places {
+    queue: Name,
+    places: Vec<usize>,
+}
+
+impl OfQueue for Places {
+    fn queue(&self) -> &Name {
+        &self.queue
+    }
 }
 
 fn lease_record(id: Value, record: &[u8], expiry: i64, now: i64) -> Result<LeaseRecord, Fault> {
@@ -162,7 +212,7 @@ fn lease_record(id: Value, record: &[u8], expiry: i64, now: i64) -> Result<Lease
     let (opened, holder) = record
         .split_first_chunk::<OPENED_BYTES>()
         .ok_or_else(|| Fault::Corrupt("a lease has a record that cannot be read".to_owned()))?;
-    let Holder { label, queues } = Holder::unpack(holder)?;
+    let Holder { label, queues, .. } = Holder::unpack(holder)?;
     let expires = if expiry >= NEVER_MICROS { i64::MAX } else { expiry };
     Ok(LeaseRecord {
         id: LeaseId::from_bytes(id),

@@ -1,8 +1,11 @@
-//! Opening, renewing and closing. The copies of a lease beside the jobs of its queues decide whether it lives; the
+//! Opening, renewing and closing. The copies of a lease beside the jobs of its queues decide where it lives; the
 //! namespace's record is what people see, and all there is of a lease without queues.
+//!
+//! Each copy counts for itself. One whose server is away or hangs must neither let the others run out nor keep whoever
+//! asks from hearing of them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -11,11 +14,13 @@ use tokio::time::timeout;
 use windlass_core::store::{NewLease, Renewal};
 use windlass_core::{Fence, JobId, LeaseId, Name};
 
+use super::copies::LeaseCopy;
 use super::holders::{Holder, Holders};
 use crate::error::Fault;
+use crate::pauses::sick;
 use crate::script::{Script, script};
 use crate::session::Session;
-use crate::{Tools, answer, spread};
+use crate::{Tools, answer, row};
 
 static OPEN: Script = script!("leases/open", "keys", "clock", "lease");
 static RENEW: Script = script!("leases/renew", "keys", "clock", "record", "lease");
@@ -30,28 +35,113 @@ const STOPPING_MAX: u32 = 500;
 /// How long a renewal whose copies live waits for the record, which people see and no job depends on.
 const RECORD_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Opens a lease: the record first, so that a repeat finds what the first call began.
+/// How long copies are waited for, at most.
+const COPY_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Jobs that are asked to stop; nothing of a copy that has run out.
+type Asked = Option<Vec<(JobId, Fence)>>;
+
+/// Opens a lease: the record first, so that a repeat finds what the first call began. It is open with the first copy that
+/// could be written, and renewals write the others. Whoever has the record may be away, and the queues there.
 pub(super) async fn open(tools: &Tools, session: &Session, lease: &NewLease) -> Result<(), Fault> {
-    let holder = Holder { label: lease.label(), queues: lease.queues.clone() };
-    tools.registry.enter(session, &tools.keys, &lease.queues).await?;
-    let arguments = vec![tools.clock(), id(lease.id), micros(lease.ttl), holder.pack()];
-    let found = answer::byte_strings(session.run(&OPEN_RECORD, record_keys(tools), arguments).await?)?;
-    let [packed, left] = &found[..] else {
-        return Err(Fault::Corrupt("an open lease has no record".to_owned()));
+    let found = brief(session, Box::pin(open_record(tools, session, lease))).await;
+    let (holder, left) = match found {
+        Ok(found) => found,
+        Err(fault) if lease.queues.is_empty() || matches!(fault, Fault::Refused(_)) => return Err(fault),
+        Err(fault) => {
+            tracing::debug!(?fault, lease = %lease.id, "a lease is opened without its record");
+            let (label, queues) = (lease.label(), lease.queues.clone());
+            (Holder { label, queues, ..Holder::default() }, row::micros(lease.ttl))
+        }
     };
-    let holder = Arc::new(Holder::unpack(packed)?);
-    if &left[..] != b"0" {
-        spread::each(holder.queues.clone(), |queue| {
-            let arguments = vec![tools.clock(), id(lease.id), left.clone()];
-            session.run(&OPEN, tools.keys.queue(&queue).all(), arguments)
-        })
-        .await?;
+    let holder = tools.holders.remember(lease.id, Arc::new(holder));
+    if left == 0 || holder.queues.is_empty() {
+        return Ok(());
     }
-    tools.holders.remember(lease.id, holder);
-    Ok(())
+    let open = Opening { tools, session: &session.hasty(), lease: lease.id };
+    let opened = join_all(holder.queues.iter().map(|queue| async move {
+        let began = Instant::now();
+        (queue, began, brief(session, open.copy(queue, left)).await)
+    }));
+    let (mut is_open, mut first) = (false, None);
+    for (queue, began, opened) in opened.await {
+        match (opened, holder.copies.of(queue)) {
+            (Ok(()), LeaseCopy::Lives(None) | LeaseCopy::Missing) => {
+                holder.copies.lives(queue, began, Duration::from_micros(left));
+                is_open = true;
+            }
+            (Ok(()), _) => is_open = true,
+            (Err(fault), _) => {
+                let sick = sick(queue, fault);
+                tracing::warn!(%queue, what = %sick.what, lease = %lease.id, "a lease is not open in a queue yet");
+                holder.copies.missing(queue);
+                first = first.or(Some(sick));
+            }
+        }
+    }
+    match first {
+        Some(sick) if !is_open => {
+            tools.holders.forget(lease.id);
+            Err(Fault::Sick(sick))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Renews every copy, then the record. A lease that one copy has lost is lost as a whole.
+/// Enters the queues and writes the record. Answers who holds the lease, and for how many micros it lives.
+async fn open_record(tools: &Tools, session: &Session, lease: &NewLease) -> Result<(Holder, u64), Fault> {
+    let (label, queues) = (lease.label(), lease.queues.clone());
+    let holder = Holder { label, queues, ..Holder::default() };
+    tools.registry.enter(session, &tools.keys, &lease.queues).await?;
+    let arguments = vec![tools.clock(), id(lease.id), micros(lease.ttl), holder.pack()];
+    let found = answer::array(session.run(&OPEN_RECORD, record_keys(tools), arguments).await?)?;
+    let [packed, left, is_new] = <[Value; 3]>::try_from(found)
+        .map_err(|_| Fault::Corrupt("an open lease has no record".to_owned()))?;
+    if is_new == Value::Int(1) {
+        // What this process knows is about another one that had the same id, and is forgotten.
+        tools.holders.forget(lease.id);
+    }
+    Ok((Holder::unpack(&answer::bytes(packed)?)?, answer::integer(left)?.unsigned_abs()))
+}
+
+/// What opens copies of a lease.
+#[derive(Clone, Copy)]
+struct Opening<'a> {
+    tools: &'a Tools,
+    session: &'a Session,
+    lease: LeaseId,
+}
+
+impl Opening<'_> {
+    async fn copy(self, queue: &Name, micros: u64) -> Result<(), Fault> {
+        let Self { tools, session, lease } = self;
+        let arguments = vec![tools.clock(), id(lease), micros.to_string().into()];
+        session.run(&OPEN, tools.keys.queue(queue).all(), arguments).await?;
+        Ok(())
+    }
+
+    /// Renews the copy in a queue, or writes one that was never there.
+    async fn renew(self, queue: &Name, copy: LeaseCopy, ttl: Duration, limit: u32) -> Result<Asked, Fault> {
+        let Self { tools, session, lease } = self;
+        match copy {
+            LeaseCopy::Lost => return Ok(None),
+            LeaseCopy::Missing => return self.copy(queue, row::micros(ttl)).await.map(|()| Some(Vec::new())),
+            LeaseCopy::Lives(_) => {}
+        }
+        let limit = Bytes::from(limit.min(STOPPING_MAX).to_string());
+        let arguments = vec![tools.clock(), id(lease), micros(ttl), limit];
+        match session.run(&RENEW, tools.keys.queue(queue).all(), arguments).await? {
+            Value::Nil => Ok(None),
+            asked => {
+                let asked = answer::byte_strings(asked)?;
+                asked.iter().map(|asked| stop(asked)).collect::<Result<_, _>>().map(Some)
+            }
+        }
+    }
+}
+
+/// Renews every copy, then the record. A queue whose copy has run out, or could not be renewed for longer than it lives,
+/// is named; the lease is lost when it lives in none.
 pub(super) async fn renew(
     tools: &Tools,
     session: &Session,
@@ -60,89 +150,129 @@ pub(super) async fn renew(
     limit: u32,
 ) -> Result<Renewal, Fault> {
     let Some(holder) = Holders::of(tools, session, lease).await? else { return Ok(Renewal::Lost) };
-    let asked = renew_copies(tools, session, lease, ttl, limit, &holder.queues).await?;
-    let has_copies = !asked.is_empty();
-    let Some(asked) = asked.into_iter().collect::<Option<Vec<_>>>() else {
-        return lose(tools, session, lease, &holder.queues).await;
-    };
+    let copies = renew_copies(tools, session, &holder, lease, ttl, limit).await;
+    let has_copies = !holder.queues.is_empty();
+    if has_copies && !copies.lives {
+        return match copies.fault {
+            Some(fault) => Err(fault),
+            None => {
+                tools.holders.forget(lease);
+                Ok(Renewal::Lost)
+            }
+        };
+    }
     let flag = Bytes::from_static(if has_copies { b"1" } else { b"0" });
     let arguments = vec![tools.clock(), id(lease), micros(ttl), holder.pack(), flag];
-    let record = timeout(RECORD_PATIENCE, session.run(&RENEW_RECORD, record_keys(tools), arguments)).await;
-    match record {
-        Ok(Ok(Value::Int(0))) => return lose(tools, session, lease, &[]).await,
-        Ok(Ok(_)) => {}
+    let patience = RECORD_PATIENCE.min(session.left() / 2);
+    let hasty = if has_copies { session.hasty() } else { session.clone() };
+    let record = timeout(patience, hasty.run(&RENEW_RECORD, record_keys(tools), arguments)).await;
+    match record.unwrap_or(Err(Fault::Timeout(patience))) {
+        Ok(Value::Int(0)) => {
+            tools.holders.forget(lease);
+            return Ok(Renewal::Lost);
+        }
+        Ok(_) => {}
         // The jobs are safe; the next renewal shows that the lease lives.
-        Ok(Err(fault)) if has_copies => {
+        Err(fault) if has_copies => {
             tracing::debug!(?fault, %lease, "the record of a lease was not renewed");
         }
-        Err(_) if has_copies => tracing::debug!(%lease, "the record of a lease was not renewed in time"),
-        Ok(Err(fault)) => return Err(fault),
-        Err(_) => return Err(Fault::Timeout(RECORD_PATIENCE)),
+        Err(fault) => return Err(fault),
     }
-    let mut cancel: Vec<_> = asked.into_iter().flatten().collect();
+    let mut cancel = copies.asked;
     cancel.truncate(limit as usize);
-    Ok(Renewal::Renewed { cancel })
+    Ok(Renewal::Renewed { cancel, lost: copies.lost })
 }
 
-/// Renews the copies: for each what is asked to stop, or nothing when it is lost. All of them at once, and all of them to
-/// the end: a server that is away or hangs must not let the copies on others run out.
+/// What became of the copies.
+#[derive(Default)]
+struct Renewed {
+    /// Whether any of them lives.
+    lives: bool,
+    asked: Vec<(JobId, Fence)>,
+    lost: Vec<Name>,
+    /// Why one was not renewed that may live.
+    fault: Option<Fault>,
+}
+
+/// Renews the copies, all of them at once and all of them to the end.
 async fn renew_copies(
     tools: &Tools,
     session: &Session,
+    holder: &Holder,
     lease: LeaseId,
     ttl: Duration,
     limit: u32,
-    queues: &[Name],
-) -> Result<Vec<Option<Vec<(JobId, Fence)>>>, Fault> {
-    let limit = Bytes::from(limit.min(STOPPING_MAX).to_string());
-    let renewed = join_all(queues.iter().map(|queue| {
-        let arguments = vec![tools.clock(), id(lease), micros(ttl), limit.clone()];
-        let keys = tools.keys.queue(queue).all();
-        async move {
-            match session.run(&RENEW, keys, arguments).await? {
-                Value::Nil => Ok(None),
-                asked => answer::byte_strings(asked)?
-                    .iter()
-                    .map(|asked| stop(asked))
-                    .collect::<Result<_, _>>()
-                    .map(Some),
+) -> Renewed {
+    let open = Opening { tools, session: &session.hasty(), lease };
+    let patience = COPY_PATIENCE.min(session.left() / 2).min(ttl / 4);
+    let answers = join_all(holder.queues.iter().map(|queue| async move {
+        let (began, copy) = (Instant::now(), holder.copies.of(queue));
+        let asked = timeout(patience, open.renew(queue, copy, ttl, limit)).await;
+        (queue, began, copy, asked.unwrap_or(Err(Fault::Timeout(patience))))
+    }));
+    let mut renewed = Renewed::default();
+    for (queue, began, copy, asked) in answers.await {
+        match asked {
+            Ok(Some(asked)) => {
+                holder.copies.lives(queue, began, ttl);
+                renewed.lives = true;
+                renewed.asked.extend(asked);
+            }
+            Ok(None) => {
+                holder.copies.lost(queue);
+                renewed.lost.push(queue.clone());
+            }
+            Err(fault) => {
+                tracing::debug!(?fault, %lease, %queue, "the copy of a lease was not renewed");
+                if holder.copies.not_renewed(queue) == LeaseCopy::Lost {
+                    renewed.lost.push(queue.clone());
+                } else if copy != LeaseCopy::Missing {
+                    renewed.fault = renewed.fault.or(Some(fault));
+                }
             }
         }
-    }));
-    renewed.await.into_iter().collect()
-}
-
-/// A lease that one queue has lost: the copies that still live end, so that all of its jobs can be reaped.
-async fn lose(tools: &Tools, session: &Session, lease: LeaseId, queues: &[Name]) -> Result<Renewal, Fault> {
-    tools.holders.forget(lease);
-    if let Err(fault) = close_copies(tools, session, lease, queues).await {
-        tracing::debug!(?fault, %lease, "copies of a lost lease run out by themselves");
     }
-    Ok(Renewal::Lost)
+    renewed
 }
 
-/// Ends the copies, then the record.
+/// Ends the copies, then the record. A copy that cannot be reached runs out by itself.
 pub(super) async fn close(tools: &Tools, session: &Session, lease: LeaseId) -> Result<(), Fault> {
     let Some(holder) = Holders::of(tools, session, lease).await? else { return Ok(()) };
-    let running = close_copies(tools, session, lease, &holder.queues).await?;
+    let hasty = &session.hasty();
+    let closed = join_all(holder.queues.iter().map(|queue| async move {
+        let arguments = vec![tools.clock(), id(lease)];
+        let running = hasty.run(&CLOSE, tools.keys.queue(queue).all(), arguments);
+        brief(session, Box::pin(async { answer::integer(running.await?) })).await
+    }));
+    let (mut running, mut has_closed, mut first) = (0, holder.queues.is_empty(), None);
+    for closed in closed.await {
+        match closed {
+            Ok(more) => {
+                running += more;
+                has_closed = true;
+            }
+            Err(fault) => {
+                // Jobs may hang on it there: the record stays as one that has run out.
+                running += 1;
+                first = first.or(Some(fault));
+            }
+        }
+    }
+    match first {
+        Some(fault) if !has_closed => return Err(fault),
+        Some(fault) => tracing::debug!(?fault, %lease, "a copy of a closed lease runs out by itself"),
+        None => {}
+    }
     let arguments = vec![tools.clock(), id(lease), Bytes::from(running.to_string())];
-    session.run(&CLOSE_RECORD, record_keys(tools), arguments).await?;
+    brief(session, session.run(&CLOSE_RECORD, record_keys(tools), arguments)).await?;
     tools.holders.forget(lease);
     Ok(())
 }
 
-async fn close_copies(
-    tools: &Tools,
-    session: &Session,
-    lease: LeaseId,
-    queues: &[Name],
-) -> Result<i64, Fault> {
-    let running = spread::each(queues.to_vec(), |queue| {
-        let keys = tools.keys.queue(&queue).all();
-        let arguments = vec![tools.clock(), id(lease)];
-        async move { answer::integer(session.run(&CLOSE, keys, arguments).await?) }
-    });
-    Ok(running.await?.into_iter().sum())
+/// Waits for a part of a call only so long that the rest can follow.
+async fn brief<T>(session: &Session, part: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    let patience = COPY_PATIENCE.min(session.left() / 2);
+    timeout(patience, part).await.unwrap_or(Err(Fault::Timeout(patience)))
 }
 
 /// A job that is asked to stop: its id and its fence.
@@ -166,7 +296,7 @@ pub(super) fn id(lease: LeaseId) -> Bytes {
     Bytes::copy_from_slice(lease.as_bytes())
 }
 
-/// A span in micros, rounded up.
+/// A span as scripts get it.
 fn micros(span: Duration) -> Bytes {
-    windlass_core::clock::whole_micros(span).as_micros().to_string().into()
+    row::micros(span).to_string().into()
 }

@@ -9,7 +9,7 @@ use windlass_core::Name;
 use windlass_core::bell::{Rings, Topic};
 
 use super::letter::{Content, Letter, Posted};
-use crate::error::Fault;
+use crate::error::{Away, Fault};
 use crate::jobs::ENQUEUE;
 use crate::script::{Script, script};
 use crate::session::Session;
@@ -38,6 +38,22 @@ pub(crate) async fn deliver(tools: &Tools, session: &Session, source: &Name) -> 
 /// What targets said about letters, by number; empty for one that was applied before.
 type Said = Vec<(u64, Bytes)>;
 
+/// What came of a delivery.
+#[derive(Default)]
+pub(super) struct Delivered {
+    pub(super) said: Said,
+    /// Why letters are left, if any are.
+    pub(super) fault: Option<Fault>,
+}
+
+impl Delivered {
+    /// Without those that were applied before: nothing was said about them.
+    fn told(mut self) -> Self {
+        self.said.retain(|(_, said)| !said.is_empty());
+        self
+    }
+}
+
 /// One delivery from one source.
 pub(super) struct Delivery<'a> {
     tools: &'a Tools,
@@ -51,38 +67,42 @@ impl<'a> Delivery<'a> {
     }
 
     /// Delivers letters that were posted when no others waited: several targets at once.
-    pub(super) async fn own(&self, posted: Vec<Posted>) -> Said {
+    pub(super) async fn own(&self, posted: Vec<Posted>) -> Delivered {
         let mut targets: HashMap<Name, Vec<Posted>> = HashMap::new();
         for letter in posted {
             targets.entry(letter.letter.target.clone()).or_default().push(letter);
         }
         let delivered = join_all(targets.into_values().map(|letters| async move {
-            let mut delivered = Said::new();
+            let mut delivered = Delivered::default();
             for letter in letters {
                 match self.apply(&letter).await {
-                    Ok(said) => delivered.push((letter.number, said)),
+                    Ok(said) => delivered.said.push((letter.number, said)),
                     Err(fault) => {
                         self.left(&letter.letter.target, &fault);
+                        delivered.fault = Some(fault);
                         break;
                     }
                 }
             }
             delivered
         }));
-        let delivered: Said = delivered.await.into_iter().flatten().collect();
-        if let Err(fault) = self.remove(delivered.iter().map(|(number, _)| *number)).await {
+        let mut whole = Delivered::default();
+        for delivered in delivered.await {
+            whole.said.extend(delivered.said);
+            whole.fault = whole.fault.or(delivered.fault);
+        }
+        if let Err(fault) = self.remove(whole.said.iter().map(|(number, _)| *number)).await {
             self.left(self.source, &fault);
         }
-        delivered.into_iter().filter(|(_, said)| !said.is_empty()).collect()
+        whole.told()
     }
 
-    /// Delivers letters that were posted behind others: those before them for the same targets come first.
-    pub(super) async fn all_for(&self, posted: &[Posted]) -> Said {
-        let targets: HashSet<_> = posted.iter().map(|letter| &letter.letter.target).collect();
-        let targets: Vec<_> = targets.into_iter().cloned().collect();
-        let last = posted.last().map(|letter| letter.number);
-        let (delivered, _) = self.waiting(&targets, last).await;
-        delivered.into_iter().filter(|(_, said)| !said.is_empty()).collect()
+    /// Delivers what waits for some targets, up to a letter: of letters that were posted behind others, those before them
+    /// for the same targets come first. What does not wait any more others have delivered.
+    pub(super) async fn all_for(&self, targets: &HashSet<Name>, last: Option<u64>) -> Delivered {
+        let targets: Vec<_> = targets.iter().cloned().collect();
+        let (said, fault) = self.waiting(&targets, last).await;
+        Delivered { said, fault }.told()
     }
 
     /// Delivers what waits for some targets, or for all if none is named, up to a letter.
@@ -118,10 +138,10 @@ impl<'a> Delivery<'a> {
             }
             match read.after {
                 Some((number, next)) if last.is_none_or(|last| number < last) => after = next,
-                _ => break,
+                _ => return (delivered, fault),
             }
         }
-        (delivered, fault)
+        (delivered, fault.or_else(|| Some(Away::passing("many letters wait").into())))
     }
 
     /// Applies a letter in its target. Answers what that said of it, nothing if it was applied before.
@@ -137,6 +157,8 @@ impl<'a> Delivery<'a> {
             posted.seq.clone(),
             posted.at.clone(),
             offsets.clone(),
+            // The call is remembered where it was accepted.
+            Bytes::new(),
         ];
         jobs.push_to(&mut arguments);
         let keys = self.tools.keys.queue(target).all();

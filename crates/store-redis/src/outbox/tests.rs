@@ -39,9 +39,9 @@ async fn post_only(store: &RedisStore, letters: Vec<Letter>) -> Vec<Posted> {
     let posted = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
         let targets: Vec<_> = letters.iter().map(|letter| letter.target.clone()).chain([name("a")]).collect();
         tools.registry.enter(&session, &tools.keys, &targets).await?;
-        post(&tools, &session, &name("a"), letters).await
+        post(&tools, &session, &name("a"), &Bytes::new(), letters).await
     });
-    posted.await.unwrap().expect("the answer reads").0
+    posted.await.unwrap().expect("no call was named").0
 }
 
 async fn deliver_all(store: &RedisStore) -> StoreResult<u32> {
@@ -56,7 +56,7 @@ async fn deliver_all(store: &RedisStore) -> StoreResult<u32> {
 async fn deliver_again(store: &RedisStore, letters: Vec<Posted>) {
     let again = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
         let source = name("a");
-        Ok(Delivery::new(&tools, &session, &source).own(letters).await)
+        Ok(Delivery::new(&tools, &session, &source).own(letters).await.said)
     });
     assert_eq!(again.await.unwrap(), [], "nothing is applied twice");
 }

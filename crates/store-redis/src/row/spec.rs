@@ -71,26 +71,51 @@ pub(crate) fn pack(job: &NewJob) -> Result<Bytes, Fault> {
 }
 
 impl Spec {
-    /// Reads all of V.
-    pub(super) fn read(mut from: Reader, payload_length: usize, kinds: &[Name]) -> Option<Self> {
-        let length = from.u8()?;
-        let kind = from.name(length.into(), kinds)?;
-        let payload = match payload_length {
-            0..=INLINE_MAX => Some(from.take(payload_length)?),
-            _ => None,
+    /// What stands for what does not read.
+    pub(super) fn unreadable(kind: Name) -> Self {
+        let (stalls_max, retry) = (STALLS_MAX_DEFAULT, Policy::default());
+        Self { kind, payload: None, stalls_max, timeout: None, retry, tags: Vec::new() }
+    }
+
+    /// Reads all of V, and tells what is wrong with it.
+    pub(super) fn read(
+        mut from: Reader,
+        payload_length: usize,
+        kinds: &[Name],
+    ) -> (Self, Result<(), &'static str>) {
+        let length = from.u8().unwrap_or_default();
+        let Some(kind) = from.name(length.into(), kinds) else {
+            return (Self::unreadable(Name::unreadable()), Err("its kind does not read"));
         };
-        let flags = from.u8()?;
-        let stalls_max = if flags & STALLS == 0 { STALLS_MAX_DEFAULT } else { from.u32()? };
-        let timeout = if flags & TIMEOUT == 0 { None } else { Some(Duration::from_micros(from.u64()?)) };
-        let retry = if flags & RETRY == 0 {
-            Policy::default()
-        } else {
-            let length = from.u16()?;
-            serde_json::from_slice(&from.take(length.into())?).ok()?
-        };
-        let tags = if flags & TAGS == 0 { Vec::new() } else { names(&from.0)? };
-        let is_known = flags & !(STALLS | TIMEOUT | RETRY | TAGS) == 0;
-        is_known.then_some(Self { kind, payload, stalls_max, timeout, retry, tags })
+        let mut spec = Self::unreadable(kind);
+        let read = spec.read_rest(&mut from, payload_length);
+        (spec, read)
+    }
+
+    fn read_rest(&mut self, from: &mut Reader, payload_length: usize) -> Result<(), &'static str> {
+        const SHORT: &str = "what was handed in is cut short";
+        if payload_length <= INLINE_MAX {
+            self.payload = Some(from.take(payload_length).ok_or(SHORT)?);
+        }
+        let flags = from.u8().ok_or(SHORT)?;
+        if flags & !(STALLS | TIMEOUT | RETRY | TAGS) != 0 {
+            return Err("it has parts that its form does not have");
+        }
+        if flags & STALLS != 0 {
+            self.stalls_max = from.u32().ok_or(SHORT)?;
+        }
+        if flags & TIMEOUT != 0 {
+            self.timeout = Some(Duration::from_micros(from.u64().ok_or(SHORT)?));
+        }
+        if flags & RETRY != 0 {
+            let length = from.u16().ok_or(SHORT)?;
+            let text = from.take(length.into()).ok_or(SHORT)?;
+            self.retry = serde_json::from_slice(&text).map_err(|_| "its retry policy does not read")?;
+        }
+        if flags & TAGS != 0 {
+            self.tags = names(&from.0).ok_or("its tags do not read")?;
+        }
+        Ok(())
     }
 }
 

@@ -50,7 +50,7 @@ fn wild() -> NewJob {
 #[test]
 fn a_record_reads_back() {
     for (job, fence) in [(NewJob::new("k", "", Options::new()).unwrap(), 0), (wild(), u64::MAX)] {
-        let row = Row::unpack(packed(&job, fence, "höst")).unwrap();
+        let row = Row::unpack(packed(&job, fence, "höst"));
         assert_eq!(
             (row.state, row.reason, row.cancel_requested),
             (State::Running, Some(Reason::Stalled), false)
@@ -63,15 +63,16 @@ fn a_record_reads_back() {
         assert_eq!((&row.spec.retry, row.spec.stalls_max), (&job.retry, job.stalls_max));
         assert_eq!((row.spec.timeout.is_some(), &row.spec.tags), (job.timeout.is_some(), &job.tags));
         assert_eq!(row.claim.is_some(), fence > 0);
+        assert_eq!(row.unreadable, None);
         assert!(row.claim.is_none_or(|claim| claim.worker() == "höst" && claim.nonce == 5));
     }
 }
 
 /// A record as a claim would splice it for the first time.
-fn packed_first(job: &NewJob, label: &str) -> Bytes {
+fn packed_first(job: &NewJob, label: &str, form: u8) -> Bytes {
     let v = spec::pack(job).unwrap();
     let mut record = BytesMut::new();
-    record.put_u8(FIRST_ATTEMPT);
+    record.put_u8(form);
     record.put_u64(5);
     record.put_slice(&[7; 16]);
     record.put_u64(1_500);
@@ -90,13 +91,15 @@ fn packed_first(job: &NewJob, label: &str) -> Bytes {
 #[test]
 fn the_short_record_of_a_first_attempt_reads_back() {
     let job = wild();
-    let row = Row::unpack(packed_first(&job, "höst")).unwrap();
+    let row = Row::unpack(packed_first(&job, "höst", FIRST_ATTEMPT));
+    assert_eq!((&row.unreadable, row.has_begun), (&None, false));
+    assert!(Row::unpack(packed_first(&job, "höst", FIRST_BEGUN)).has_begun);
     let counters = Counters { attempt: 1, stalls: 0, ambiguous: 0, backoff: Duration::ZERO };
     assert_eq!((row.state, row.reason, row.counters, row.fence), (State::Running, None, counters, 1));
     assert_eq!((row.due_at, row.seq, row.priority), (Timestamp::from_micros(1_000), 42, i16::MIN));
     assert_eq!((row.enqueued_at, row.expires_at, row.finished_at), (row.due_at, None, None));
     assert_eq!((&row.spec.kind, row.spec.payload.as_ref()), (&job.kind, Some(&job.payload)));
-    assert_eq!(payload_length(&packed_first(&job, "w")), job.payload.len());
+    assert_eq!(payload_length(&packed_first(&job, "w", FIRST_BEGUN)), job.payload.len());
     assert_eq!(payload_length(&packed(&job, 1, "w")), job.payload.len());
     let (lease, at) = (LeaseId::from_bytes([7; 16]), Timestamp::from_micros(1_500));
     assert_eq!(row.claim, Some(Claim { nonce: 5, lease, at, worker: "höst".into() }));
@@ -104,18 +107,53 @@ fn the_short_record_of_a_first_attempt_reads_back() {
 
 #[test]
 fn no_part_of_a_record_is_a_record() {
-    for whole in [packed(&wild(), 3, "w"), packed_first(&wild(), "w")] {
+    for whole in [packed(&wild(), 3, "w"), packed_first(&wild(), "w", FIRST_ATTEMPT)] {
         for length in 0..whole.len() {
-            assert!(Row::unpack(whole.slice(..length)).is_err(), "{length} bytes of {}", whole.len());
+            let row = Row::unpack(whole.slice(..length));
+            assert!(
+                matches!(row.unreadable, Some(Unreadable::Broken(_))),
+                "{length} bytes of {}",
+                whole.len()
+            );
         }
+    }
+}
+
+/// Whatever is wrong with it, a record that is whole tells its fence, and a job is settled by that.
+#[test]
+fn what_does_not_read_is_lost_by_its_fence() {
+    let (queue, id) = (Name::new("q").unwrap(), JobId::new());
+    let changed = |whole: &Bytes, place: usize, byte: u8| {
+        let mut record = whole.to_vec();
+        record[place] = byte;
+        Row::unpack(record.into())
+    };
+    let job = NewJob::new("k", "pay", Options::new()).unwrap();
+    let (long, first) = (packed(&job, 7, "w"), packed_first(&job, "w", FIRST_BEGUN));
+    // Flags, reason, a byte of the kind, and the byte that says what else was handed in.
+    let wrong = [(&long, 1, b'9'), (&long, 2, b'!'), (&long, 86, b' '), (&long, 90, 16), (&first, 68, 128)];
+    for (whole, place, byte) in wrong {
+        let row = changed(whole, place, byte);
+        assert!(matches!(row.unreadable, Some(Unreadable::Broken(_))), "{place}");
+        let lost = row.claimed(id, &queue, None, Caps::default()).unwrap_err().expect("its fence reads");
+        assert_eq!(lost.fence, Fence { number: if whole == &long { 7 } else { 1 }, nonce: 5 }, "{place}");
+        assert!(lost.unreadable.is_some());
+    }
+    for (form, state) in [(b'd', State::Blocked), (128 + 16 + 5, State::Dead), (255, State::Blocked)] {
+        let row = changed(&long, 0, form);
+        assert_eq!(
+            (row.state, row.unreadable.clone()),
+            (state, Some(Unreadable::Newer { form: form.into() }))
+        );
+        assert_eq!(row.lost(id, &queue), None);
     }
 }
 
 #[test]
 fn a_long_payload_stands_apart_and_must_be_there() {
     let job = NewJob::new("k", vec![1; INLINE_MAX + 1], Options::new()).unwrap();
-    let row = Row::unpack(packed(&job, 1, "w")).unwrap();
-    assert_eq!(row.spec.payload, None);
+    let row = Row::unpack(packed(&job, 1, "w"));
+    assert_eq!((&row.spec.payload, &row.unreadable), (&None, &None));
     let queue = Name::new("q").unwrap();
     let claimed = row.clone().claimed(job.id, &queue, Some(job.payload.clone()), Caps::default()).unwrap();
     assert_eq!((claimed.payload, claimed.fence), (job.payload, Fence { number: 1, nonce: 5 }));
@@ -137,7 +175,8 @@ fn every_reason_and_ending_has_its_own_letter() {
             record.put_u16(1);
             record.put_slice(b"w");
             record.put_slice(&attempt::pack(ending, error));
-            let attempt = attempt::unpack(4, record.freeze()).unwrap();
+            let attempts = attempt::unpack(4, record.freeze()).unwrap();
+            let [attempt] = &attempts[..] else { panic!("one record") };
             assert_eq!((attempt.fence, attempt.number, attempt.worker.as_str()), (4, 2, "w"));
             assert_eq!((attempt.ending, attempt.error.as_deref()), (Some(ending), error));
             assert_eq!(
@@ -154,4 +193,31 @@ fn what_scripts_count_with_is_exact() {
     assert_eq!(micros(Duration::from_nanos(1)), 1);
     assert_eq!(instant_micros(Timestamp::from_micros(-1)), 0);
     assert_eq!(instant_micros(Timestamp::from_micros(i64::MAX)), 1 << 53);
+}
+
+#[test]
+fn an_attempt_that_ended_late_has_two_records() {
+    let mut late = BytesMut::new();
+    late.put_u32(1);
+    late.put_u64(30);
+    late.put_slice(&attempt::pack(Ending::Failed, Some("late")));
+    let mut record = BytesMut::new();
+    record.put_u32(2);
+    record.put_u64(20);
+    record.put_u64(10);
+    record.put_u16(1);
+    record.put_slice(b"wL");
+    record.put_u32(late.len() as u32);
+    record.put_slice(&late);
+    record.put_slice(&attempt::pack(Ending::Stalled, None));
+    let record = record.freeze();
+    let attempts = attempt::unpack(4, record.clone()).unwrap();
+    let told: Vec<_> = attempts
+        .iter()
+        .map(|each| {
+            (each.number, each.ended_at.unwrap().as_micros(), each.ending.unwrap(), each.error.as_deref())
+        })
+        .collect();
+    assert_eq!(told, [(2, 20, Ending::Stalled, None), (1, 30, Ending::Failed, Some("late"))]);
+    assert!((0..record.len()).all(|length| attempt::unpack(4, record.slice(..length)).is_none()));
 }

@@ -38,7 +38,7 @@ for id, record in pairs(hash('jobs')) do
     if tag % 4 >= 2 then job.expires, at = u('>I8', record, at), at + 8 end
     job.tail = string.sub(record, at)
   else
-    job.state, job.asked = tag - 48, string.sub(record, 2, 2) == '1'
+    job.state, job.asked = tag - 48, string.byte(record, 2) % 2 == 1
     job.attempt, job.fence = u('>I4', record, 4), u('>I8', record, 24)
     job.place, job.priority = string.sub(record, 32, 47), u('>h', record, 48)
     job.expires, job.finished = u('>I8', record, 50), u('>I8', record, 66)

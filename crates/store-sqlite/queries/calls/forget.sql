@@ -1,4 +1,6 @@
 DELETE FROM windlass_calls
-WHERE (period, id) IN (
-    SELECT c.period, c.id FROM windlass_calls AS c WHERE c.period < ?1 ORDER BY c.period, c.id LIMIT ?2
+WHERE seq IN (
+    SELECT oldest.seq
+    FROM (SELECT c.seq, c.period FROM windlass_calls AS c ORDER BY c.seq LIMIT ?2) AS oldest
+    WHERE oldest.period < ?1
 )

@@ -44,7 +44,7 @@ pub(super) fn enqueue_once(
     }
     let entered = enqueue(session, jobs);
     if matches!(entered, Err(Fault::Refused(_))) {
-        calls::take_back(session, call)?;
+        calls::take_back(session, call);
     }
     entered
 }

@@ -1,6 +1,7 @@
 //! One group of operations: begin, run, commit, answer. When SQLite fails inside a group, nobody knows whose
 //! fault it was, so the group is rolled back and each operation runs in a transaction of its own.
 
+use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +16,7 @@ use super::operation::Operation;
 use super::{Lane, Tally, Tools};
 use crate::conditions::{Conditions, Refusal};
 use crate::error::{Fault, failed, is_full, is_unknown_commit, unknown};
-use crate::jobs::calls;
+use crate::jobs::calls::Calls;
 use crate::leases;
 use crate::patience::Turns;
 use crate::session::Session;
@@ -32,8 +33,7 @@ pub(crate) struct Committer {
     ringer: Option<Ringer>,
     turns: Option<Turns>,
     checkpoint: Checkpoint,
-    /// The period in which no old calls were left to forget.
-    clean: i64,
+    calls: RefCell<Calls>,
     tally: Arc<Tally>,
 }
 
@@ -53,7 +53,18 @@ impl Committer {
         let Tools { connection, path, clock, steps, conditions, bell, ringer } = tools;
         let turns = ringer.as_ref().map(|ringer| Turns::of_this_thread(ringer.file()));
         let checkpoint = Checkpoint::new(&connection, path.map(Copier::new));
-        Self { connection, clock, steps, conditions, bell, ringer, turns, checkpoint, clean: 0, tally }
+        Self {
+            connection,
+            clock,
+            steps,
+            conditions,
+            bell,
+            ringer,
+            turns,
+            checkpoint,
+            calls: RefCell::default(),
+            tally,
+        }
     }
 
     /// Runs and answers all operations, and wakes whom they concern.
@@ -113,23 +124,24 @@ impl Committer {
         // Before anything is decided by the time: what lived must not be lost because the clock was set.
         let before = self.steps().clone();
         let (now, step) = self.steps().look(&*self.clock);
-        let session = Session::new(&self.connection, now);
+        let session = Session::new(&self.connection, now, &self.calls);
         let ran = step
             .map_or(Ok(()), |step| leases::outlive(&session, step))
             .and_then(|()| group.iter_mut().try_for_each(|operation| operation.run(&session)))
             .and_then(|()| session.write_counters())
-            .and_then(|()| calls::forget(&session, self.clean));
+            .and_then(|()| self.calls.borrow_mut().write(&self.connection, now));
         let rings = session.rings();
-        let failure = match ran.map(|clean| (clean, execute(&self.connection, "COMMIT"))) {
-            Ok((clean, Ok(()))) => {
-                self.clean = clean;
+        let failure = match ran.map(|()| execute(&self.connection, "COMMIT")) {
+            Ok(Ok(())) => {
+                self.calls.get_mut().keep();
                 return Ok(rings);
             }
-            Ok((_, Err(error))) if is_unknown_commit(&error) => Failure::Unknown(error),
-            Ok((_, Err(error))) => Failure::RolledBack(error.into()),
+            Ok(Err(error)) if is_unknown_commit(&error) => Failure::Unknown(error),
+            Ok(Err(error)) => Failure::RolledBack(error.into()),
             Err(fault) => Failure::RolledBack(fault),
         };
         self.roll_back();
+        self.calls.get_mut().drop_fresh();
         // The next transaction has to see the step.
         *self.steps() = before;
         Err(failure)

@@ -44,7 +44,7 @@ pub async fn lost_jobs_are_found(h: &impl Harness) {
         has_begun: false,
         unreadable: None,
     };
-    assert_eq!(lost(&scene).await, [expected.clone()]);
+    assert_eq!(lost(&scene).await, std::slice::from_ref(&expected));
     scene.begin(&job).await;
     assert_eq!(lost(&scene).await, [LostJob { has_begun: true, ..expected }]);
     assert_eq!(scene.state(job.id).await, State::Running, "looking changes nothing");

@@ -25,7 +25,7 @@ pub(super) const QUEUES: [&str; 3] = ["a", "b", "c"];
 pub(super) enum Operation {
     Enqueue {
         jobs: Vec<NewJob>,
-        /// Under the id of the call before.
+        /// The call before once more, instead of these.
         is_repeat: bool,
     },
     Claim {

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use windlass_core::clock::{ManualClock, Timestamp};
-use windlass_core::job::ClaimedJob;
+use windlass_core::job::{ClaimedJob, NewJob};
 use windlass_core::store::{
     Begin, ClaimAnswer, ClaimRequest, NewLease, Progress, Settlement, SharedStore, StoreResult,
 };
@@ -35,8 +35,8 @@ struct Side {
     start: Timestamp,
     /// Attempts that it handed out, the newest last, whatever became of them.
     attempts: Vec<ClaimedJob>,
-    /// The newest call that handed jobs in.
-    call: CallId,
+    /// The newest call that handed jobs in, and what it handed in: a repeat is the same call.
+    call: (CallId, Vec<NewJob>),
 }
 
 impl<'a, H: Harness> Stage<'a, H> {
@@ -72,7 +72,7 @@ impl Side {
     async fn open(store: SharedStore, first: &NewLease) -> Self {
         store.open(first).await.expect("a lease opens");
         let start = store.leases(1).await.expect("leases can be listed")[0].opened_at;
-        Self { store, start, attempts: Vec::new(), call: CallId::new() }
+        Self { store, start, attempts: Vec::new(), call: (CallId::new(), Vec::new()) }
     }
 
     async fn view(&self) -> Result<View, String> {
@@ -87,9 +87,10 @@ impl Side {
         match operation {
             Operation::Enqueue { jobs, is_repeat } => {
                 if !is_repeat {
-                    self.call = CallId::new();
+                    self.call = (CallId::new(), jobs.clone());
                 }
-                text(store.enqueue_once(self.call, jobs).await)
+                let (call, jobs) = &self.call;
+                text(store.enqueue_once(*call, jobs).await)
             }
             Operation::Begin { attempt, is_forged } => {
                 let begin = self.attempt(*attempt).map(|job| Begin {

@@ -22,6 +22,7 @@ pub(super) struct Line {
     pub(super) sick: Option<String>,
     pub(super) rate: Rate,
     pub(super) finished: u64,
+    pub(super) last_finished: Instant,
     /// How many should wait, given how fast they go.
     pub(super) target: usize,
 }
@@ -37,6 +38,7 @@ impl Line {
             sick: None,
             rate: Rate::new(now),
             finished: 0,
+            last_finished: now,
             target: 0,
         }
     }
@@ -49,6 +51,11 @@ impl Line {
     /// Jobs that wait and may start beside any other.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Suspects that wait for another one: as many slots are spoken for.
+    pub(super) fn suspects(&self) -> usize {
+        self.suspects.len()
     }
 
     /// How many wait in all.
@@ -104,6 +111,8 @@ impl Line {
             return Vec::new();
         }
         let soon = self.rate.ahead(self.finished, now);
+        // Nothing moves any more: none of them starts soon, however fast others were before.
+        let soon = if self.last_finished <= before { 0 } else { soon };
         let mut place = 0;
         let mut is_stale = |ctx: &Ctx| {
             place += 1;

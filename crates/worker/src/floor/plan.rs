@@ -80,7 +80,7 @@ impl Floor {
             if line.is_dry {
                 continue;
             }
-            let (free, waiting) = (self.slots.free(index), line.len());
+            let (free, waiting) = (self.slots.free(index).saturating_sub(line.suspects()), line.len());
             let target = line.target >> self.shrinks;
             let ahead = if waiting <= target / 2 { (target - waiting).min(room) } else { 0 };
             if free + ahead > 0 {

@@ -31,6 +31,8 @@ impl Engine {
         let mut cancels = self.store().bell().listen(Topic::Cancel);
         // At once, for a request to cancel that came before anybody listened.
         let mut next = Instant::now();
+        // A store names a queue each time once the lease is lost there.
+        let mut lost_before = Vec::new();
         tokio::pin!(over);
         loop {
             self.board.expect_within(Part::Lease, Some(ttl / 3));
@@ -51,10 +53,12 @@ impl Engine {
                 () = sleep_until(held.deadline) => return None,
             };
             match renewed {
-                Ok(Renewal::Renewed { cancel, lost }) => {
+                Ok(Renewal::Renewed { cancel, mut lost }) => {
                     held.deadline = self.local_deadline(sent);
                     self.note_renewal(held);
+                    lost.retain(|queue| !lost_before.contains(queue));
                     self.lose_queues(held.id, &lost);
+                    lost_before.append(&mut lost);
                     let is_missed = !self.cancel(&cancel);
                     next = sent + if is_missed { MISSED_AGAIN.min(ttl / 3) } else { ttl / 3 };
                 }

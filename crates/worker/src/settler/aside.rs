@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use windlass_core::{LeaseId, Name};
 
 use super::batch::Batch;
 use super::recorder::Recorder;
 use crate::ctx::Ctx;
 use crate::lease::Lease;
-use crate::supervise::backoff;
 
 /// How many outcomes of one queue are tried aside at the same time; further ones are given up.
 const ASIDES_MAX: usize = 64;
@@ -136,12 +135,13 @@ impl Recorder {
 
     /// Tries until the store answers, or has refused too often; tells whether it is recorded.
     async fn insist(&self, mut one: Batch) -> bool {
-        let mut refusals = 0;
+        let (mut refusals, mut openings) = (0, self.lease.openings());
         for tries in 1.. {
             tokio::select! {
-                () = sleep(backoff(tries)) => {}
+                () = self.rest(tries, openings) => {}
                 () = self.asides.hurry.notified() => {}
             }
+            openings = self.lease.openings();
             match self.attempt(&one).await {
                 Ok(answers) => {
                     one = self.conclude(one, answers).await;

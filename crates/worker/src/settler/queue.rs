@@ -103,9 +103,10 @@ impl Recorder {
     /// Nothing goes through: either the queue is away, or something is in the way of each of these. Asks with one
     /// outcome at a time until one goes through. A few that do not for long go aside.
     async fn probe(self: &Arc<Self>, left: &mut Batch) -> Batch {
-        let began = Instant::now();
+        let (began, mut openings) = (Instant::now(), self.lease.openings());
         for tries in 1.. {
-            tokio::time::sleep(backoff(tries)).await;
+            self.rest(tries, openings).await;
+            openings = self.lease.openings();
             let Some(one) = left.pop() else { break };
             match self.attempt(&one).await {
                 Ok(answers) => return self.recorded(one, answers).await,

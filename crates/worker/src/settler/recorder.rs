@@ -175,6 +175,15 @@ impl Recorder {
         })
     }
 
+    /// Waits after a failure, or until the store is seen to be there: outcomes that wait for longer than a lease lives
+    /// are in a hurry, and a lease that was opened since is the first sign of its return.
+    pub(super) async fn rest(&self, failures: u32, openings: u64) {
+        tokio::select! {
+            () = tokio::time::sleep(backoff(failures)) => {}
+            () = self.lease.opened_since(openings) => {}
+        }
+    }
+
     /// The store has answered.
     pub(super) async fn recorded(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
         self.success();

@@ -8,7 +8,7 @@ use windlass_core::State;
 use windlass_core::outcome::Ending;
 use windlass_core::store::SharedStore;
 use windlass_store_memory::MemoryStore;
-use windlass_worker::{Client, Ctx, Job, JobError, State as Shared, Worker};
+use windlass_worker::{Client, Ctx, Job, JobError, Maintenance, Reaper, State as Shared, Worker};
 
 use crate::faulty::{Call, Fault, Faulty};
 use crate::support::{Act, Stage, end_of, eventually, probe, scene, scene_on, until_begun, worker};
@@ -56,6 +56,42 @@ async fn an_outcome_is_late(fault: Fault) {
     let record = end_of(&handle).await;
     assert_eq!((record.state, record.fence), (State::Completed, 2));
     eventually("the first outcome counts as late", async || running.health().fenced == 1).await;
+    running.stop().await;
+}
+
+/// The store was away for longer than the lease lived. When it is back, the jobs can be claimed at once, and their
+/// outcomes rest before the next try.
+#[tokio::test]
+async fn outcomes_that_have_outlived_their_lease_are_recorded_before_jobs_are_claimed() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = worker(&client, &stage)
+        .maintenance(Maintenance::Off)
+        .lease_unchecked(Duration::from_millis(300))
+        .start()
+        .unwrap();
+    for call in [Call::Settle, Call::SettleLate] {
+        store.fail(call, Fault::Unavailable, u32::MAX);
+    }
+    let handles = client.enqueue_all((0..5).map(|_| probe(Act::Succeed))).await.unwrap();
+    stage.until_ended(5).await;
+    for call in [Call::Open, Call::Renew, Call::Claim] {
+        store.fail(call, Fault::Unavailable, u32::MAX);
+    }
+    eventually("the lease is lost", async || running.health().lease.lost == 1).await;
+    let reaper = Reaper::new(Arc::clone(client.store()));
+    eventually("all jobs are taken back", async || reaper.run_once().await.unwrap().jobs > 0).await;
+    for handle in &handles {
+        assert_eq!(handle.state().await.unwrap(), Some(State::Ready), "any worker may have it");
+    }
+    let rests = store.failed(Call::Settle) + 20;
+    eventually("the pauses between tries are long", async || store.failed(Call::Settle) > rests).await;
+    store.heal();
+    for handle in &handles {
+        let record = end_of(handle).await;
+        assert_eq!((record.state, record.fence), (State::Completed, 1), "it is not run again: {record:?}");
+    }
+    assert_eq!((stage.started(), running.health().fenced), (5, 0));
     running.stop().await;
 }
 

@@ -27,6 +27,24 @@ async fn who_is_not_let_in_hears_why_and_no_password_is_shown() {
     assert!(error.to_string().contains("no database of this number"), "{error}");
 }
 
+/// Whoever wrote it believes that the server asks for it.
+#[tokio::test]
+async fn a_password_that_nobody_asks_for_is_refused() {
+    let redis = RedisServer::start(&RedisSettings::default());
+    for user in ["", "default"] {
+        let error = refusal(&format!("redis://{user}:secret@127.0.0.1:{}", redis.port())).await;
+        assert_eq!(error.kind(), StoreErrorKind::Fatal);
+        let text = format!("{error} {error:?}");
+        assert!(
+            text.contains("no password for this user") && text.contains("leave the password out"),
+            "{text}"
+        );
+        assert!(!text.contains("secret"), "{text}");
+    }
+    redis.command(&["CONFIG", "SET", "requirepass", "secret"]);
+    open(&format!("redis://:secret@127.0.0.1:{}", redis.port())).await;
+}
+
 #[tokio::test]
 async fn a_user_with_few_rights_will_do() {
     let rules = "~wl:* &wl:* +@all -@dangerous +info";

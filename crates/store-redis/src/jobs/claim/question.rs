@@ -5,14 +5,15 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use redis::Value;
 use windlass_core::bell::{Rings, Topic};
-use windlass_core::job::ClaimedJob;
+use windlass_core::job::{ClaimedJob, LostJob};
+use windlass_core::queue::QueueConfig;
 use windlass_core::store::{ClaimRequest, PROMOTE_MAX};
-use windlass_core::{Fence, JobId, Name};
+use windlass_core::{JobId, Name};
 
-use super::Taken;
+use super::fill::Taken;
 use crate::error::Fault;
 use crate::jobs::enqueue::word;
-use crate::row::{self, Row};
+use crate::row::{self, INLINE_MAX, Row};
 use crate::script::{Script, script};
 use crate::session::Session;
 use crate::{Tools, answer};
@@ -50,7 +51,7 @@ impl<'a> Question<'a> {
             tools,
             session,
             request,
-            nonce: Bytes::copy_from_slice(&Fence::nonce().to_be_bytes()),
+            nonce: Bytes::copy_from_slice(&request.nonce.to_be_bytes()),
             label: packed.freeze(),
             kinds: kinds.into_iter().map(|kind| Bytes::copy_from_slice(kind.as_bytes())).collect(),
         }
@@ -113,38 +114,42 @@ impl<'a> Question<'a> {
         self.session.run(&CLAIM, self.tools.keys.queue(queue).all(), arguments).await
     }
 
-    /// Reads what the script handed out. The jobs are claimed by now: whoever is not told of them must hear that they may
-    /// be.
+    /// Reads what the script handed out. The jobs are claimed by now: one that does not read is told of apart, and takes
+    /// none of those beside it along.
     pub(super) async fn read(
         &self,
         queue: &Name,
         given: Given,
         jobs: &mut Vec<ClaimedJob>,
-    ) -> Result<(), Fault> {
+        unreadable: &mut Vec<LostJob>,
+    ) {
+        self.tools.pauses.strange(queue, given.strange);
         if given.records.is_empty() {
-            return Ok(());
+            return;
         }
-        let half = |fault| Fault::Half(Box::new(fault));
         self.tools.definitions.expect(queue, given.version);
         let definition = self.tools.definitions.of(self.session, &self.tools.keys, queue);
-        let definition = Box::pin(definition).await.map_err(half)?;
-        let caps = definition.config.caps;
-        let (mut bodies, mut fault) = (given.bodies.into_iter(), None);
+        let caps = match Box::pin(definition).await {
+            Ok(definition) => definition.config.caps,
+            // What does not fit is refused when it is stored.
+            Err(fault) => {
+                tracing::debug!(?fault, %queue, "jobs are handed out without the definition of their queue");
+                QueueConfig::default().caps
+            }
+        };
+        let mut bodies = given.bodies.into_iter();
         let before = jobs.len();
         jobs.reserve(given.records.len());
         for (id, record) in given.records {
-            let job = Row::unpack_known(record, &self.request.kinds).and_then(|row| {
-                let body = if row.spec.payload.is_none() { bodies.next().flatten() } else { None };
-                row.claimed(id, queue, body, caps)
-            });
-            // One that does not read must not take those beside it along.
-            match job {
+            let is_apart = row::payload_length(&record) > INLINE_MAX;
+            let body = if is_apart { bodies.next().flatten() } else { None };
+            match Row::unpack_known(record, &self.request.kinds).claimed(id, queue, body, caps) {
                 Ok(job) => jobs.push(job),
-                Err(wrong) => fault = fault.or(Some(wrong)),
+                Err(Some(lost)) => unreadable.push(*lost),
+                Err(None) => tracing::error!(%id, %queue, "a job was taken whose fence does not read"),
             }
         }
         self.tools.whereabouts.note(queue, jobs[before..].iter().map(|job| job.id));
-        fault.map_or(Ok(()), |fault| Err(half(fault)))
     }
 
     fn ring(&self, expired: i64) {
@@ -170,6 +175,10 @@ pub(super) struct Given {
     pub(super) end: End,
     records: Vec<(JobId, Bytes)>,
     bodies: Vec<Option<Bytes>>,
+    /// How many jobs of any kind were ready before.
+    pub(super) ready: i64,
+    /// How many were met that this program does not know.
+    strange: i64,
 }
 
 impl Given {
@@ -202,7 +211,8 @@ impl Given {
             records.push((JobId::from_bytes(id), record));
         }
         let bodies = bodies.collect::<Result<_, _>>()?;
-        Ok(Self { next_due, version, end, records, bodies })
+        let (ready, strange) = (answer::integer(next())?, answer::integer(next())?);
+        Ok(Self { next_due, version, end, records, bodies, ready, strange })
     }
 }
 

@@ -14,8 +14,11 @@ use crate::ids::{IdMap, Secret};
 /// The most jobs that one script takes.
 const JOBS_MAX: usize = 1_000;
 
-/// The most bytes of payload that one script takes; a single job may have more.
+/// The most bytes of payload that one script takes of several; a single job may have more.
 const BYTES_MAX: usize = 4 << 20;
+
+/// The most bytes of a call that one script takes as a whole: single calls that share one never travel as letters.
+const WHOLE_MAX: usize = 12 << 20;
 
 /// The jobs of a call, in chunks that one script takes each.
 pub(super) struct Plan<'j> {
@@ -47,6 +50,7 @@ impl<'j> Plan<'j> {
         // The chunk of each queue that is being filled, and the newest of them all.
         let mut filling: HashMap<&Name, usize> = HashMap::new();
         let mut newest = None;
+        let bytes_max = bytes_max(jobs);
         for (place, job) in jobs.iter().enumerate() {
             let before = *places.entry(job.id).or_insert(place);
             if before != place {
@@ -61,7 +65,7 @@ impl<'j> Plan<'j> {
                 continue;
             }
             let bytes = job.payload.len();
-            let room = |chunk: &Chunk<'_>| chunk.places.len() < JOBS_MAX && chunk.bytes + bytes <= BYTES_MAX;
+            let room = |chunk: &Chunk<'_>| chunk.places.len() < JOBS_MAX && chunk.bytes + bytes <= bytes_max;
             let is_same = |&chunk: &usize| *plan.chunks[chunk].queue == job.queue;
             let found = newest.filter(is_same).or_else(|| filling.get(&job.queue).copied());
             let found = found.filter(|&chunk| room(&plan.chunks[chunk]));
@@ -102,6 +106,13 @@ impl<'j> Plan<'j> {
     }
 }
 
+/// How many bytes a script is given of this call.
+fn bytes_max(jobs: &[NewJob]) -> usize {
+    let is_one = jobs.windows(2).all(|pair| pair[0].queue == pair[1].queue);
+    let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+    if is_one && jobs.len() <= JOBS_MAX && bytes <= WHOLE_MAX { WHOLE_MAX } else { BYTES_MAX }
+}
+
 #[cfg(test)]
 mod tests {
     use windlass_core::Options;
@@ -125,6 +136,19 @@ mod tests {
         let said: Vec<_> =
             plan.chunks.iter().map(|chunk| Bytes::from(vec![b'r'; chunk.places.len()])).collect();
         assert_eq!(plan.answers(&jobs, &said).unwrap(), vec![Enqueued::New; jobs.len()]);
+    }
+
+    /// As many and as much as single calls that share one come to.
+    #[test]
+    fn a_call_of_one_queue_is_one_script_as_far_as_that_goes() {
+        let jobs = |queues: &[&str], count, bytes| {
+            let jobs: Vec<_> =
+                (0..count).map(|place| job(queues[place % queues.len()], &vec![0; bytes])).collect();
+            Plan::of(&jobs).chunks.len()
+        };
+        assert_eq!((jobs(&["a"], JOBS_MAX, 9), jobs(&["a"], 9, 1 << 20)), (1, 1));
+        assert_eq!((jobs(&["a"], JOBS_MAX + 1, 9), jobs(&["a"], 13, 1 << 20)), (2, 4));
+        assert_eq!(jobs(&["a", "b"], 10, 1 << 20), 4);
     }
 
     #[test]

@@ -1,0 +1,22 @@
+-- Finds jobs of one queue that hang on a lease and were handed out under a nonce. Changes nothing.
+--
+-- KEYS those of the queue
+-- ARGV 1 clock, 2 lease, 3 nonce, 4 where to go on in the set of jobs that hang on it (0: at its beginning)
+-- Answers where to go on (0: there are no more), then id and record of each job; one may come twice.
+
+-- Jobs that one call looks at, about.
+local STEP = 250
+
+local page = redis.call('SSCAN', lease_key('running:', ARGV[2]), ARGV[4], 'COUNT', STEP)
+local found, ids = { page[1] }, page[2]
+for from = 1, #ids, STEP do
+  local records = load_records(unpack(ids, from, math.min(from + STEP - 1, #ids)))
+  for i, record in ipairs(records) do
+    local v = record and byte(record, 1) == S_RUNNING and v_end(record)
+    if v and sub(record, v + 1, v + 24) == ARGV[3] .. ARGV[2] then
+      found[#found + 1] = ids[from + i - 1]
+      found[#found + 1] = record
+    end
+  end
+end
+return found

@@ -1,0 +1,113 @@
+//! Filling a claim from one queue after the other.
+
+use std::time::Duration;
+
+use windlass_core::Name;
+use windlass_core::job::{ClaimedJob, LostJob};
+
+use super::question::{End, Given, Moving, Question, Step};
+use crate::error::Fault;
+
+/// The most jobs that one script hands out.
+const JOBS_MAX: u32 = 500;
+
+/// How often a claim comes again because it met nothing but members that jobs left behind.
+const PASSES_MAX: u32 = 20;
+
+/// What a claim has got.
+#[derive(Default)]
+pub(super) struct Filled {
+    pub(super) jobs: Vec<ClaimedJob>,
+    pub(super) unreadable: Vec<LostJob>,
+    pub(super) next_due: Option<Duration>,
+    taken: Taken,
+    /// A payload did not fit: the claim ends, so that its job does not lose its turn to smaller ones.
+    is_full: bool,
+}
+
+/// What scripts have handed out so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Taken {
+    pub(super) jobs: u32,
+    /// Of payload.
+    pub(super) bytes: usize,
+}
+
+impl Filled {
+    /// How many jobs may still be taken.
+    pub(super) fn left(&self, question: &Question<'_>) -> u32 {
+        if self.is_full || question.kinds.is_empty() {
+            return 0;
+        }
+        question.request.limit.saturating_sub(self.taken.jobs)
+    }
+
+    /// A queue has a job that is due then.
+    pub(super) fn due(&mut self, span: Option<Duration>) {
+        self.next_due = match (self.next_due, span) {
+            (Some(known), Some(span)) => Some(known.min(span)),
+            (known, span) => known.or(span),
+        };
+    }
+
+    /// Takes jobs of one queue, in their turn. Answers whether the lease lives there.
+    pub(super) async fn fill(
+        &mut self,
+        question: &Question<'_>,
+        queue: &Name,
+        limit: u32,
+        moving: &mut Moving,
+    ) -> Result<bool, Fault> {
+        let mut left = self.left(question).min(limit);
+        let (mut passes, mut unread) = (0, None);
+        loop {
+            let wanted = left.min(JOBS_MAX);
+            let given = match self.ask_and_read(question, queue, wanted, moving, unread.take()).await? {
+                Step::Lost => return Ok(false),
+                Step::More => {
+                    self.due(Some(Duration::ZERO));
+                    return Ok(true);
+                }
+                Step::Given(given) => given,
+            };
+            let (count, end, next_due) = (given.count(), given.end, given.next_due);
+            self.taken.jobs = self.taken.jobs.saturating_add(count);
+            self.taken.bytes = self.taken.bytes.saturating_add(given.bytes());
+            self.is_full |= end == End::Full;
+            left -= count.min(left);
+            passes += u32::from(end == End::Passed);
+            let is_last = match end {
+                End::Full => true,
+                End::Passed => passes >= PASSES_MAX,
+                End::Plain => count < wanted,
+            };
+            if is_last || left == 0 {
+                question.read(queue, given, &mut self.jobs, &mut self.unreadable).await;
+                self.due(if end == End::Passed { Some(Duration::ZERO) } else { next_due });
+                return Ok(true);
+            }
+            unread = Some(given);
+        }
+    }
+
+    /// Runs the script, and reads meanwhile what the one before handed out: neither the server nor this thread waits for
+    /// the other.
+    async fn ask_and_read(
+        &mut self,
+        question: &Question<'_>,
+        queue: &Name,
+        wanted: u32,
+        moving: &mut Moving,
+        unread: Option<Given>,
+    ) -> Result<Step, Fault> {
+        let taken = self.taken;
+        let Some(unread) = unread else { return question.step(queue, wanted, taken, moving).await };
+        let reading = async {
+            // The request is on its way when this goes on.
+            tokio::task::yield_now().await;
+            question.read(queue, unread, &mut self.jobs, &mut self.unreadable).await;
+        };
+        let (step, ()) = tokio::join!(question.step(queue, wanted, taken, moving), reading);
+        step
+    }
+}

@@ -1,0 +1,202 @@
+//! Queues that failed lately. They are left out for a while that grows with each failure, so that nothing waits for them
+//! that is about others; claims and sweeps ask here first.
+//!
+//! A queue may fail for some and not for others, since each reads other keys of it; so every kind of work has its own.
+//!
+//! A server by itself has all queues: when it is away, its connection knows and holds everybody back. So what is noted
+//! there is only what is wrong with one queue; in a Cluster it is also that its node is away.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use windlass_core::store::SickQueue;
+use windlass_core::{Name, StoreErrorKind};
+use windlass_store_server::backoff;
+
+use crate::error::{Effect, Fault, Verdict};
+
+/// The most queues that are remembered.
+const QUEUES_MAX: usize = 10_000;
+
+/// A pause is at least this many times as long as asking took, from the second failure on: what hangs takes a small part
+/// of the time only.
+const TIMES_MAX: u32 = 16;
+
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(15);
+
+/// How often jobs that this program cannot read are told of, for each queue.
+const TOLD_FOR: Duration = Duration::from_secs(60);
+
+/// The work that a queue failed at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Work {
+    Claim,
+    Lost,
+    Sweep,
+    Promote,
+    Prune,
+}
+
+/// What is wrong with queues, as far as this process knows.
+#[derive(Debug, Default)]
+pub(crate) struct Pauses {
+    failed: Mutex<HashMap<(Name, Work), Pause>>,
+    strange: Mutex<HashMap<Name, Instant>>,
+}
+
+#[derive(Debug)]
+struct Pause {
+    until: Instant,
+    failures: u32,
+    sick: SickQueue,
+}
+
+impl Pauses {
+    /// What is wrong with a queue that is left out now.
+    pub(crate) fn of(&self, queue: &Name, work: Work) -> Option<SickQueue> {
+        let failed = self.failed();
+        if failed.is_empty() {
+            return None;
+        }
+        let pause = failed.get(&(queue.clone(), work)).filter(|pause| Instant::now() < pause.until)?;
+        // It is not asked: nothing is taken there, whatever it failed by.
+        Some(SickQueue { kind: StoreErrorKind::Unavailable, ..pause.sick.clone() })
+    }
+
+    /// A queue was asked and has answered.
+    pub(crate) fn answered(&self, queue: &Name, work: Work) {
+        let mut failed = self.failed();
+        if !failed.is_empty() && failed.remove(&(queue.clone(), work)).is_some() {
+            tracing::info!(%queue, ?work, "a queue that was left out answers again");
+        }
+    }
+
+    /// A queue was asked, which took so long, and failed. Answers what is wrong with it.
+    pub(crate) fn failed_after(
+        &self,
+        queue: &Name,
+        work: Work,
+        fault: Fault,
+        took: Duration,
+        is_cluster: bool,
+    ) -> SickQueue {
+        let concerns_queue = is_cluster || is_of_one_queue(&fault);
+        let sick = sick(queue, fault);
+        if !concerns_queue {
+            return sick;
+        }
+        let mut failed = self.failed();
+        if failed.len() >= QUEUES_MAX {
+            failed.clear();
+        }
+        let failures = failed.get(&(queue.clone(), work)).map_or(1, |pause| pause.failures.saturating_add(1));
+        if failures == 1 {
+            tracing::warn!(%queue, ?work, what = %sick.what, "a queue fails and is left out for a while; others go on");
+        } else {
+            tracing::debug!(%queue, ?work, what = %sick.what, failures, "a queue is left out");
+        }
+        let times = took.saturating_mul((1 << failures.min(8)).min(TIMES_MAX));
+        let until = Instant::now() + backoff::pause(failures).max(times).min(PAUSE_MAX);
+        failed.insert((queue.clone(), work), Pause { until, failures, sick: sick.clone() });
+        sick
+    }
+
+    /// A queue holds jobs that this program cannot read; says so in the log, at times.
+    pub(crate) fn strange(&self, queue: &Name, jobs: i64) {
+        if jobs <= 0 {
+            return;
+        }
+        let mut told = self.strange.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= QUEUES_MAX {
+            told.clear();
+        }
+        if told.get(queue).is_none_or(|at| at.elapsed() > TOLD_FOR) {
+            told.insert(queue.clone(), Instant::now());
+            tracing::warn!(%queue, jobs, "jobs are stored in a form that this program does not know, and are left alone");
+        }
+    }
+
+    fn failed(&self) -> MutexGuard<'_, HashMap<(Name, Work), Pause>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is wrong, in one text.
+pub(crate) fn sick(queue: &Name, fault: Fault) -> SickQueue {
+    if let Fault::Sick(sick) = fault {
+        return sick;
+    }
+    let error = fault.into_error(Effect::Write);
+    let (kind, mut what) = (error.kind(), error.to_string());
+    if let Some(cause) = error.source() {
+        what = format!("{what}: {cause}");
+    }
+    SickQueue { queue: queue.clone(), what, kind }
+}
+
+/// Whether a server said it about this queue's keys, and not about itself.
+fn is_of_one_queue(fault: &Fault) -> bool {
+    match fault {
+        Fault::Corrupt(_) | Fault::Defect(_) => true,
+        Fault::Half(rest) => is_of_one_queue(rest),
+        Fault::Said(said) => matches!(said.verdict(), Verdict::Corrupt | Verdict::Defect),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Away, Said};
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    fn wrong() -> Fault {
+        Said::new("WRONGTYPE", "Operation against a key holding the wrong kind of value").into()
+    }
+
+    #[test]
+    fn what_is_wrong_with_one_queue_pauses_that_one() {
+        let pauses = Pauses::default();
+        let sick = pauses.failed_after(&name("bad"), Work::Claim, wrong(), Duration::ZERO, false);
+        assert_eq!((sick.kind, sick.queue), (StoreErrorKind::Fatal, name("bad")));
+        assert!(pauses.of(&name("bad"), Work::Claim).is_some_and(|sick| sick.what.contains("WRONGTYPE")));
+        assert!(
+            pauses.of(&name("good"), Work::Claim).is_none() && pauses.of(&name("bad"), Work::Lost).is_none()
+        );
+        pauses.answered(&name("bad"), Work::Claim);
+        assert!(pauses.of(&name("bad"), Work::Claim).is_none());
+    }
+
+    #[test]
+    fn a_server_that_is_away_pauses_queues_only_where_others_have_another() {
+        let (pauses, queue) = (Pauses::default(), name("q"));
+        let away = || Fault::from(Away::passing("gone"));
+        assert_eq!(
+            pauses.failed_after(&queue, Work::Claim, away(), Duration::ZERO, false).kind,
+            StoreErrorKind::Unavailable
+        );
+        assert!(pauses.of(&queue, Work::Claim).is_none());
+        pauses.failed_after(&queue, Work::Claim, away(), Duration::ZERO, true);
+        assert!(pauses.of(&queue, Work::Claim).is_some());
+    }
+
+    #[test]
+    fn what_hangs_is_asked_seldom_and_took_nothing_while_it_is_not() {
+        let (pauses, queue, took) = (Pauses::default(), name("q"), Duration::from_secs(1));
+        for failures in 1..=6 {
+            let before = Instant::now();
+            let sick = pauses.failed_after(&queue, Work::Claim, Fault::Timeout(took), took, true);
+            assert_eq!(sick.kind, StoreErrorKind::Unknown, "it may have taken effect");
+            let pause = pauses.failed()[&(queue.clone(), Work::Claim)].until.duration_since(before);
+            let least = took * [2, 4, 8, 15][(failures - 1).min(3)];
+            assert!(pause >= least && pause <= PAUSE_MAX + took, "{pause:?} after {failures} failures");
+            assert_eq!(pauses.of(&queue, Work::Claim).unwrap().kind, StoreErrorKind::Unavailable);
+        }
+    }
+}

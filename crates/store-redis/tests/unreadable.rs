@@ -1,0 +1,158 @@
+//! A job that this program cannot read harms no other: it is left alone if a newer program may read it, else set aside by
+//! its fence, and named.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+#[path = "harness/two_queues.rs"]
+mod two_queues;
+
+use std::time::Duration;
+
+use two_queues::{Claimed, Scene, TTL, ids, job, name, settlement};
+use windlass_core::job::Unreadable;
+use windlass_core::outcome::Reason;
+use windlass_core::queue::{Keep, QueueConfig, Retention};
+use windlass_core::store::{Amended, Begin, Filter, Inspect, Jobs, Leases, Maintenance, Queues, Settled};
+use windlass_core::{Options, State};
+
+/// The first bytes of forms that this program does not know.
+const STRANGE: [u8; 3] = [b'd', 0, 128 + 2];
+
+#[tokio::test]
+async fn a_job_of_an_unknown_form_keeps_its_place_and_others_pass_it() {
+    let scene = Scene::new().await;
+    for (form, priority) in STRANGE.into_iter().flat_map(|form| [(form, 0), (form, 3)]) {
+        let options = || Options::new().priority(priority);
+        let strange = scene.add("bad", options()).await;
+        let others = [scene.add("bad", options()).await, scene.add("good", options()).await];
+        let before = scene.put(strange, 1, form);
+        let stored = scene.record(strange);
+        for limit in [1, 9] {
+            let claimed = scene.claim(limit).await;
+            assert_eq!((claimed.jobs.len(), claimed.unreadable, claimed.sick), (1, vec![], vec![]), "{form}");
+            assert!(others.contains(&claimed.jobs[0].id), "{form}");
+        }
+        assert_eq!(scene.claim(9).await.jobs, []);
+        assert_eq!(scene.record(strange), stored, "nobody has touched it");
+        scene.put(strange, 1, before);
+        assert_eq!(ids(&scene.claim(9).await.jobs), [strange], "its place is still there");
+        let counts = scene.store.queues(None, 9).await.unwrap();
+        assert_eq!(counts.iter().map(|queue| queue.counts.of(State::Ready)).sum::<u64>(), 0, "{form}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_of_an_unknown_form_is_shown_and_left_alone() {
+    let scene = Scene::new().await;
+    let other = scene.add("bad", Options::new()).await;
+    let strange = scene.add("bad", Options::new()).await;
+    let form = 128 + 2;
+    scene.put(strange, 1, form);
+    let stored = scene.record(strange);
+    let refused = [Amended::Refused(State::Ready)];
+    assert_eq!(scene.store.cancel(&[strange]).await.unwrap(), refused);
+    assert_eq!(scene.store.retry(&[strange]).await.unwrap(), refused);
+    assert_eq!(scene.store.delete(&[strange]).await.unwrap(), refused);
+    let again = job("bad", Options::new()).with_id(strange);
+    let error = scene.store.enqueue(&[again]).await.unwrap_err();
+    assert!(error.to_string().contains("does not know"), "{error}");
+    assert_eq!(scene.record(strange), stored);
+    let newer = Some(Unreadable::Newer { form: form.into() });
+    let record = scene.get(strange).await;
+    assert_eq!((record.id, &record.unreadable, record.state), (strange, &newer, State::Ready));
+    for (filter, expected) in [
+        (Filter::default(), vec![strange, other]),
+        (Filter { state: Some(State::Ready), ..Filter::default() }, vec![strange, other]),
+        (Filter { state: Some(State::Dead), ..Filter::default() }, vec![]),
+    ] {
+        let jobs = scene.store.list(&filter, None, 9).await.unwrap().jobs;
+        let mut listed: Vec<_> = jobs.iter().map(|job| job.id).collect();
+        listed.sort_by_key(|id| expected.iter().position(|expected| expected == id));
+        assert_eq!(listed, expected, "{filter:?}");
+    }
+}
+
+/// A time that comes is no reason to touch it, and holds up nobody else.
+#[tokio::test]
+async fn the_time_of_a_job_of_an_unknown_form_passes_without_harm() {
+    let scene = Scene::new().await;
+    let second = Duration::from_secs(1);
+    let delayed = || Options::new().delay(second);
+    let expiring = || Options::new().expires_in(second);
+    let strange = [scene.add("bad", delayed()).await, scene.add("bad", expiring()).await];
+    let others = [scene.add("bad", delayed()).await, scene.add("bad", expiring()).await];
+    let forms = strange.map(|id| scene.put(id, 1, b'd'));
+    let stored = strange.map(|id| scene.record(id));
+    scene.clock.advance(second);
+    assert_eq!(ids(&scene.claim(9).await.jobs), [others[0]]);
+    assert_eq!(scene.get(others[1]).await.reason, Some(Reason::Expired));
+    scene.store.promote(9).await.unwrap();
+    assert_eq!(strange.map(|id| scene.record(id)), stored);
+    for (id, form) in strange.into_iter().zip(forms) {
+        scene.put(id, 1, form);
+    }
+    scene.clock.advance(TTL / 2);
+    assert_eq!(ids(&scene.claim(9).await.jobs), [strange[0]], "its turn has come");
+    assert_eq!(scene.get(strange[1]).await.reason, Some(Reason::Expired), "its time is over");
+}
+
+#[tokio::test]
+async fn pruning_passes_jobs_of_an_unknown_form() {
+    let scene = Scene::new().await;
+    let ended: Vec<_> = (0..150).map(|_| job("bad", Options::new())).collect();
+    scene.store.enqueue(&ended).await.unwrap();
+    let ids: Vec<_> = ended.iter().map(|job| job.id).collect();
+    scene.store.cancel(&ids).await.unwrap();
+    for id in &ids[..120] {
+        scene.put(*id, 1, b'd');
+    }
+    let retention = Retention { cancelled: Keep::NONE, ..Retention::default() };
+    let config = QueueConfig { retention, ..QueueConfig::default() };
+    scene.store.define(&name("bad"), &config).await.unwrap();
+    assert_eq!(scene.store.prune(1_000).await.unwrap(), 30);
+    assert_eq!(scene.server.command(&["ZCARD", &scene.key("cancelled")]), "120", "they keep their places");
+    assert_eq!(scene.store.prune(1_000).await.unwrap(), 0);
+}
+
+/// What a job has that its form does not: a flag, a policy that nobody knows.
+#[tokio::test]
+async fn a_job_that_does_not_read_is_set_aside_by_its_fence() {
+    let scene = Scene::new().await;
+    let broken = scene.add("bad", Options::new()).await;
+    let good = [scene.add("bad", Options::new()).await, scene.add("good", Options::new()).await];
+    // The last byte of what was handed in says what else follows.
+    let last = scene.record(broken).len() / 2;
+    scene.put(broken, last, 64);
+    let Claimed { jobs, unreadable, sick } = scene.claim(9).await;
+    assert_eq!((ids(&jobs), sick), (good.to_vec(), vec![]));
+    assert_eq!((unreadable.len(), unreadable[0].id), (1, broken));
+    let record = scene.get(broken).await;
+    assert!(matches!(record.unreadable, Some(Unreadable::Broken(_))), "{record:?}");
+    assert_eq!(
+        scene.store.settle(&[settlement(&unreadable[0])]).await.unwrap(),
+        [Settled::Applied(State::Dead)]
+    );
+    assert_eq!(scene.get(broken).await.reason, Some(Reason::Unreadable));
+    assert_eq!(scene.store.list(&Filter::default(), None, 9).await.unwrap().jobs.len(), 3);
+    assert_eq!(scene.store.delete(&[broken]).await.unwrap(), [Amended::Done(State::Dead)]);
+}
+
+#[tokio::test]
+async fn a_reaper_takes_back_what_does_not_read_and_all_else() {
+    let scene = Scene::new().await;
+    let jobs: Vec<_> = (0..3).map(|_| job("bad", Options::new())).collect();
+    scene.store.enqueue(&jobs).await.unwrap();
+    let claimed = scene.claim(9).await.jobs;
+    // What follows the record of a first attempt is the label of its worker: two bytes of length, and the label.
+    let last = scene.record(jobs[1].id).len() / 2 - 3;
+    scene.put(jobs[1].id, last, 64);
+    let begun = Begin { queue: name("bad"), id: claimed[2].id, fence: claimed[2].fence };
+    assert_eq!(scene.store.begin(&[begun]).await.unwrap(), [Settled::Applied(State::Running)]);
+    scene.clock.advance(TTL);
+    let mut lost = scene.store.lost(9).await.unwrap();
+    lost.sort_by_key(|lost| jobs.iter().position(|job| job.id == lost.id));
+    let wrong: Vec<_> = lost.iter().map(|job| job.unreadable.is_some()).collect();
+    assert_eq!(wrong, [false, true, false]);
+    let reaped = scene.store.reap(&lost.iter().map(settlement).collect::<Vec<_>>()).await.unwrap();
+    let states = [State::Ready, State::Dead, State::Scheduled];
+    assert_eq!(reaped, states.map(Settled::Applied), "not begun, unreadable, stalled");
+}

@@ -1,1 +1,0 @@
-INSERT INTO windlass_periods (period, since) VALUES (?1, ?2)

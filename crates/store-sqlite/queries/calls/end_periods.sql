@@ -1,1 +1,0 @@
-DELETE FROM windlass_periods WHERE period < ?1

@@ -1,1 +1,0 @@
-DELETE FROM windlass_calls WHERE period = ?1 AND id = ?2
