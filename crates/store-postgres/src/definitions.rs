@@ -112,7 +112,7 @@ impl Definitions {
     }
 }
 
-/// The definition of a queue. One that does not read keeps everything, and is nobody else's trouble.
+/// The definition of a queue. One that does not read keeps everything; other queues are not affected.
 pub(crate) fn readable(queue: &Name, stored: &str) -> QueueConfig {
     let (config, unreadable) = row::definition(stored);
     if let Some(why) = unreadable {

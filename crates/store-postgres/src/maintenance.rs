@@ -95,7 +95,7 @@ impl Folding {
     }
 }
 
-/// When to forget calls that nobody repeats any more.
+/// When to forget calls that are no longer repeated.
 #[derive(Debug, Default)]
 pub(crate) struct Forgetting {
     next: Mutex<Option<Instant>>,

@@ -1,5 +1,5 @@
--- Running jobs whose lease has run out. Those that an open transaction has locked are left out: nobody can take them back
--- now, and however many there are, they hide no others.
+-- Running jobs whose lease has run out. Those that an open transaction has locked are left out: no reaper can take them
+-- back now, and however many there are, they hide no others.
 CREATE FUNCTION {function}(p_limit int8)
 RETURNS TABLE (
     o_id uuid, o_fence int8, o_nonce int8, o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_retry text,

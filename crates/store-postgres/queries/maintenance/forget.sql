@@ -1,4 +1,4 @@
--- Forgets calls that nobody repeats any more, those that were accepted first before others.
+-- Forgets calls that are no longer repeated, those that were accepted first before others.
 --
 -- p_age    how long a call is remembered
 -- p_limit  how many are forgotten, at most

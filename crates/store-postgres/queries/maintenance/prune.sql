@@ -35,7 +35,7 @@ BEGIN
                 WHERE queue = p_queue
             );
         -- What another call is changing just now is left to the next time. What has run again meanwhile has ended anew; by
-        -- an expression, so that nobody walks the index of all that have ended.
+        -- an expression, so that no plan walks the index of all that have ended.
         WITH free AS MATERIALIZED (
             SELECT e.seq
             FROM unnest(v_seqs, v_ends) AS o (seq, finished_at)

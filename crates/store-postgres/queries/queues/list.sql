@@ -1,5 +1,5 @@
--- Queues that somebody defined or that hold jobs, by name, after the given one. What is no name is left out: nothing can
--- be said about such a queue.
+-- Queues that somebody defined or that hold jobs, by name, after the given one. A text that breaks the rules of names is
+-- left out: no call can name such a queue.
 CREATE FUNCTION {function}(p_after text, p_limit int8)
 RETURNS TABLE (
     o_name text, o_config text, o_blocked int8, o_scheduled int8, o_ready int8, o_running int8, o_completed int8,

@@ -66,7 +66,7 @@ async fn a_running_program_stays_out_of_a_schema_that_asks_for_more() {
     let rows = PostgresServer::shared().psql(&format!("SELECT count(*) FROM {schema}.jobs"));
     assert_eq!(rows, "2", "nothing was stored");
 
-    // Whoever takes the step back has the program back.
+    // When the step is taken back, the program works again.
     set_needs(&schema, 1);
     is_out(store.promote(10).await);
     store.tools.guard.let_time_pass();

@@ -1,6 +1,6 @@
 //! Changes that a person asks for: cancel, retry and delete.
 //!
-//! A job may be locked by a transaction that nobody knows the end of, such as that of a handler which completes it. The
+//! A job may be locked by a transaction of unknown length, such as that of a handler which completes it. The
 //! others of the call are changed at once; for the locked ones the call looks again until they are free, though not longer
 //! than it would wait for a lock.
 

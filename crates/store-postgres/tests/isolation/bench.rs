@@ -108,18 +108,18 @@ impl Bench {
     }
 
     /// Waits until a statement of the store waits for a lock in this schema.
-    pub(crate) async fn until_somebody_waits(&self) {
+    pub(crate) async fn until_a_call_waits(&self) {
         let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
         let (client, pattern) = (self.client().await, format!("%{}%", self.schema));
         let started = Instant::now();
         while client.query_one(sql, &[&pattern]).await.unwrap().get::<_, i64>(0) == 0 {
-            assert!(started.elapsed() < Duration::from_secs(60), "nobody waits");
+            assert!(started.elapsed() < Duration::from_secs(60), "no call waits");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
 
-/// An open transaction that has locked jobs where they stand, as one that nobody ends.
+/// An open transaction that has locked jobs where they stand, as one that was forgotten.
 pub(crate) async fn lock(client: &Client, table: &str, jobs: &[JobId]) {
     let ids: Vec<String> = jobs.iter().map(|id| format!("'{id}'")).collect();
     let sql = format!(

@@ -18,7 +18,7 @@ async fn a_repeat_waits_for_the_first_and_stores_nothing() {
         let (store, jobs) = (bench.store.clone(), jobs.clone());
         tokio::spawn(async move { store.enqueue_once(call, &jobs).await })
     });
-    bench.until_somebody_waits().await;
+    bench.until_a_call_waits().await;
     client.batch_execute("COMMIT").await.unwrap();
     let mut answers = Vec::new();
     for one in both {
@@ -37,7 +37,7 @@ async fn a_job_that_was_handed_over_and_is_gone_does_not_come_again() {
     bench.store.define(&name("default"), &QueueConfig { retention, ..QueueConfig::default() }).await.unwrap();
     for _ in 0..10 {
         let (call, jobs) = (CallId::new(), vec![new_job()]);
-        // Somebody waits, so that most of them go along.
+        // A worker waits, so that most of them go along.
         assert_eq!(bench.claim_all().await.0, []);
         let mut work = bench.store.bell().listen(Topic::Work);
         let (store, request) = (bench.store.clone(), bench.request(5));

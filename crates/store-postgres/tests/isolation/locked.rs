@@ -98,7 +98,7 @@ async fn a_job_that_stays_locked_is_given_up_and_named() {
     let alone = bench.store.cancel(&[jobs[0].id]).await.unwrap_err();
     assert_eq!(alone.kind(), StoreErrorKind::Unavailable, "nothing was changed");
     assert!(alone.to_string().contains(&jobs[0].id.to_string()), "{alone}");
-    // Its neighbour is cancelled, so nobody may say that nothing was changed.
+    // Its neighbour is cancelled, so the answer must not say that nothing was changed.
     let both = bench.store.cancel(&[jobs[0].id, jobs[1].id]).await.unwrap_err();
     assert_eq!(both.kind(), StoreErrorKind::Unknown, "{both}");
     let states = bench.store.get(&[jobs[0].id, jobs[1].id]).await.unwrap();
@@ -119,7 +119,7 @@ async fn what_a_claim_took_is_found_by_its_nonce_also_while_the_claim_is_on_its_
     client.batch_execute("BEGIN; LOCK TABLE counts IN EXCLUSIVE MODE").await.unwrap();
     let (store, asked) = (bench.store.clone(), request.clone());
     let claim = tokio::spawn(async move { store.claim(&asked).await });
-    bench.until_somebody_waits().await;
+    bench.until_a_call_waits().await;
     let (store, nonce, lease) = (bench.store.clone(), request.nonce, bench.lease);
     let asked = queues.clone();
     let held = tokio::spawn(async move { store.held(lease, nonce, &asked, 100).await });

@@ -16,7 +16,7 @@ async fn a_lease_that_ran_out_while_a_claim_waited_for_it_is_lost() {
     client.batch_execute("BEGIN; SELECT 1 FROM leases FOR UPDATE").await.unwrap();
     let (store, request) = (bench.store.clone(), bench.request(1));
     let claim = tokio::spawn(async move { store.claim(&request).await });
-    bench.until_somebody_waits().await;
+    bench.until_a_call_waits().await;
     // As a worker that closes it: it has run out now, and had not when the claim began.
     client.batch_execute("UPDATE leases SET expires_at = clock_micros(); COMMIT").await.unwrap();
     assert_eq!(claim.await.unwrap().unwrap(), ClaimAnswer::LeaseLost);
@@ -38,7 +38,7 @@ async fn a_job_that_ended_anew_while_it_was_pruned_is_kept() {
     client.batch_execute("BEGIN; LOCK TABLE ended IN EXCLUSIVE MODE").await.unwrap();
     let store = bench.store.clone();
     let prune = tokio::spawn(async move { store.prune(100).await });
-    bench.until_somebody_waits().await;
+    bench.until_a_call_waits().await;
     let again =
         "UPDATE ended SET finished_at = clock_micros() WHERE seq = (SELECT min(seq) FROM ended); COMMIT";
     client.batch_execute(again).await.unwrap();

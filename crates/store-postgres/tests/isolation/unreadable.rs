@@ -93,7 +93,7 @@ async fn a_reaper_takes_back_what_reads_and_sets_aside_what_does_not() {
     }
     assert_eq!(bench.store.lost(100).await.unwrap(), []);
     assert_named(&bench, &wrong).await;
-    // Whoever wants to may still cancel, retry and delete them.
+    // By hand they can still be cancelled, retried and deleted.
     bench.store.retry(&wrong).await.unwrap();
     bench.store.cancel(&wrong).await.unwrap();
     bench.store.delete(&wrong).await.unwrap();
@@ -143,7 +143,7 @@ async fn words_of_a_newer_program_are_said_of_the_one_job() {
 }
 
 #[tokio::test]
-async fn a_definition_that_does_not_read_removes_nothing_and_stops_nobody() {
+async fn a_definition_that_does_not_read_removes_nothing_and_stops_no_other() {
     let bench = Bench::new().await;
     let none = Retention { completed: Keep::NONE, ..Retention::default() };
     bench.store.define(&name("b"), &QueueConfig { retention: none, ..QueueConfig::default() }).await.unwrap();

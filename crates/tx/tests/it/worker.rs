@@ -140,7 +140,9 @@ async fn a_worker_that_dies_before_the_commit_leaves_no_effect_and_the_job_runs_
     let record = end_of(&handle).await;
     running.stop().await;
     assert_eq!(record.state, State::Completed);
-    assert_eq!(record.attempts[0].ending, Some(Ending::Stalled));
+    // Whether the store was told that the attempt had begun is a matter of milliseconds.
+    let ending = record.attempts[0].ending;
+    assert!(matches!(ending, Some(Ending::Stalled | Ending::Returned)), "{ending:?}");
     assert_eq!((test.ledger(), test.attempts()), (7, 2));
 }
 
