@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(*asked.borrow(), 1, "it is not asked again at once");
         let alone = walk(&pauses).rounds(vec![name(0)], 10, 5, work).await.into_done();
         let Err(Fault::Sick(sick)) = alone else { panic!("all have failed") };
-        assert_eq!((sick.queue, sick.kind), (name(0), StoreErrorKind::Fatal));
+        assert_eq!((sick.queue, sick.kind), (name(0), StoreErrorKind::Unavailable), "it was not asked now");
     }
 
     #[tokio::test]
