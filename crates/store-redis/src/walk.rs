@@ -31,7 +31,7 @@ impl OfQueue for Name {
     }
 }
 
-/// A walk over queues. Whoever walks asks with a [hasty](Session::hasty) session.
+/// A walk over queues. Its caller asks with a [hasty](Session::hasty) session.
 #[derive(Clone, Copy)]
 pub(crate) struct Walk<'a> {
     pauses: &'a Pauses,
@@ -46,7 +46,7 @@ impl<'a> Walk<'a> {
         Self { pauses: &tools.pauses, work: Some(work), is_cluster: session.is_cluster() }
     }
 
-    /// A walk that looks into queues for somebody who asks.
+    /// A walk that looks into queues for a caller that only reads.
     pub(crate) fn looking(tools: &'a Tools, session: &Session) -> Self {
         Self { pauses: &tools.pauses, work: None, is_cluster: session.is_cluster() }
     }
