@@ -31,7 +31,7 @@ impl OfQueue for Name {
     }
 }
 
-/// A walk over queues. Whoever walks asks with a [hasty](Session::hasty) session.
+/// A walk over queues. Its caller asks with a [hasty](Session::hasty) session.
 #[derive(Clone, Copy)]
 pub(crate) struct Walk<'a> {
     pauses: &'a Pauses,
@@ -46,7 +46,7 @@ impl<'a> Walk<'a> {
         Self { pauses: &tools.pauses, work: Some(work), is_cluster: session.is_cluster() }
     }
 
-    /// A walk that looks into queues for somebody who asks.
+    /// A walk that looks into queues for a caller that only reads.
     pub(crate) fn looking(tools: &'a Tools, session: &Session) -> Self {
         Self { pauses: &tools.pauses, work: None, is_cluster: session.is_cluster() }
     }
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(*asked.borrow(), 1, "it is not asked again at once");
         let alone = walk(&pauses).rounds(vec![name(0)], 10, 5, work).await.into_done();
         let Err(Fault::Sick(sick)) = alone else { panic!("all have failed") };
-        assert_eq!((sick.queue, sick.kind), (name(0), StoreErrorKind::Fatal));
+        assert_eq!((sick.queue, sick.kind), (name(0), StoreErrorKind::Unavailable), "it was not asked now");
     }
 
     #[tokio::test]

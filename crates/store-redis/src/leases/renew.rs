@@ -1,8 +1,8 @@
 //! Opening, renewing and closing. The copies of a lease beside the jobs of its queues decide where it lives; the
 //! namespace's record is what people see, and all there is of a lease without queues.
 //!
-//! Each copy counts for itself. One whose server is away or hangs must neither let the others run out nor keep whoever
-//! asks from hearing of them.
+//! Each copy counts for itself. One whose server is away or hangs must neither let the others run out nor keep the
+//! caller from hearing of them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ const COPY_PATIENCE: Duration = Duration::from_secs(2);
 type Asked = Option<Vec<(JobId, Fence)>>;
 
 /// Opens a lease: the record first, so that a repeat finds what the first call began. It is open with the first copy that
-/// could be written, and renewals write the others. Whoever has the record may be away, and the queues there.
+/// could be written, and renewals write the others. The server of the record may be away, and those of the queues there.
 pub(super) async fn open(tools: &Tools, session: &Session, lease: &NewLease) -> Result<(), Fault> {
     let found = brief(session, Box::pin(open_record(tools, session, lease))).await;
     let (holder, left) = match found {
