@@ -1,3 +1,5 @@
+//! A program that runs notices when the schema becomes too new for it.
+
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare, Settlement,
     StoreResult,
