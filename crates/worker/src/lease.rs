@@ -107,7 +107,7 @@ impl Lease {
     pub(crate) async fn opened_since(&self, openings: u64) {
         let mut opened = self.opened.subscribe();
         if opened.wait_for(|opened| opened.count > openings).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
