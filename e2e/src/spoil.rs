@@ -28,7 +28,7 @@ pub trait Spoil {
 impl Spoil for PostgresServer {
     fn replace(&self, job: JobId, word: &str, by: &str) {
         let changed =
-            format!("retry = replace(retry, '{word}', '{by}'), tags = replace(tags, '{word}', '{by}')");
+            format!("spec = replace(spec, '{word}', '{by}'), tags = replace(tags, '{word}', '{by}')");
         self.psql(&format!("UPDATE windlass.jobs SET {changed} WHERE id = '{job}'"));
     }
 
@@ -86,7 +86,7 @@ impl StoreFile {
 
 impl Spoil for StoreFile {
     fn replace(&self, job: JobId, word: &str, by: &str) {
-        let sql = "UPDATE windlass_jobs SET retry = replace(retry, ?2, ?3), tags = replace(tags, ?2, ?3) WHERE id = ?1";
+        let sql = "UPDATE windlass_jobs SET spec = replace(spec, ?2, ?3), tags = replace(tags, ?2, ?3) WHERE id = ?1";
         self.change(sql, (&job.as_bytes()[..], word, by));
     }
 

@@ -168,7 +168,7 @@ async fn an_attempt_limit_of_two_to_the_thirty_first_is_taken() {
         let handle = client.enqueue(Order::Panic).retry(retry.clone()).await.unwrap();
         Worker::new(client).handle(obey).drain().await.unwrap();
         let record = client.job(handle.id()).await.unwrap().unwrap();
-        assert_eq!((record.state, &record.retry), (JobState::Scheduled, &retry));
+        assert_eq!((record.state, &record.spec.retry), (JobState::Scheduled, &retry));
         let longest = retry.delay(1 << 31, Duration::MAX, 1.0);
         assert_eq!(longest, retry.delay_max(), "the delay saturates at the cap");
     })

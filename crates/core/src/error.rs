@@ -113,6 +113,14 @@ impl StoreError {
         }
     }
 
+    /// For a file, schema or namespace that was written before layouts were kept.
+    pub fn unreleased_layout(what: &str) -> Self {
+        Self::Address(format!(
+            "the {what} was written by a program of before the first release: let that program finish its jobs, \
+             then use a new {what}"
+        ))
+    }
+
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(self.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Unknown)

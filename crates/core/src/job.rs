@@ -1,6 +1,7 @@
 //! A job in its three shapes: as it is handed in, as a worker gets it, and as anyone can look at it.
 
 mod attempt;
+mod spec;
 
 use std::time::{Duration, SystemTime};
 
@@ -14,10 +15,11 @@ use crate::id::{Fence, JobId};
 use crate::name::{Name, NameError};
 use crate::options::{Due, Options, STALLS_MAX_DEFAULT, TAGS_MAX};
 use crate::outcome::{Ending, Outcome, Reason};
-use crate::retry::{Policy, PolicyInvalid};
+use crate::retry::PolicyInvalid;
 use crate::size::{Caps, TooLarge};
 use crate::state::State;
 pub use attempt::{ATTEMPTS_KEPT, AttemptRecord, LastClaim};
+pub use spec::Spec;
 
 /// A job on its way into a store. Everything in it has been checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,12 +39,8 @@ pub struct NewJob {
     pub due: Due,
     /// Dead unless started this long after it was accepted.
     pub expires: Option<Duration>,
-    /// When and how often to try again.
-    pub retry: Policy,
-    /// How long one attempt may take.
-    pub timeout: Option<Duration>,
-    /// How many lost leases it survives.
-    pub stalls_max: u32,
+    /// The options that no store decides by.
+    pub spec: Spec,
     /// Words to find it by, sorted and without repeats.
     pub tags: Vec<Name>,
 }
@@ -75,9 +73,11 @@ impl NewJob {
             priority: options.priority.unwrap_or(0),
             due: options.due.unwrap_or(Due::Now),
             expires: options.expires,
-            retry: options.retry.unwrap_or_default(),
-            timeout: options.timeout,
-            stalls_max: options.stalls_max.unwrap_or(STALLS_MAX_DEFAULT),
+            spec: Spec {
+                retry: options.retry.unwrap_or_default(),
+                timeout: options.timeout,
+                stalls_max: options.stalls_max.unwrap_or(STALLS_MAX_DEFAULT),
+            },
             tags,
         })
     }
@@ -154,10 +154,8 @@ pub struct Counters {
 pub struct Facts {
     /// Its counters as of the claim.
     pub counters: Counters,
-    /// When and how often to try again.
-    pub retry: Policy,
-    /// How many lost leases it survives.
-    pub stalls_max: u32,
+    /// When and how often it is tried again, and how many lost leases it survives.
+    pub spec: Spec,
 }
 
 /// A job in the hands of a worker.
@@ -177,8 +175,6 @@ pub struct ClaimedJob {
     pub fence: Fence,
     /// What the judge must know.
     pub facts: Facts,
-    /// How long the attempt may take.
-    pub timeout: Option<Duration>,
     /// How large its output and errors may be.
     pub caps: Caps,
     /// Its tags.
@@ -263,12 +259,8 @@ pub struct JobRecord {
     pub priority: i16,
     /// Its counters.
     pub counters: Counters,
-    /// When and how often to try again.
-    pub retry: Policy,
-    /// How long one attempt may take.
-    pub timeout: Option<Duration>,
-    /// How many lost leases it survives.
-    pub stalls_max: u32,
+    /// The options that no store decides by.
+    pub spec: Spec,
     /// Words to find it by.
     pub tags: Vec<Name>,
     /// How often it has been claimed; never falls.
@@ -319,6 +311,7 @@ impl From<SystemTime> for Due {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::retry::Policy;
 
     #[test]
     fn bad_names_say_which_one() {

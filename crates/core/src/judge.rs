@@ -73,17 +73,17 @@ fn retry_as(
     after: Option<Duration>,
     dice: f64,
 ) -> Transition {
-    if counters.attempt >= facts.retry.attempts_max() {
+    if counters.attempt >= facts.spec.retry.attempts_max() {
         return Transition::end(counters, State::Dead, Some(Reason::AttemptsExhausted), ending);
     }
-    let delay = after.unwrap_or_else(|| facts.retry.delay(counters.attempt, counters.backoff, dice));
+    let delay = after.unwrap_or_else(|| facts.spec.retry.delay(counters.attempt, counters.backoff, dice));
     let counters = Counters { backoff: delay, ..counters };
     Transition::put_back(counters, NextDue::After(delay), ending)
 }
 
 fn ambiguous(facts: &Facts, failure: Failure, dice: f64) -> Transition {
     let counters = Counters { ambiguous: facts.counters.ambiguous.saturating_add(1), ..facts.counters };
-    if counters.ambiguous >= facts.retry.ambiguous_max() {
+    if counters.ambiguous >= facts.spec.retry.ambiguous_max() {
         return Transition::end(counters, State::Dead, Some(Reason::Ambiguous), Ending::Ambiguous)
             .because(failure.text);
     }
@@ -95,9 +95,9 @@ fn ambiguous(facts: &Facts, failure: Failure, dice: f64) -> Transition {
 /// once, and an outcome that comes late still finds the job unclaimed.
 fn stalled(facts: &Facts, worker: &str) -> Transition {
     let counters = Counters { stalls: facts.counters.stalls.saturating_add(1), ..facts.counters };
-    let next = if counters.stalls > facts.stalls_max {
+    let next = if counters.stalls > facts.spec.stalls_max {
         Transition::end(counters, State::Dead, Some(Reason::Stalled), Ending::Stalled)
-    } else if counters.attempt >= facts.retry.attempts_max() {
+    } else if counters.attempt >= facts.spec.retry.attempts_max() {
         Transition::end(counters, State::Dead, Some(Reason::AttemptsExhausted), Ending::Stalled)
     } else {
         let pause = NextDue::After(stall_pause(counters.stalls));

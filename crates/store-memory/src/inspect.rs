@@ -36,8 +36,8 @@ impl Table {
                 break;
             }
             before = if self.has(Bug::PageByCount) { before - 1 } else { seq };
-            let spec = &job.spec;
-            if filter.matches(spec.queue.as_str(), spec.kind.as_str(), job.state, &spec.tags) {
+            let new = &job.new;
+            if filter.matches(new.queue.as_str(), new.kind.as_str(), job.state, &new.tags) {
                 page.jobs.push(job.record());
             }
         }

@@ -19,7 +19,7 @@ pub(crate) type Seq = u64;
 #[derive(Debug)]
 pub(crate) struct Job {
     /// As it was handed in.
-    pub(crate) spec: NewJob,
+    pub(crate) new: NewJob,
     pub(crate) seq: Seq,
     pub(crate) state: State,
     pub(crate) reason: Option<Reason>,
@@ -52,8 +52,8 @@ pub(crate) struct Claim {
 }
 
 impl Job {
-    pub(crate) fn accepted(spec: NewJob, seq: Seq, now: Timestamp) -> Self {
-        let (state, due_at) = spec.entry(now);
+    pub(crate) fn accepted(new: NewJob, seq: Seq, now: Timestamp) -> Self {
+        let (state, due_at) = new.entry(now);
         Self {
             seq,
             state,
@@ -68,16 +68,16 @@ impl Job {
             cancel_requested: false,
             enqueued_at: now,
             due_at,
-            expires_at: spec.expires.map(|expiry| now.plus(expiry)),
+            expires_at: new.expires.map(|expiry| now.plus(expiry)),
             finished_at: None,
             attempts: Vec::new(),
-            spec,
+            new,
         }
     }
 
     /// What tells whether a job that is handed in under the same id is this one once more.
     pub(crate) fn taken(&self) -> Taken<'_> {
-        let NewJob { queue, kind, payload, .. } = &self.spec;
+        let NewJob { queue, kind, payload, .. } = &self.new;
         Taken { state: self.state, queue: queue.as_str(), kind: kind.as_str(), payload }
     }
 
@@ -156,23 +156,22 @@ impl Job {
     }
 
     fn facts(&self) -> Facts {
-        Facts { counters: self.counters, retry: self.spec.retry.clone(), stalls_max: self.spec.stalls_max }
+        Facts { counters: self.counters, spec: self.new.spec.clone() }
     }
 
     /// What its worker gets.
     pub(crate) fn claimed(&self, caps: Caps, now: Timestamp) -> ClaimedJob {
-        let spec = &self.spec;
+        let new = &self.new;
         ClaimedJob {
-            id: spec.id,
-            queue: spec.queue.clone(),
-            kind: spec.kind.clone(),
-            payload: spec.payload.clone(),
-            priority: spec.priority,
+            id: new.id,
+            queue: new.queue.clone(),
+            kind: new.kind.clone(),
+            payload: new.payload.clone(),
+            priority: new.priority,
             fence: self.fence,
             facts: self.facts(),
-            timeout: spec.timeout,
             caps,
-            tags: spec.tags.clone(),
+            tags: new.tags.clone(),
             enqueued_at: self.enqueued_at,
             due_at: self.due_at,
             claimed_at: now,
@@ -182,11 +181,11 @@ impl Job {
     /// What a reaper gets.
     pub(crate) fn lost(&self) -> LostJob {
         LostJob {
-            id: self.spec.id,
+            id: self.new.id,
             fence: self.fence,
             facts: self.facts(),
-            queue: self.spec.queue.clone(),
-            kind: self.spec.kind.clone(),
+            queue: self.new.queue.clone(),
+            kind: self.new.kind.clone(),
             worker: self.claim.as_ref().map(|claim| claim.worker.to_string()).unwrap_or_default(),
             has_begun: self.has_begun,
             unreadable: None,
@@ -195,22 +194,20 @@ impl Job {
 
     /// What anyone can look at, without its attempts.
     pub(crate) fn record(&self) -> JobRecord {
-        let spec = &self.spec;
+        let new = &self.new;
         JobRecord {
-            id: spec.id,
-            queue: spec.queue.clone(),
-            kind: spec.kind.clone(),
+            id: new.id,
+            queue: new.queue.clone(),
+            kind: new.kind.clone(),
             state: self.state,
             reason: self.reason,
-            payload: spec.payload.clone(),
+            payload: new.payload.clone(),
             output: self.output.clone(),
             progress: self.progress.clone(),
-            priority: spec.priority,
+            priority: new.priority,
             counters: self.counters,
-            retry: spec.retry.clone(),
-            timeout: spec.timeout,
-            stalls_max: spec.stalls_max,
-            tags: spec.tags.clone(),
+            spec: new.spec.clone(),
+            tags: new.tags.clone(),
             fence: self.fence.number,
             cancel_requested: self.cancel_requested,
             has_begun: self.has_begun && self.state == State::Running,

@@ -130,7 +130,7 @@ impl Table {
         let Settlement { queue, id, fence, transition } = settlement;
         let is_late = |job: &&Job| {
             let is_untouched = job.is_reaped || (self.has(Bug::SettleLateAlways) && job.state.is_waiting());
-            is_untouched && job.spec.queue == *queue && job.fence == *fence
+            is_untouched && job.new.queue == *queue && job.fence == *fence
         };
         match self.get(*id).filter(is_late) {
             Some(job) if transition.state.is_terminal() => {
@@ -173,7 +173,7 @@ impl Table {
         let Some(job) = self.fenced(&report.queue, report.id, report.fence).or(unfenced) else {
             return Settled::Fenced;
         };
-        let (seq, cap) = (job.seq, self.config(&job.spec.queue).caps.output);
+        let (seq, cap) = (job.seq, self.config(&job.new.queue).caps.output);
         match TooLarge::check("progress", report.progress.len(), cap) {
             Ok(()) => Settled::Applied(self.change(seq, |job| job.progress = Some(report.progress.clone()))),
             Err(error) => Settled::Refused(error),

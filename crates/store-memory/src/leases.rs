@@ -56,7 +56,7 @@ impl Leases for MemoryStore {
         Ok(self.read(|table, _| {
             let running = table.leases.get(lease).into_iter().flat_map(|lease| &lease.running);
             let jobs = running.map(|seq| &*table.jobs[seq]);
-            let is_held = |job: &&Job| job.fence.nonce == nonce && queues.contains(&job.spec.queue);
+            let is_held = |job: &&Job| job.fence.nonce == nonce && queues.contains(&job.new.queue);
             jobs.filter(is_held).take(limit as usize).map(Job::lost).collect()
         }))
     }
@@ -94,7 +94,7 @@ impl Table {
             return Renewal::Lost;
         };
         let stopping = lease.stopping.iter().take(limit as usize).map(|seq| &self.jobs[seq]);
-        let cancel = stopping.map(|job| (job.spec.id, job.fence)).collect();
+        let cancel = stopping.map(|job| (job.new.id, job.fence)).collect();
         Renewal::Renewed { cancel, lost: Vec::new() }
     }
 

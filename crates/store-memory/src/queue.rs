@@ -38,10 +38,10 @@ impl Queue {
         self.counts.set(job.state, self.counts.of(job.state) + 1);
         match job.state {
             State::Ready => {
-                if !self.ready.contains_key(&job.spec.kind) {
-                    self.ready.insert(job.spec.kind.clone(), BTreeSet::new());
+                if !self.ready.contains_key(&job.new.kind) {
+                    self.ready.insert(job.new.kind.clone(), BTreeSet::new());
                 }
-                self.ready.get_mut(&job.spec.kind).expect("it was made above").insert(place(job));
+                self.ready.get_mut(&job.new.kind).expect("it was made above").insert(place(job));
             }
             State::Scheduled => {
                 self.scheduled.insert((job.due_at, job.seq));
@@ -61,7 +61,7 @@ impl Queue {
         self.counts.set(job.state, self.counts.of(job.state) - 1);
         match job.state {
             State::Ready => {
-                if let Some(places) = self.ready.get_mut(&job.spec.kind) {
+                if let Some(places) = self.ready.get_mut(&job.new.kind) {
                     places.remove(&place(job));
                 }
             }
@@ -113,7 +113,7 @@ impl Queue {
 }
 
 fn place(job: &Job) -> Place {
-    (Reverse(job.spec.priority), job.due_at, job.seq)
+    (Reverse(job.new.priority), job.due_at, job.seq)
 }
 
 /// The jobs whose instant has come, earliest first.

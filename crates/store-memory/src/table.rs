@@ -52,26 +52,26 @@ impl Table {
     /// The running job that this fence gives the right to write about.
     pub(crate) fn fenced(&self, queue: &Name, id: JobId, fence: Fence) -> Option<&Job> {
         let is_nonce_right = |job: &Job| job.fence.nonce == fence.nonce || self.has(Bug::IgnoreNonce);
-        let is_running = |job: &&Job| job.state == State::Running && job.spec.queue == *queue;
+        let is_running = |job: &&Job| job.state == State::Running && job.new.queue == *queue;
         self.get(id).filter(is_running).filter(|job| job.fence.number == fence.number && is_nonce_right(job))
     }
 
-    pub(crate) fn insert(&mut self, spec: NewJob, now: Timestamp) {
+    pub(crate) fn insert(&mut self, new: NewJob, now: Timestamp) {
         self.accepted += 1;
-        let job = Job::accepted(spec, self.accepted, now);
-        if !self.queues.contains_key(&job.spec.queue) {
-            self.queues.insert(job.spec.queue.clone(), Queue::default());
+        let job = Job::accepted(new, self.accepted, now);
+        if !self.queues.contains_key(&job.new.queue) {
+            self.queues.insert(job.new.queue.clone(), Queue::default());
         }
         self.queue_of(&job).add(&job);
         self.ring(Rings::entered(job.state));
-        self.ids.insert(job.spec.id, job.seq);
+        self.ids.insert(job.new.id, job.seq);
         self.jobs.insert(job.seq, Box::new(job));
     }
 
     /// The only way to change a job. Answers its state now.
     pub(crate) fn change(&mut self, seq: Seq, change: impl FnOnce(&mut Job)) -> State {
         let job = self.jobs.get_mut(&seq).expect("orders and ids name only jobs of the table");
-        let queue = self.queues.get_mut(&job.spec.queue).expect("a queue stays as long as it holds jobs");
+        let queue = self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs");
         let before = job.state;
         queue.take_out(job);
         self.leases.take_out(job);
@@ -91,7 +91,7 @@ impl Table {
 
     pub(crate) fn remove(&mut self, seq: Seq) {
         let job = self.jobs.remove(&seq).expect("orders and ids name only jobs of the table");
-        self.ids.remove(&job.spec.id);
+        self.ids.remove(&job.new.id);
         self.leases.take_out(&job);
         let keeps_count = self.has(Bug::DriftCounts);
         let queue = self.queue_of(&job);
@@ -100,12 +100,12 @@ impl Table {
             queue.counts.set(job.state, queue.counts.of(job.state) + 1);
         }
         if queue.counts.total() == 0 && !queue.is_defined {
-            self.queues.remove(&job.spec.queue);
+            self.queues.remove(&job.new.queue);
         }
     }
 
     fn queue_of(&mut self, job: &Job) -> &mut Queue {
-        self.queues.get_mut(&job.spec.queue).expect("a queue stays as long as it holds jobs")
+        self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs")
     }
 
     /// The definition of a queue, or the default one.

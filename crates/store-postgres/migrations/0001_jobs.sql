@@ -21,12 +21,11 @@ CREATE TABLE jobs (
     enqueued_at int8 NOT NULL,
     due_at      int8 NOT NULL,                    -- as it was accepted
     expires_at  int8,                             -- dead unless started before
-    timeout     int8,
-    stalls_max  int8,                             -- NULL: the library's default
     priority    int2 NOT NULL,                    -- higher first
+    form        int2 NOT NULL DEFAULT 1,          -- of the row; a program that knows an older one only leaves it to others
     queue       text COLLATE "C" NOT NULL,
     kind        text COLLATE "C" NOT NULL,
-    retry       text,                             -- JSON; NULL: the library's default policy
+    spec        text,                             -- options that nothing here is decided by; NULL: all have their default
     tags        text COLLATE "C",                 -- separated by commas; NULL: none
     payload     bytea NOT NULL
 );
@@ -41,6 +40,7 @@ CREATE TABLE waiting (
     attempt    int8 NOT NULL,                     -- attempts used
     stalls     int8 NOT NULL,
     ambiguous  int8 NOT NULL,
+    nonce      int8,                              -- of the attempt that a reaper has taken back, until the next claim
     size       int4 NOT NULL,                     -- of the payload, in bytes
     state      int2 NOT NULL,                     -- 0 blocked 1 scheduled 2 ready
     priority   int2 NOT NULL,
@@ -72,7 +72,8 @@ CREATE TABLE running (
     attempt    int8 NOT NULL,                     -- attempts used, this one included
     stalls     int8 NOT NULL,
     ambiguous  int8 NOT NULL,
-    cancel     bool NOT NULL,                     -- somebody asked the attempt to stop
+    cancel     bool NOT NULL,                     -- the attempt is asked to stop
+    begun      bool NOT NULL,                     -- its handler has begun
     worker     text NOT NULL,                     -- label; outlives the lease
     progress   bytea
 ) WITH (
@@ -110,7 +111,8 @@ CREATE INDEX ended_failed ON ended (state, seq) WHERE state >= 5;
 -- Jobs as anyone can look at them, each with where it stands. Joined by key, whatever the statistics say.
 CREATE VIEW records (
     seq, id, queue, kind, state, priority, due_at, enqueued_at, fence, attempt, stalls, ambiguous, backoff, cancel,
-    claimed_at, worker, finished_at, reason, expires_at, retry, timeout, stalls_max, tags, progress, output, payload
+    claimed_at, worker, finished_at, reason, expires_at, spec, tags, progress, output, payload,
+    begun, form
 ) AS
 SELECT
     j.seq, j.id, j.queue::text, j.kind::text,
@@ -119,8 +121,8 @@ SELECT
     coalesce(w.attempt, r.attempt, e.attempt), coalesce(w.stalls, r.stalls, e.stalls),
     coalesce(w.ambiguous, r.ambiguous, e.ambiguous), coalesce(w.backoff, r.backoff, e.backoff),
     coalesce(r.cancel, false), coalesce(r.claimed_at, e.claimed_at), coalesce(r.worker, e.worker), e.finished_at, e.reason,
-    j.expires_at, j.retry, j.timeout, j.stalls_max, j.tags::text, coalesce(w.progress, r.progress, e.progress), e.output,
-    j.payload
+    j.expires_at, j.spec, j.tags::text, coalesce(w.progress, r.progress, e.progress), e.output,
+    j.payload, coalesce(r.begun, false), j.form::int8
 FROM jobs AS j
 LEFT JOIN waiting AS w ON w.seq = ANY (ARRAY[j.seq])
 LEFT JOIN running AS r ON r.seq = ANY (ARRAY[j.seq])
@@ -132,10 +134,11 @@ CREATE TABLE attempts (
     number     int8 NOT NULL,
     started_at int8 NOT NULL,
     ended_at   int8 NOT NULL,
+    late       bool NOT NULL DEFAULT false,       -- what the attempt said after a reaper had taken its job back
     worker     text NOT NULL,
     ending     text NOT NULL,
     error      text,
-    PRIMARY KEY (seq, fence)
+    PRIMARY KEY (seq, fence, late)
 );
 
 CREATE TABLE leases (
@@ -173,10 +176,25 @@ CREATE TABLE counts (
 
 CREATE INDEX counts_folded ON counts (queue) WHERE folded;
 
+-- Calls that were accepted, for as long as one of them may be repeated because its answer was lost.
+CREATE TABLE calls (
+    id          uuid PRIMARY KEY,
+    accepted_at int8 NOT NULL
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_scale_factor = 0,
+    autovacuum_analyze_threshold = 100000
+);
+
+CREATE INDEX calls_oldest ON calls (accepted_at);
+
 CREATE TABLE settings (
     name  text PRIMARY KEY,
     value int8 NOT NULL
 );
+
+-- Programs of before the first release look at these, and stay out.
+INSERT INTO settings (name, value) VALUES ('schema', 1000000), ('needs', 1000000);
 
 -- Rises with every change of a definition: clients keep definitions and say which version they know.
 INSERT INTO settings (name, value) VALUES ('definitions', 1);

@@ -6,8 +6,9 @@
 -- A repeat under the same id with the same queue, kind and payload changes nothing. Workers find the job when they
 -- next look, at most a few seconds after the commit; call wake() after the commit to have it start at once.
 --
--- Both functions act with the rights of whoever calls them. Their path names the store's schema and puts temporary
--- tables last, so that a caller's table of the same name is not taken for the store's.
+-- A caller needs no right but to call the two functions: they act with the rights of the schema's owner. Their path
+-- names the store's schema and puts temporary tables last, so that a caller's table of the same name is not taken for the
+-- store's.
 
 -- A span in microseconds, from nothing to the end of time; NULL for NULL.
 CREATE FUNCTION span_micros(span interval) RETURNS int8
@@ -19,7 +20,7 @@ CREATE FUNCTION enqueue(
     delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, expires_in interval DEFAULT NULL,
     timeout interval DEFAULT NULL, tags text[] DEFAULT '{}', id uuid DEFAULT NULL
 ) RETURNS uuid
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path FROM CURRENT
 AS $$
 #variable_conflict use_variable
@@ -29,6 +30,7 @@ DECLARE
     v_queue text COLLATE "C" := coalesce(queue, 'default');
     v_name text COLLATE "C";
     v_tags text COLLATE "C";
+    v_spec text := '{"v":1,"timeout":' || span_micros(timeout) || '}';
     v_payload bytea := convert_to(coalesce(payload, 'null')::text, 'UTF8');
     v_priority int4 := coalesce(priority, 0);
     v_now int8 := clock_micros();
@@ -81,10 +83,10 @@ BEGIN
     FOR round IN 1 .. 100 LOOP
         -- By the name of the constraint, since `id` means the parameter here.
         INSERT INTO jobs AS j (
-            id, enqueued_at, due_at, expires_at, timeout, priority, queue, kind, tags, payload
+            id, enqueued_at, due_at, expires_at, priority, queue, kind, spec, tags, payload
         )
         VALUES (
-            v_id, v_now, v_due, v_expires, span_micros(timeout), v_priority::int2, v_queue, v_kind, v_tags, v_payload
+            v_id, v_now, v_due, v_expires, v_priority::int2, v_queue, v_kind, v_spec, v_tags, v_payload
         )
         ON CONFLICT ON CONSTRAINT jobs_id_key DO NOTHING
         RETURNING j.seq INTO v_seq;
@@ -117,6 +119,9 @@ $$;
 -- Wakes idle workers. To be called after the commit, as a statement of its own: a notification inside a transaction
 -- makes every commit of the server wait in one line.
 CREATE FUNCTION wake() RETURNS void
-LANGUAGE sql VOLATILE
+LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path FROM CURRENT
 AS $$ SELECT pg_notify('windlass_' || current_schema(), '0 w') $$;
+
+REVOKE ALL ON FUNCTION enqueue(text, json, text, int4, interval, timestamptz, interval, interval, text[], uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION wake() FROM PUBLIC;

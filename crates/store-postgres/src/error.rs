@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio_postgres::Error as DriverError;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use windlass_core::StoreError;
+use windlass_core::job::Unreadable;
 pub(crate) use windlass_store_server::error::Effect;
 use windlass_store_server::error::{unavailable, unusable};
 
@@ -20,6 +21,8 @@ pub(crate) enum Fault {
     Refused(StoreError),
     /// What is stored does not make sense.
     Corrupt(String),
+    /// A part of a job does not read, or only to a newer program.
+    Unreadable(Unreadable),
     /// The server said no: the statement did not take effect.
     Postgres(DriverError),
     /// The connection broke after something was sent.
@@ -136,7 +139,12 @@ impl Fault {
         match self {
             Self::Postgres(_) => self.code().is_some_and(|code| Verdict::of(code).is_rolled_back()),
             Self::Refused(_) | Self::Away(_) => true,
-            Self::Corrupt(_) | Self::Lost(_) | Self::Timeout(_) | Self::Half(_) | Self::Defect(_) => false,
+            Self::Corrupt(_)
+            | Self::Unreadable(_)
+            | Self::Lost(_)
+            | Self::Timeout(_)
+            | Self::Half(_)
+            | Self::Defect(_) => false,
         }
     }
 
@@ -148,7 +156,9 @@ impl Fault {
             }
             Self::Lost(_) | Self::Timeout(_) => true,
             Self::Half(rest) => rest.spoils(),
-            Self::Refused(_) | Self::Corrupt(_) | Self::Away(_) | Self::Defect(_) => false,
+            Self::Refused(_) | Self::Corrupt(_) | Self::Unreadable(_) | Self::Away(_) | Self::Defect(_) => {
+                false
+            }
         }
     }
 
@@ -165,6 +175,7 @@ impl Fault {
         match self {
             Self::Refused(error) => error,
             Self::Corrupt(what) => StoreError::Corrupt(what),
+            Self::Unreadable(why) => StoreError::Corrupt(why.to_string()),
             Self::Defect(what) => StoreError::Internal { what, source: None },
             Self::Away(away) => away.into(),
             Self::Half(rest) => effect.half(&rest.into_error(effect)),
@@ -184,6 +195,7 @@ impl fmt::Debug for Fault {
         match self {
             Self::Refused(error) => f.debug_tuple("Refused").field(error).finish(),
             Self::Corrupt(what) => f.debug_tuple("Corrupt").field(what).finish(),
+            Self::Unreadable(why) => f.debug_tuple("Unreadable").field(why).finish(),
             Self::Postgres(error) => f.debug_tuple("Postgres").field(&chain(error)).finish(),
             Self::Lost(error) => f.debug_tuple("Lost").field(&chain(error)).finish(),
             Self::Timeout(after) => f.debug_tuple("Timeout").field(after).finish(),

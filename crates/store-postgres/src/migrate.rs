@@ -43,8 +43,6 @@ struct Step {
 const STEPS: &[Step] = &[
     Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
     Step { version: 2, name: "enqueue", sql: include_str!("../migrations/0002_enqueue.sql"), needs: 1 },
-    Step { version: 3, name: "isolation", sql: include_str!("../migrations/0003_isolation.sql"), needs: 1 },
-    Step { version: 4, name: "rights", sql: include_str!("../migrations/0004_rights.sql"), needs: 1 },
 ];
 
 /// The newest version that this program knows.
@@ -190,15 +188,16 @@ pub(crate) fn too_new(found: i64) -> StoreError {
 
 /// Asks a schema, which is quoted, for its versions.
 pub(crate) async fn versions(session: &Session, schema: &str) -> Result<Versions, Fault> {
-    let ask = format!("SELECT name, value FROM {schema}.settings WHERE name IN ('schema', 'needs')");
+    let ask = format!("SELECT name, value FROM {schema}.settings WHERE name IN ('layout', 'layout_needs')");
     let mut versions = Versions { found: 0, needs: 0 };
     for row in session.query(&ask, &[]).await? {
         match at::<&str>(&row, 0)? {
-            "schema" => versions.found = at(&row, 1)?,
+            "layout" => versions.found = at(&row, 1)?,
             _ => versions.needs = at(&row, 1)?,
         }
     }
-    Ok(versions)
+    // The table is made in one transaction with the first step.
+    if versions.found == 0 { Err(StoreError::unreleased_layout("schema").into()) } else { Ok(versions) }
 }
 
 impl Found {
@@ -226,7 +225,7 @@ impl Found {
 fn settings(step: &Step) -> String {
     let Step { version, needs, .. } = step;
     format!(
-        "INSERT INTO settings (name, value) VALUES ('schema', {version}), ('needs', {needs})\n\
+        "INSERT INTO settings (name, value) VALUES ('layout', {version}), ('layout_needs', {needs})\n\
          ON CONFLICT (name) DO UPDATE SET value = greatest(settings.value, excluded.value);"
     )
 }

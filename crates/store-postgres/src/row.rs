@@ -10,10 +10,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 use uuid::Uuid;
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{Counters, Facts};
-use windlass_core::options::STALLS_MAX_DEFAULT;
+use windlass_core::job::{Counters, Facts, Spec};
 use windlass_core::queue::QueueConfig;
-use windlass_core::retry::Policy;
 use windlass_core::{Bytes, Fence, JobId, LeaseId, Name, State};
 
 use crate::error::Fault;
@@ -23,13 +21,9 @@ pub(crate) fn at<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, F
     Ok(row.try_get(column)?)
 }
 
-/// What the judge must know, from the counters, the policy and the stalls at the given columns.
-pub(crate) fn facts(row: &Row, first_counter: usize, retry: usize, stalls: usize) -> Result<Facts, Fault> {
-    Ok(Facts {
-        counters: counters(row, first_counter)?,
-        retry: policy(row, retry)?,
-        stalls_max: stalls_max(row, stalls)?,
-    })
+/// What the judge must know, from the counters and the options at the given columns.
+pub(crate) fn facts(row: &Row, first_counter: usize, spec: usize) -> Result<Facts, Fault> {
+    Ok(Facts { counters: counters(row, first_counter)?, spec: self::spec(row, spec)? })
 }
 
 /// The four counters from a column on.
@@ -44,10 +38,6 @@ pub(crate) fn counters(row: &Row, first: usize) -> Result<Counters, Fault> {
 
 fn count(stored: i64) -> Result<u32, Fault> {
     u32::try_from(stored).map_err(|_| Fault::Corrupt(format!("a job counts {stored}")))
-}
-
-fn stalls_max(row: &Row, column: usize) -> Result<u32, Fault> {
-    at::<Option<i64>>(row, column)?.map_or(Ok(STALLS_MAX_DEFAULT), count)
 }
 
 /// The fence at two columns.
@@ -101,13 +91,8 @@ pub(crate) fn bytes(row: &Row, column: usize) -> Result<Bytes, Fault> {
     at::<&[u8]>(row, column).map(Bytes::copy_from_slice)
 }
 
-/// A policy is stored only if it is not the default one, which most jobs have.
-pub(crate) fn stored_policy(policy: &Policy) -> Result<Option<String>, Fault> {
-    if *policy == Policy::default() { Ok(None) } else { json(policy).map(Some) }
-}
-
-pub(crate) fn policy(row: &Row, column: usize) -> Result<Policy, Fault> {
-    at::<Option<&str>>(row, column)?.map_or(Ok(Policy::default()), |text| parsed("retry policy", text))
+pub(crate) fn spec(row: &Row, column: usize) -> Result<Spec, Fault> {
+    Spec::read(at(row, column)?).map_err(Fault::Unreadable)
 }
 
 /// No name has a comma.

@@ -32,7 +32,7 @@ impl Within for PostgresStore {
         let statement = self.with_transaction(self.tools.statements.call(&ENQUEUE_EACH));
         let mut definitions = self.definitions(queues(jobs)).await?;
         let order = Order::of(jobs);
-        let columns = Columns::of(&order).map_err(written)?;
+        let columns = Columns::of(&order);
         for _ in 0..ROUNDS {
             let values = enqueue_values(&columns, definitions.version, &fits(&order, &definitions));
             let rows = run(line, &statement, values).await?;
@@ -183,9 +183,7 @@ fn enqueue_values(columns: &Columns<'_>, version: i64, fits: &[i64]) -> Vec<Valu
         Value::Ints(columns.delays.clone()),
         Value::Ints(columns.times.clone()),
         Value::Ints(columns.expiries.clone()),
-        Value::Texts(columns.retries.clone()),
-        Value::Ints(columns.timeouts.clone()),
-        Value::Ints(columns.stalls_max.clone()),
+        Value::Texts(columns.specs.clone()),
         Value::Texts(columns.tags.clone()),
         // It is never repeated: its fate is that of the transaction.
         Value::Uuids(Vec::new()),

@@ -73,7 +73,10 @@ async fn a_job_has_what_was_said_and_defaults_for_the_rest() {
         (plain.queue.as_str(), plain.kind.as_str(), &plain.payload[..]),
         ("default", "k", &b"null"[..])
     );
-    assert_eq!((plain.state, plain.priority, plain.timeout, plain.expires_at), (State::Ready, 0, None, None));
+    assert_eq!(
+        (plain.state, plain.priority, plain.spec.timeout, plain.expires_at),
+        (State::Ready, 0, None, None)
+    );
 
     let id = bench
         .enqueue(
@@ -84,7 +87,7 @@ async fn a_job_has_what_was_said_and_defaults_for_the_rest() {
     let job = bench.job(id).await.unwrap();
     assert_eq!((job.queue.as_str(), job.priority, job.state), ("mail", -7, State::Scheduled));
     assert_eq!(&job.payload[..], br#"{"to":  "ada"}"#, "as it was written");
-    assert_eq!(job.timeout, Some(Duration::from_millis(1_500)));
+    assert_eq!(job.spec.timeout, Some(Duration::from_millis(1_500)));
     assert_eq!(job.tags.iter().map(windlass_core::Name::as_str).collect::<Vec<_>>(), ["A", "a", "b"]);
     let from = |instant: windlass_core::Timestamp| {
         SystemTime::from(instant).duration_since(SystemTime::from(job.enqueued_at)).unwrap()

@@ -216,8 +216,8 @@ mod tests {
     }
 
     /// As another program does, whatever this one thinks of the layout.
-    async fn overwrite_from_outside(store: &RedisStore, key: fn(&Keys) -> Bytes, value: &'static str) {
-        let key = String::from_utf8(key(&store.tools.keys).to_vec()).unwrap();
+    async fn overwrite_from_outside(store: &RedisStore, key: fn(&Keys) -> Bytes, value: impl Into<String>) {
+        let (key, value) = (String::from_utf8(key(&store.tools.keys).to_vec()).unwrap(), value.into());
         let other = RedisStore::open(RedisServer::shared().url()).await.unwrap();
         let overwrite = other.call(Lane::Work, Effect::Write, move |_, session| async move {
             let mut set = redis::cmd("SET");
@@ -227,7 +227,8 @@ mod tests {
         overwrite.await.unwrap();
     }
 
-    async fn overwrite(store: &RedisStore, key: fn(&Keys) -> Bytes, value: &'static str) {
+    async fn overwrite(store: &RedisStore, key: fn(&Keys) -> Bytes, value: impl Into<String>) {
+        let value = value.into();
         let overwrite = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
             let mut set = redis::cmd("SET");
             set.arg(&key(&tools.keys)[..]).arg(value);
@@ -241,9 +242,8 @@ mod tests {
         let options = options();
         let store = RedisStore::open_with(options.clone()).await.unwrap();
         store.enqueue(&[job("q")]).await.unwrap();
-        overwrite(&store, Keys::layout, "3").await;
-        let too_new =
-            |error: StoreError| matches!(error, StoreError::SchemaTooNew { found: 3, known: LAYOUT });
+        overwrite(&store, Keys::layout, (LAYOUT + 1).to_string()).await;
+        let too_new = |error: StoreError| matches!(error, StoreError::SchemaTooNew { found, known: LAYOUT } if found > LAYOUT);
         assert!(RedisStore::open_with(options.clone()).await.is_err_and(too_new), "nobody new comes in");
         assert!(store.enqueue(&[job("other")]).await.is_err_and(too_new), "who is in begins nothing new");
         let old = |error: StoreError| error.to_string().contains("another namespace");
@@ -269,7 +269,7 @@ mod tests {
             bytes: usize::MAX,
         };
         assert!(store.claim(&request()).await.is_ok());
-        overwrite(&store, Keys::layout, "3").await;
+        overwrite(&store, Keys::layout, (LAYOUT + 1).to_string()).await;
         assert!(store.claim(&request()).await.is_ok(), "it looks now and then, not with each call");
         // The look goes beside the call that is due for it.
         let until = async |is_out: bool| {
@@ -282,11 +282,12 @@ mod tests {
             }
         };
         until(true).await;
-        let too_new = |error: &StoreError| matches!(error, StoreError::SchemaTooNew { found: 3, .. });
+        let too_new =
+            |error: &StoreError| matches!(error, StoreError::SchemaTooNew { found, .. } if *found > LAYOUT);
         assert!(store.enqueue(&[job("q")]).await.is_err_and(|error| too_new(&error)));
         assert!(store.settle(&[]).await.is_err_and(|error| too_new(&error)));
         assert!(store.renew(lease, ttl, 9).await.is_err_and(|error| too_new(&error)));
-        overwrite_from_outside(&store, Keys::layout, "2").await;
+        overwrite_from_outside(&store, Keys::layout, LAYOUT.to_string()).await;
         until(false).await;
         store.enqueue(&[job("q")]).await.unwrap();
     }

@@ -13,15 +13,15 @@
 //! | 32-39, 40-47 | due instant; place in the order of acceptance |
 //! | 48-49 | priority (i16) |
 //! | 50-57, 58-65, 66-73 | expiry (0 for none), enqueued, finished (0 if it is not) |
-//! | 74-77, 78-81, 82-85 | payload length, length of V, number of its block (u32 each) |
-//! | 86- | V, see [`spec`] |
-//! | then | B, once it was claimed: nonce (u64), lease (16), claimed (u64), length of label (u16), label |
+//! | 74-77, 78-81, 82-85 | payload length, length of the content, number of its block (u32 each) |
+//! | 86- | content, see [`content`] |
+//! | then | the claim, once there was one: nonce (u64), lease (16), claimed (u64), length of label (u16), label |
 //!
 //! The first byte says the form. What a program adds to records, older ones must not misread: it takes another form.
 
 pub(crate) mod attempt;
+pub(crate) mod content;
 mod reader;
-pub(crate) mod spec;
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ use windlass_core::outcome::Reason;
 use windlass_core::size::Caps;
 use windlass_core::{Fence, JobId, LeaseId, Name, State};
 
+use content::Content;
 pub(crate) use reader::Reader;
-use spec::Spec;
 
 /// A payload that is longer stands apart from its record.
 pub(crate) const INLINE_MAX: usize = 1024;
@@ -65,7 +65,7 @@ pub(crate) struct Row {
     pub(crate) enqueued_at: Timestamp,
     pub(crate) finished_at: Option<Timestamp>,
     pub(crate) payload_length: usize,
-    pub(crate) spec: Spec,
+    pub(crate) content: Content,
     /// The newest claim, also after it has ended.
     pub(crate) claim: Option<Claim>,
     /// Why it does not read, if so; then the rest is what could be read of it.
@@ -132,7 +132,7 @@ impl Row {
             enqueued_at: Timestamp::from_micros(0),
             finished_at: None,
             payload_length: 0,
-            spec: Spec::unreadable(Name::unreadable()),
+            content: Content::unreadable(Name::unreadable()),
             claim: None,
             unreadable: Some(unreadable),
         }
@@ -178,11 +178,11 @@ impl Row {
             enqueued_at,
             finished_at,
             payload_length: 0,
-            spec: Spec::unreadable(Name::unreadable()),
+            content: Content::unreadable(Name::unreadable()),
             claim: None,
             unreadable,
         };
-        row.read_spec(&mut from, kinds)?;
+        row.read_content(&mut from, kinds)?;
         if fence > 0 {
             row.claim = Claim::begin(&mut from);
             row.read_label(&mut from);
@@ -209,29 +209,29 @@ impl Row {
             enqueued_at: due_at,
             finished_at: None,
             payload_length: 0,
-            spec: Spec::unreadable(Name::unreadable()),
+            content: Content::unreadable(Name::unreadable()),
             claim: Some(claim),
             unreadable: None,
         };
-        row.read_spec(&mut from, kinds)?;
+        row.read_content(&mut from, kinds)?;
         row.read_label(&mut from);
         Some(row)
     }
 
-    /// Reads V after the lengths before it; nothing if these are not there.
-    fn read_spec(&mut self, from: &mut Reader, kinds: &[Name]) -> Option<()> {
+    /// Reads the content after the lengths before it; nothing if these are not there.
+    fn read_content(&mut self, from: &mut Reader, kinds: &[Name]) -> Option<()> {
         let (payload_length, length, _block) = (from.u32()? as usize, from.u32()? as usize, from.u32()?);
         self.payload_length = payload_length;
         let read = match from.take(length) {
-            Some(v) => {
-                let (spec, read) = Spec::read(Reader(v), payload_length, kinds);
-                self.spec = spec;
+            Some(content) => {
+                let (content, read) = Content::read(Reader(content), payload_length, kinds);
+                self.content = content;
                 read
             }
-            None => Err("its record is cut short"),
+            None => Err(broken("its record is cut short")),
         };
         if let Err(wrong) = read {
-            self.unreadable.get_or_insert(broken(wrong));
+            self.unreadable.get_or_insert(wrong);
         }
         Some(())
     }
@@ -250,7 +250,7 @@ impl Row {
     /// The payload: from the record, or given because it stands apart. If it is neither, the job does not read.
     fn payload(&mut self, apart: Option<Bytes>) -> Bytes {
         let payload =
-            self.spec.payload.take().or(apart).filter(|payload| payload.len() == self.payload_length);
+            self.content.payload.take().or(apart).filter(|payload| payload.len() == self.payload_length);
         if payload.is_none() {
             self.unreadable.get_or_insert(broken("its payload is not there"));
         }
@@ -264,7 +264,7 @@ impl Row {
         let record = JobRecord {
             id,
             queue: queue.clone(),
-            kind: self.spec.kind,
+            kind: self.content.kind,
             state: self.state,
             reason: self.reason,
             payload,
@@ -272,10 +272,8 @@ impl Row {
             progress: apart.progress,
             priority: self.priority,
             counters: self.counters,
-            retry: self.spec.retry,
-            timeout: self.spec.timeout,
-            stalls_max: self.spec.stalls_max,
-            tags: self.spec.tags,
+            spec: self.content.spec,
+            tags: self.content.tags,
             fence: self.fence,
             cancel_requested: self.cancel_requested,
             has_begun: self.has_begun,
@@ -305,18 +303,13 @@ impl Row {
         Ok(ClaimedJob {
             id,
             queue: queue.clone(),
-            kind: self.spec.kind,
+            kind: self.content.kind,
             payload,
             priority: self.priority,
             fence: Fence { number: self.fence, nonce: claim.nonce },
-            facts: Facts {
-                counters: self.counters,
-                retry: self.spec.retry,
-                stalls_max: self.spec.stalls_max,
-            },
-            timeout: self.spec.timeout,
+            facts: Facts { counters: self.counters, spec: self.content.spec },
             caps,
-            tags: self.spec.tags,
+            tags: self.content.tags,
             enqueued_at: self.enqueued_at,
             due_at: self.due_at,
             claimed_at: claim.at,
@@ -329,13 +322,9 @@ impl Row {
         Some(LostJob {
             id,
             fence: Fence { number: self.fence, nonce: claim.nonce },
-            facts: Facts {
-                counters: self.counters,
-                retry: self.spec.retry,
-                stalls_max: self.spec.stalls_max,
-            },
+            facts: Facts { counters: self.counters, spec: self.content.spec },
             queue: queue.clone(),
-            kind: self.spec.kind,
+            kind: self.content.kind,
             worker: claim.worker(),
             has_begun: self.has_begun,
             unreadable: self.unreadable,

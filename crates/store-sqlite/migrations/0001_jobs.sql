@@ -16,6 +16,8 @@ CREATE TABLE windlass_jobs (
     ambiguous   INTEGER NOT NULL,
     cancel      INTEGER NOT NULL,             -- 1: somebody asked the running attempt to stop
     backoff     INTEGER NOT NULL,             -- the delay before the newest attempt
+    form        INTEGER NOT NULL DEFAULT 1,   -- rows of a larger form than a program knows are left to a newer one
+    mark        INTEGER NOT NULL DEFAULT 0,   -- of the newest claim: 0 handed out, 1 its handler has begun, 2 reaped
     nonce       INTEGER,                      -- of the newest claim; lease and cancel count only while running
     claimed_at  INTEGER,
     lease       INTEGER,                      -- windlass_leases.key
@@ -23,9 +25,7 @@ CREATE TABLE windlass_jobs (
     finished_at INTEGER,
     reason      TEXT,                         -- why it is dead or cancelled
     expires_at  INTEGER,                      -- dead unless started before
-    retry       TEXT,                         -- JSON; NULL: the library's default policy
-    timeout     INTEGER,
-    stalls_max  INTEGER,                      -- NULL: the library's default
+    spec        TEXT,                         -- options that nothing here is decided by; NULL: all have their default
     tags        TEXT,                         -- JSON array
     progress    BLOB,
     output      BLOB,
@@ -52,13 +52,14 @@ CREATE INDEX windlass_jobs_failed ON windlass_jobs (state) WHERE state >= 5;
 CREATE TABLE windlass_attempts (
     seq        INTEGER NOT NULL,
     fence      INTEGER NOT NULL,
+    late       INTEGER NOT NULL DEFAULT 0,        -- 1: what the attempt said after a reaper had taken its job back
     number     INTEGER NOT NULL,
     worker     TEXT    NOT NULL,
     started_at INTEGER NOT NULL,
     ended_at   INTEGER NOT NULL,
     ending     TEXT    NOT NULL,
     error      TEXT,
-    PRIMARY KEY (seq, fence)
+    PRIMARY KEY (seq, fence, late)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE windlass_leases (
@@ -67,7 +68,8 @@ CREATE TABLE windlass_leases (
     worker     TEXT    NOT NULL,
     queues     TEXT    NOT NULL,                  -- JSON array
     opened_at  INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL
+    expires_at INTEGER NOT NULL,
+    ttl        INTEGER                            -- how long a renewal lasts
 ) STRICT;
 
 CREATE INDEX windlass_leases_expiry ON windlass_leases (expires_at);
@@ -83,3 +85,12 @@ CREATE TABLE windlass_queues (
     dead      INTEGER NOT NULL DEFAULT 0,
     cancelled INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
+
+-- Calls that were accepted: a row for each transaction that brought some. Periods are counted, not computed from the
+-- clock, so a clock that is set forward forgets nothing. The newest row is never deleted.
+CREATE TABLE windlass_calls (
+    seq    INTEGER PRIMARY KEY,
+    period INTEGER NOT NULL,
+    since  INTEGER NOT NULL,                      -- when the period began
+    ids    BLOB    NOT NULL                       -- 16 bytes each, made by the callers
+) STRICT;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rusqlite::{Error as SqliteError, ErrorCode};
 use windlass_core::StoreError;
+use windlass_core::job::Unreadable;
 
 /// Why an operation has no result.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) enum Fault {
     Refused(StoreError),
     /// What is stored does not make sense.
     Corrupt(String),
+    /// A part of a job does not read, or only to a newer program.
+    Unreadable(Unreadable),
     /// SQLite failed.
     Sqlite(SqliteError),
     /// A defect of this crate.
@@ -24,10 +27,18 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// What it says of the job whose row was read.
+    pub(crate) fn of_row(&self) -> Unreadable {
+        match self {
+            Self::Unreadable(why) => why.clone(),
+            other => Unreadable::Broken(other.to_string()),
+        }
+    }
+
     /// Whether it is about what is stored in one row, so that others may be read.
     pub(crate) fn is_unreadable(&self) -> bool {
         match self {
-            Self::Corrupt(_) => true,
+            Self::Corrupt(_) | Self::Unreadable(_) => true,
             Self::Sqlite(error) => is_conversion(error),
             Self::Refused(_) | Self::Defect(_) => false,
         }
@@ -39,6 +50,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Refused(error) => error.fmt(f),
             Self::Corrupt(what) | Self::Defect(what) => f.write_str(what),
+            Self::Unreadable(why) => why.fmt(f),
             Self::Sqlite(error) => error.fmt(f),
         }
     }
@@ -61,6 +73,7 @@ impl From<Fault> for StoreError {
         match fault {
             Fault::Refused(error) => error,
             Fault::Corrupt(what) => Self::Corrupt(what),
+            Fault::Unreadable(why) => Self::Corrupt(why.to_string()),
             Fault::Sqlite(error) => failed(&Arc::new(error)),
             Fault::Defect(what) => Self::Internal { what, source: None },
         }

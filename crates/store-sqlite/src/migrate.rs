@@ -23,10 +23,8 @@ pub struct Migration {
 }
 
 /// Every step, in order.
-pub const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql") },
-    Migration { version: 2, name: "isolation", sql: include_str!("../migrations/0002_isolation.sql") },
-];
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql") }];
 
 /// How far the schema of a store has grown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,8 +81,9 @@ fn apply(connection: &Connection, step: &Migration) -> Result<(), Fault> {
     connection.execute_batch(
         "CREATE TABLE IF NOT EXISTS windlass_meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
     )?;
+    // Programs of before the first release look at 'schema', and stay out.
     connection.execute(
-        "INSERT INTO windlass_meta (key, value) VALUES ('schema', ?1)
+        "INSERT INTO windlass_meta (key, value) VALUES ('layout', ?1), ('schema', 1000000)
          ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         [step.version],
     )?;
@@ -108,9 +107,10 @@ pub(crate) fn version(connection: &Connection) -> Result<i64, Fault> {
     if table.is_none() {
         return Ok(0);
     }
-    let value = "SELECT value FROM windlass_meta WHERE key = 'schema'";
+    let value = "SELECT value FROM windlass_meta WHERE key = 'layout'";
     let version = connection.prepare_cached(value)?.query_row([], |row| row.get(0)).optional()?;
-    Ok(version.unwrap_or(0))
+    let unreleased = || StoreError::unreleased_layout("file").into();
+    version.ok_or_else(unreleased)
 }
 
 #[cfg(test)]
@@ -145,10 +145,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_before_the_first_release_is_refused_in_words() {
+        let connection = Connection::open_in_memory().unwrap();
+        run(&connection).unwrap();
+        connection
+            .execute_batch("DELETE FROM windlass_meta; INSERT INTO windlass_meta VALUES ('schema', 2)")
+            .unwrap();
+        let error = StoreError::from(run(&connection).unwrap_err());
+        assert!(error.to_string().contains("before the first release"), "{error}");
+    }
+
+    #[test]
     fn a_newer_schema_is_left_alone() {
         let connection = Connection::open_in_memory().unwrap();
         run(&connection).unwrap();
-        connection.execute("UPDATE windlass_meta SET value = 99 WHERE key = 'schema'", []).unwrap();
+        connection.execute("UPDATE windlass_meta SET value = 99 WHERE key = 'layout'", []).unwrap();
         let Err(Fault::Refused(StoreError::SchemaTooNew { found: 99, known: at })) = run(&connection) else {
             panic!("a newer schema was accepted");
         };

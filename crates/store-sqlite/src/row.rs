@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use rusqlite::Row;
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{Counters, Facts};
-use windlass_core::options::STALLS_MAX_DEFAULT;
+use windlass_core::job::{Counters, Facts, Spec};
 use windlass_core::queue::QueueConfig;
-use windlass_core::retry::Policy;
 use windlass_core::{Bytes, Fence, JobId, Name, State};
 
 use crate::error::Fault;
@@ -27,13 +25,9 @@ pub(crate) fn readable<T>(read: Result<T, Fault>) -> Result<Option<T>, Fault> {
     }
 }
 
-/// What the judge must know, from the counters, the policy and the stalls at the given columns.
-pub(crate) fn facts(row: &Row<'_>, counters: usize, retry: usize, stalls_max: usize) -> Result<Facts, Fault> {
-    Ok(Facts {
-        counters: self::counters(row, counters)?,
-        retry: policy(row, retry)?,
-        stalls_max: row.get::<_, Option<u32>>(stalls_max)?.unwrap_or(STALLS_MAX_DEFAULT),
-    })
+/// What the judge must know, from the counters and the options at the given columns.
+pub(crate) fn facts(row: &Row<'_>, counters: usize, spec: usize) -> Result<Facts, Fault> {
+    Ok(Facts { counters: self::counters(row, counters)?, spec: self::spec(row, spec)? })
 }
 
 /// The four counters from a column on.
@@ -112,16 +106,8 @@ fn optional_bytes(row: &Row<'_>, column: usize) -> Result<Option<Bytes>, Fault> 
     Ok(stored.map(Bytes::copy_from_slice))
 }
 
-/// A policy is stored only if it is not the default one, which most jobs have.
-pub(crate) fn stored_policy(policy: &Policy) -> Result<Option<String>, Fault> {
-    if *policy == Policy::default() { Ok(None) } else { json(policy).map(Some) }
-}
-
-fn policy(row: &Row<'_>, column: usize) -> Result<Policy, Fault> {
-    match text(row, column)? {
-        None => Ok(Policy::default()),
-        Some(text) => parsed("retry policy", text),
-    }
+fn spec(row: &Row<'_>, column: usize) -> Result<Spec, Fault> {
+    Spec::read(text(row, column)?).map_err(Fault::Unreadable)
 }
 
 pub(crate) fn stored_tags(tags: &[Name]) -> Result<Option<String>, Fault> {
@@ -181,8 +167,6 @@ mod tests {
 
     #[test]
     fn what_most_jobs_have_is_not_stored() {
-        assert_eq!(stored_policy(&Policy::default()).unwrap(), None);
-        assert!(stored_policy(&Policy::never()).unwrap().is_some());
         assert_eq!(stored_tags(&[]).unwrap(), None);
     }
 }

@@ -62,7 +62,7 @@ impl Ctx {
         timeout_default: Option<Duration>,
         landing: Landing,
     ) -> Self {
-        let timeout = job.timeout.or(timeout_default);
+        let timeout = job.facts.spec.timeout.or(timeout_default);
         let attempt = Inner {
             job,
             client,
@@ -135,7 +135,7 @@ impl Ctx {
 
     /// How many attempts the job has in all.
     pub fn max_attempts(&self) -> u32 {
-        self.attempt.job.facts.retry.attempts_max()
+        self.attempt.job.facts.spec.retry.attempts_max()
     }
 
     /// Whether a transient error would now be the last.

@@ -201,7 +201,7 @@ fn a_job_that_does_not_read_is_named_and_hides_no_other() {
     let shell = Shell::new();
     let (bad, good) = (shell.enqueue(&["bad"]), shell.enqueue(&["good"]));
     let database = rusqlite::Connection::open(shell.path("windlass.db")).unwrap();
-    let changed = database.execute("UPDATE windlass_jobs SET retry = 'nonsense' WHERE kind = 'bad'", ());
+    let changed = database.execute("UPDATE windlass_jobs SET spec = 'nonsense' WHERE kind = 'bad'", ());
     assert_eq!(changed.unwrap(), 1);
     let listed = shell.run(["jobs", "list"]).ok().prints(&good).prints(&bad).prints("does not read");
     assert_eq!(listed.stdout.lines().count(), 3, "{}", listed.stdout);

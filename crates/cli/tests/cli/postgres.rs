@@ -171,13 +171,13 @@ fn a_newer_schema_is_worked_with_as_long_as_it_only_added() {
     schema.run(&shell, &["enqueue", "k"]).ok();
     schema.psql(
         "ALTER TABLE {schema}.jobs ADD COLUMN colour text; CREATE TABLE {schema}.colours (name text);
-         UPDATE {schema}.settings SET value = 99 WHERE name = 'schema'",
+         UPDATE {schema}.settings SET value = 99 WHERE name = 'layout'",
     );
     schema.run(&shell, &["enqueue", "k"]).ok();
     schema.run(&shell, &["migrate"]).ok().prints("schema 99 is up to date");
     let page = schema.run(&shell, &["jobs", "list", "--json"]).ok().json();
     assert_eq!(page["jobs"].as_array().unwrap().len(), 2);
-    schema.psql("UPDATE {schema}.settings SET value = 99 WHERE name = 'needs'");
+    schema.psql("UPDATE {schema}.settings SET value = 99 WHERE name = 'layout_needs'");
     for args in [&["enqueue", "k"][..], &["jobs", "list"], &["migrate"], &["migrate", "--dry-run"]] {
         schema
             .run(&shell, args)

@@ -83,7 +83,7 @@ fn a_newer_schema_is_left_alone() {
     let shell = Shell::new();
     let id = shell.enqueue(&["k"]);
     let file = rusqlite::Connection::open(shell.path("windlass.db")).unwrap();
-    assert_eq!(file.execute("UPDATE windlass_meta SET value = 99 WHERE key = 'schema'", []).unwrap(), 1);
+    assert_eq!(file.execute("UPDATE windlass_meta SET value = 99 WHERE key = 'layout'", []).unwrap(), 1);
     for args in
         [vec!["jobs", "show", &id], vec!["enqueue", "k"], vec!["migrate"], vec!["migrate", "--dry-run"]]
     {

@@ -73,7 +73,7 @@ mod tests {
     use crate::options::Options;
 
     fn record(state: State) -> JobRecord {
-        let NewJob { id, queue, kind, payload, retry, .. } = NewJob::new("k", "", Options::new()).unwrap();
+        let NewJob { id, queue, kind, payload, spec, .. } = NewJob::new("k", "", Options::new()).unwrap();
         let at = Timestamp::from_micros;
         JobRecord {
             id,
@@ -86,9 +86,7 @@ mod tests {
             progress: None,
             priority: 0,
             counters: Counters { attempt: 3, ..Counters::default() },
-            retry,
-            timeout: None,
-            stalls_max: 0,
+            spec,
             tags: Vec::new(),
             fence: 60,
             cancel_requested: false,

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use bytes::Bytes;
 
 use super::*;
+use crate::job::Spec;
 use crate::retry::{Jitter, Policy};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -12,8 +13,11 @@ const SECOND: Duration = Duration::from_secs(1);
 fn facts(attempt: u32, attempts_max: u32) -> Facts {
     Facts {
         counters: Counters { attempt, ..Counters::default() },
-        retry: Policy::fixed(attempts_max, SECOND).jitter(Jitter::None),
-        stalls_max: 3,
+        spec: Spec {
+            retry: Policy::fixed(attempts_max, SECOND).jitter(Jitter::None),
+            stalls_max: 3,
+            ..Spec::default()
+        },
     }
 }
 
@@ -68,7 +72,7 @@ fn ambiguous_has_its_own_small_limit() {
     assert_eq!((third.state, third.reason), (State::Dead, Some(Reason::Ambiguous)), "three attempts in all");
     for no_second_try in [0, 1] {
         facts.counters.ambiguous = 0;
-        facts.retry = facts.retry.ambiguous(no_second_try);
+        facts.spec.retry = facts.spec.retry.ambiguous(no_second_try);
         assert_eq!(judge(&facts, outcome(), 0.5).reason, Some(Reason::Ambiguous));
     }
 }

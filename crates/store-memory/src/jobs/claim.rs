@@ -55,7 +55,7 @@ impl Table {
             let Some(seq) = self.first_ready(&share.queue, &filling.request.kinds) else {
                 break;
             };
-            if !filling.room.take(self.jobs[&seq].spec.payload.len()) {
+            if !filling.room.take(self.jobs[&seq].new.payload.len()) {
                 break;
             }
             let counts_late = self.has(Bug::CountAttemptLate);

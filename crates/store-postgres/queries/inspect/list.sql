@@ -10,8 +10,8 @@ CREATE FUNCTION {function}(
 ) RETURNS TABLE (
     o_seq int8, o_id uuid, o_queue text, o_kind text, o_state int8, o_priority int2, o_due_at int8, o_enqueued_at int8,
     o_fence int8, o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_cancel bool, o_claimed_at int8,
-    o_worker text, o_finished_at int8, o_reason text, o_expires_at int8, o_retry text, o_timeout int8,
-    o_stalls_max int8, o_tags text, o_progress bytea, o_output bytea, o_payload bytea,
+    o_worker text, o_finished_at int8, o_reason text, o_expires_at int8, o_spec text,
+    o_tags text, o_progress bytea, o_output bytea, o_payload bytea,
     o_begun bool, o_form int8
 )
 LANGUAGE plpgsql STABLE {steady}
@@ -47,7 +47,7 @@ BEGIN
     FROM (
         SELECT r.seq
         FROM unnest(v_looked) AS l (seq)
-        JOIN job_records AS r ON r.seq = ANY (ARRAY[l.seq])
+        JOIN records AS r ON r.seq = ANY (ARRAY[l.seq])
         WHERE (p_queue IS NULL OR r.queue = p_queue)
             AND (p_kind IS NULL OR r.kind = p_kind)
             AND (p_tag IS NULL OR p_tag = ANY (string_to_array(r.tags, ',')))
@@ -67,14 +67,14 @@ BEGIN
                 octet_length(r.payload) + coalesce(octet_length(r.output), 0) + coalesce(octet_length(r.progress), 0)
             ) OVER (ORDER BY h.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
         FROM unnest(v_hits) AS h (seq)
-        JOIN job_records AS r ON r.seq = ANY (ARRAY[h.seq])
+        JOIN records AS r ON r.seq = ANY (ARRAY[h.seq])
     ) AS s
     WHERE s.bytes_before IS NULL OR s.bytes_before < p_bytes;
     IF cardinality(v_shown) < cardinality(v_hits) THEN
         v_next := v_shown[cardinality(v_shown)];
     END IF;
     RETURN QUERY
-    SELECT r.* FROM unnest(v_shown) AS s (seq) JOIN job_records AS r ON r.seq = ANY (ARRAY[s.seq]);
+    SELECT r.* FROM unnest(v_shown) AS s (seq) JOIN records AS r ON r.seq = ANY (ARRAY[s.seq]);
     o_seq := v_next;
     RETURN NEXT;
 END

@@ -16,8 +16,8 @@ CREATE FUNCTION {function}(
     p_move_max int8, p_floor_queues int8[], p_floor_priorities int8[], p_floor_dues int8[]
 ) RETURNS TABLE (
     o_answer text, o_seq int8, o_id uuid, o_queue int8, o_kind text, o_payload bytea, o_priority int2, o_fence int8,
-    o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_retry text, o_stalls_max int8,
-    o_timeout int8, o_tags text, o_enqueued_at int8, o_due_at int8, o_claimed_at int8, o_form int8
+    o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_spec text,
+    o_tags text, o_enqueued_at int8, o_due_at int8, o_claimed_at int8, o_form int8
 )
 LANGUAGE plpgsql VOLATILE {steady}
 AS $$
@@ -297,7 +297,7 @@ BEGIN
         )
         SELECT
             'job', t.seq, j.id, q::int8, j.kind::text, j.payload, j.priority, t.fence, t.attempt, t.stalls, t.ambiguous,
-            t.backoff, j.retry, j.stalls_max, j.timeout, j.tags::text, j.enqueued_at, t.due_at, v_now, j.form::int8
+            t.backoff, j.spec, j.tags::text, j.enqueued_at, t.due_at, v_now, j.form::int8
         FROM taken AS t
         JOIN jobs AS j ON j.seq = ANY (ARRAY[t.seq]);
         GET DIAGNOSTICS v_count = ROW_COUNT;

@@ -9,7 +9,7 @@
 --                 not new raises unique_violation, which is cheaper than to look first
 CREATE FUNCTION {function}(
     p_definitions int8, p_ids uuid[], p_places int8[], p_queues text[], p_kinds text[], p_payloads bytea[], p_priorities int8[],
-    p_delays int8[], p_times int8[], p_expiries int8[], p_retries text[], p_timeouts int8[], p_stalls_max int8[],
+    p_delays int8[], p_times int8[], p_expiries int8[], p_specs text[],
     p_tags text[], p_call uuid
 ) RETURNS TABLE (o_answer text)
 LANGUAGE plpgsql VOLATILE {steady}
@@ -32,15 +32,14 @@ BEGIN
     END IF;
     WITH job AS (
         INSERT INTO jobs (
-            seq, id, enqueued_at, due_at, expires_at, timeout, stalls_max, priority, queue, kind, retry, tags, payload
+            seq, id, enqueued_at, due_at, expires_at, priority, queue, kind, spec, tags, payload
         )
         SELECT
             v_seqs[a.place], a.id, v_now, greatest(v_now, coalesce(a.time, later(v_now, a.delay))), later(v_now, a.expiry),
-            a.timeout, a.stalls_max, a.priority::int2, a.queue, a.kind, a.retry, a.tags, a.payload
+            a.priority::int2, a.queue, a.kind, a.spec, a.tags, a.payload
         FROM unnest(
-            p_ids, p_places, p_queues, p_kinds, p_payloads, p_priorities, p_delays, p_times, p_expiries, p_retries, p_timeouts,
-            p_stalls_max, p_tags
-        ) AS a (id, place, queue, kind, payload, priority, delay, time, expiry, retry, timeout, stalls_max, tags)
+            p_ids, p_places, p_queues, p_kinds, p_payloads, p_priorities, p_delays, p_times, p_expiries, p_specs, p_tags
+        ) AS a (id, place, queue, kind, payload, priority, delay, time, expiry, spec, tags)
         RETURNING seq, queue, kind, priority, due_at, expires_at, octet_length(payload) AS size
     ), entry AS (
         INSERT INTO waiting (

@@ -12,7 +12,7 @@
 --                 says 'taken', 'large', 'stale' or 'repeated'.
 CREATE FUNCTION {function}(
     p_definitions int8, p_ids uuid[], p_places int8[], p_queues text[], p_kinds text[], p_payloads bytea[], p_priorities int8[],
-    p_delays int8[], p_times int8[], p_expiries int8[], p_retries text[], p_timeouts int8[], p_stalls_max int8[],
+    p_delays int8[], p_times int8[], p_expiries int8[], p_specs text[],
     p_tags text[], p_calls uuid[], p_fits int8[]
 ) RETURNS TABLE (o_answer text, o_state int8)
 LANGUAGE plpgsql VOLATILE {steady}
@@ -48,12 +48,11 @@ BEGIN
         FOR round IN 1 .. 100 LOOP
             IF p_fits[i] = 1 THEN
                 INSERT INTO jobs (
-                    seq, id, enqueued_at, due_at, expires_at, timeout, stalls_max, priority, queue, kind, retry, tags,
-                    payload
+                    seq, id, enqueued_at, due_at, expires_at, priority, queue, kind, spec, tags, payload
                 )
                 VALUES (
-                    v_seqs[p_places[i]], p_ids[i], v_now, v_due, later(v_now, p_expiries[i]), p_timeouts[i], p_stalls_max[i],
-                    p_priorities[i]::int2, p_queues[i], p_kinds[i], p_retries[i], p_tags[i], p_payloads[i]
+                    v_seqs[p_places[i]], p_ids[i], v_now, v_due, later(v_now, p_expiries[i]),
+                    p_priorities[i]::int2, p_queues[i], p_kinds[i], p_specs[i], p_tags[i], p_payloads[i]
                 )
                 ON CONFLICT (id) DO NOTHING
                 RETURNING seq INTO v_seq;

@@ -3,8 +3,8 @@ CREATE FUNCTION {function}(p_ids uuid[])
 RETURNS TABLE (
     o_seq int8, o_id uuid, o_queue text, o_kind text, o_state int8, o_priority int2, o_due_at int8, o_enqueued_at int8,
     o_fence int8, o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_cancel bool, o_claimed_at int8,
-    o_worker text, o_finished_at int8, o_reason text, o_expires_at int8, o_retry text, o_timeout int8,
-    o_stalls_max int8, o_tags text, o_progress bytea, o_output bytea, o_payload bytea,
+    o_worker text, o_finished_at int8, o_reason text, o_expires_at int8, o_spec text,
+    o_tags text, o_progress bytea, o_output bytea, o_payload bytea,
     o_begun bool, o_form int8, o_attempts text
 )
 LANGUAGE plpgsql STABLE {steady}
@@ -24,6 +24,6 @@ BEGIN
             WHERE t.seq = ANY (ARRAY[r.seq])
         )
     FROM unnest(p_ids) AS a (id)
-    JOIN job_records AS r ON r.id = ANY (ARRAY[a.id]);
+    JOIN records AS r ON r.id = ANY (ARRAY[a.id]);
 END
 $$;

@@ -24,7 +24,7 @@ fn is_out<T: std::fmt::Debug>(answer: StoreResult<T>) {
 /// What a newer program does to a schema that older ones must not use any more.
 fn set_needs(schema: &str, version: i64) {
     PostgresServer::shared()
-        .psql(&format!("UPDATE {schema}.settings SET value = {version} WHERE name = 'needs'"));
+        .psql(&format!("UPDATE {schema}.settings SET value = {version} WHERE name = 'layout_needs'"));
 }
 
 #[tokio::test]

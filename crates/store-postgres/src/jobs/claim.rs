@@ -98,8 +98,8 @@ impl<'r> Asking<'r> {
         if at::<&str>(end, 0)? == "lost" {
             return Ok(ClaimAnswer::LeaseLost);
         }
-        let next_due = at::<Option<i64>>(end, 17)?.map(row::span);
-        let claimed_at = row::time(at(end, 18)?);
+        let next_due = at::<Option<i64>>(end, 15)?.map(row::span);
+        let claimed_at = row::time(at(end, 16)?);
         if at::<i64>(end, 7)? > 0 {
             tools.ring(Rings::about(Topic::Finish));
         }
@@ -157,7 +157,7 @@ impl Reading<'_> {
         Ok(Place {
             queue,
             priority: Reverse(at(found, 6)?),
-            due_at: row::time(at(found, 17)?),
+            due_at: row::time(at(found, 15)?),
             seq: at(found, 1)?,
         })
     }
@@ -180,12 +180,11 @@ impl Reading<'_> {
             payload: row::bytes(found, 5)?,
             priority: at(found, 6)?,
             fence: self.fence(found)?,
-            facts: row::facts(found, 8, 12, 13)?,
-            timeout: at::<Option<i64>>(found, 14)?.map(row::span),
+            facts: row::facts(found, 8, 12)?,
             caps,
-            tags: row::names(found, 15)?,
-            enqueued_at: row::time(at(found, 16)?),
-            due_at: row::time(at(found, 17)?),
+            tags: row::names(found, 13)?,
+            enqueued_at: row::time(at(found, 14)?),
+            due_at: row::time(at(found, 15)?),
             claimed_at: self.claimed_at,
         }))
     }

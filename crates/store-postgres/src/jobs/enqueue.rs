@@ -9,7 +9,6 @@ use uuid::Uuid;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{ClaimedJob, NewJob};
-use windlass_core::options::STALLS_MAX_DEFAULT;
 use windlass_core::store::{ClaimAnswer, Enqueued};
 use windlass_core::{CallId, Name, StoreError};
 
@@ -37,7 +36,7 @@ pub(super) async fn enqueue(
         return Ok(Vec::new());
     }
     let order = Order::of(jobs);
-    let columns = Columns::of(&order)?;
+    let columns = Columns::of(&order);
     let call = Uuid::from_bytes(*call.as_bytes());
     let mut is_plain = true;
     for _ in 0..ROUNDS {
@@ -161,18 +160,14 @@ pub(crate) struct Columns<'j> {
     pub(crate) delays: Vec<Option<i64>>,
     pub(crate) times: Vec<Option<i64>>,
     pub(crate) expiries: Vec<Option<i64>>,
-    pub(crate) retries: Vec<Option<String>>,
-    pub(crate) timeouts: Vec<Option<i64>>,
-    pub(crate) stalls_max: Vec<Option<i64>>,
+    pub(crate) specs: Vec<Option<String>>,
     pub(crate) tags: Vec<Option<String>>,
 }
 
 impl<'j> Columns<'j> {
-    pub(crate) fn of(order: &Order<'j>) -> Result<Self, Fault> {
+    pub(crate) fn of(order: &Order<'j>) -> Self {
         let jobs = &order.jobs;
-        let stalls_max =
-            |job: &&NewJob| (job.stalls_max != STALLS_MAX_DEFAULT).then_some(i64::from(job.stalls_max));
-        Ok(Self {
+        Self {
             ids: jobs.iter().map(|job| row::uuid(job.id)).collect(),
             places: order.places.iter().map(|&place| place as i64 + 1).collect(),
             queues: jobs.iter().map(|job| job.queue.as_str()).collect(),
@@ -182,11 +177,9 @@ impl<'j> Columns<'j> {
             delays: jobs.iter().map(|job| job.due.delay().map(row::micros)).collect(),
             times: jobs.iter().map(|job| job.due.time().map(Timestamp::as_micros)).collect(),
             expiries: jobs.iter().map(|job| job.expires.map(row::micros)).collect(),
-            retries: jobs.iter().map(|job| row::stored_policy(&job.retry)).collect::<Result<_, _>>()?,
-            timeouts: jobs.iter().map(|job| job.timeout.map(row::micros)).collect(),
-            stalls_max: jobs.iter().map(stalls_max).collect(),
+            specs: jobs.iter().map(|job| job.spec.text()).collect(),
             tags: jobs.iter().map(|job| row::stored_names(&job.tags)).collect(),
-        })
+        }
     }
 
     /// The columns as parameters, in the order of the functions; the call follows.
@@ -202,9 +195,7 @@ impl<'j> Columns<'j> {
             &self.delays,
             &self.times,
             &self.expiries,
-            &self.retries,
-            &self.timeouts,
-            &self.stalls_max,
+            &self.specs,
             &self.tags,
         ]
     }

@@ -4,29 +4,27 @@
 use std::cell::RefCell;
 
 use tokio_postgres::Row;
-use windlass_core::job::{AttemptRecord, Counters, Facts, JobRecord, LastClaim, LostJob, Unreadable};
-use windlass_core::options::STALLS_MAX_DEFAULT;
-use windlass_core::retry::Policy;
+use windlass_core::job::{AttemptRecord, Counters, Facts, JobRecord, LastClaim, LostJob, Spec, Unreadable};
 use windlass_core::{Bytes, Fence, Name, State};
 
-use super::{at, bytes, count, counters, facts, fence, job_id, name, names, number, parsed, policy, span};
-use super::{stalls_max, state, time, word};
+use super::{at, bytes, count, counters, facts, fence, job_id, name, names, number, parsed, span};
+use super::{spec, state, time, word};
 use crate::error::Fault;
 
 /// The form of rows that this program writes, and the newest that it reads.
 const FORM: i64 = 1;
 
 /// The columns of `jobs/get.sql` and `inspect/list.sql` behind those of a job, and of the first what follows.
-const BEGUN: usize = 26;
-const RECORD_FORM: usize = 27;
-const ATTEMPTS: usize = 28;
+const BEGUN: usize = 24;
+const RECORD_FORM: usize = 25;
+const ATTEMPTS: usize = 26;
 
 /// The form of a claimed job, in `jobs/claim.sql`.
-const CLAIMED_FORM: usize = 19;
+const CLAIMED_FORM: usize = 17;
 
 /// What is wrong with a row; the first thing counts.
 #[derive(Debug, Default)]
-struct Trouble(RefCell<Option<String>>);
+struct Trouble(RefCell<Option<Unreadable>>);
 
 impl Trouble {
     /// The value, or what stands for it if it does not read.
@@ -39,8 +37,9 @@ impl Trouble {
 
     fn note(&self, fault: Fault) {
         let what = match fault {
-            Fault::Corrupt(what) => what,
-            fault => format!("{fault:?}"),
+            Fault::Unreadable(why) => why,
+            Fault::Corrupt(what) => Unreadable::Broken(what),
+            fault => Unreadable::Broken(format!("{fault:?}")),
         };
         self.0.borrow_mut().get_or_insert(what);
     }
@@ -49,7 +48,7 @@ impl Trouble {
     fn of(self, form: i64) -> Option<Unreadable> {
         match self.0.into_inner() {
             _ if form > FORM => Some(Unreadable::Newer { form }),
-            what => what.map(Unreadable::Broken),
+            why => why,
         }
     }
 }
@@ -94,13 +93,11 @@ fn fields(row: &Row, trouble: &Trouble) -> Result<JobRecord, Fault> {
         finished_at: at::<Option<i64>>(row, 16)?.map(time),
         reason: trouble.or(reason, None),
         expires_at: at::<Option<i64>>(row, 18)?.map(time),
-        retry: trouble.or(policy(row, 19), Policy::default()),
-        timeout: at::<Option<i64>>(row, 20)?.map(span),
-        stalls_max: trouble.or(stalls_max(row, 21), STALLS_MAX_DEFAULT),
-        tags: trouble.or(names(row, 22), Vec::new()),
-        progress: at::<Option<&[u8]>>(row, 23)?.map(Bytes::copy_from_slice),
-        output: at::<Option<&[u8]>>(row, 24)?.map(Bytes::copy_from_slice),
-        payload: bytes(row, 25)?,
+        spec: trouble.or(spec(row, 19), Spec::default()),
+        tags: trouble.or(names(row, 20), Vec::new()),
+        progress: at::<Option<&[u8]>>(row, 21)?.map(Bytes::copy_from_slice),
+        output: at::<Option<&[u8]>>(row, 22)?.map(Bytes::copy_from_slice),
+        payload: bytes(row, 23)?,
         attempts: Vec::new(),
         unreadable: None,
     })
@@ -132,18 +129,18 @@ fn attempts(stored: Option<&str>, trouble: &Trouble) -> Vec<AttemptRecord> {
 /// A running job as `leases/lost.sql` and `leases/held.sql` select it.
 pub(crate) fn lost(row: &Row) -> Result<LostJob, Fault> {
     let trouble = Trouble::default();
-    trouble.or(names(row, 14).map(drop), ());
+    trouble.or(names(row, 13).map(drop), ());
     let job = LostJob {
         id: job_id(row, 0)?,
         fence: fence(row, 1)?,
-        facts: readable_facts(row, [3, 7, 8], &trouble),
-        queue: trouble.or(name(row, 9), Name::unreadable()),
-        kind: trouble.or(name(row, 10), Name::unreadable()),
-        worker: at(row, 11)?,
-        has_begun: at(row, 12)?,
+        facts: readable_facts(row, [3, 7], &trouble),
+        queue: trouble.or(name(row, 8), Name::unreadable()),
+        kind: trouble.or(name(row, 9), Name::unreadable()),
+        worker: at(row, 10)?,
+        has_begun: at(row, 11)?,
         unreadable: None,
     };
-    Ok(LostJob { unreadable: trouble.of(at(row, 13)?), ..job })
+    Ok(LostJob { unreadable: trouble.of(at(row, 12)?), ..job })
 }
 
 /// Whether a claimed job, as `jobs/claim.sql` selects it, is of a form that this program knows.
@@ -154,17 +151,17 @@ pub(crate) fn is_known_form(row: &Row) -> Result<bool, Fault> {
 /// A claimed job that does not read.
 pub(crate) fn unreadable(row: &Row, fence: Fence, queue: &Name, worker: &str) -> Result<LostJob, Fault> {
     let trouble = Trouble::default();
-    let facts = readable_facts(row, [8, 12, 13], &trouble);
+    let facts = readable_facts(row, [8, 12], &trouble);
     let kind = trouble.or(name(row, 4), Name::unreadable());
-    trouble.or(names(row, 15).map(drop), ());
+    trouble.or(names(row, 13).map(drop), ());
     let (queue, worker) = (queue.clone(), worker.to_owned());
     let unreadable = trouble.of(at(row, CLAIMED_FORM)?);
     Ok(LostJob { id: job_id(row, 2)?, fence, facts, queue, kind, worker, has_begun: false, unreadable })
 }
 
-/// What can be read of the counters, the policy and the stalls at these columns.
-fn readable_facts(row: &Row, [first_counter, retry, stalls]: [usize; 3], trouble: &Trouble) -> Facts {
-    facts(row, first_counter, retry, stalls).unwrap_or_else(|fault| {
+/// What can be read of the counters and the options at these columns.
+fn readable_facts(row: &Row, [first_counter, spec]: [usize; 2], trouble: &Trouble) -> Facts {
+    facts(row, first_counter, spec).unwrap_or_else(|fault| {
         trouble.note(fault);
         // Counters as far as they are numbers: what was used stays used.
         let counted = |column: usize| at(row, column).and_then(count).unwrap_or(0);
@@ -174,6 +171,6 @@ fn readable_facts(row: &Row, [first_counter, retry, stalls]: [usize; 3], trouble
             ambiguous: counted(first_counter + 2),
             backoff: at(row, first_counter + 3).map_or_else(|_| Counters::default().backoff, span),
         };
-        Facts { counters, retry: Policy::default(), stalls_max: STALLS_MAX_DEFAULT }
+        Facts { counters, spec: Spec::default() }
     })
 }

@@ -12,11 +12,11 @@ use super::bench::{Bench, name, set_aside, settlement};
 /// What can be wrong with a row of `jobs`, and a word by which it is named.
 const WRONG: [(&str, &str); 6] = [
     ("tags = 'no name'", "no name"),
-    ("retry = '{\"backoff\":{\"fibonacci\":1}}'", "retry policy"),
-    ("stalls_max = -1", "-1"),
+    ("spec = '{\"v\":1,\"retry\":{\"backoff\":{\"fibonacci\":1}}}'", "options"),
+    ("spec = '{\"v\":1,\"stalls_max\":-1}'", "-1"),
     ("form = 9", "form 9"),
-    ("form = 9, retry = 'of a form to come'", "form 9"),
-    ("retry = 'no JSON'", "retry policy"),
+    ("form = 9, spec = 'of a form to come'", "form 9"),
+    ("spec = 'no JSON'", "options"),
 ];
 
 /// Fifty good jobs, one of each wrong kind between them, and a definition of another queue that does not read.

@@ -1,7 +1,7 @@
 -- Jobs that are handed in, as packed.rs packs them: ARGV[at] how many, n, and after it how many runs of jobs in a row
--- that have their head in common; for each run the head and how many jobs it has; then n ids, n times V, and the payloads
--- that are too long for V, in order. A head:
---   1 '1' if the payload is above the queue's cap, 2-3 priority, 4-7 payload length, 8-11 length of V,
+-- that have their head in common; for each run the head and how many jobs it has; then n ids, n contents, and the payloads
+-- that are too long for the content, in order. A head:
+--   1 '1' if the payload is above the queue's cap, 2-3 priority, 4-7 payload length, 8-11 length of the content,
 --   12 due 'n'ow, 'a'fter or a't', 13-20 those micros, 21 'e' if it expires, 22-29 after how many micros,
 --   30 length of kind, 31- kind.
 -- Needs: keys, record. `begin_jobs` comes first and says where they begin; ids come after ARGV[first].
@@ -20,7 +20,7 @@ local function records_there()
   return load_records(unpack(ARGV, first + 1, first + number_of_jobs))
 end
 
--- Head, V and, if it stands apart, payload of a job. To be asked once for each, in order.
+-- Head, content and, if it stands apart, payload of a job. To be asked once for each, in order.
 local function job_at(i)
   if left_of_run == 0 then
     head, left_of_run = ARGV[next_run], tonumber(ARGV[next_run + 1])

@@ -1,8 +1,8 @@
 -- The record of a job, as row.rs packs it; places count from 1:
 --   1 state, 2 flags, 3 reason, 4-7 attempt, 8-23 other counters, 24-31 fence number, 32-39 due, 40-47 seq,
---   48-49 priority, 50-57 expiry, 58-65 enqueued, 66-73 finished, 74-77 payload length, 78-81 length of V, 82-85 block,
---   86- V (kind length, kind, payload if it is short, the rest of what was handed in), and once it was claimed
---   B: nonce 8, lease 16, claimed 8, label with its length.
+--   48-49 priority, 50-57 expiry, 58-65 enqueued, 66-73 finished, 74-77 payload length, 78-81 length of the content, 82-85 block,
+--   86- content (kind length, kind, payload if it is short, the rest of what was handed in), and once it was claimed
+--   the claim: nonce 8, lease 16, claimed 8, label with its length.
 -- Flags are '0' and 1 if it is asked to stop, 2 if its handler has begun, 4 if a reaper put it back and nothing has
 --   happened to it since, or if it came to its end from there.
 -- A job that was never claimed has a short form: 1 '@' and what it has (1 is ready, 2 expires, 4 is due at another time
@@ -109,7 +109,7 @@ local function kind_of(record)
   return sub(record, 87, 86 + byte(record, 86))
 end
 
--- The last byte of V.
+-- The last byte of the content.
 local function v_end(record)
   return 85 + read('>I4', record, 78)
 end
@@ -124,7 +124,7 @@ local function lease_key(name, lease)
   return key
 end
 
--- The tags of a job, each between commas; empty if it has none. See row/spec.rs.
+-- The tags of a job, each between commas; empty if it has none. See row/content.rs.
 local function tags_of(record)
   local payload = read('>I4', record, 74)
   local at = 87 + byte(record, 86) + (payload <= INLINE_MAX and payload or 0)
@@ -132,8 +132,6 @@ local function tags_of(record)
   if at > last or last > #record then return '' end
   local flags = byte(record, at)
   at = at + 1
-  if flags % 2 >= 1 then at = at + 4 end
-  if flags % 4 >= 2 then at = at + 8 end
-  if flags % 8 >= 4 then at = at + 1 < last and at + 2 + read('>I2', record, at) or last + 1 end
-  return flags % 16 >= 8 and sub(record, at, last) or ''
+  if flags % 2 >= 1 then at = at + 1 < last and at + 2 + read('>I2', record, at) or last + 1 end
+  return flags % 4 >= 2 and sub(record, at, last) or ''
 end

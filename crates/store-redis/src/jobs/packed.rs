@@ -5,7 +5,7 @@ use windlass_core::job::NewJob;
 use windlass_core::options::Due;
 
 use crate::error::Fault;
-use crate::row::{self, INLINE_MAX, Reader, spec};
+use crate::row::{self, INLINE_MAX, Reader, content};
 
 /// The form in which letters carry jobs.
 const FORMAT: u8 = 1;
@@ -18,7 +18,7 @@ const PAYLOAD_LENGTH: std::ops::Range<usize> = 3..7;
 pub(crate) struct Packed {
     pub(crate) ids: Vec<Bytes>,
     heads: Vec<Bytes>,
-    specs: Vec<Bytes>,
+    contents: Vec<Bytes>,
     /// Payloads that stand apart.
     bodies: Vec<Bytes>,
 }
@@ -28,11 +28,11 @@ impl Packed {
     pub(crate) fn of<'j>(jobs: impl Iterator<Item = &'j NewJob>, cap: usize) -> Result<Self, Fault> {
         let mut packed = Self::default();
         for job in jobs {
-            let spec = spec::pack(job)?;
-            let head = head(job, spec.len(), cap);
+            let content = content::pack(job)?;
+            let head = head(job, content.len(), cap);
             packed.ids.push(Bytes::copy_from_slice(job.id.as_bytes()));
             packed.heads.push(head);
-            packed.specs.push(spec);
+            packed.contents.push(content);
             if job.payload.len() > INLINE_MAX {
                 packed.bodies.push(job.payload.clone());
             }
@@ -55,20 +55,20 @@ impl Packed {
             arguments.push(run[0].clone());
             arguments.push(run.len().to_string().into());
         }
-        for part in [&self.ids, &self.specs, &self.bodies] {
+        for part in [&self.ids, &self.contents, &self.bodies] {
             arguments.extend(part.iter().cloned());
         }
     }
 
     /// As a letter carries them.
     pub(crate) fn encode(&self) -> Bytes {
-        let lengths = self.specs.iter().chain(&self.bodies).map(|part| part.len() + 4).sum::<usize>();
+        let lengths = self.contents.iter().chain(&self.bodies).map(|part| part.len() + 4).sum::<usize>();
         let mut encoded = BytesMut::with_capacity(5 + 100 * self.ids.len() + lengths);
         encoded.put_u8(FORMAT);
         encoded.put_u32(u32::try_from(self.ids.len()).expect("a letter carries few jobs"));
         for (place, id) in self.ids.iter().enumerate() {
             encoded.put_slice(id);
-            for part in [&self.heads[place], &self.specs[place]] {
+            for part in [&self.heads[place], &self.contents[place]] {
                 put(&mut encoded, part);
             }
         }
@@ -89,7 +89,7 @@ impl Packed {
         for _ in 0..count {
             packed.ids.push(from.take(16)?);
             packed.heads.push(part(&mut from)?);
-            packed.specs.push(part(&mut from)?);
+            packed.contents.push(part(&mut from)?);
         }
         for head in &packed.heads {
             let length = u32::from_be_bytes(head.get(PAYLOAD_LENGTH)?.try_into().ok()?);

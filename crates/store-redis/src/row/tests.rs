@@ -11,7 +11,7 @@ use super::*;
 fn packed(job: &NewJob, fence: u64, label: &str) -> Bytes {
     let counters =
         Counters { attempt: 3, stalls: 1, ambiguous: u32::MAX, backoff: Duration::from_micros(77) };
-    let v = spec::pack(job).unwrap();
+    let content = content::pack(job).unwrap();
     let mut record = BytesMut::new();
     put_start(&mut record, State::Running, Some(Reason::Stalled), &counters);
     record.put_u64(fence);
@@ -22,10 +22,10 @@ fn packed(job: &NewJob, fence: u64, label: &str) -> Bytes {
     record.put_u64(1_000);
     record.put_u64(2_000);
     record.put_u32(job.payload.len() as u32);
-    record.put_u32(v.len() as u32);
+    record.put_u32(content.len() as u32);
     record.put_u32(9);
     assert_eq!(record.len(), 85);
-    record.put_slice(&v);
+    record.put_slice(&content);
     if fence > 0 {
         record.put_u64(5);
         record.put_slice(&[7; 16]);
@@ -59,9 +59,13 @@ fn a_record_reads_back() {
         assert_eq!((row.due_at.as_micros(), row.expires_at), (i64::MAX, None));
         assert_eq!(row.finished_at, Some(Timestamp::from_micros(2_000)));
         assert_eq!(row.counters.ambiguous, u32::MAX);
-        assert_eq!((&row.spec.kind, row.spec.payload.as_ref()), (&job.kind, Some(&job.payload)));
-        assert_eq!((&row.spec.retry, row.spec.stalls_max), (&job.retry, job.stalls_max));
-        assert_eq!((row.spec.timeout.is_some(), &row.spec.tags), (job.timeout.is_some(), &job.tags));
+        assert_eq!((&row.content.kind, row.content.payload.as_ref()), (&job.kind, Some(&job.payload)));
+        assert_eq!(
+            (&row.content.spec.retry, row.content.spec.stalls_max),
+            (&job.spec.retry, job.spec.stalls_max)
+        );
+        assert_eq!(row.content.spec.timeout.is_some(), job.spec.timeout.is_some());
+        assert_eq!(row.content.tags, job.tags);
         assert_eq!(row.claim.is_some(), fence > 0);
         assert_eq!(row.unreadable, None);
         assert!(row.claim.is_none_or(|claim| claim.worker() == "höst" && claim.nonce == 5));
@@ -70,7 +74,7 @@ fn a_record_reads_back() {
 
 /// A record as a claim would splice it for the first time.
 fn packed_first(job: &NewJob, label: &str, form: u8) -> Bytes {
-    let v = spec::pack(job).unwrap();
+    let content = content::pack(job).unwrap();
     let mut record = BytesMut::new();
     record.put_u8(form);
     record.put_u64(5);
@@ -80,9 +84,9 @@ fn packed_first(job: &NewJob, label: &str, form: u8) -> Bytes {
     record.put_u64(42);
     record.put_i16(job.priority);
     record.put_u32(job.payload.len() as u32);
-    record.put_u32(v.len() as u32);
+    record.put_u32(content.len() as u32);
     record.put_u32(9);
-    record.put_slice(&v);
+    record.put_slice(&content);
     record.put_u16(label.len() as u16);
     record.put_slice(label.as_bytes());
     record.freeze()
@@ -98,7 +102,7 @@ fn the_short_record_of_a_first_attempt_reads_back() {
     assert_eq!((row.state, row.reason, row.counters, row.fence), (State::Running, None, counters, 1));
     assert_eq!((row.due_at, row.seq, row.priority), (Timestamp::from_micros(1_000), 42, i16::MIN));
     assert_eq!((row.enqueued_at, row.expires_at, row.finished_at), (row.due_at, None, None));
-    assert_eq!((&row.spec.kind, row.spec.payload.as_ref()), (&job.kind, Some(&job.payload)));
+    assert_eq!((&row.content.kind, row.content.payload.as_ref()), (&job.kind, Some(&job.payload)));
     assert_eq!(payload_length(&packed_first(&job, "w", FIRST_BEGUN)), job.payload.len());
     assert_eq!(payload_length(&packed(&job, 1, "w")), job.payload.len());
     let (lease, at) = (LeaseId::from_bytes([7; 16]), Timestamp::from_micros(1_500));
@@ -153,7 +157,7 @@ fn what_does_not_read_is_lost_by_its_fence() {
 fn a_long_payload_stands_apart_and_must_be_there() {
     let job = NewJob::new("k", vec![1; INLINE_MAX + 1], Options::new()).unwrap();
     let row = Row::unpack(packed(&job, 1, "w"));
-    assert_eq!((&row.spec.payload, &row.unreadable), (&None, &None));
+    assert_eq!((&row.content.payload, &row.unreadable), (&None, &None));
     let queue = Name::new("q").unwrap();
     let claimed = row.clone().claimed(job.id, &queue, Some(job.payload.clone()), Caps::default()).unwrap();
     assert_eq!((claimed.payload, claimed.fence), (job.payload, Fence { number: 1, nonce: 5 }));

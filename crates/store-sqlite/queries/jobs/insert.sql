@@ -1,8 +1,8 @@
 INSERT INTO windlass_jobs (
     id, queue, kind, state, priority, due_at, enqueued_at,
     fence, attempt, stalls, ambiguous, cancel, backoff,
-    expires_at, retry, timeout, stalls_max, tags, payload
+    expires_at, spec, tags, payload
 )
 VALUES
-    (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, ?, ?, ?, ?, ?, ?)
+    (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING

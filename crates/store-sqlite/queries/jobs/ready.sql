@@ -1,6 +1,6 @@
 SELECT
     j.seq, j.id, j.priority, j.due_at, j.enqueued_at, j.fence, j.attempt, j.stalls, j.ambiguous, j.backoff,
-    j.retry, j.stalls_max, j.timeout, j.tags,
+    j.spec, j.tags,
     coalesce(j.payload, (SELECT p.payload FROM windlass_payloads AS p WHERE p.seq = j.seq))
 FROM windlass_jobs AS j
 WHERE j.state = 2 AND j.queue = ?1 AND j.kind = ?2 AND j.form <= ?4

@@ -1,5 +1,5 @@
 SELECT
-    j.id, j.fence, j.nonce, j.attempt, j.stalls, j.ambiguous, j.backoff, j.retry, j.stalls_max,
+    j.id, j.fence, j.nonce, j.attempt, j.stalls, j.ambiguous, j.backoff, j.spec,
     j.queue, j.kind, j.worker, j.mark, j.form
 FROM windlass_leases AS l
 CROSS JOIN windlass_jobs AS j ON j.state = 3 AND j.lease = l.key

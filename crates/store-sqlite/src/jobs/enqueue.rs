@@ -9,7 +9,6 @@ use std::collections::HashSet;
 use rusqlite::{CachedStatement, OptionalExtension, ToSql, params};
 use windlass_core::CallId;
 use windlass_core::job::NewJob;
-use windlass_core::options::STALLS_MAX_DEFAULT;
 use windlass_core::store::{Enqueued, Taken};
 
 use super::calls;
@@ -31,7 +30,7 @@ pub(crate) const INLINE_MAX: usize = 512;
 /// Rows of the statement that inserts many. Opening it costs more than a row.
 pub(crate) const MANY: usize = 16;
 /// Parameters of one row.
-const FIELDS: usize = 13;
+const FIELDS: usize = 11;
 
 /// All of a call's jobs, unless the call was accepted before.
 pub(super) fn enqueue_once(
@@ -184,9 +183,7 @@ impl Entry<'_, '_> {
         field(&due_at.as_micros())?;
         field(&now.as_micros())?;
         field(&job.expires.map(|expiry| now.plus(expiry).as_micros()))?;
-        field(&row::stored_policy(&job.retry)?)?;
-        field(&job.timeout.map(row::micros))?;
-        field(&(job.stalls_max != STALLS_MAX_DEFAULT).then_some(job.stalls_max))?;
+        field(&job.spec.text())?;
         field(&row::stored_tags(&job.tags)?)?;
         field(&(job.payload.len() <= INLINE_MAX).then_some(&job.payload[..]))?;
         debug_assert_eq!(next, others + FIELDS, "the fields of a row are all bound");

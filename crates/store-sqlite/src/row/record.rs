@@ -3,13 +3,11 @@
 
 use rusqlite::Row;
 use windlass_core::job::{AttemptRecord, Facts, JobRecord, LastClaim, LostJob, Unreadable};
-use windlass_core::options::STALLS_MAX_DEFAULT;
-use windlass_core::retry::Policy;
 use windlass_core::{JobId, Name, State};
 
 use super::{
-    FORM, bytes, counters, fence, fence_number, job_id, name, optional_bytes, policy, readable, span, state,
-    tags, time, word,
+    FORM, bytes, counters, fence, fence_number, job_id, name, optional_bytes, readable, spec, state, tags,
+    time, word,
 };
 use crate::error::Fault;
 
@@ -23,7 +21,7 @@ pub(crate) struct JobRow {
 /// What is wrong with a row, as far as it was read.
 #[derive(Default)]
 struct Reading {
-    wrong: Option<String>,
+    wrong: Option<Unreadable>,
 }
 
 impl Reading {
@@ -31,7 +29,7 @@ impl Reading {
     fn or<T>(&mut self, read: Result<T, Fault>, instead: impl FnOnce() -> T) -> Result<T, Fault> {
         match read {
             Err(fault) if fault.is_unreadable() => {
-                self.wrong.get_or_insert_with(|| fault.to_string());
+                self.wrong.get_or_insert_with(|| fault.of_row());
                 Ok(instead())
             }
             other => other,
@@ -44,7 +42,7 @@ impl Reading {
 
     /// Why the row does not read, if so. A newer program may read what this one cannot.
     fn end(self, form: i64) -> Option<Unreadable> {
-        if form > FORM { Some(Unreadable::Newer { form }) } else { self.wrong.map(Unreadable::Broken) }
+        if form > FORM { Some(Unreadable::Newer { form }) } else { self.wrong }
     }
 }
 
@@ -68,21 +66,19 @@ impl JobRow {
             finished_at: row.get::<_, Option<i64>>(16)?.map(time),
             reason: reading.or_default(reason)?,
             expires_at: row.get::<_, Option<i64>>(18)?.map(time),
-            retry: reading.or_default(policy(row, 19))?,
-            timeout: row.get::<_, Option<i64>>(20)?.map(span),
-            stalls_max: reading.or_default(get::<Option<u32>>(row, 21))?.unwrap_or(STALLS_MAX_DEFAULT),
-            tags: reading.or_default(tags(row, 22))?,
-            progress: optional_bytes(row, 23)?,
-            output: optional_bytes(row, 24)?,
-            payload: reading.or_default(bytes(row, 25))?,
-            has_begun: state == State::Running && has_begun(row, 26)?,
+            spec: reading.or_default(spec(row, 19))?,
+            tags: reading.or_default(tags(row, 20))?,
+            progress: optional_bytes(row, 21)?,
+            output: optional_bytes(row, 22)?,
+            payload: reading.or_default(bytes(row, 23))?,
+            has_begun: state == State::Running && has_begun(row, 24)?,
             unreadable: None,
             attempts: Vec::new(),
         };
         let worker = reading.or_default(get(row, 15))?;
         let claimed_at = row.get::<_, Option<i64>>(14)?.map(time);
         let last_claim = claimed_at.zip(worker).map(|(at, worker)| LastClaim { worker, at });
-        record.unreadable = reading.end(row.get(27)?);
+        record.unreadable = reading.end(row.get(25)?);
         Ok(Self { seq: row.get(0)?, record, last_claim })
     }
 }
@@ -92,44 +88,32 @@ impl JobRow {
 pub(crate) fn lost(row: &Row<'_>) -> Result<Option<LostJob>, Fault> {
     let Some(id) = readable(job_id(row, 0))? else { return Ok(None) };
     let mut reading = Reading::default();
-    let facts = facts(&mut reading, row, 3, 7, 8)?;
+    let facts = facts(&mut reading, row, 3, 7)?;
     let mut job = LostJob {
         id,
         fence: fence(row, 1)?,
         facts,
-        queue: reading.or(name(row, 9), Name::unreadable)?,
-        kind: reading.or(name(row, 10), Name::unreadable)?,
-        worker: reading.or_default(get::<Option<String>>(row, 11))?.unwrap_or_default(),
-        has_begun: has_begun(row, 12)?,
+        queue: reading.or(name(row, 8), Name::unreadable)?,
+        kind: reading.or(name(row, 9), Name::unreadable)?,
+        worker: reading.or_default(get::<Option<String>>(row, 10))?.unwrap_or_default(),
+        has_begun: has_begun(row, 11)?,
         unreadable: None,
     };
-    job.unreadable = reading.end(row.get(13)?);
+    job.unreadable = reading.end(row.get(12)?);
     Ok(Some(job))
 }
 
-/// What the judge must know, as far as it reads: from the counters, the policy and the stalls at the given columns.
-fn facts(
-    reading: &mut Reading,
-    row: &Row<'_>,
-    first: usize,
-    retry: usize,
-    stalls_max: usize,
-) -> Result<Facts, Fault> {
+/// What the judge must know, as far as it reads: from the counters and the options at the given columns.
+fn facts(reading: &mut Reading, row: &Row<'_>, first: usize, spec: usize) -> Result<Facts, Fault> {
     Ok(Facts {
         counters: reading.or_default(counters(row, first))?,
-        retry: reading.or(policy(row, retry), Policy::default)?,
-        stalls_max: reading.or_default(get::<Option<u32>>(row, stalls_max))?.unwrap_or(STALLS_MAX_DEFAULT),
+        spec: reading.or_default(self::spec(row, spec))?,
     })
 }
 
 /// The facts of a job that is known not to read.
-pub(crate) fn some_facts(
-    row: &Row<'_>,
-    first: usize,
-    retry: usize,
-    stalls_max: usize,
-) -> Result<Facts, Fault> {
-    facts(&mut Reading::default(), row, first, retry, stalls_max)
+pub(crate) fn some_facts(row: &Row<'_>, first: usize, spec: usize) -> Result<Facts, Fault> {
+    facts(&mut Reading::default(), row, first, spec)
 }
 
 /// An attempt as `jobs/attempts.sql` selects it.
@@ -143,7 +127,9 @@ pub(crate) fn attempt(row: &Row<'_>) -> Result<AttemptRecord, Fault> {
         started_at: time(row.get(3)?),
         ended_at: Some(time(row.get(4)?)),
         ending: reading.or_default(ending)?,
-        error: reading.or_default(get::<Option<String>>(row, 6))?.or(reading.wrong),
+        error: reading
+            .or_default(get::<Option<String>>(row, 6))?
+            .or(reading.wrong.map(|why| why.to_string())),
     })
 }
 

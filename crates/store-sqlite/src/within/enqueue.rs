@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use windlass_core::options::STALLS_MAX_DEFAULT;
 use windlass_core::sql::{Row, Value};
 use windlass_core::store::{Enqueued, Taken};
 use windlass_core::{Bytes, NewJob, State};
@@ -90,11 +89,10 @@ async fn insert(
 }
 
 /// The parameters of one row, as `jobs/insert.sql` takes them.
-fn fields(talk: &Talk<'_>, job: &NewJob) -> Result<[Value; 13], Failed> {
+fn fields(talk: &Talk<'_>, job: &NewJob) -> Result<[Value; 11], Failed> {
     let now = talk.now;
     let (state, due_at) = job.entry(now);
     let inline: Option<Bytes> = (job.payload.len() <= INLINE_MAX).then(|| job.payload.clone());
-    let stalls_max = (job.stalls_max != STALLS_MAX_DEFAULT).then_some(i64::from(job.stalls_max));
     Ok([
         Value::Uuid(*job.id.as_bytes()),
         job.queue.as_str().into(),
@@ -104,9 +102,7 @@ fn fields(talk: &Talk<'_>, job: &NewJob) -> Result<[Value; 13], Failed> {
         due_at.as_micros().into(),
         now.as_micros().into(),
         job.expires.map(|expiry| now.plus(expiry).as_micros()).into(),
-        row::stored_policy(&job.retry)?.into(),
-        job.timeout.map(row::micros).into(),
-        stalls_max.into(),
+        job.spec.text().into(),
         row::stored_tags(&job.tags)?.into(),
         inline.into(),
     ])

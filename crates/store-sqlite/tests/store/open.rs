@@ -75,7 +75,7 @@ async fn a_newer_schema_is_refused_and_an_unknown_file_has_everything_pending() 
     let after = migrate::status(&url).unwrap();
     assert_eq!((after.found, after.pending.len()), (after.known, 0));
     let connection = rusqlite::Connection::open(&path).unwrap();
-    connection.execute("UPDATE windlass_meta SET value = value + 1 WHERE key = 'schema'", []).unwrap();
+    connection.execute("UPDATE windlass_meta SET value = value + 1 WHERE key = 'layout'", []).unwrap();
     let error = SqliteStore::open(&url).await.unwrap_err();
     assert!(
         matches!(error, StoreError::SchemaTooNew { found, known } if found == known + 1),

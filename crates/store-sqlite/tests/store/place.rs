@@ -85,7 +85,7 @@ async fn a_program_that_runs_stays_out_of_a_newer_schema() {
     let store = open(&path).await;
     store.enqueue(&[job("x")]).await.unwrap();
     let connection = rusqlite::Connection::open(&path).unwrap();
-    connection.execute("UPDATE windlass_meta SET value = value + 1 WHERE key = 'schema'", []).unwrap();
+    connection.execute("UPDATE windlass_meta SET value = value + 1 WHERE key = 'layout'", []).unwrap();
     let error = refusal(&store).await;
     assert!(matches!(error, StoreError::SchemaTooNew { found, known } if found == known + 1), "{error}");
     let error = store.list(&Filter::default(), None, 1).await.unwrap_err();

@@ -47,12 +47,12 @@ impl Scene {
 
 /// What a newer program, a stray hand or a broken disk may have left.
 const BROKEN: [&str; 6] = [
-    r#"retry = '{"attempts":3,"backoff":"lunar"}'"#,
+    r#"spec = '{"v":1,"retry":{"attempts":3,"backoff":"lunar"}}'"#,
     "tags = 'no list'",
     "payload = NULL",
     "priority = 99999",
     "stalls = -1",
-    "stalls_max = 1 << 40",
+    r#"spec = '{"v":1,"stalls_max":1099511627776}'"#,
 ];
 
 fn by_fence(job: &LostJob) -> Settlement {
@@ -105,7 +105,7 @@ async fn a_reaper_and_a_list_see_the_others_and_name_the_row() {
 #[tokio::test]
 async fn a_row_of_a_newer_form_is_left_to_a_newer_program() {
     let scene = Scene::new().await;
-    let jobs = scene.jobs("form = 2, retry = 'of another kind'").await;
+    let jobs = scene.jobs("form = 2, spec = 'of another kind'").await;
     let lease = lease(&scene.store).await;
     let answer = scene.store.claim(&request(lease, 9)).await.unwrap();
     let ClaimAnswer::Jobs { jobs: good, unreadable, .. } = answer else { panic!("the lease lives") };

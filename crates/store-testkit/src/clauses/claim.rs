@@ -24,9 +24,9 @@ pub async fn hands_out_a_job_with_all_it_needs(h: &impl Harness) {
     let claimed = scene.claim_one(scene.lease().await).await;
     assert_eq!((claimed.id, &claimed.queue, &claimed.kind), (new.id, &new.queue, &new.kind));
     assert_eq!((&claimed.payload, claimed.priority, &claimed.tags), (&new.payload, 4, &new.tags));
-    assert_eq!((claimed.timeout, claimed.caps), (Some(seconds(9)), Caps::default()));
+    assert_eq!((claimed.facts.spec.timeout, claimed.caps), (Some(seconds(9)), Caps::default()));
     assert_eq!(claimed.facts.counters, Counters { attempt: 1, ..Counters::default() });
-    assert_eq!((&claimed.facts.retry, claimed.facts.stalls_max), (&new.retry, 7));
+    assert_eq!((&claimed.facts.spec, claimed.facts.spec.stalls_max), (&new.spec, 7));
     assert_eq!((claimed.enqueued_at, claimed.due_at), (before.enqueued_at, before.due_at));
     assert!(claimed.claimed_at >= claimed.due_at);
     assert_eq!(claimed.fence.number, 1);

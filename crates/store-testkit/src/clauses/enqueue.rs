@@ -29,8 +29,8 @@ pub async fn a_new_job_reads_back(h: &impl Harness) {
     scene.enqueue(new.clone()).await;
     let record = scene.get(new.id).await;
     assert_eq!((record.id, &record.queue, &record.kind), (new.id, &new.queue, &new.kind));
-    assert_eq!((&record.payload, &record.retry, &record.tags), (&new.payload, &new.retry, &new.tags));
-    assert_eq!((record.priority, record.timeout, record.stalls_max), (-7, Some(seconds(40)), 6));
+    assert_eq!((&record.payload, &record.spec, &record.tags), (&new.payload, &new.spec, &new.tags));
+    assert_eq!((record.priority, record.spec.timeout, record.spec.stalls_max), (-7, Some(seconds(40)), 6));
     assert_eq!((record.state, record.reason, record.counters), (State::Scheduled, None, Counters::default()));
     assert_eq!((record.output, record.progress, record.finished_at), (None, None, None));
     assert_eq!((record.fence, record.cancel_requested, record.attempts.len()), (0, false, 0));
@@ -70,7 +70,7 @@ pub async fn endless_durations_are_kept(h: &impl Harness) {
     let record = scene.get(id).await;
     assert_eq!(record.state, State::Scheduled);
     assert!(record.due_at > record.enqueued_at.plus(seconds(1 << 32)));
-    assert!(record.timeout > Some(seconds(1 << 32)));
+    assert!(record.spec.timeout > Some(seconds(1 << 32)));
 }
 
 /// Retry policies from the edge of what can be said read back, and do not stand in the way of a claim.
@@ -86,10 +86,10 @@ pub async fn wild_policies_are_kept(h: &impl Harness) {
     for policy in &policies {
         let id = scene.add(Options::new().retry(policy.clone()).max_stalls(u32::MAX)).await;
         let record = scene.get(id).await;
-        assert_eq!((&record.retry, record.stalls_max), (policy, u32::MAX));
+        assert_eq!((&record.spec.retry, record.spec.stalls_max), (policy, u32::MAX));
     }
     let claimed = scene.claim(scene.lease().await, 9).await;
-    assert_eq!(claimed.iter().map(|job| job.facts.retry.clone()).collect::<Vec<_>>(), policies);
+    assert_eq!(claimed.iter().map(|job| job.facts.spec.retry.clone()).collect::<Vec<_>>(), policies);
 }
 
 /// A batch is accepted in the order in which it was given.

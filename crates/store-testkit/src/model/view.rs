@@ -75,7 +75,7 @@ fn since(instant: Timestamp, start: Timestamp) -> Timestamp {
 
 fn comparable_job(mut job: JobRecord, start: Timestamp) -> JobRecord {
     job.counters.backoff = whole_micros(job.counters.backoff);
-    job.timeout = job.timeout.map(whole_micros);
+    job.spec.timeout = job.spec.timeout.map(whole_micros);
     job.enqueued_at = since(job.enqueued_at, start);
     job.due_at = since(job.due_at, start);
     job.expires_at = job.expires_at.map(|at| since(at, start));
@@ -91,7 +91,6 @@ fn comparable_job(mut job: JobRecord, start: Timestamp) -> JobRecord {
 pub(super) fn comparable_claim(mut job: ClaimedJob, nonce: u64, start: Timestamp) -> ClaimedJob {
     job.fence.nonce ^= nonce;
     job.facts = comparable_facts(job.facts);
-    job.timeout = job.timeout.map(whole_micros);
     job.enqueued_at = since(job.enqueued_at, start);
     job.due_at = since(job.due_at, start);
     job.claimed_at = since(job.claimed_at, start);
@@ -101,13 +100,14 @@ pub(super) fn comparable_claim(mut job: ClaimedJob, nonce: u64, start: Timestamp
 /// What both judges must be told, so that they decide alike.
 pub(super) fn comparable_facts(mut facts: Facts) -> Facts {
     facts.counters.backoff = whole_micros(facts.counters.backoff);
+    facts.spec.timeout = facts.spec.timeout.map(whole_micros);
     facts
 }
 
 pub(super) fn comparable_lost(mut jobs: Vec<LostJob>) -> Vec<LostJob> {
     for job in &mut jobs {
         job.fence.nonce = 0;
-        job.facts.counters.backoff = whole_micros(job.facts.counters.backoff);
+        job.facts = comparable_facts(job.facts.clone());
     }
     jobs.sort_by_key(|job| job.id);
     jobs

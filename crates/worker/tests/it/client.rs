@@ -23,7 +23,7 @@ async fn the_call_wins_over_the_job_type() {
         .unwrap();
     let record = client.job(handle.id()).await.unwrap().unwrap();
     assert_eq!((record.queue.as_str(), record.priority), ("urgent", i16::MAX));
-    assert_eq!(record.retry.attempts_max(), 3, "the job type's, for the call says nothing");
+    assert_eq!(record.spec.retry.attempts_max(), 3, "the job type's, for the call says nothing");
     assert_eq!((record.state, record.tags[0].as_str()), (State::Scheduled, "red"));
 }
 

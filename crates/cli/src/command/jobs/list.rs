@@ -59,7 +59,7 @@ fn print(session: &mut Session, jobs: &[JobRecord]) -> anyhow::Result<()> {
             standing(job),
             cell(&job.queue),
             cell(&job.kind),
-            cell(format!("{}/{}", job.counters.attempt, job.retry.attempts_max())),
+            cell(format!("{}/{}", job.counters.attempt, job.spec.retry.attempts_max())),
             cell(text::instant(job.enqueued_at, format)),
             cell(note(job, format)),
         ]);

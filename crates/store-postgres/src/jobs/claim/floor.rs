@@ -174,10 +174,10 @@ mod tests {
     }
 
     fn job(priority: i16, due_at: i64) -> ClaimedJob {
-        let NewJob { id, queue: _, kind, payload, retry, timeout, stalls_max, tags, .. } =
+        let NewJob { id, queue: _, kind, payload, spec, tags, .. } =
             NewJob::new("k", "", Options::new()).unwrap();
         let time = Timestamp::from_micros(due_at);
-        let facts = windlass_core::job::Facts { counters: Default::default(), retry, stalls_max };
+        let facts = windlass_core::job::Facts { counters: Default::default(), spec };
         let (queue, caps) = (Name::new("q").unwrap(), Default::default());
         let fence = Fence { number: 1, nonce: 1 };
         ClaimedJob {
@@ -188,7 +188,6 @@ mod tests {
             priority,
             fence,
             facts,
-            timeout,
             caps,
             tags,
             enqueued_at: time,

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use rusqlite::{Row, params};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{ClaimedJob, LostJob, Unreadable};
+use windlass_core::job::{ClaimedJob, LostJob};
 use windlass_core::outcome::Reason;
 use windlass_core::size::Caps;
 use windlass_core::{Fence, Name, State};
@@ -134,13 +134,12 @@ fn claimed(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<Claim
         id: row::job_id(row, 1)?,
         queue: queue.clone(),
         kind: kind.clone(),
-        payload: row::bytes(row, 14)?,
+        payload: row::bytes(row, 12)?,
         priority: row.get(2)?,
         fence: fence(row)?,
-        facts: row::facts(row, 6, 10, 11)?,
-        timeout: row.get::<_, Option<i64>>(12)?.map(row::span),
+        facts: row::facts(row, 6, 10)?,
         caps,
-        tags: row::tags(row, 13)?,
+        tags: row::tags(row, 11)?,
         enqueued_at,
         due_at: row::time(row.get(3)?),
         claimed_at: enqueued_at,
@@ -153,12 +152,12 @@ fn unreadable(row: &Row<'_>, queue: &Name, kind: &Name, why: &Fault) -> Result<O
     Ok(Some(LostJob {
         id,
         fence: fence(row)?,
-        facts: row::some_facts(row, 6, 10, 11)?,
+        facts: row::some_facts(row, 6, 10)?,
         queue: queue.clone(),
         kind: kind.clone(),
         worker: String::new(),
         has_begun: false,
-        unreadable: Some(Unreadable::Broken(why.to_string())),
+        unreadable: Some(why.of_row()),
     }))
 }
 

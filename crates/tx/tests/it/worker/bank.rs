@@ -150,11 +150,7 @@ pub(crate) async fn transfer(
 /// Hands the job back behind the attempt's back, as a reaper would take it.
 async fn lose(ctx: &Ctx) {
     let found = ctx.client().job(ctx.id()).await.unwrap().unwrap();
-    let facts = windlass_core::job::Facts {
-        counters: found.counters,
-        retry: found.retry,
-        stalls_max: found.stalls_max,
-    };
+    let facts = windlass_core::job::Facts { counters: found.counters, spec: found.spec };
     let transition = judge(&facts, Outcome::Returned, 0.0);
     let settlement = Settlement { queue: ctx.queue().clone(), id: ctx.id(), fence: ctx.fence(), transition };
     ctx.client().store().settle(&[settlement]).await.unwrap();

@@ -1,0 +1,134 @@
+//! The cold part of a job: everything that was handed in and that no store decides by.
+//!
+//! A store keeps it as one text that it does not read, so a new option of this kind concerns no store. The text is JSON,
+//! so that other languages and people at a prompt can write and read it. A job with nothing but defaults has none.
+//!
+//! `v` is the lowest version of this format that a reader must know to run the job. A reader ignores fields that it does
+//! not know: an option that may be ignored needs no new version, one that must not be ignored does.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Unreadable;
+use crate::options::STALLS_MAX_DEFAULT;
+use crate::retry::Policy;
+
+/// The newest version that this program knows.
+const VERSION: i64 = 1;
+
+/// The options of a job that no store decides by.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Spec {
+    /// When and how often to try again.
+    pub retry: Policy,
+    /// How long one attempt may take; whole microseconds.
+    pub timeout: Option<Duration>,
+    /// How many lost leases the job survives.
+    pub stalls_max: u32,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self { retry: Policy::default(), timeout: None, stalls_max: STALLS_MAX_DEFAULT }
+    }
+}
+
+/// How it is written. What has its default is left out.
+#[derive(Serialize, Deserialize)]
+struct Text {
+    v: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry: Option<Policy>,
+    /// In microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stalls_max: Option<u32>,
+}
+
+/// Only the version, for a text of which nothing else reads.
+#[derive(Deserialize)]
+struct Version {
+    v: i64,
+}
+
+impl Spec {
+    /// The text to store; nothing where all has its default.
+    pub fn text(&self) -> Option<String> {
+        if *self == Self::default() {
+            return None;
+        }
+        let text = Text {
+            v: VERSION,
+            retry: (self.retry != Policy::default()).then(|| self.retry.clone()),
+            timeout: self.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX)),
+            stalls_max: (self.stalls_max != STALLS_MAX_DEFAULT).then_some(self.stalls_max),
+        };
+        Some(serde_json::to_string(&text).expect("numbers and names are JSON"))
+    }
+
+    /// Reads what [`text`](Self::text) wrote.
+    ///
+    /// # Errors
+    /// [`Unreadable::Newer`] for a later version, [`Unreadable::Broken`] for anything else that does not read.
+    pub fn read(text: Option<&str>) -> Result<Self, Unreadable> {
+        let Some(text) = text else { return Ok(Self::default()) };
+        let read = serde_json::from_str::<Text>(text);
+        let version = read.as_ref().map_or_else(
+            |_| serde_json::from_str(text).map(|Version { v }| v).unwrap_or(VERSION),
+            |read| read.v,
+        );
+        if version > VERSION {
+            return Err(Unreadable::Newer { form: version });
+        }
+        let Text { v: _, retry, timeout, stalls_max } =
+            read.map_err(|error| Unreadable::Broken(format!("its options: {error}")))?;
+        Ok(Self {
+            retry: retry.unwrap_or_default(),
+            timeout: timeout.map(Duration::from_micros),
+            stalls_max: stalls_max.unwrap_or(STALLS_MAX_DEFAULT),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_its_default_is_not_written() {
+        assert_eq!(Spec::default().text(), None);
+        assert_eq!(Spec::read(None), Ok(Spec::default()));
+        let spec = Spec { timeout: Some(Duration::from_millis(1_500)), ..Spec::default() };
+        assert_eq!(spec.text().as_deref(), Some(r#"{"v":1,"timeout":1500000}"#));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let spec = Spec {
+            retry: Policy::linear(7, Duration::from_secs(3)),
+            timeout: Some(Duration::from_secs(9)),
+            stalls_max: 0,
+        };
+        assert_eq!(Spec::read(spec.text().as_deref()), Ok(spec));
+    }
+
+    #[test]
+    fn a_later_version_is_left_to_a_newer_program() {
+        let newer = |v: i64| Err(Unreadable::Newer { form: v });
+        assert_eq!(Spec::read(Some(r#"{"v":2}"#)), newer(2));
+        assert_eq!(Spec::read(Some(r#"{"v":3,"retry":"otherwise"}"#)), newer(3));
+        let known = Spec { stalls_max: 5, ..Spec::default() };
+        assert_eq!(Spec::read(Some(r#"{"v":1,"stalls_max":5,"colour":"red"}"#)), Ok(known), "may be ignored");
+    }
+
+    #[test]
+    fn what_does_not_read_says_why() {
+        for text in ["", "{}", "[]", r#"{"v":1,"timeout":-1}"#, r#"{"v":1,"retry":"never"}"#] {
+            let Err(Unreadable::Broken(why)) = Spec::read(Some(text)) else { panic!("{text} reads") };
+            assert!(why.starts_with("its options: "), "{why}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Content: what was handed in of a job and never changes, as a part of its record.
+//!
+//! Kind with its length (u8); the payload, if it is at most [`INLINE_MAX`] bytes; a byte that says what of the rest is
+//! there: 1 the options that no store decides by, as a text with its length (u16); 2 tags, each with a comma after it and
+//! one before all, so that a script finds one without reading them. A job with defaults has neither.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use windlass_core::Name;
+use windlass_core::job::{NewJob, Spec, Unreadable};
+
+use super::{INLINE_MAX, Reader, broken};
+use crate::error::Fault;
+
+const SPEC: u8 = 1;
+const TAGS: u8 = 2;
+
+/// What was handed in of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Content {
+    pub(crate) kind: Name,
+    /// Nothing where it stands apart.
+    pub(crate) payload: Option<Bytes>,
+    pub(crate) spec: Spec,
+    pub(crate) tags: Vec<Name>,
+}
+
+/// The content of a job.
+pub(crate) fn pack(job: &NewJob) -> Result<Bytes, Fault> {
+    let inline = if job.payload.len() <= INLINE_MAX { &job.payload[..] } else { &[] };
+    let mut packed = BytesMut::with_capacity(160 + inline.len());
+    packed.put_u8(u8::try_from(job.kind.as_str().len()).expect("a name is at most 128 bytes long"));
+    packed.put_slice(job.kind.as_str().as_bytes());
+    packed.put_slice(inline);
+    let spec = job.spec.text();
+    let flag = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
+    packed.put_u8(flag(spec.is_some(), SPEC) | flag(!job.tags.is_empty(), TAGS));
+    if let Some(spec) = spec {
+        let length =
+            u16::try_from(spec.len()).map_err(|_| Fault::Defect("options are too long".to_owned()))?;
+        packed.put_u16(length);
+        packed.put_slice(spec.as_bytes());
+    }
+    if !job.tags.is_empty() {
+        packed.put_u8(b',');
+        for tag in &job.tags {
+            packed.put_slice(tag.as_str().as_bytes());
+            packed.put_u8(b',');
+        }
+    }
+    Ok(packed.freeze())
+}
+
+impl Content {
+    /// What stands for what does not read.
+    pub(super) fn unreadable(kind: Name) -> Self {
+        Self { kind, payload: None, spec: Spec::default(), tags: Vec::new() }
+    }
+
+    /// Reads all of it, and tells what is wrong with it.
+    pub(super) fn read(
+        mut from: Reader,
+        payload_length: usize,
+        kinds: &[Name],
+    ) -> (Self, Result<(), Unreadable>) {
+        let length = from.u8().unwrap_or_default();
+        let Some(kind) = from.name(length.into(), kinds) else {
+            return (Self::unreadable(Name::unreadable()), Err(broken("its kind does not read")));
+        };
+        let mut content = Self::unreadable(kind);
+        let read = content.read_rest(&mut from, payload_length);
+        (content, read)
+    }
+
+    fn read_rest(&mut self, from: &mut Reader, payload_length: usize) -> Result<(), Unreadable> {
+        let short = || broken("what was handed in is cut short");
+        if payload_length <= INLINE_MAX {
+            self.payload = Some(from.take(payload_length).ok_or_else(short)?);
+        }
+        let flags = from.u8().ok_or_else(short)?;
+        if flags & !(SPEC | TAGS) != 0 {
+            return Err(broken("it has parts that its form does not have"));
+        }
+        if flags & SPEC != 0 {
+            let text = from.text_bytes().ok_or_else(short)?;
+            let text = std::str::from_utf8(&text).map_err(|_| broken("its options are not a text"))?;
+            self.spec = Spec::read(Some(text))?;
+        }
+        if flags & TAGS != 0 {
+            self.tags = names(&from.0).ok_or_else(|| broken("its tags do not read"))?;
+        }
+        Ok(())
+    }
+}
+
+fn names(stored: &[u8]) -> Option<Vec<Name>> {
+    let text = std::str::from_utf8(stored).ok()?;
+    text.split(',').filter(|name| !name.is_empty()).map(|name| Name::new(name).ok()).collect()
+}
