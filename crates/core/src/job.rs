@@ -2,6 +2,7 @@
 
 mod attempt;
 mod spec;
+mod trace;
 
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +20,8 @@ use crate::retry::PolicyInvalid;
 use crate::size::{Caps, TooLarge};
 use crate::state::State;
 pub use attempt::{ATTEMPTS_KEPT, AttemptRecord, LastClaim};
-pub use spec::Spec;
+pub use spec::{META_MAX, Spec};
+pub use trace::{Trace, TraceInvalid};
 
 /// A job on its way into a store. Everything in it has been checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +79,8 @@ impl NewJob {
                 retry: options.retry.unwrap_or_default(),
                 timeout: options.timeout,
                 stalls_max: options.stalls_max.unwrap_or(STALLS_MAX_DEFAULT),
+                trace: options.trace,
+                meta: options.meta,
             },
             tags,
         })
@@ -131,6 +135,12 @@ pub enum JobInvalid {
     /// A timeout of zero.
     #[error("a timeout of zero ends every attempt before it begins: give a longer one, or none for no limit")]
     NoTime,
+    /// Too much in the free map.
+    #[error("{size} bytes of meta: a job carries at most {META_MAX}; put large content into the payload")]
+    Meta {
+        /// Bytes of keys and values together.
+        size: usize,
+    },
     /// A retry policy that makes no sense.
     #[error("bad retry policy: {0}")]
     Retry(PolicyInvalid),

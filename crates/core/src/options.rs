@@ -3,10 +3,11 @@
 //! One precedence everywhere: what the call says wins over the job type's options, those over the queue's
 //! definition, and that over the library's default. [`Options::over`] is that rule.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use crate::clock::Timestamp;
-use crate::job::JobInvalid;
+use crate::job::{JobInvalid, META_MAX, Trace};
 use crate::name::{Name, NameError};
 use crate::retry::Policy;
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub(crate) timeout: Option<Duration>,
     pub(crate) stalls_max: Option<u32>,
     pub(crate) tags: Vec<String>,
+    pub(crate) trace: Option<Trace>,
+    pub(crate) meta: BTreeMap<String, String>,
 }
 
 /// When a job may start.
@@ -143,11 +146,27 @@ impl Options {
         self
     }
 
-    /// These options, and where they say nothing, those of `base`. Tags add up.
+    /// The trace that the job belongs to.
+    #[must_use]
+    pub fn trace(mut self, trace: Trace) -> Self {
+        self.trace = Some(trace);
+        self
+    }
+
+    /// Adds a value that the handler and everyone who looks at the job can read. Nothing is decided by it.
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.meta.insert(key.into(), value.into());
+        self
+    }
+
+    /// These options, and where they say nothing, those of `base`. Tags add up, and so does meta.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
         let mut tags = base.tags;
         tags.extend(self.tags);
+        let mut meta = base.meta;
+        meta.extend(self.meta);
         Self {
             queue: self.queue.or(base.queue),
             priority: self.priority.or(base.priority),
@@ -158,19 +177,25 @@ impl Options {
             timeout: self.timeout.or(base.timeout),
             stalls_max: self.stalls_max.or(base.stalls_max),
             tags,
+            trace: self.trace.or(base.trace),
+            meta,
         }
     }
 
     /// Whether these options make sense. Names are checked where they are used.
     ///
     /// # Errors
-    /// With a delay and an instant at once, a timeout of zero, or a retry policy that makes no sense.
+    /// With a delay and an instant at once, a timeout of zero, too much meta, or a retry policy that makes no sense.
     pub fn check(&self) -> Result<(), JobInvalid> {
         if self.is_due_twice {
             return Err(JobInvalid::DueTwice);
         }
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(JobInvalid::NoTime);
+        }
+        let size = self.meta.iter().map(|(key, value)| key.len() + value.len()).sum();
+        if size > META_MAX {
+            return Err(JobInvalid::Meta { size });
         }
         match &self.retry {
             Some(policy) => policy.check().map_err(JobInvalid::Retry),
@@ -202,6 +227,16 @@ mod tests {
         assert_eq!(Options::new().delay(SECOND).delay(SECOND).check(), Ok(()));
         let call = Options::new().at(now).over(Options::new().delay(SECOND));
         assert_eq!((call.check(), call.due), (Ok(()), Some(Due::At(now.into()))), "precedence, not a slip");
+    }
+
+    #[test]
+    fn meta_adds_up_and_is_bounded() {
+        let base = Options::new().meta("tenant", "a").meta("plan", "free");
+        let both = Options::new().meta("tenant", "b").over(base);
+        assert_eq!(both.meta, [("plan".into(), "free".into()), ("tenant".into(), "b".into())].into());
+        assert_eq!(Options::new().meta("k", "v".repeat(META_MAX - 1)).check(), Ok(()));
+        let size = META_MAX + 1;
+        assert_eq!(Options::new().meta("k", "v".repeat(META_MAX)).check(), Err(JobInvalid::Meta { size }));
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub use open::open_store;
 
 pub use windlass_core as core;
 pub use windlass_core::clock::{Clock, ManualClock, Timestamp};
-pub use windlass_core::job::{AttemptRecord, JobRecord, NewJob};
+pub use windlass_core::job::{AttemptRecord, JobRecord, NewJob, Trace};
 pub use windlass_core::outcome::{Ending, Reason};
 pub use windlass_core::queue;
 pub use windlass_core::retry::{Jitter, Policy as Retry};

@@ -3,12 +3,14 @@
 pub(crate) mod control;
 pub(crate) mod within;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
+use windlass_core::job::Trace;
 use windlass_core::size::TooLarge;
 use windlass_core::store::{Progress, Settled};
 use windlass_core::{Bytes, ClaimedJob, Fence, JobId, LeaseId, Name, StoreError};
@@ -162,6 +164,16 @@ impl Ctx {
     /// The job's input as it was stored.
     pub fn payload(&self) -> &Bytes {
         &self.attempt.job.payload
+    }
+
+    /// The trace that the job belongs to, if its producer said so.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.attempt.job.facts.spec.trace.as_ref()
+    }
+
+    /// What the producer said about the job beside its input.
+    pub fn meta(&self) -> &BTreeMap<String, String> {
+        &self.attempt.job.facts.spec.meta
     }
 
     /// When the attempt is told to stop because of its timeout, if it has one. The clock of a blocking handler

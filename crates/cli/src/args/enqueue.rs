@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use windlass_core::JobId;
+use windlass_core::job::Trace;
 use windlass_core::retry::Jitter;
 
 use super::parse;
@@ -65,6 +66,14 @@ pub(crate) struct EnqueueArgs {
     /// How many crashed workers the job survives [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) max_stalls: Option<u32>,
+
+    /// A value that the handler can read, as tenant=acme; can be given several times
+    #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = parse::pair)]
+    pub(crate) meta: Vec<(String, String)>,
+
+    /// The trace that it belongs to, as the header traceparent says it
+    #[arg(long, value_name = "TRACEPARENT", value_parser = parse::trace)]
+    pub(crate) trace: Option<Trace>,
 
     /// A word to find it by; can be given several times
     #[arg(long = "tag", value_name = "TAG")]

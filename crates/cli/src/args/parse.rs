@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use windlass_core::job::{Trace, TraceInvalid};
 use windlass_core::retry::{Jitter, Policy};
 
 /// `300ms`, `2h`, `1h 30m`.
@@ -111,6 +112,18 @@ pub(crate) fn backoff(text: &str) -> Result<Backoff, String> {
         _ => return Err(format!("no such backoff; {BACKOFF_FORMS}")),
     };
     Ok(Backoff { shape, base })
+}
+
+/// KEY=VALUE; the value may have further equals signs.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("not a key and a value; use KEY=VALUE, as tenant=acme".to_owned()),
+    }
+}
+
+pub(crate) fn trace(text: &str) -> Result<Trace, TraceInvalid> {
+    Trace::new(text, None)
 }
 
 pub(crate) fn jitter(text: &str) -> Result<Jitter, String> {

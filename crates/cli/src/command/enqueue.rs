@@ -138,6 +138,12 @@ fn options(args: &EnqueueArgs) -> Options {
     for tag in &args.tags {
         options = options.tag(tag);
     }
+    for (key, value) in &args.meta {
+        options = options.meta(key, value);
+    }
+    if let Some(trace) = &args.trace {
+        options = options.trace(trace.clone());
+    }
     options.retry(policy(args))
 }
 

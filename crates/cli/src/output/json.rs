@@ -1,11 +1,12 @@
 //! The JSON that programs get: instants as RFC 3339 text, durations as seconds, absent things as null. Fields
 //! may be added, never renamed; `docs/operations/cli.md` describes them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
 use windlass_core::clock::Timestamp;
-use windlass_core::job::AttemptRecord;
+use windlass_core::job::{AttemptRecord, Trace};
 use windlass_core::outcome::{Ending, Reason};
 use windlass_core::queue::{Keep, QueueRecord};
 use windlass_core::retry::{Backoff, Policy};
@@ -54,6 +55,8 @@ pub(crate) struct JobJson<'a> {
     retry: RetryJson,
     timeout_seconds: Option<f64>,
     tags: &'a [Name],
+    meta: &'a BTreeMap<String, String>,
+    trace: Option<&'a Trace>,
     fence: u64,
     cancel_requested: bool,
     /// Whether the handler of a running job is known to have begun.
@@ -95,6 +98,8 @@ impl<'a> JobJson<'a> {
             retry: RetryJson::of(&job.spec.retry),
             timeout_seconds: job.spec.timeout.as_ref().map(Duration::as_secs_f64),
             tags: &job.tags,
+            meta: &job.spec.meta,
+            trace: job.spec.trace.as_ref(),
             fence: job.fence,
             cancel_requested: job.cancel_requested,
             has_begun: job.has_begun,

@@ -38,6 +38,9 @@ fn every_option_reaches_the_job() {
         "--max-stalls=0",
         "--tag=b",
         "--tag=a",
+        "--meta=tenant=acme=1",
+        "--meta=empty=",
+        "--trace=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     ]);
     let job = shell.show(&id);
     for (field, value) in [
@@ -49,6 +52,8 @@ fn every_option_reaches_the_job() {
         ("timeout_seconds", json!(90.0)),
         ("stalls_max", json!(0)),
         ("tags", json!(["a", "b"])),
+        ("meta", json!({"tenant": "acme=1", "empty": ""})),
+        ("trace", json!({"parent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})),
         ("payload_encoding", json!("json")),
         ("output", json!(null)),
         ("attempts", json!([])),

@@ -6,13 +6,17 @@
 //! `v` is the lowest version of this format that a reader must know to run the job. A reader ignores fields that it does
 //! not know: an option that may be ignored needs no new version, one that must not be ignored does.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Unreadable;
+use super::{Trace, Unreadable};
 use crate::options::STALLS_MAX_DEFAULT;
 use crate::retry::Policy;
+
+/// Bytes of keys and values together that a job carries as meta.
+pub const META_MAX: usize = 4096;
 
 /// The newest version that this program knows.
 const VERSION: i64 = 1;
@@ -27,11 +31,21 @@ pub struct Spec {
     pub timeout: Option<Duration>,
     /// How many lost leases the job survives.
     pub stalls_max: u32,
+    /// The trace that the job belongs to.
+    pub trace: Option<Trace>,
+    /// Whatever its producer wants to say; at most [`META_MAX`] bytes.
+    pub meta: BTreeMap<String, String>,
 }
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { retry: Policy::default(), timeout: None, stalls_max: STALLS_MAX_DEFAULT }
+        Self {
+            retry: Policy::default(),
+            timeout: None,
+            stalls_max: STALLS_MAX_DEFAULT,
+            trace: None,
+            meta: BTreeMap::new(),
+        }
     }
 }
 
@@ -46,6 +60,10 @@ struct Text {
     timeout: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stalls_max: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<Trace>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    meta: BTreeMap<String, String>,
 }
 
 /// Only the version, for a text of which nothing else reads.
@@ -65,6 +83,8 @@ impl Spec {
             retry: (self.retry != Policy::default()).then(|| self.retry.clone()),
             timeout: self.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX)),
             stalls_max: (self.stalls_max != STALLS_MAX_DEFAULT).then_some(self.stalls_max),
+            trace: self.trace.clone(),
+            meta: self.meta.clone(),
         };
         Some(serde_json::to_string(&text).expect("numbers and names are JSON"))
     }
@@ -83,12 +103,14 @@ impl Spec {
         if version > VERSION {
             return Err(Unreadable::Newer { form: version });
         }
-        let Text { v: _, retry, timeout, stalls_max } =
+        let Text { v: _, retry, timeout, stalls_max, trace, meta } =
             read.map_err(|error| Unreadable::Broken(format!("its options: {error}")))?;
         Ok(Self {
             retry: retry.unwrap_or_default(),
             timeout: timeout.map(Duration::from_micros),
             stalls_max: stalls_max.unwrap_or(STALLS_MAX_DEFAULT),
+            trace,
+            meta,
         })
     }
 }
@@ -111,6 +133,9 @@ mod tests {
             retry: Policy::linear(7, Duration::from_secs(3)),
             timeout: Some(Duration::from_secs(9)),
             stalls_max: 0,
+            trace: Trace::new("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Some("a=1".into()))
+                .ok(),
+            meta: [("tenant".into(), "\u{0}ä\"".into())].into(),
         };
         assert_eq!(Spec::read(spec.text().as_deref()), Ok(spec));
     }

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{Counters, NewJob};
+use windlass_core::job::{Counters, NewJob, Trace};
 use windlass_core::options::Due;
 use windlass_core::queue::QueueConfig;
 use windlass_core::retry::Policy;
@@ -24,6 +24,8 @@ pub async fn a_new_job_reads_back(h: &impl Harness) {
         .timeout(seconds(40))
         .retry(Policy::exponential(9, seconds(3)).ambiguous(2))
         .max_stalls(6)
+        .meta("tenant", "ä\0\"\\")
+        .trace(Trace::new("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", None).unwrap())
         .tag("b")
         .tag("a"));
     scene.enqueue(new.clone()).await;

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use windlass_core::job::Trace;
 use windlass_core::retry::Policy;
 use windlass_core::store::Enqueued;
 use windlass_core::{Bytes, JobId, NewJob, Options};
@@ -181,6 +182,16 @@ macro_rules! options {
             /// How long one attempt may take.
             pub fn timeout(self, timeout: Duration) -> Self {
                 self.with(|options| options.timeout(timeout))
+            }
+
+            /// The trace that it belongs to.
+            pub fn trace(self, trace: Trace) -> Self {
+                self.with(|options| options.trace(trace))
+            }
+
+            /// Adds a value that the handler and everyone who looks at it can read. Nothing is decided by it.
+            pub fn meta(self, key: impl Into<String>, value: impl Into<String>) -> Self {
+                self.with(|options| options.meta(key, value))
             }
 
             /// How many lost leases it survives.

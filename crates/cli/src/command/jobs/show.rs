@@ -67,6 +67,8 @@ fn fields(job: &JobRecord, format: Format) -> Vec<(&'static str, String)> {
     let at = |instant| text::instant_long(instant, format);
     let counters = &job.counters;
     let tags = job.tags.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+    let meta =
+        job.spec.meta.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ");
     let optional = [
         ("reason", job.reason.map(|reason| reason.to_string())),
         ("unreadable", job.unreadable.as_ref().map(ToString::to_string)),
@@ -75,6 +77,8 @@ fn fields(job: &JobRecord, format: Format) -> Vec<(&'static str, String)> {
         ("kind", Some(job.kind.to_string())),
         ("priority", Some(job.priority.to_string())),
         ("tags", (!tags.is_empty()).then_some(tags)),
+        ("meta", (!meta.is_empty()).then_some(meta)),
+        ("trace", job.spec.trace.as_ref().map(|trace| trace.parent().to_owned())),
         ("attempt", Some(format!("{} of {}", counters.attempt, job.spec.retry.attempts_max()))),
         ("stalls", Some(format!("{}, survives {}", counters.stalls, job.spec.stalls_max))),
         (

@@ -1,0 +1,115 @@
+//! The trace that a job belongs to, as the W3C recommendation "Trace Context" writes it.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The longest `tracestate` that is kept.
+const STATE_MAX: usize = 512;
+
+/// The trace that a job belongs to: the texts of the headers `traceparent` and `tracestate`.
+///
+/// ```
+/// use windlass_core::job::Trace;
+///
+/// let trace = Trace::new("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", None).unwrap();
+/// assert_eq!(trace.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
+/// assert_eq!(trace.span_id(), "00f067aa0ba902b7");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    parent: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+}
+
+/// Why a text is not a trace context.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TraceInvalid {
+    /// The `traceparent` is not one.
+    #[error(
+        "not a traceparent: expected 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, none of the ids all zero"
+    )]
+    Parent,
+    /// The `tracestate` is too long, or has characters that a header cannot have.
+    #[error("not a tracestate: expected at most {STATE_MAX} printable ASCII characters")]
+    State,
+}
+
+impl Trace {
+    /// Checks the two texts. Programs that speak a later version of the recommendation send more at the end, which
+    /// is kept.
+    pub fn new(parent: impl Into<String>, state: Option<String>) -> Result<Self, TraceInvalid> {
+        let parent = parent.into();
+        if !is_parent(&parent) {
+            return Err(TraceInvalid::Parent);
+        }
+        let is_printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+        if state.as_ref().is_some_and(|state| state.len() > STATE_MAX || !state.bytes().all(is_printable)) {
+            return Err(TraceInvalid::State);
+        }
+        Ok(Self { parent, state: state.filter(|state| !state.is_empty()) })
+    }
+
+    /// The text of the header `traceparent`.
+    pub fn parent(&self) -> &str {
+        &self.parent
+    }
+
+    /// The text of the header `tracestate`.
+    pub fn state(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+
+    /// The id of the trace, 32 hexadecimal digits.
+    pub fn trace_id(&self) -> &str {
+        self.parent.get(3..35).unwrap_or_default()
+    }
+
+    /// The id of the span that enqueued the job, 16 hexadecimal digits.
+    pub fn span_id(&self) -> &str {
+        self.parent.get(36..52).unwrap_or_default()
+    }
+}
+
+fn is_parent(text: &str) -> bool {
+    let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_set = |text: &str| text.bytes().any(|byte| byte != b'0');
+    let mut parts = text.split('-');
+    let mut part = |length: usize| parts.next().filter(|part| part.len() == length && is_hex(part));
+    let (Some(version), Some(trace), Some(span), Some(_flags)) = (part(2), part(32), part(16), part(2))
+    else {
+        return false;
+    };
+    let has_more = text.len() > 55;
+    let is_known_shape = if version == "00" { !has_more } else { version != "ff" && text.len() <= STATE_MAX };
+    is_set(trace) && is_set(span) && is_known_shape && text.is_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn what_is_no_trace_is_refused() {
+        assert!(Trace::new(PARENT, Some("vendor=1,other=2".into())).is_ok());
+        assert!(Trace::new(PARENT.replacen("00", "cc", 1) + "-more", None).is_ok(), "a later version");
+        let zero = |part: &str| PARENT.replace(part, &"0".repeat(part.len()));
+        for wrong in [
+            String::new(),
+            PARENT.to_uppercase(),
+            format!("{PARENT}-more"),
+            PARENT.replacen("00", "ff", 1),
+            PARENT[..54].to_owned(),
+            zero("4bf92f3577b34da6a3ce929d0e0e4736"),
+            zero("00f067aa0ba902b7"),
+        ] {
+            assert_eq!(Trace::new(wrong.clone(), None), Err(TraceInvalid::Parent), "{wrong}");
+        }
+        for wrong in ["x".repeat(STATE_MAX + 1), "a\nb".into()] {
+            assert_eq!(Trace::new(PARENT, Some(wrong)), Err(TraceInvalid::State));
+        }
+    }
+}
