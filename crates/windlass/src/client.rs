@@ -21,7 +21,8 @@ impl Client {
     /// | `memory:` | always there |
     /// | `sqlite://path`, `sqlite:path`, `sqlite::memory:` | `sqlite` (default) |
     /// | `postgres://user:password@host:port/database` | `postgres` |
-    /// | `redis://host`, `redis-cluster://host,host`, `redis-sentinel://host,host/primary`, each also as `rediss…` with TLS; `redis+unix:///socket` | `redis` |
+    /// | `redis://host`, `redis+unix:///socket`, `redis-cluster://host,host` | `redis` |
+    /// | `redis-sentinel://host,host/primary`; with TLS `rediss://`, `rediss-cluster://`, `rediss-sentinel://` | `redis` |
     ///
     /// What else a URL may say stands on the page of each store in `docs/operations`. A PostgreSQL schema and a SQLite
     /// file are made or brought up to date, unless the URL says otherwise (`migrate=never`, `create=never`).
