@@ -71,13 +71,24 @@ impl<T, R> Lane<T, R> {
     /// Puts an item in and waits for its own answer. Dropping this future does not take the item back.
     pub async fn submit(&self, item: T) -> Result<R, Closed> {
         let (answer, answered) = oneshot::channel();
-        self.sender.send(Entry { item, answer: Some(answer) }).await.map_err(|_| Closed)?;
+        self.send(Entry { item, answer: Some(answer) }).await?;
         answered.await.map_err(|_| Closed)
     }
 
     /// Puts an item in whose answer nobody waits for; waits only while the lane is full.
     pub async fn post(&self, item: T) -> Result<(), Closed> {
-        self.sender.send(Entry { item, answer: None }).await.map_err(|_| Closed)
+        self.send(Entry { item, answer: None }).await
+    }
+
+    /// Mostly there is room. Then the entry is moved once, and not through the states of futures.
+    fn send(&self, entry: Entry<T, R>) -> impl Future<Output = Result<(), Closed>> {
+        let unsent = self.sender.try_send(entry).map_err(|unsent| Box::new(unsent.into_inner()));
+        async move {
+            match unsent {
+                Ok(()) => Ok(()),
+                Err(entry) => Box::pin(self.sender.send(*entry)).await.map_err(|_| Closed),
+            }
+        }
     }
 
     /// As [`post`](Lane::post), but gives the item back instead of waiting.

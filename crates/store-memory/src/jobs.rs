@@ -13,7 +13,7 @@ use windlass_core::size::TooLarge;
 use windlass_core::store::{
     Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
 };
-use windlass_core::{CallId, JobId, State};
+use windlass_core::{CallId, JobId, Name, State};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
@@ -122,7 +122,7 @@ impl Table {
         let Some(job) = self.fenced(queue, *id, *fence).or(unfenced) else {
             return Settled::Fenced;
         };
-        self.write_outcome(job.seq, transition, now)
+        self.write_outcome(job.seq, queue, transition, now)
     }
 
     /// Writes the end of an attempt that was reaped, if nothing has happened to its job since.
@@ -133,7 +133,9 @@ impl Table {
             is_untouched && job.spec.queue == *queue && job.fence == *fence
         };
         match self.get(*id).filter(is_late) {
-            Some(job) if transition.state.is_terminal() => self.write_outcome(job.seq, transition, now),
+            Some(job) if transition.state.is_terminal() => {
+                self.write_outcome(job.seq, queue, transition, now)
+            }
             _ => Settled::Fenced,
         }
     }
@@ -145,8 +147,8 @@ impl Table {
         }
     }
 
-    fn write_outcome(&mut self, seq: Seq, transition: &Transition, now: Timestamp) -> Settled {
-        let QueueConfig { caps, retention } = self.config(&self.jobs[&seq].spec.queue);
+    fn write_outcome(&mut self, seq: Seq, queue: &Name, transition: &Transition, now: Timestamp) -> Settled {
+        let QueueConfig { caps, retention } = self.config(queue);
         if let Err(error) = transition.check_output(caps.output) {
             return Settled::Refused(error);
         }

@@ -56,8 +56,8 @@ BEGIN
         RAISE EXCEPTION 'priority %: use -32768 to 32767, higher first', v_priority
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    IF expires_in < interval '0' OR timeout < interval '0' THEN
-        RAISE EXCEPTION 'expires_in or timeout is negative: use a span from now on, as ''10 minutes'''
+    IF expires_in < interval '0' OR timeout <= interval '0' THEN
+        RAISE EXCEPTION 'expires_in is negative, or timeout is not above zero: use a span, as ''10 minutes'''
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
     v_max := coalesce((SELECT q.payload_max FROM queues AS q WHERE q.name = v_queue), 1048576);

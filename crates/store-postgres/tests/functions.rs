@@ -204,8 +204,9 @@ async fn what_makes_no_sense_is_refused_in_words() {
         ("'k', to_json(repeat('x', 1048575))", "payload has 1048577 bytes, the cap is 1048576"),
         ("'k', '[1,2,3,4,5,6]', 'small'", "payload has 13 bytes, the cap is 10"),
         ("'k', delay => '1s', run_at => now()", "both delay and run_at are given"),
-        ("'k', timeout => '-1s'", "expires_in or timeout is negative"),
-        ("'k', expires_in => '-1s'", "expires_in or timeout is negative"),
+        ("'k', timeout => '-1s'", "timeout is not above zero"),
+        ("'k', timeout => '0'", "timeout is not above zero"),
+        ("'k', expires_in => '-1s'", "expires_in is negative"),
         ("'k', 'no json'", "invalid input syntax for type json"),
     ] {
         let said = bench.refusal(arguments).await;

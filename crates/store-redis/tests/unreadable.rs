@@ -156,3 +156,22 @@ async fn a_reaper_takes_back_what_does_not_read_and_all_else() {
     let states = [State::Ready, State::Dead, State::Scheduled];
     assert_eq!(reaped, states.map(Settled::Applied), "not begun, unreadable, stalled");
 }
+
+/// More of them than one script looks at.
+#[tokio::test]
+async fn jobs_behind_many_of_an_unknown_form_are_reached() {
+    let scene = Scene::new().await;
+    let many: Vec<_> = (0..2_500).map(|_| job("bad", Options::new().priority(3))).collect();
+    scene.store.enqueue(&many).await.unwrap();
+    let form = "local ids = redis.call('HKEYS', KEYS[1]) for _, id in ipairs(ids) do \
+         redis.call('HSET', KEYS[1], id, (string.gsub(redis.call('HGET', KEYS[1], id), '^A', 'd'))) end return #ids";
+    assert_eq!(scene.eval(form, many[0].id, &[]), "2500");
+    let others = [scene.add("bad", Options::new()).await, scene.add("bad", Options::new()).await];
+    assert_eq!(ids(&scene.claim(9).await.jobs), others);
+    assert_eq!(scene.claim(9).await.jobs, []);
+    let after = scene.add("bad", Options::new()).await;
+    assert_eq!(ids(&scene.claim(9).await.jobs), [after], "and they stand behind those that come later");
+    let back = form.replace("'^A', 'd'", "'^d', 'A'");
+    scene.eval(&back, many[0].id, &[]);
+    assert_eq!(scene.claim(3_000).await.jobs.len(), 2_500, "a program that knows them finds them all");
+}

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use tokio::runtime;
 use windlass_core::queue::QueueConfig;
-use windlass_core::store::{About, Amended, Enqueued, Progress, Settled};
+use windlass_core::store::{About, Amended, Begin, Enqueued, Progress, Settled};
 use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
 
 pub use enqueue::{Enqueue, EnqueueAll};
 pub use handle::{Handle, OutputError};
 
-use self::lane::{Enqueues, Reports};
+use self::lane::{Begins, Enqueues, Reports};
 use crate::error::{ConfigError, Error, Result};
 use crate::job::{self, Job};
 use crate::lanes::Lanes;
@@ -33,6 +33,7 @@ struct Shared {
     store: Arc<dyn Store>,
     enqueues: Lanes<Enqueues>,
     reports: Lanes<Reports>,
+    begins: Lanes<Begins>,
 }
 
 impl Client {
@@ -44,8 +45,9 @@ impl Client {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let (sharing, runtime) = (store.about().sharing, runtime::Handle::current());
         let enqueues = Lanes::new(sharing, runtime.clone(), Arc::new(Enqueues(Arc::clone(&store))));
-        let reports = Lanes::new(sharing, runtime, Arc::new(Reports(Arc::clone(&store))));
-        Self { shared: Arc::new(Shared { store, enqueues, reports }) }
+        let reports = Lanes::new(sharing, runtime.clone(), Arc::new(Reports(Arc::clone(&store))));
+        let begins = Lanes::new(sharing, runtime, Arc::new(Begins(Arc::clone(&store))));
+        Self { shared: Arc::new(Shared { store, enqueues, reports, begins }) }
     }
 
     /// The store.
@@ -113,6 +115,12 @@ impl Client {
     pub(crate) async fn report(&self, report: Progress) -> Result<Settled> {
         let queue = report.queue.clone();
         Ok(self.shared.reports.submit(&queue, report).await.map_err(|_closed| Error::Closed)??)
+    }
+
+    /// Lets the store know that an attempt has begun.
+    pub(crate) async fn begin(&self, begin: Begin) -> Result<Settled> {
+        let queue = begin.queue.clone();
+        Ok(self.shared.begins.submit(&queue, begin).await.map_err(|_closed| Error::Closed)??)
     }
 }
 

@@ -42,8 +42,8 @@ pub(crate) struct Inner {
     pub(crate) within: CompletionPart,
     /// Its outcome was reported, and the answer was lost: the store may have recorded it.
     pub(crate) is_perhaps_recorded: AtomicBool,
-    /// The store knows that the handler has begun.
-    pub(crate) is_begun_known: AtomicBool,
+    /// The store knows that the handler has begun, or is being told.
+    pub(crate) is_begun_told: AtomicBool,
 }
 
 /// The claim that an attempt came with.
@@ -74,7 +74,7 @@ impl Ctx {
             turn: TurnPart::default(),
             within: CompletionPart::default(),
             is_perhaps_recorded: AtomicBool::new(false),
-            is_begun_known: AtomicBool::new(false),
+            is_begun_told: AtomicBool::new(false),
         };
         Self { attempt: Arc::new(attempt) }
     }

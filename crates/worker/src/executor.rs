@@ -44,10 +44,9 @@ impl Executor {
         Self { attempt, grace, slow_poll }
     }
 
-    /// Runs an attempt to its end. Nothing comes back when its job was lost on the way: then nothing that it
-    /// did may be recorded.
+    /// Runs an attempt to its end. When its job was lost on the way, only work that was done comes back: the store
+    /// may take it late.
     pub(crate) async fn execute(&self, ctx: &Ctx) -> Option<Outcome> {
-        ctx.begin();
         // On busy threads an attempt may wait for its first turn longer than its lease lives.
         if ctx.inner().control.reason() != Stop::No {
             return weigh(ctx, End::Dropped);
@@ -143,8 +142,9 @@ fn weigh(ctx: &Ctx, end: End) -> Option<Outcome> {
         },
     };
     match (stop, outcome) {
-        (Stop::Lost, _) => None,
+        (Stop::Gone, _) => None,
         (_, outcome @ Outcome::Completed { .. }) => Some(outcome),
+        (Stop::Lost, _) => None,
         (Stop::Requested, _) => Some(Outcome::Cancelled),
         (Stop::Shutdown | Stop::Now, Outcome::Retry { .. } | Outcome::RetryAfter { .. }) => {
             Some(Outcome::Returned)
@@ -174,3 +174,6 @@ fn time_used(ctx: &Ctx) -> String {
 fn failure(cause: Cause, text: &str, cap: usize) -> Failure {
     Failure { cause, text: bounded_text(text, cap) }
 }
+
+#[cfg(test)]
+mod tests;

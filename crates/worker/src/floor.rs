@@ -60,7 +60,8 @@ pub(crate) struct Floor {
 
 struct Sitting {
     line: usize,
-    since: Instant,
+    /// Since when, for a suspect.
+    since: Option<Instant>,
     ctx: Ctx,
 }
 
@@ -144,8 +145,7 @@ impl Floor {
             self.seats_free.push(seat);
             self.slots.give_back(sitting.line);
             if sitting.ctx.is_suspect() {
-                let suspects = self.seats.iter().flatten().filter(|other| other.ctx.is_suspect());
-                self.suspect_since = suspects.map(|other| other.since).max();
+                self.suspect_since = self.seats.iter().flatten().filter_map(|other| other.since).max();
             }
             self.lines[sitting.line].last_finished = Instant::now();
             self.lines[sitting.line].finished += 1;
@@ -171,10 +171,8 @@ impl Floor {
             }
             self.turn = (line + 1) % count;
             let ctx = self.lines[line].pop(takes_suspects).expect("the line has a job that may start");
-            let since = Instant::now();
-            if ctx.is_suspect() {
-                self.suspect_since = Some(since);
-            }
+            let since = ctx.is_suspect().then(Instant::now);
+            self.suspect_since = since.or(self.suspect_since);
             self.waiting_bytes -= ctx.payload().len();
             let seat = self.seats_free.pop().expect("there are as many seats as slots");
             self.seats[seat] = Some(Sitting { line, since, ctx: ctx.clone() });
@@ -228,7 +226,7 @@ impl Floor {
         self.lease = None;
         self.doors = Doors::Gone;
         self.take_waiting();
-        self.stop_all(Stop::Lost);
+        self.stop_all(Stop::Gone);
     }
 
     /// The lease that is held.

@@ -106,8 +106,19 @@ impl<F: Flush> Lanes<F> {
             return shared.submit(item).await;
         }
         match self.queues.lane(queue) {
-            Some(lane) => lane.submit(item).await,
-            None => self.queues.flush_alone(item).await,
+            Some(lane) => Box::pin(async move { lane.submit(item).await }).await,
+            None => Box::pin(self.queues.flush_alone(item)).await,
+        }
+    }
+
+    /// Puts in an item whose answer nobody waits for, if there is room for it.
+    ///
+    /// # Errors
+    /// The item, when there is none.
+    pub(crate) fn try_post(&self, queue: &Name, item: F::Item) -> Result<(), F::Item> {
+        match self.shared(queue) {
+            Some(shared) => shared.try_post(item),
+            None => self.queues.take(queue, item),
         }
     }
 

@@ -75,7 +75,9 @@ impl Settler {
     pub(crate) async fn settle(&self, ctx: &Ctx, outcome: Outcome) {
         let unsettled = Unsettled::new(ctx.clone(), &self.recorder.unsettled);
         let entry = Entry::Settle { settlement: settlement(ctx, outcome), unsettled };
-        if self.lanes.post(ctx.queue(), entry).await.is_err() {
+        // Mostly there is room, and the entry is not moved through the states of futures.
+        let Err(entry) = self.lanes.try_post(ctx.queue(), entry) else { return };
+        if Box::pin(self.lanes.post(ctx.queue(), entry)).await.is_err() {
             tracing::error!(job.id = %ctx.id(), "the settler has ended; the job is left to the reaper");
         }
     }

@@ -205,7 +205,7 @@ impl Engine {
         let stuck: Vec<_> = self.floor().running().cloned().collect();
         for ctx in stuck {
             tracing::warn!(job.id = %ctx.id(), job.kind = %ctx.kind(), "does not stop; handing its job back");
-            ctx.inner().control.stop(Stop::Lost);
+            ctx.inner().control.stop(Stop::Gone);
             self.settler.settle(&ctx, Outcome::Returned).await;
         }
     }

@@ -28,8 +28,8 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// An instant as a number above 0.
 fn stamp(at: Instant) -> u64 {
-    let micros = at.saturating_duration_since(*START).as_micros();
-    u64::try_from(micros).unwrap_or(u64::MAX).saturating_add(1)
+    let since = at.saturating_duration_since(*START);
+    since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()) + 1
 }
 
 impl TurnPart {

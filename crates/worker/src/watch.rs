@@ -101,7 +101,7 @@ impl Engine {
             );
             let outcome = executor::dropped(&ctx).map(name_the_thread);
             // What the handler comes to no longer counts.
-            ctx.inner().control.stop(Stop::Lost);
+            ctx.inner().control.stop(Stop::Gone);
             match outcome {
                 Some(outcome) => ended.push((ctx, outcome)),
                 None => self.leave(&ctx),

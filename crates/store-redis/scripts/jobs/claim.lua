@@ -114,18 +114,20 @@ local function next_places(most)
 end
 
 local LOOKED_AT_MAX = 1000
+-- The score of strange jobs, behind that of any priority: however many there are, they stand before none that can be taken.
+local BEHIND = 65536
 local find = string.find
 local bytes, taken, is_untouched = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 local claimed, label = ARGV[3] .. ARGV[2] .. now8, ARGV[4]
 local claim, first = claimed .. label, string.char(S_FIRST) .. claimed
 local jobs, started, apart, passed, ended = {}, {}, {}, {}, 0
--- Members of strange jobs, which keep their places, and how many stale members were passed.
-local kept = { stale = 0 }
+-- Members of strange jobs, which stay, and whether one of them has to go behind; and how many stale members were passed.
+local kept = { is_moved = false, stale = 0 }
 local n, looked_at, has_more = 0, 0, #sources > 0
 local origin, counter, id_before, counters_before, start
 while has_more and ended == 0 and n < limit do
   if looked_at >= LOOKED_AT_MAX then
-    ended = (n > 0 or kept.stale > 0) and 2 or 0
+    ended = (n > 0 or kept.stale > 0 or kept.is_moved) and 2 or 0
     break
   end
   local members, origins
@@ -159,8 +161,8 @@ while has_more and ended == 0 and n < limit do
     elseif record and id ~= id_before then
       record = expand(record)
       if not record then
-        local score = origin.is_line and 0 or redis.call('ZSCORE', origin.key, member)
-        kept[#kept + 1] = { ready_key(origin.kind), score, member }
+        kept[#kept + 1] = { ready_key(origin.kind), BEHIND, member }
+        kept.is_moved = kept.is_moved or origin.is_line or tonumber(redis.call('ZSCORE', origin.key, member)) ~= BEHIND
       elseif stands_at(record, member) then
         local counters, v = sub(record, 4, 31), nil
         if counters ~= counters_before then
@@ -198,7 +200,7 @@ end
 local bodies = #apart > 0 and redis.call('HMGET', BODIES, unpack(apart)) or {}
 local meta = redis.call('HMGET', META, 'version', 'c2')
 
-if n > 0 or kept.stale > 0 then
+if n > 0 or kept.stale > 0 or kept.is_moved then
   local running = lease_key('running:', ARGV[2])
   redis.call('SCARD', running)
   for source, counter in pairs(passed) do

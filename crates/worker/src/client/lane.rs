@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use windlass_core::batch::{Limits, WEIGHT_MAX};
-use windlass_core::store::{Enqueued, Progress, Settled, StoreResult};
+use windlass_core::store::{Begin, Enqueued, Progress, Settled, StoreResult};
 use windlass_core::{CallId, JobId, Name, NewJob, Store, StoreError};
 
 use super::apart;
@@ -106,5 +106,30 @@ impl Call for Reports {
 
     async fn ask(&self, _id: CallId, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
         self.0.progress(reports).await
+    }
+}
+
+/// Attempts that begin.
+pub(super) struct Begins(pub(super) Arc<dyn Store>);
+
+impl Call for Begins {
+    type Item = Begin;
+    type Answer = Settled;
+    const IS_FENCED: bool = true;
+
+    fn id(begin: &Begin) -> JobId {
+        begin.id
+    }
+
+    fn queue(begin: &Begin) -> &Name {
+        &begin.queue
+    }
+
+    fn weight(_begin: &Begin) -> usize {
+        0
+    }
+
+    async fn ask(&self, _id: CallId, begins: &[Begin]) -> StoreResult<Vec<Settled>> {
+        self.0.begin(begins).await
     }
 }

@@ -19,12 +19,15 @@ pub(crate) enum Stop {
     Shutdown = 3,
     /// The worker shuts down and waits no longer.
     Now = 4,
-    /// The job is no longer this worker's; nothing it does counts.
+    /// The lease is lost. The job may be another worker's by now; work that was done is told, and the fence decides.
     Lost = 5,
+    /// The attempt has ended without its handler, or the worker as if it had crashed: nothing more is told of it.
+    Gone = 6,
 }
 
 impl Stop {
-    const ALL: [Self; 6] = [Self::No, Self::Timeout, Self::Requested, Self::Shutdown, Self::Now, Self::Lost];
+    const ALL: [Self; 7] =
+        [Self::No, Self::Timeout, Self::Requested, Self::Shutdown, Self::Now, Self::Lost, Self::Gone];
 }
 
 /// The stop signal of one attempt.

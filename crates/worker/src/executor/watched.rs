@@ -44,7 +44,8 @@ impl Future for Watched<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let began = Instant::now();
+        // The first turn begins with the attempt.
+        let began = if this.future.is_none() { this.ctx.begin() } else { Instant::now() };
         this.ctx.inner().turn.begin(began);
         let polled = catch(|| {
             let future = this.future.get_or_insert_with(|| this.attempt.start(this.ctx.clone()));

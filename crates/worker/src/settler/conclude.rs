@@ -21,6 +21,9 @@ impl Recorder {
     /// Ends what was answered. What comes back is to be recorded instead: failures of those whose output was refused.
     pub(super) async fn conclude(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
         let (mut refused, mut fenced) = (Batch::default(), Batch::default());
+        if batch.attempts().iter().zip(&answers).all(is_plain) {
+            return refused;
+        }
         for ((told, attempt), answer) in batch.into_iter().zip(answers) {
             match answer {
                 Settled::Applied(_) => {
@@ -126,6 +129,11 @@ impl Recorder {
             "an outcome came too late: the job had gone to another attempt"
         );
     }
+}
+
+/// Whether nothing is left to do or to say: so it is mostly with all of a batch.
+fn is_plain((attempt, answer): (&Unsettled, &Settled)) -> bool {
+    matches!(answer, Settled::Applied(_)) && attempt.inner().within.get() == Completion::Engine
 }
 
 fn unfit(ctx: &Ctx, error: TooLarge) -> Outcome {
