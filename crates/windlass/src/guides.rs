@@ -33,9 +33,6 @@ struct Troubleshooting;
 #[doc = include_str!("../../../docs/guides/upgrading.md")]
 struct Upgrading;
 
-#[doc = include_str!("../../../docs/operations/logging.md")]
-struct Logging;
-
 #[cfg(feature = "local")]
 #[doc = include_str!("../../../docs/guides/in-process.md")]
 struct InProcess;
