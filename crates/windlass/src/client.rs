@@ -14,8 +14,18 @@ use crate::open::open_store;
 pub struct Client(windlass_worker::Client);
 
 impl Client {
-    /// Opens the store at a URL: `memory:`, `sqlite://path`, `sqlite:path` or `sqlite::memory:`. Must be
-    /// called inside a tokio runtime.
+    /// Opens the store at a URL. Must be called inside a tokio runtime.
+    ///
+    /// | URL | feature |
+    /// |---|---|
+    /// | `memory:` | always there |
+    /// | `sqlite://path`, `sqlite:path`, `sqlite::memory:` | `sqlite` (default) |
+    /// | `postgres://user:password@host:port/database` | `postgres` |
+    /// | `redis://host`, `redis+unix:///socket`, `redis-cluster://host,host` | `redis` |
+    /// | `redis-sentinel://host,host/primary`; with TLS `rediss://`, `rediss-cluster://`, `rediss-sentinel://` | `redis` |
+    ///
+    /// What else a URL may say stands on the page of each store in `docs/operations`. A PostgreSQL schema and a SQLite
+    /// file are made or brought up to date, unless the URL says otherwise (`migrate=never`, `create=never`).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -29,7 +39,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// When nothing can be opened there; the error says what is supported.
+    /// When nothing can be opened there, or this program was built without the feature; the error says which URLs are
+    /// supported.
     pub async fn open(url: impl AsRef<str>) -> Result<Self> {
         Ok(Self::new(open_store(url).await?))
     }

@@ -12,11 +12,26 @@ struct Retries;
 #[doc = include_str!("../../../docs/guides/workers.md")]
 struct Workers;
 
+#[doc = include_str!("../../../docs/guides/layers.md")]
+struct Layers;
+
 #[doc = include_str!("../../../docs/guides/transactions.md")]
 struct Transactions;
 
 #[doc = include_str!("../../../docs/guides/testing.md")]
 struct Testing;
+
+#[doc = include_str!("../../../docs/guides/choosing-a-store.md")]
+struct ChoosingAStore;
+
+#[doc = include_str!("../../../docs/guides/production.md")]
+struct Production;
+
+#[doc = include_str!("../../../docs/guides/troubleshooting.md")]
+struct Troubleshooting;
+
+#[doc = include_str!("../../../docs/guides/upgrading.md")]
+struct Upgrading;
 
 #[cfg(feature = "local")]
 #[doc = include_str!("../../../docs/guides/in-process.md")]
