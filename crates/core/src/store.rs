@@ -14,7 +14,7 @@
 //!   instant (due, expiry, end of a lease) has come when it is not after that time. Durations are kept to
 //!   the microsecond at least, rounded up as by [`whole_micros`].
 //! * **Told, not deciding.** What becomes of an attempt comes as a [`Transition`]; the store only heeds what it
-//!   alone may know of: a request to cancel ([`Transition::heeding`]), and a queue that keeps none of the end
+//!   alone may know of: a request to cancel ([`Transition::honoring_cancel`]), and a queue that keeps none of the end
 //!   ([`Retention::keeps`]).
 //! * **Never half-way.** A call whose future is dropped either takes effect as a whole or not at all.
 //! * **Owned batches.** A claim whose caller went away belongs to its lease and is reaped with it, so the
@@ -70,7 +70,7 @@
 //! [`whole_micros`]: crate::clock::whole_micros
 //! [`Fence`]: crate::Fence
 //! [`Transition`]: crate::Transition
-//! [`Transition::heeding`]: crate::Transition::heeding
+//! [`Transition::honoring_cancel`]: crate::Transition::honoring_cancel
 //! [`NextDue::Keep`]: crate::judge::NextDue::Keep
 
 mod inspect;

@@ -102,7 +102,7 @@ impl Job {
 
     /// Writes what the judge decided, unless it would put back a job that somebody has asked to cancel.
     pub(crate) fn apply(&mut self, transition: Transition, error_cap: usize, now: Timestamp) {
-        let next = transition.heeding(self.cancel_requested);
+        let next = transition.honoring_cancel(self.cancel_requested);
         if let (true, Some(claim)) = (next.is_recorded(), self.last_claim()) {
             self.attempts.push(AttemptRecord {
                 ended_at: Some(now),

@@ -6,7 +6,7 @@
 mod connector;
 mod line;
 mod probe;
-mod roads;
+mod router;
 mod slots;
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::error::{Away, Fault};
 use crate::session::Session;
 pub(crate) use connector::{Connector, Wire};
 pub(crate) use line::Line;
-pub(crate) use roads::Roads;
+pub(crate) use router::Router;
 pub(crate) use slots::{redirection, slot_of};
 
 /// Which connections a call uses.
@@ -52,7 +52,7 @@ pub(crate) struct Server {
 pub(crate) struct Shared {
     pub(crate) options: RedisOptions,
     pub(crate) connector: Arc<Connector>,
-    pub(crate) roads: Roads,
+    pub(crate) router: Router,
 }
 
 impl Server {
@@ -101,8 +101,8 @@ impl Server {
 impl Shared {
     fn new(options: RedisOptions) -> StoreResult<Self> {
         let connector = Arc::new(Connector::new(&options)?);
-        let roads = Roads::new(Arc::clone(&connector), &options);
-        Ok(Self { options, connector, roads })
+        let router = Router::new(Arc::clone(&connector), &options);
+        Ok(Self { options, connector, router })
     }
 
     /// Runs an operation over the connections of the lane, here and now.

@@ -218,7 +218,7 @@ async fn read_step(tools: &Tools, session: &Session, step: Step) -> Result<Vec<J
     let [records, payloads, outputs, progress] = &lists[..] else {
         return Err(Fault::Corrupt("jobs were read without their parts".to_owned()));
     };
-    tools.whereabouts.note(&queue, ids.iter().copied());
+    tools.queue_cache.note(&queue, ids.iter().copied());
     let part = |list: &[Option<Bytes>], place: usize| list.get(place).cloned().flatten();
     let mut jobs = Vec::with_capacity(ids.len());
     for (place, &id) in ids.iter().enumerate() {

@@ -23,7 +23,7 @@ use crate::script::{Script, script};
 use amend::Verb;
 use settle::Right;
 
-/// Accepts jobs; also what delivers a letter.
+/// Accepts jobs; also what delivers a transfer.
 pub(crate) static ENQUEUE: Script = script!(
     "jobs/enqueue",
     "keys",

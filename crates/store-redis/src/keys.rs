@@ -98,8 +98,8 @@ names! {
     dead = "dead", "Dead jobs by their end (zset).";
     cancelled = "cancelled", "Cancelled jobs by their end (zset).";
     leases = "leases", "This queue's copy of leases, by expiry (zset).";
-    outbox = "outbox", "Letters to other queues (stream).";
-    inbox = "inbox", "Queue to the number of the last letter from it (hash).";
+    transfers = "transfers", "Transfers to other queues (stream).";
+    received = "received", "Queue to the number of the last transfer from it (hash).";
     none = "none", "Never there, see above.";
 }
 

@@ -62,8 +62,8 @@ mod layout;
 mod leases;
 mod maintenance;
 mod options;
-mod outbox;
 mod pauses;
+mod queue_cache;
 mod queues;
 mod registry;
 mod row;
@@ -71,9 +71,9 @@ mod script;
 mod session;
 mod spread;
 mod tls;
+mod transfers;
 mod wakeup;
 mod walk;
-mod whereabouts;
 
 use std::fmt;
 use std::sync::Arc;
@@ -93,10 +93,10 @@ use error::Fault;
 use keys::Keys;
 use leases::Holders;
 use pauses::Pauses;
+use queue_cache::QueueCache;
 use registry::Registry;
 use session::Session;
 use wakeup::Wakeups;
-use whereabouts::Whereabouts;
 
 /// A store on a Redis server or Cluster. Cheap to clone; the last handle that goes closes its connections when what
 /// was handed in is finished.
@@ -111,7 +111,7 @@ pub struct RedisStore {
 pub(crate) struct Tools {
     pub(crate) keys: Keys,
     pub(crate) registry: Registry,
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) queue_cache: QueueCache,
     pub(crate) holders: Holders,
     pub(crate) definitions: Definitions,
     pub(crate) pauses: Pauses,
@@ -155,7 +155,7 @@ impl RedisStore {
         let tools = Tools {
             keys: Keys::new(&options.namespace),
             registry: Registry::default(),
-            whereabouts: Whereabouts::default(),
+            queue_cache: QueueCache::default(),
             holders: Holders::default(),
             definitions: Definitions::default(),
             pauses: Pauses::default(),

@@ -1,4 +1,4 @@
-//! Work that no job asks for: delivering letters between queues, promoting what is due, pruning what is old.
+//! Work that no job asks for: delivering transfers between queues, promoting what is due, pruning what is old.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use crate::pauses::Work;
 use crate::script::{Script, script};
 use crate::session::Session;
 use crate::walk::{OfQueue, Walk};
-use crate::{RedisStore, Tools, answer, outbox, queues, spread};
+use crate::{RedisStore, Tools, answer, queues, spread, transfers};
 
 static PROMOTE: Script = script!(
     "maintenance/promote",
@@ -67,8 +67,8 @@ async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promoti
         Walk::of(Work::Promote, tools, session).rounds(queues, limit, PROMOTE_STEP, |queue: Name, shares| {
             let (senders, hasty) = (&senders, &hasty);
             async move {
-                let (moved, letters) = promote_in(tools, hasty, &queue, shares).await?;
-                if letters > 0 {
+                let (moved, transfers) = promote_in(tools, hasty, &queue, shares).await?;
+                if transfers > 0 {
                     senders.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
                 }
                 Ok(moved)
@@ -87,21 +87,21 @@ async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promoti
     Ok(Promotion { promoted, expired })
 }
 
-/// Delivers letters that whoever posted them did not. What was moved stands, whatever becomes of them.
-/// Several senders at once: those whose letters go to a server that is away wait for it, and the others do not.
+/// Delivers transfers that whoever posted them did not. What was moved stands, whatever becomes of them.
+/// Several senders at once: those whose transfers go to a server that is away wait for it, and the others do not.
 async fn deliver(tools: &Tools, session: &Session, senders: Vec<Name>) {
     let deliveries = spread::each(senders, |queue| async move {
-        if let Err(fault) = outbox::deliver(tools, session, &queue).await {
-            tracing::debug!(?fault, %queue, "letters to other queues wait");
+        if let Err(fault) = transfers::deliver(tools, session, &queue).await {
+            tracing::debug!(?fault, %queue, "transfers to other queues wait");
         }
         Ok(())
     });
     if let Err(fault) = deliveries.await {
-        tracing::debug!(?fault, "letters to other queues wait");
+        tracing::debug!(?fault, "transfers to other queues wait");
     }
 }
 
-/// Moves jobs of one queue. Answers how many expired and became ready, and how many letters wait there.
+/// Moves jobs of one queue. Answers how many expired and became ready, and how many transfers wait there.
 async fn promote_in(
     tools: &Tools,
     session: &Session,
@@ -111,10 +111,10 @@ async fn promote_in(
     let arguments = vec![tools.clock(), expired.to_string().into(), due.to_string().into()];
     let moved = session.run(&PROMOTE, tools.keys.queue(queue).all(), arguments).await?;
     let moved = answer::array(moved)?.into_iter().map(answer::integer).collect::<Result<Vec<_>, _>>()?;
-    let [expired, promoted, letters] = moved[..] else {
+    let [expired, promoted, transfers] = moved[..] else {
         return Err(Fault::Corrupt("a promotion has no counts".to_owned()));
     };
-    Ok(([expired as u32, promoted as u32], letters))
+    Ok(([expired as u32, promoted as u32], transfers))
 }
 
 /// Ended jobs of one queue and state that are not kept for ever.

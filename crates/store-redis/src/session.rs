@@ -58,7 +58,7 @@ impl Session {
 
     /// Whether queues may be on different servers.
     pub(crate) fn is_cluster(&self) -> bool {
-        self.shared.roads.is_cluster()
+        self.shared.router.is_cluster()
     }
 
     /// What is known of the servers, and how to reach each.
@@ -126,7 +126,7 @@ impl Session {
 
     /// Runs a command on one server, whatever slots it has.
     pub(crate) async fn command_at(&self, target: &Target, command: &Cmd) -> Result<Value, Fault> {
-        let line = self.shared.roads.line_to(self.lane, target);
+        let line = self.shared.router.line_to(self.lane, target);
         let mut answers = line.exchange(&[command], &self.has_sent).await?;
         no_error(answers.pop().unwrap_or(Value::Nil))
     }
@@ -150,16 +150,16 @@ impl Session {
 
     /// Sends a request to where it belongs, until somebody takes it or patience ends.
     async fn send(&self, request: &Request, command: &Cmd) -> Result<(Value, Option<Value>), Fault> {
-        let roads = &self.shared.roads;
+        let router = &self.shared.router;
         let until = (Instant::now() + self.patience).min(self.deadline - LAST_WORD);
         let (mut tries, mut hops, mut ask) = (0, 0, None::<Target>);
         loop {
             let asked = ask.take();
             let result = match &asked {
                 Some(target) => {
-                    self.attempt(request, &roads.line_to(request.lane, target), command, true).await
+                    self.attempt(request, &router.line_to(request.lane, target), command, true).await
                 }
-                None => match roads.line(request.lane, request.slot).await {
+                None => match router.line(request.lane, request.slot).await {
                     Ok(line) => self.attempt(request, &line, command, false).await,
                     Err(away) => Err((away.into(), None)),
                 },
@@ -183,22 +183,22 @@ impl Session {
 
     /// What to do about a failure.
     fn judge(&self, fault: &Fault, line: Option<&Line>) -> Next {
-        let roads = &self.shared.roads;
-        let is_cluster = roads.is_cluster();
+        let router = &self.shared.router;
+        let is_cluster = router.is_cluster();
         match fault {
             // Another node may have the slot by now, if it can be found out who.
             Fault::Away(away) if is_cluster && !away.is_lasting => {
-                roads.doubt();
+                router.doubt();
                 Next::Later
             }
             Fault::Lost(_) | Fault::Timeout(_) => {
-                roads.doubt();
+                router.doubt();
                 Next::Never
             }
             Fault::Said(said) => match (said.verdict(), line) {
                 (Verdict::Moved, Some(line)) if is_cluster => match redirection(&said.text, &line.target) {
                     Some((slot, target)) => {
-                        roads.moved(slot, target);
+                        router.moved(slot, target);
                         Next::Elsewhere(None)
                     }
                     None => Next::Never,
@@ -208,7 +208,7 @@ impl Session {
                     None => Next::Never,
                 },
                 (Verdict::Again(_), line) => {
-                    roads.doubt();
+                    router.doubt();
                     if let Some(line) = line
                         && matches!(said.code.as_str(), "READONLY" | "MASTERDOWN")
                     {

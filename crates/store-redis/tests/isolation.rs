@@ -61,8 +61,8 @@ async fn wrong_content_in_one_queue_harms_no_other() {
         "dead",
         "cancelled",
         "leases",
-        "outbox",
-        "inbox",
+        "transfers",
+        "received",
         "line:k",
         "ready:k",
         "blocks",
@@ -191,13 +191,13 @@ async fn what_cannot_be_delivered_is_unknown_and_a_repeat_waits_for_it() {
     let scene = Scene::new().await;
     let jobs = ["good", "bad"].map(|queue| job(queue, Options::new()));
     // The check finds nothing wrong with it, the delivery does.
-    scene.spoil("inbox");
+    scene.spoil("received");
     let call = CallId::new();
     let error = scene.store.enqueue_once(call, &jobs).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error}");
     let error = scene.store.enqueue_once(call, &jobs).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-    scene.server.command(&["DEL", &scene.key("inbox")]);
+    scene.server.command(&["DEL", &scene.key("received")]);
     assert_eq!(scene.store.enqueue_once(call, &jobs).await.unwrap(), [Enqueued::Repeated; 2]);
     let found = scene.store.get(&jobs.each_ref().map(|job| job.id)).await.unwrap();
     assert!(found.iter().all(Option::is_some), "{found:?}");

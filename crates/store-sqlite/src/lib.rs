@@ -63,7 +63,7 @@ use error::Fault;
 use reader::Readers;
 use session::Session;
 use wakeup::{Ringer, Watch};
-use within::{Awaited, Vigil};
+use within::{Awaited, CommitWatch};
 use writer::{Lane, Tools, Writer};
 
 /// Threads that read.
@@ -79,7 +79,7 @@ pub struct SqliteStore {
 /// What the handles share. Those that only look go first, so that the writer's connection is the last and leaves no log
 /// behind.
 pub(crate) struct Inner {
-    vigil: OnceLock<Option<Vigil>>,
+    commit_watch: OnceLock<Option<CommitWatch>>,
     readers: Option<Readers>,
     writer: Writer,
     clock: Arc<dyn Clock>,
@@ -147,9 +147,9 @@ impl SqliteStore {
         };
         let writer = Writer::start(tools).map_err(no_thread)?;
         let about = About { scheme: "sqlite", place, durability, sharing: Sharing::Store };
-        let (vigil, watch) = (OnceLock::new(), OnceLock::new());
+        let (commit_watch, watch) = (OnceLock::new(), OnceLock::new());
         let inner = Inner {
-            vigil,
+            commit_watch,
             readers,
             writer,
             clock,
@@ -256,20 +256,20 @@ impl Inner {
     }
 
     /// Rings when this has been committed by the user, who does not tell.
-    pub(crate) fn keep_vigil(&self, awaited: Awaited) {
-        let vigil = self.vigil.get_or_init(|| {
+    pub(crate) fn watch_commit(&self, awaited: Awaited) {
+        let commit_watch = self.commit_watch.get_or_init(|| {
             let file = self.file.as_ref()?;
             let ringer = Ringer::of(self.ringer_owner, Arc::clone(&file.bell));
-            match Vigil::start(&file.path, self.bell.clone(), ringer) {
-                Ok(vigil) => Some(vigil),
+            match CommitWatch::start(&file.path, self.bell.clone(), ringer) {
+                Ok(commit_watch) => Some(commit_watch),
                 Err(error) => {
                     tracing::warn!(?error, "cannot wait for commits of others, polling has to do");
                     None
                 }
             }
         });
-        if let Some(vigil) = vigil {
-            vigil.keep(awaited);
+        if let Some(commit_watch) = commit_watch {
+            commit_watch.keep(awaited);
         }
     }
 }

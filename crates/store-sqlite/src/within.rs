@@ -4,9 +4,9 @@
 //! The user's transaction holds the file's write lock from the first of them to its end, and the writer waits
 //! for it as for any other process.
 
+mod commit_watch;
 mod complete;
 mod enqueue;
-mod vigil;
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use crate::counters::{COUNT, Deltas, FORGET};
 use crate::error::Fault;
 use crate::session::CONFIG;
 use crate::{SqliteStore, row};
-pub(crate) use vigil::{Awaited, Vigil};
+pub(crate) use commit_watch::{Awaited, CommitWatch};
 
 const PLACE: &str = include_str!("../queries/within/place.sql");
 const LOCK: &str = include_str!("../queries/within/lock.sql");
@@ -33,22 +33,22 @@ impl Within for SqliteStore {
     }
 
     async fn enqueue(&self, line: &mut Line, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
-        let mut talk = self.talk(line).await?;
+        let mut tx = self.tx(line).await?;
         self.inner.conditions.check_room().map_err(StoreError::from)?;
-        let answers = enqueue::enqueue(&mut talk, jobs).await?;
-        talk.write_counters().await?;
+        let answers = enqueue::enqueue(&mut tx, jobs).await?;
+        tx.write_counters().await?;
         if let Some((job, _)) = jobs.iter().zip(&answers).find(|(_, answer)| **answer == Enqueued::New) {
-            self.inner.keep_vigil(Awaited::Enqueue { id: job.id });
+            self.inner.watch_commit(Awaited::Enqueue { id: job.id });
         }
         Ok(answers)
     }
 
     async fn complete(&self, line: &mut Line, settlement: &Settlement) -> StoreResult<Settled> {
-        let mut talk = self.talk(line).await?;
-        let answer = complete::complete(&mut talk, settlement).await?;
-        talk.write_counters().await?;
+        let mut tx = self.tx(line).await?;
+        let answer = complete::complete(&mut tx, settlement).await?;
+        tx.write_counters().await?;
         if let Settled::Applied(_) = answer {
-            self.inner.keep_vigil(Awaited::End { id: settlement.id, fence: settlement.fence });
+            self.inner.watch_commit(Awaited::End { id: settlement.id, fence: settlement.fence });
         }
         Ok(answer)
     }
@@ -57,16 +57,16 @@ impl Within for SqliteStore {
 impl SqliteStore {
     /// Begins to write over a line, once it is known to lead to this store's file. The time is read with
     /// the write lock held, as the writer does it.
-    async fn talk<'l>(&self, line: &'l mut Line) -> Result<Talk<'l>, Failed> {
+    async fn tx<'l>(&self, line: &'l mut Line) -> Result<UserTx<'l>, Failed> {
         self.inner.conditions.check(None).map_err(StoreError::from)?;
-        let mut talk =
-            Talk { line, now: Timestamp::from_micros(0), deltas: Deltas::default(), configs: Vec::new() };
-        let place = talk.run(PLACE, Vec::new()).await?;
+        let mut tx =
+            UserTx { line, now: Timestamp::from_micros(0), deltas: Deltas::default(), configs: Vec::new() };
+        let place = tx.run(PLACE, Vec::new()).await?;
         let place = place.first().map(|row| row.text(0)).transpose()?.unwrap_or_default();
         self.check_place(place)?;
-        talk.run(LOCK, Vec::new()).await?;
-        talk.now = self.inner.clock.now();
-        Ok(talk)
+        tx.run(LOCK, Vec::new()).await?;
+        tx.now = self.inner.clock.now();
+        Ok(tx)
     }
 
     /// Fails unless the transaction's main file is the store's: two attached files are not committed as one.
@@ -90,14 +90,14 @@ impl SqliteStore {
 }
 
 /// One conversation: what a [`Session`](crate::session::Session) is to the writer.
-struct Talk<'l> {
+struct UserTx<'l> {
     line: &'l mut Line,
     now: Timestamp,
     deltas: Deltas,
     configs: Vec<(Name, QueueConfig)>,
 }
 
-impl Talk<'_> {
+impl UserTx<'_> {
     async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Failed> {
         Ok(self.line.run(sql, values).await?)
     }

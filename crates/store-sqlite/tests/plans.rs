@@ -20,7 +20,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("leases/list.sql", "walks leases from the newest, up to its limit"),
     ("maintenance/due_queues.sql", "looks at every queue; runs once per promotion"),
     ("maintenance/finished_queues.sql", "looks at every queue; runs once per prune"),
-    ("within/doom.sql", "looks at a table of a row or two, which only this connection has"),
+    ("within/poison.sql", "looks at a table of a row or two, which only this connection has"),
 ];
 
 fn statements() -> Vec<(String, String)> {
@@ -101,7 +101,7 @@ fn schema() -> Connection {
         .execute_batch("CREATE TABLE windlass_meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT")
         .unwrap();
     // A table that only a stale attempt's connection has.
-    connection.execute_batch(include_str!("../queries/within/make_doom.sql")).unwrap();
+    connection.execute_batch(include_str!("../queries/within/make_poison.sql")).unwrap();
     connection
 }
 

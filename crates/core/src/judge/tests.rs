@@ -130,10 +130,10 @@ fn a_crash_uses_the_last_attempt_too() {
 
 #[test]
 fn a_cancel_request_stops_a_job_that_would_go_back_but_not_one_that_ended() {
-    let back = judge(&facts(1, 3), Outcome::Retry { failure: failure() }, 0.5).heeding(true);
+    let back = judge(&facts(1, 3), Outcome::Retry { failure: failure() }, 0.5).honoring_cancel(true);
     assert_eq!((back.state, back.reason), (State::Cancelled, Some(Reason::Requested)));
     assert_eq!(back.error.as_deref(), Some("boom"), "the error of the attempt is kept");
-    let done = judge(&facts(1, 3), Outcome::Completed { output: None }, 0.5).heeding(true);
+    let done = judge(&facts(1, 3), Outcome::Completed { output: None }, 0.5).honoring_cancel(true);
     assert_eq!(done.state, State::Completed);
 }
 
@@ -168,7 +168,7 @@ proptest! {
         let mut facts = facts(attempt, attempts_max);
         facts.counters.stalls = stalls;
         facts.counters.ambiguous = ambiguous;
-        let verdict = judge(&facts, outcome, dice).heeding(cancel);
+        let verdict = judge(&facts, outcome, dice).honoring_cancel(cancel);
         prop_assert!(State::Running.may_become(verdict.state));
         prop_assert_eq!(verdict.reason.is_some(), matches!(verdict.state, State::Dead | State::Cancelled));
         prop_assert!(verdict.counters.attempt <= attempt);

@@ -43,7 +43,7 @@ impl Transition {
     /// This transition, unless it would put a job back that somebody has asked to cancel. The store knows of
     /// the request, the worker may not, so the store asks here when it applies the transition.
     #[must_use]
-    pub fn heeding(mut self, cancel_requested: bool) -> Self {
+    pub fn honoring_cancel(mut self, cancel_requested: bool) -> Self {
         if cancel_requested && !self.state.is_terminal() {
             self.state = State::Cancelled;
             self.reason = Some(Reason::Requested);
@@ -117,8 +117,8 @@ mod tests {
         let now = Timestamp::from_micros(7);
         assert_eq!(put_back(5).delay(), Some(Duration::from_secs(5)));
         assert_eq!(put_back(0).delay(), Some(Duration::ZERO));
-        assert_eq!((put_back(5).heeding(true).delay(), put_back(5).finished_at(now)), (None, None));
-        assert_eq!(put_back(5).heeding(true).finished_at(now), Some(now));
+        assert_eq!((put_back(5).honoring_cancel(true).delay(), put_back(5).finished_at(now)), (None, None));
+        assert_eq!(put_back(5).honoring_cancel(true).finished_at(now), Some(now));
         let returned = Transition::put_back(Counters::default(), NextDue::Keep, Ending::Returned);
         assert_eq!((returned.delay(), returned.is_recorded()), (None, true));
     }

@@ -59,7 +59,7 @@ BEGIN
         RETURNING
             r.seq, r.fence, CASE WHEN p_right = 'lost' THEN r.nonce END AS nonce, r.claimed_at, r.worker, r.progress, r.attempt AS number,
             j.queue, j.kind, j.priority, j.expires_at, octet_length(j.payload) AS size,
-            -- A request to cancel wins over going back; see Transition::heeding in the core.
+            -- A request to cancel wins over going back; see Transition::honoring_cancel in the core.
             CASE WHEN r.cancel AND a.state < 4 THEN 6 ELSE a.state END AS state,
             CASE WHEN r.cancel AND a.state < 4 THEN 'requested' ELSE a.reason END AS reason,
             CASE WHEN a.state < 4 AND NOT r.cancel THEN coalesce(later(v_now, a.delay), r.due_at) ELSE r.due_at END AS due_at,

@@ -13,7 +13,7 @@ use windlass_core::store::{ClaimAnswer, Enqueued};
 use windlass_core::{CallId, Name, StoreError};
 
 use super::claim::Asking;
-use super::handover::{Companion, Offering};
+use super::handover::{OpenOffer, PendingClaim};
 use crate::Tools;
 use crate::connect::Effect;
 use crate::definitions::{Current, ROUNDS};
@@ -214,10 +214,10 @@ impl<'j> Columns<'j> {
         parameters.push(call);
         let ring = || tools.wakeups.ring_here(work);
         if tools.wakeups.is_heard(Topic::Work)
-            && let Some((offering, companion)) = tools.handover.offer(jobs, ring).await
-            && companion.is_wanted()
+            && let Some((open_offer, pending)) = tools.handover.offer(jobs, ring).await
+            && pending.is_wanted()
         {
-            match self.hand_over(tools, session, &parameters, offering, companion).await {
+            match self.hand_over(tools, session, &parameters, open_offer, pending).await {
                 // The claim may be the reason, and is none to refuse jobs.
                 Err(fault) if fault.is_rolled_back() && !fault.spoils() => {}
                 stored => return stored,
@@ -237,26 +237,26 @@ impl<'j> Columns<'j> {
         tools: &Tools,
         session: &Session,
         enqueue: Parameters<'_>,
-        offering: Offering<'_>,
-        companion: Companion,
+        open_offer: OpenOffer<'_>,
+        pending: PendingClaim,
     ) -> Result<Stored, Fault> {
-        let asking = Asking::new(tools, &companion.request);
+        let asking = Asking::new(tools, &pending.request);
         let parameters = [enqueue, &asking.parameters()[..]].concat();
         let rows = tools.statements.run(session, &HAND_OVER, &parameters).await;
         let rows = match Stored::read(rows) {
             Ok((Stored::Yes, rows)) => rows,
             Ok((stored, _)) => {
-                companion.decline();
+                pending.decline();
                 return Ok(stored);
             }
             Err(fault) => {
                 if fault.is_rolled_back() {
-                    companion.decline();
+                    pending.decline();
                 }
                 return Err(fault);
             }
         };
-        let everyone_here_knows = offering.arrive();
+        let everyone_here_knows = open_offer.arrive();
         let answer = asking.read(tools, session, &rows).await;
         let work = Rings::about(Topic::Work);
         if !everyone_here_knows {
@@ -264,7 +264,7 @@ impl<'j> Columns<'j> {
         } else if !matches!(&answer, Ok(ClaimAnswer::Jobs { jobs, .. }) if self.are_all_among(jobs)) {
             tools.wakeups.ring_elsewhere(work);
         }
-        companion.answer(answer.map_err(|fault| fault.into_error(Effect::Write)));
+        pending.answer(answer.map_err(|fault| fault.into_error(Effect::Write)));
         Ok(Stored::Yes)
     }
 

@@ -50,14 +50,14 @@ struct Offer {
     number: u64,
     queues: Vec<Name>,
     /// Where a claim that goes along is put, until one is.
-    place: Option<oneshot::Sender<Companion>>,
+    place: Option<oneshot::Sender<PendingClaim>>,
     /// A claim would not wait any longer and may have looked too early.
     is_outrun: bool,
 }
 
 /// A claim that goes along with an enqueue. If it is dropped, nobody knows what became of it.
 #[derive(Debug)]
-pub(super) struct Companion {
+pub(super) struct PendingClaim {
     pub(super) request: ClaimRequest,
     answer: oneshot::Sender<Made>,
 }
@@ -66,7 +66,7 @@ pub(super) struct Companion {
 type Made = Option<StoreResult<ClaimAnswer>>;
 
 /// An enqueue that goes on its way. As long as this lives, claims that were rung for wait.
-pub(super) struct Offering<'h> {
+pub(super) struct OpenOffer<'h> {
     handover: &'h Handover,
     number: u64,
 }
@@ -103,24 +103,24 @@ impl Handover {
         &self,
         jobs: &[NewJob],
         ring: impl FnOnce(),
-    ) -> Option<(Offering<'_>, Companion)> {
-        let (offering, mut coming) = self.make_offer(jobs)?;
+    ) -> Option<(OpenOffer<'_>, PendingClaim)> {
+        let (open_offer, mut coming) = self.make_offer(jobs)?;
         ring();
-        if let Ok(Ok(companion)) = timeout(COMPANY_WAIT, &mut coming).await {
-            return Some((offering, companion));
+        if let Ok(Ok(pending)) = timeout(COMPANY_WAIT, &mut coming).await {
+            return Some((open_offer, pending));
         }
         let mut state = self.state();
         // It may have come in the last instant, and nobody can come from now on.
-        if let Ok(companion) = coming.try_recv() {
-            return Some((offering, companion));
+        if let Ok(pending) = coming.try_recv() {
+            return Some((open_offer, pending));
         }
-        if let Some(offer) = state.offer.take_if(|offer| offer.number == offering.number) {
-            state.waiting.despair(&offer.queues);
+        if let Some(offer) = state.offer.take_if(|offer| offer.number == open_offer.number) {
+            state.waiting.penalize(&offer.queues);
         }
         None
     }
 
-    fn make_offer(&self, jobs: &[NewJob]) -> Option<(Offering<'_>, oneshot::Receiver<Companion>)> {
+    fn make_offer(&self, jobs: &[NewJob]) -> Option<(OpenOffer<'_>, oneshot::Receiver<PendingClaim>)> {
         let mut state = self.state();
         if state.offer.is_some() || !jobs.iter().any(|job| state.waiting.want(job)) {
             return None;
@@ -135,7 +135,7 @@ impl Handover {
         state.offers += 1;
         let number = state.offers;
         state.offer = Some(Offer { number, queues, place: Some(place), is_outrun: false });
-        Some((Offering { handover: self, number }, coming))
+        Some((OpenOffer { handover: self, number }, coming))
     }
 
     /// Makes a claim: with an enqueue, or by `alone`, after an enqueue if it is told of one.
@@ -193,7 +193,7 @@ impl Handover {
         let way = match &mut state.offer {
             // Once somebody has looked too early it rings again anyway.
             Some(offer) if offer.is_about(request) && !offer.is_outrun => match offer.place.take() {
-                Some(place) => Companion::put(request, place),
+                Some(place) => PendingClaim::put(request, place),
                 None => Way::After(Enqueuing { number: offer.number }),
             },
             _ => Way::Alone,
@@ -212,7 +212,7 @@ impl Offer {
     }
 }
 
-impl Companion {
+impl PendingClaim {
     fn put(request: &ClaimRequest, place: oneshot::Sender<Self>) -> Way {
         let (answer, answered) = oneshot::channel();
         match place.send(Self { request: request.clone(), answer }) {
@@ -239,7 +239,7 @@ impl Companion {
     }
 }
 
-impl Offering<'_> {
+impl OpenOffer<'_> {
     /// The jobs are stored. Whether everyone who was rung for looks only now.
     pub(super) fn arrive(self) -> bool {
         self.end().is_some_and(|offer| !offer.is_outrun)
@@ -252,7 +252,7 @@ impl Offering<'_> {
     }
 }
 
-impl Drop for Offering<'_> {
+impl Drop for OpenOffer<'_> {
     fn drop(&mut self) {
         self.end();
     }

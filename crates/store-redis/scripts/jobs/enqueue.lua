@@ -1,20 +1,20 @@
--- Accepts jobs of one queue: all of them or none. From a letter, those whose id is free.
+-- Accepts jobs of one queue: all of them or none. From a transfer, those whose id is free.
 -- KEYS: those of the queue.
--- ARGV: 1 clock, 2 version of the definition that the jobs were judged by ('' for a letter),
---   3 queue that the letter came from ('' if it is none), 4 the letter's number, 5 seq and 6 instant of its acceptance,
+-- ARGV: 1 clock, 2 version of the definition that the jobs were judged by ('' for a transfer),
+--   3 queue that the transfer came from ('' if it is none), 4 the transfer's number, 5 seq and 6 instant of its acceptance,
 --   7 how far each of its jobs is from that seq (4 bytes each; '' for one after the other), 8 the call (shared/call; ''
---   for a letter), 9- jobs (shared/accept).
--- Answer: {'stale'}: judged by another definition; {'known'}: the letter was applied before; {'repeated'}: the call was;
+--   for a transfer), 9- jobs (shared/accept).
+-- Answer: {'stale'}: judged by another definition; {'known'}: the transfer was applied before; {'repeated'}: the call was;
 --   {'taken', i}, {'strange', i}, {'large', i}: the i-th job is refused, and so are all;
 --   {'ok', answers}: a byte for each job: 'r' now ready, 's' now scheduled, else it was there: its state, and 't' from
---   a letter if it is another job.
-local source, letter = ARGV[3], tonumber(ARGV[4])
+--   a transfer if it is another job.
+local source, transfer = ARGV[3], tonumber(ARGV[4])
 local meta = redis.call('HMGET', META, 'version', 'seq', 'block')
 if source == '' then
   if (meta[1] or '0') ~= ARGV[2] then
     return { 'stale' }
   end
-elseif tonumber(redis.call('HGET', INBOX, source) or 0) >= letter then
+elseif tonumber(redis.call('HGET', RECEIVED, source) or 0) >= transfer then
   return { 'known' }
 end
 begin_jobs(9)
@@ -23,7 +23,7 @@ local there, strange = records_there()
 -- Where the next job goes in the order of acceptance.
 local accepted = source == '' and now or tonumber(ARGV[6])
 local accepted8, offsets, last_seq = instant(accepted), ARGV[7], nil
--- Places are counted from the first job of the call, which may have gone to another queue or by an earlier letter.
+-- Places are counted from the first job of the call, which may have gone to another queue or by an earlier transfer.
 local passed = offsets == '' and 0 or read('>I4', offsets)
 local seq = math.max((tonumber(meta[2]) or 0) + 1 - passed, source == '' and real or tonumber(ARGV[5]))
 local block, filled = tonumber(meta[3]) or 0, BLOCK_MAX
@@ -140,7 +140,7 @@ if n == 0 then
 end
 -- The first write is one that a server without memory refuses.
 if source ~= '' then
-  redis.call('HSET', INBOX, source, ARGV[4])
+  redis.call('HSET', RECEIVED, source, ARGV[4])
 elseif not remember_call(ARGV[8]) then
   return { 'repeated' }
 end

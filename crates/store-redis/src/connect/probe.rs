@@ -39,15 +39,15 @@ impl Server {
 
 async fn probe(session: &Session) -> Result<Probe, Fault> {
     let servers = session.servers();
-    if !servers.roads.is_cluster() && meet(session, &servers.options.targets[0]).await? == Mode::Cluster {
+    if !servers.router.is_cluster() && meet(session, &servers.options.targets[0]).await? == Mode::Cluster {
         if servers.options.database != 0 {
             let text =
                 "this is a node of a Cluster, which has only database 0: leave the database out of the URL";
             return Err(StoreError::Address(text.to_owned()).into());
         }
-        servers.roads.become_cluster();
+        servers.router.become_cluster();
     }
-    let targets = servers.roads.targets().await?;
+    let targets = servers.router.targets().await?;
     let (mut worst, mut away) = (None, None);
     for target in &targets {
         match settings(session, target).await {

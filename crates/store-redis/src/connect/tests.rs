@@ -163,7 +163,7 @@ async fn a_server_that_hangs_runs_into_the_deadline_and_recovers() {
 async fn a_slow_answer_does_not_cost_the_connection() {
     let redis = RedisServer::start(&RedisSettings::default());
     let server = open(&redis.url()).await;
-    let line = server.shared().roads.line(Lane::Work, None).await.ok().unwrap();
+    let line = server.shared().router.line(Lane::Work, None).await.ok().unwrap();
     let before = line.wire().await.unwrap().number;
     run(&server, Effect::Read, &LONG, &["1100"]).await.unwrap();
     assert_eq!(line.wire().await.unwrap().number, before);
@@ -175,7 +175,7 @@ async fn a_connection_that_breaks_after_sending_leaves_a_write_unknown() {
     let server = open(&redis.url()).await;
     grow(&server).await.unwrap();
     read(&server).await.unwrap();
-    let line = server.shared().roads.line(Lane::Work, None).await.ok().unwrap();
+    let line = server.shared().router.line(Lane::Work, None).await.ok().unwrap();
     let before = line.sent.load(Ordering::Relaxed);
     redis.pause();
     let (writing, reading) = (server.clone(), server.clone());
@@ -193,8 +193,8 @@ async fn a_connection_that_breaks_after_sending_leaves_a_write_unknown() {
 async fn a_lease_does_not_wait_behind_work() {
     let redis = RedisServer::start(&RedisSettings::default());
     let server = open(&redis.url()).await;
-    let work = server.shared().roads.line(Lane::Work, None).await.ok().unwrap().wire().await.unwrap();
-    let lease = server.shared().roads.line(Lane::Lease, None).await.ok().unwrap().wire().await.unwrap();
+    let work = server.shared().router.line(Lane::Work, None).await.ok().unwrap().wire().await.unwrap();
+    let lease = server.shared().router.line(Lane::Lease, None).await.ok().unwrap().wire().await.unwrap();
     assert_ne!(work.number, lease.number);
 }
 
@@ -255,7 +255,7 @@ async fn a_loading_server_is_waited_for() {
         let redis = Arc::clone(&redis);
         move || redis.restart()
     });
-    let line = server.shared().roads.line(Lane::Work, None).await.ok().unwrap();
+    let line = server.shared().router.line(Lane::Work, None).await.ok().unwrap();
     let (began, mut has_waited) = (Instant::now(), false);
     let answer = loop {
         let before = line.sent.load(Ordering::Relaxed);

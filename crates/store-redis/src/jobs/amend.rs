@@ -8,9 +8,9 @@ use windlass_core::store::Amended;
 use windlass_core::{JobId, State};
 
 use crate::error::Fault;
+use crate::queue_cache::QueueCache;
 use crate::script::{Script, script};
 use crate::session::Session;
-use crate::whereabouts::Whereabouts;
 use crate::{Tools, answer};
 
 static CANCEL: Script =
@@ -55,7 +55,7 @@ pub(super) async fn amend(
     ids: &[JobId],
 ) -> Result<Vec<Amended>, Fault> {
     let has_changed = AtomicBool::new(false);
-    let answers = Whereabouts::each(tools, session, ids, |queue, ids| {
+    let answers = QueueCache::each(tools, session, ids, |queue, ids| {
         let has_changed = &has_changed;
         async move {
             let mut arguments = vec![tools.clock()];

@@ -1,8 +1,8 @@
 //! Enqueue: all of a call's jobs or none.
 //!
 //! Jobs of one queue that fit into one script are accepted by it. A call that is larger, or about several queues, is
-//! checked first, then handed in as letters in the outbox of its first queue, in one script: from then on it is accepted,
-//! and delivered whatever becomes of this process. See [`crate::outbox`]. It is answered when all of its jobs can be read.
+//! checked first, then handed in as transfers in the stream of its first queue, in one script: from then on it is accepted,
+//! and delivered whatever becomes of this process. See [`crate::transfers`]. It is answered when all of its jobs can be read.
 //!
 //! The call is remembered by the script that accepts it, so a repeat is known there, whatever became of the jobs.
 
@@ -21,9 +21,9 @@ use super::ENQUEUE;
 use super::packed::Packed;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
-use crate::outbox::{self, Letter};
 use crate::script::{Script, script};
 use crate::session::Session;
+use crate::transfers::{self, Transfer};
 use crate::{Tools, answer, spread};
 use plan::{Chunk, Plan};
 
@@ -46,7 +46,7 @@ pub(super) async fn enqueue(
         (chunks, conflict) => transfer(tools, session, &call, jobs, chunks, conflict, first.queue).await?,
     };
     for chunk in &plan.chunks {
-        tools.whereabouts.note(chunk.queue, chunk.places.iter().map(|&place| jobs[place].id));
+        tools.queue_cache.note(chunk.queue, chunk.places.iter().map(|&place| jobs[place].id));
     }
     let Some(said) = said else { return Ok(vec![Enqueued::Repeated; jobs.len()]) };
     // They are stored: an answer that does not read leaves it unknown which.
@@ -70,28 +70,30 @@ async fn transfer(
 ) -> Result<Option<Vec<Bytes>>, Fault> {
     // A repeat is one also where its jobs would be refused by now.
     let (known, checked) =
-        tokio::join!(outbox::knows(tools, session, home, call), check(tools, session, jobs, chunks));
+        tokio::join!(transfers::knows(tools, session, home, call), check(tools, session, jobs, chunks));
     let targets = || chunks.iter().map(|chunk| chunk.queue.clone()).collect::<HashSet<_>>();
     if known? {
-        outbox::settled(tools, session, home, targets()).await?;
+        transfers::settled(tools, session, home, targets()).await?;
         return Ok(None);
     }
     let checked = checked?;
     if let Some(id) = conflict {
         return Err(StoreError::IdTaken { id }.into());
     }
-    let (letters, expected): (Vec<_>, Vec<_>) = chunks
+    let (transfers, expected): (Vec<_>, Vec<_>) = chunks
         .iter()
         .zip(checked)
-        .map(|(chunk, Checked { packed, said })| (Letter::enqueue(chunk.queue, packed, &chunk.places), said))
+        .map(|(chunk, Checked { packed, said })| {
+            (Transfer::enqueue(chunk.queue, packed, &chunk.places), said)
+        })
         .unzip();
-    match outbox::send(tools, session, home, call, letters).await? {
+    match transfers::send(tools, session, home, call, transfers).await? {
         // What others delivered is as it was found by the check.
         Some(said) => Ok(Some(
             said.into_iter().zip(expected).map(|(said, expected)| said.unwrap_or(expected)).collect(),
         )),
         None => {
-            outbox::settled(tools, session, home, targets()).await?;
+            transfers::settled(tools, session, home, targets()).await?;
             Ok(None)
         }
     }

@@ -6,10 +6,10 @@ use windlass_core::job::JobRecord;
 use windlass_core::{JobId, Name};
 
 use crate::error::Fault;
+use crate::queue_cache::QueueCache;
 use crate::row::{Apart, Row, attempt};
 use crate::script::{Script, script};
 use crate::session::Session;
-use crate::whereabouts::Whereabouts;
 use crate::{Tools, answer};
 
 static GET: Script = script!("jobs/get", "keys", "record");
@@ -23,7 +23,7 @@ pub(super) async fn get(
     session: &Session,
     ids: &[JobId],
 ) -> Result<Vec<Option<JobRecord>>, Fault> {
-    Whereabouts::each(tools, session, ids, |queue, ids| async move {
+    QueueCache::each(tools, session, ids, |queue, ids| async move {
         let mut records = Vec::with_capacity(ids.len());
         for ids in ids.chunks(JOBS_MAX) {
             records.extend(from_queue(tools, session, &queue, ids).await?);

@@ -1,4 +1,4 @@
-//! Jobs on their way into a queue, as `scripts/shared/accept.lua` takes them, and as letters carry them.
+//! Jobs on their way into a queue, as `scripts/shared/accept.lua` takes them, and as transfers carry them.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use windlass_core::job::NewJob;
@@ -7,7 +7,7 @@ use windlass_core::options::Due;
 use crate::error::Fault;
 use crate::row::{self, INLINE_MAX, Reader, content};
 
-/// The form in which letters carry jobs.
+/// The form in which transfers carry jobs.
 const FORMAT: u8 = 1;
 
 /// Where a head has the payload's length.
@@ -60,12 +60,12 @@ impl Packed {
         }
     }
 
-    /// As a letter carries them.
+    /// As a transfer carries them.
     pub(crate) fn encode(&self) -> Bytes {
         let lengths = self.contents.iter().chain(&self.bodies).map(|part| part.len() + 4).sum::<usize>();
         let mut encoded = BytesMut::with_capacity(5 + 100 * self.ids.len() + lengths);
         encoded.put_u8(FORMAT);
-        encoded.put_u32(u32::try_from(self.ids.len()).expect("a letter carries few jobs"));
+        encoded.put_u32(u32::try_from(self.ids.len()).expect("a transfer carries few jobs"));
         for (place, id) in self.ids.iter().enumerate() {
             encoded.put_slice(id);
             for part in [&self.heads[place], &self.contents[place]] {
@@ -80,7 +80,7 @@ impl Packed {
 
     /// What [`encode`](Self::encode) made.
     pub(crate) fn decode(encoded: Bytes) -> Result<Self, Fault> {
-        Self::read(Reader(encoded)).ok_or_else(|| Fault::Corrupt("a letter does not read back".to_owned()))
+        Self::read(Reader(encoded)).ok_or_else(|| Fault::Corrupt("a transfer does not read back".to_owned()))
     }
 
     fn read(mut from: Reader) -> Option<Self> {

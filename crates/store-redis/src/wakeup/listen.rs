@@ -61,7 +61,7 @@ impl Ear for Subscriber {
             let why = format!("{}: {}", away.what, away.cause.unwrap_or_default());
             if away.is_lasting { End::Deaf(why) } else { End::Lost(why) }
         };
-        let targets = self.shared.roads.targets().await.map_err(away)?;
+        let targets = self.shared.router.targets().await.map_err(away)?;
         let target = fastrand::choice(&targets).ok_or_else(|| End::Lost("there is no server".to_owned()))?;
         let (heard, pushes) = mpsc::unbounded_channel();
         let wire = self.shared.connector.connect_listening(target, heard).await.map_err(away)?;

@@ -170,7 +170,7 @@ impl<'a> Attempt<'a> {
             return Ok(Settled::Refused(error));
         }
         let next = match self.cancel_requested {
-            true => Cow::Owned(transition.clone().heeding(true)),
+            true => Cow::Owned(transition.clone().honoring_cancel(true)),
             false => Cow::Borrowed(transition),
         };
         if !self.state.may_become(next.state) {

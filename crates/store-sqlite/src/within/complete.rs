@@ -6,18 +6,18 @@ use windlass_core::sql::Value;
 use windlass_core::store::{Settled, Settlement};
 use windlass_core::{State, StoreError};
 
-use super::{Failed, Talk};
+use super::{Failed, UserTx};
 use crate::error::Fault;
 use crate::jobs::amend::{DELETE, DELETE_ATTEMPTS, DELETE_PAYLOADS};
 use crate::jobs::settle::{RUNNING, SETTLE};
 use crate::row;
 
 const FOREIGN_KEYS: &str = include_str!("../../queries/within/foreign_keys.sql");
-const MAKE_DOOM: &str = include_str!("../../queries/within/make_doom.sql");
-const DOOM: &str = include_str!("../../queries/within/doom.sql");
+const MAKE_POISON: &str = include_str!("../../queries/within/make_poison.sql");
+const POISON: &str = include_str!("../../queries/within/poison.sql");
 
-pub(super) async fn complete(talk: &mut Talk<'_>, settlement: &Settlement) -> Result<Settled, Failed> {
-    check_foreign_keys(talk).await?;
+pub(super) async fn complete(tx: &mut UserTx<'_>, settlement: &Settlement) -> Result<Settled, Failed> {
+    check_foreign_keys(tx).await?;
     let Settlement { queue, id, fence, transition } = settlement;
     if transition.state != State::Completed {
         return Err(Fault::Defect(format!("completing told a job to become {}", transition.state)).into());
@@ -27,21 +27,21 @@ pub(super) async fn complete(talk: &mut Talk<'_>, settlement: &Settlement) -> Re
         row::to_stored(fence.number).into(),
         row::to_stored(fence.nonce).into(),
     ];
-    let rows = talk.run(RUNNING, right).await?;
-    let Some(found) = rows.first() else { return doom(talk).await };
+    let rows = tx.run(RUNNING, right).await?;
+    let Some(found) = rows.first() else { return poison(tx).await };
     let seq = found.int(0)?;
     if found.text(1)? != queue.as_str() {
-        return doom(talk).await;
+        return poison(tx).await;
     }
-    let config = talk.config(queue).await?;
+    let config = tx.config(queue).await?;
     if let Err(error) = transition.check_output(config.caps.output) {
         return Ok(Settled::Refused(error));
     }
-    talk.deltas.add(queue, State::Running, -1);
+    tx.deltas.add(queue, State::Running, -1);
     if !config.retention.keeps(transition.state) {
         let list = row::list(&[seq]);
         for sql in [DELETE, DELETE_PAYLOADS, DELETE_ATTEMPTS] {
-            talk.run(sql, vec![list.as_str().into()]).await?;
+            tx.run(sql, vec![list.as_str().into()]).await?;
         }
         return Ok(Settled::Applied(transition.state));
     }
@@ -55,18 +55,18 @@ pub(super) async fn complete(talk: &mut Talk<'_>, settlement: &Settlement) -> Re
         i64::from(counters.ambiguous).into(),
         row::micros(counters.backoff).into(),
         transition.reason.map(|reason| Reason::as_str(reason).to_owned()).into(),
-        transition.finished_at(talk.now).map(Timestamp::as_micros).into(),
+        transition.finished_at(tx.now).map(Timestamp::as_micros).into(),
         transition.kept_output().cloned().into(),
     ];
-    talk.run(SETTLE, fields).await?;
-    talk.deltas.add(queue, transition.state, 1);
+    tx.run(SETTLE, fields).await?;
+    tx.deltas.add(queue, transition.state, 1);
     Ok(Settled::Applied(transition.state))
 }
 
 /// What keeps a stale attempt from committing is a foreign key, which SQLite tests only where it is told to.
 /// It cannot be told inside a transaction.
-async fn check_foreign_keys(talk: &mut Talk<'_>) -> Result<(), Failed> {
-    let rows = talk.run(FOREIGN_KEYS, Vec::new()).await?;
+async fn check_foreign_keys(tx: &mut UserTx<'_>) -> Result<(), Failed> {
+    let rows = tx.run(FOREIGN_KEYS, Vec::new()).await?;
     if rows.first().map(|row| row.int(0)).transpose()? == Some(1) {
         return Ok(());
     }
@@ -77,8 +77,8 @@ async fn check_foreign_keys(talk: &mut Talk<'_>) -> Result<(), Failed> {
 
 /// Leaves the transaction open, for it is its owner's to end, but with a broken promise in it: `COMMIT` fails.
 /// Rolling it back from here would let later statements of its owner take effect one by one.
-async fn doom(talk: &mut Talk<'_>) -> Result<Settled, Failed> {
-    talk.run(MAKE_DOOM, Vec::new()).await?;
-    talk.run(DOOM, Vec::new()).await?;
+async fn poison(tx: &mut UserTx<'_>) -> Result<Settled, Failed> {
+    tx.run(MAKE_POISON, Vec::new()).await?;
+    tx.run(POISON, Vec::new()).await?;
     Ok(Settled::Fenced)
 }

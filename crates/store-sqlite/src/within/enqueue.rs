@@ -6,7 +6,7 @@ use windlass_core::sql::{Row, Value};
 use windlass_core::store::{Enqueued, Taken};
 use windlass_core::{Bytes, NewJob, State};
 
-use super::{Failed, Talk};
+use super::{Failed, UserTx};
 use crate::error::Fault;
 use crate::jobs::enqueue::{EXISTING, INLINE_MAX, INSERT_PAYLOAD, MANY};
 use crate::row;
@@ -14,62 +14,62 @@ use crate::row;
 const INSERT: &str = concat!(include_str!("../../queries/jobs/insert.sql"), "RETURNING seq, id");
 const INSERT_16: &str = concat!(include_str!("../../queries/jobs/insert_16.sql"), "RETURNING seq, id");
 
-pub(super) async fn enqueue(talk: &mut Talk<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Failed> {
+pub(super) async fn enqueue(tx: &mut UserTx<'_>, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Failed> {
     let mut answers = Vec::with_capacity(jobs.len());
     let mut many = jobs.chunks_exact(MANY);
     for chunk in &mut many {
-        if has_too_large(talk, chunk).await? {
+        if has_too_large(tx, chunk).await? {
             // One by one, so that the first job that something is wrong with names the refusal.
             for job in chunk {
-                answers.push(accept(talk, job).await?);
+                answers.push(accept(tx, job).await?);
             }
         } else {
-            insert(talk, INSERT_16, chunk, &mut answers).await?;
+            insert(tx, INSERT_16, chunk, &mut answers).await?;
         }
     }
     for job in many.remainder() {
-        answers.push(accept(talk, job).await?);
+        answers.push(accept(tx, job).await?);
     }
     for (job, answer) in jobs.iter().zip(&answers) {
         if *answer == Enqueued::New {
-            talk.deltas.add(&job.queue, job.entry(talk.now).0, 1);
+            tx.deltas.add(&job.queue, job.entry(tx.now).0, 1);
         }
     }
     Ok(answers)
 }
 
-async fn has_too_large(talk: &mut Talk<'_>, jobs: &[NewJob]) -> Result<bool, Failed> {
+async fn has_too_large(tx: &mut UserTx<'_>, jobs: &[NewJob]) -> Result<bool, Failed> {
     for job in jobs {
-        if job.check_payload(talk.config(&job.queue).await?.caps.payload).is_err() {
+        if job.check_payload(tx.config(&job.queue).await?.caps.payload).is_err() {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-async fn accept(talk: &mut Talk<'_>, job: &NewJob) -> Result<Enqueued, Failed> {
-    let cap = talk.config(&job.queue).await?.caps.payload;
+async fn accept(tx: &mut UserTx<'_>, job: &NewJob) -> Result<Enqueued, Failed> {
+    let cap = tx.config(&job.queue).await?.caps.payload;
     if let Err(too_large) = job.check_payload(cap) {
         // A repeat is answered even if the cap has shrunk since.
-        return Ok(existing(talk, job).await?.ok_or(too_large)?);
+        return Ok(existing(tx, job).await?.ok_or(too_large)?);
     }
     let mut answers = Vec::with_capacity(1);
-    insert(talk, INSERT, std::slice::from_ref(job), &mut answers).await?;
+    insert(tx, INSERT, std::slice::from_ref(job), &mut answers).await?;
     Ok(answers[0])
 }
 
 /// Inserts as many jobs as the statement takes; those whose id is there are compared with what is there.
 async fn insert(
-    talk: &mut Talk<'_>,
+    tx: &mut UserTx<'_>,
     sql: &str,
     jobs: &[NewJob],
     answers: &mut Vec<Enqueued>,
 ) -> Result<(), Failed> {
     let mut values = Vec::new();
     for job in jobs {
-        values.extend(fields(talk, job)?);
+        values.extend(fields(tx, job)?);
     }
-    let inserted = talk.run(sql, values).await?;
+    let inserted = tx.run(sql, values).await?;
     let place = |row: &Row| Ok::<_, Failed>((row.uuid(1)?, row.int(0)?));
     let mut places = inserted.iter().map(place).collect::<Result<HashMap<_, _>, _>>()?;
     for job in jobs {
@@ -77,20 +77,20 @@ async fn insert(
         if let Some(seq) = places.remove(job.id.as_bytes()) {
             if job.payload.len() > INLINE_MAX {
                 let payload = Value::Bytes(Some(job.payload.clone()));
-                talk.run(INSERT_PAYLOAD, vec![seq.into(), payload]).await?;
+                tx.run(INSERT_PAYLOAD, vec![seq.into(), payload]).await?;
             }
             answers.push(Enqueued::New);
         } else {
             let missing = || Fault::Corrupt(format!("job {} is in an index only", job.id));
-            answers.push(existing(talk, job).await?.ok_or_else(missing)?);
+            answers.push(existing(tx, job).await?.ok_or_else(missing)?);
         }
     }
     Ok(())
 }
 
 /// The parameters of one row, as `jobs/insert.sql` takes them.
-fn fields(talk: &Talk<'_>, job: &NewJob) -> Result<[Value; 11], Failed> {
-    let now = talk.now;
+fn fields(tx: &UserTx<'_>, job: &NewJob) -> Result<[Value; 11], Failed> {
+    let now = tx.now;
     let (state, due_at) = job.entry(now);
     let inline: Option<Bytes> = (job.payload.len() <= INLINE_MAX).then(|| job.payload.clone());
     Ok([
@@ -109,8 +109,8 @@ fn fields(talk: &Talk<'_>, job: &NewJob) -> Result<[Value; 11], Failed> {
 }
 
 /// The answer for a job whose id may be there; nothing if it is not.
-async fn existing(talk: &mut Talk<'_>, job: &NewJob) -> Result<Option<Enqueued>, Failed> {
-    let rows = talk.run(EXISTING, vec![Value::Uuid(*job.id.as_bytes())]).await?;
+async fn existing(tx: &mut UserTx<'_>, job: &NewJob) -> Result<Option<Enqueued>, Failed> {
+    let rows = tx.run(EXISTING, vec![Value::Uuid(*job.id.as_bytes())]).await?;
     let Some(found) = rows.first() else { return Ok(None) };
     let code = found.int(0)?;
     let unknown = || Fault::Corrupt(format!("a job has state {code}"));

@@ -108,9 +108,15 @@ async fn ten_thousand_dropped_calls_leave_no_transaction_and_no_connection_behin
             }
         }
     }
-    // Behind all that was handed in before.
+    // Behind all that was handed in before, which takes a busy machine longer than one call waits.
     let sql = "SELECT count(*)::text FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
-    assert_eq!(read(&server, sql).await.unwrap(), "0");
+    let left = loop {
+        match read(&server, sql).await {
+            Err(error) if error.is_transient() => {}
+            answer => break answer.unwrap(),
+        }
+    };
+    assert_eq!(left, "0");
     let ours = postgres.psql("select count(*) from pg_stat_activity where usename = 'windlass'");
     assert!(ours.parse::<u32>().unwrap() <= 8, "{ours} connections");
     drop(server);

@@ -52,7 +52,10 @@ async fn begin<F: Future>(future: &mut Pin<&mut F>) {
 }
 
 /// An enqueue that the claim goes along with.
-async fn meet<'h, F: Future>(handover: &'h Handover, along: &mut Pin<&mut F>) -> (Offering<'h>, Companion) {
+async fn meet<'h, F: Future>(
+    handover: &'h Handover,
+    along: &mut Pin<&mut F>,
+) -> (OpenOffer<'h>, PendingClaim) {
     let jobs = job("q", "k");
     let mut offer = pin!(handover.offer(&jobs, || {}));
     begin(&mut offer).await;
@@ -89,10 +92,10 @@ async fn a_claim_goes_along_and_is_answered_by_the_enqueue() {
     let jobs = job("q", "k");
     let enqueue = async {
         let ring = || _ = rings.fetch_add(1, Ordering::Relaxed);
-        let (offering, companion) = handover.offer(&jobs, ring).await.expect("somebody comes");
-        assert_eq!(companion.request, request);
-        companion.answer(Ok(ClaimAnswer::LeaseLost));
-        assert!(offering.arrive(), "nobody looked too early");
+        let (open_offer, pending) = handover.offer(&jobs, ring).await.expect("somebody comes");
+        assert_eq!(pending.request, request);
+        pending.answer(Ok(ClaimAnswer::LeaseLost));
+        assert!(open_offer.arrive(), "nobody looked too early");
     };
     let claim = handover.claim(&request, async |_| panic!("it need not be made again"));
     let ((), answer) = tokio::join!(enqueue, claim);
@@ -107,9 +110,9 @@ async fn a_claim_that_was_declined_is_made_alone_and_one_that_was_dropped_is_unk
         wait_for_jobs(&handover, &request).await;
         let jobs = job("q", "k");
         let enqueue = async {
-            let (_offering, companion) = handover.offer(&jobs, || {}).await.expect("somebody comes");
+            let (_open_offer, pending) = handover.offer(&jobs, || {}).await.expect("somebody comes");
             if is_declined {
-                companion.decline();
+                pending.decline();
             }
         };
         let ((), answer) = tokio::join!(enqueue, handover.claim(&request, async |_| Ok(NOTHING)));
@@ -139,7 +142,7 @@ async fn others_look_when_the_jobs_are_stored() {
     let (first, second, stranger) = (request("q"), request("q"), request("other"));
     wait_for_jobs(&handover, &first).await;
     let mut along = pin!(handover.claim(&first, async |_| panic!("it goes along")));
-    let (offering, companion) = meet(&handover, &mut along).await;
+    let (open_offer, pending) = meet(&handover, &mut along).await;
     assert!(handover.offer(&job("q", "k"), silent).await.is_none(), "one offer at a time");
 
     let looked = AtomicUsize::new(0);
@@ -152,8 +155,8 @@ async fn others_look_when_the_jobs_are_stored() {
     begin(&mut after).await;
     wait_for_jobs(&handover, &stranger).await;
     assert_eq!(looked.load(Ordering::Relaxed), 0, "the jobs are not stored yet");
-    companion.answer(Ok(NOTHING));
-    assert!(offering.arrive());
+    pending.answer(Ok(NOTHING));
+    assert!(open_offer.arrive());
     after.await.unwrap();
     along.await.unwrap();
     assert_eq!(looked.load(Ordering::Relaxed), 1);
@@ -165,10 +168,10 @@ async fn a_slow_enqueue_is_told_that_somebody_looked_too_early() {
     let (first, second) = (request("q"), request("q"));
     wait_for_jobs(&handover, &first).await;
     let mut along = pin!(handover.claim(&first, async |_| panic!("it goes along")));
-    let (offering, companion) = meet(&handover, &mut along).await;
+    let (open_offer, pending) = meet(&handover, &mut along).await;
     wait_for_jobs(&handover, &second).await;
-    companion.answer(Ok(NOTHING));
-    assert!(!offering.arrive(), "the second has looked");
+    pending.answer(Ok(NOTHING));
+    assert!(!open_offer.arrive(), "the second has looked");
     along.await.unwrap();
 }
 
@@ -202,7 +205,7 @@ fn leases_that_are_gone_are_not_remembered_for_ever() {
     }
     assert!(waiting.len() <= 64, "{}", waiting.len());
     assert!(waiting.want(&job("q", "k")[0]));
-    waiting.despair(&[Name::new("q").unwrap()]);
+    waiting.penalize(&[Name::new("q").unwrap()]);
     assert!(!waiting.want(&job("q", "k")[0]));
 }
 
@@ -242,7 +245,7 @@ fn who_keeps_not_coming_is_waited_for_ever_less_until_it_comes() {
             waiting.want(&job[0])
         };
         let claims = (1..).find(|_| claim(&mut waiting)).unwrap();
-        waiting.despair(&queues);
+        waiting.penalize(&queues);
         claims
     };
     let counts: Vec<i32> = (0..10).map(|_| claims_until_wanted()).collect();

@@ -29,7 +29,7 @@ struct Waiter {
     /// Claims on their way.
     claims: usize,
     /// Claims that do not count, since it did not come; and how many there will be when that happens again.
-    probation: u32,
+    skip: u32,
     probation_next: u32,
 }
 
@@ -54,12 +54,12 @@ impl Waiting {
     }
 
     /// Nobody came for jobs of these queues. Whoever seemed to wait there does not, or wakes too slowly.
-    pub(super) fn despair(&mut self, queues: &[Name]) {
+    pub(super) fn penalize(&mut self, queues: &[Name]) {
         for waiter in &mut self.0 {
             let before = waiter.queues.len();
             waiter.queues.retain(|name| !queues.contains(name));
             if waiter.queues.len() < before {
-                waiter.probation = waiter.probation_next;
+                waiter.skip = waiter.probation_next;
                 waiter.probation_next = (waiter.probation_next * 2).clamp(1, PROBATION_MAX);
             }
         }
@@ -81,9 +81,9 @@ impl Waiting {
         waiter.claims = waiter.claims.saturating_sub(1);
         let Some(ClaimAnswer::Jobs { jobs, .. }) = ended.answer else { return };
         if ended.is_along {
-            (waiter.probation, waiter.probation_next) = (0, 0);
-        } else if waiter.probation > 0 {
-            waiter.probation -= 1;
+            (waiter.skip, waiter.probation_next) = (0, 0);
+        } else if waiter.skip > 0 {
+            waiter.skip -= 1;
             return;
         }
         if jobs.len() >= request.limit as usize || ended.took > CLAIM_SLOW {
@@ -106,7 +106,7 @@ impl Waiting {
             self.0.remove(0);
         }
         let (queues, kinds) = (Vec::new(), Vec::new());
-        self.0.push(Waiter { lease, queues, kinds, claims: 0, probation: 0, probation_next: 0 });
+        self.0.push(Waiter { lease, queues, kinds, claims: 0, skip: 0, probation_next: 0 });
         self.0.last_mut().expect("it was just put there")
     }
 

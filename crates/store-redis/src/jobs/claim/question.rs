@@ -149,7 +149,7 @@ impl<'a> Question<'a> {
                 Err(None) => tracing::error!(%id, %queue, "a job was taken whose fence does not read"),
             }
         }
-        self.tools.whereabouts.note(queue, jobs[before..].iter().map(|job| job.id));
+        self.tools.queue_cache.note(queue, jobs[before..].iter().map(|job| job.id));
     }
 
     fn ring(&self, expired: i64) {

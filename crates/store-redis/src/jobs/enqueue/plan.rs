@@ -17,7 +17,7 @@ const JOBS_MAX: usize = 1_000;
 /// The most bytes of payload that one script takes of several; a single job may have more.
 const BYTES_MAX: usize = 4 << 20;
 
-/// The most bytes of a call that one script takes as a whole: single calls that share one never travel as letters.
+/// The most bytes of a call that one script takes as a whole: single calls that share one never travel as transfers.
 const WHOLE_MAX: usize = 12 << 20;
 
 /// The jobs of a call, in chunks that one script takes each.

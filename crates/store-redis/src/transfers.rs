@@ -1,14 +1,14 @@
-//! Letters from one queue to others.
+//! Transfers from one queue to others.
 //!
-//! Queues may live on different servers, and a script touches one queue. What concerns several is put as letters into the
-//! outbox of one of them, all in one script, and is delivered from there by whoever comes by: the sender at once, and any
-//! worker's maintenance what is left. A letter is applied in its target's script and counts once: the target remembers
-//! the number of the last letter from each source. For that letters of one source are applied to one target in the order
+//! Queues may live on different servers, and a script touches one queue. What concerns several is put as transfers into the
+//! stream of one of them, all in one script, and is delivered from there by whoever comes by: the sender at once, and any
+//! worker's maintenance what is left. A transfer is applied in its target's script and counts once: the target remembers
+//! the number of the last transfer from each source. For that transfers of one source are applied to one target in the order
 //! of their numbers, so whoever delivers begins with the first that waits for that target. A target that is away holds up
-//! its own letters only.
+//! its own transfers only.
 
 mod deliver;
-mod letter;
+mod transfer;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -25,30 +25,30 @@ use crate::session::Session;
 use crate::{Tools, answer};
 use deliver::Delivery;
 pub(crate) use deliver::deliver;
-pub(crate) use letter::Letter;
-use letter::Posted;
+use transfer::Posted;
+pub(crate) use transfer::Transfer;
 
-static POST: Script = script!("outbox/post", "keys", "clock", "call");
-static KNOWN: Script = script!("outbox/known", "keys", "call");
+static POST: Script = script!("transfers/post", "keys", "clock", "call");
+static KNOWN: Script = script!("transfers/known", "keys", "call");
 
-/// How long the sender of letters tries to deliver them.
+/// How long the sender of transfers tries to deliver them.
 const DELIVERY_MAX: Duration = Duration::from_secs(5);
 
-/// Sends letters from a queue, all of them or none, and delivers them. Answers what each target said, nothing where
-/// others have delivered the letter; nothing at all of a call that was accepted before. What was accepted and could not be
+/// Sends transfers from a queue, all of them or none, and delivers them. Answers what each target said, nothing where
+/// others have delivered the transfer; nothing at all of a call that was accepted before. What was accepted and could not be
 /// delivered in time is unknown: it will be.
 pub(crate) async fn send(
     tools: &Tools,
     session: &Session,
     source: &Name,
     call: &Bytes,
-    letters: Vec<Letter>,
+    transfers: Vec<Transfer>,
 ) -> Result<Option<Vec<Option<Bytes>>>, Fault> {
-    let Some((posted, waiting)) = post(tools, session, source, call, letters).await? else {
+    let Some((posted, waiting)) = post(tools, session, source, call, transfers).await? else {
         return Ok(None);
     };
-    let numbers: Vec<_> = posted.iter().map(|letter| letter.number).collect();
-    let targets = posted.iter().map(|letter| letter.letter.target.clone()).collect();
+    let numbers: Vec<_> = posted.iter().map(|transfer| transfer.number).collect();
+    let targets = posted.iter().map(|transfer| transfer.transfer.target.clone()).collect();
     let delivery = Delivery::new(tools, session, source);
     let mut said: HashMap<u64, Bytes> = HashMap::new();
     let first = match waiting {
@@ -62,7 +62,7 @@ pub(crate) async fn send(
     Ok(Some(numbers.iter().map(|number| said.remove(number)).collect()))
 }
 
-/// Whether a call was accepted before, with letters from this queue.
+/// Whether a call was accepted before, with transfers from this queue.
 pub(crate) async fn knows(
     tools: &Tools,
     session: &Session,
@@ -74,7 +74,7 @@ pub(crate) async fn knows(
     Ok(answer::integer(known)? == 1)
 }
 
-/// Waits until no letters from this queue to these wait: those of a call that was accepted before are delivered then. Until
+/// Waits until no transfers from this queue to these wait: those of a call that was accepted before are delivered then. Until
 /// then whoever repeats the call has to come again.
 pub(crate) async fn settled(
     tools: &Tools,
@@ -92,7 +92,7 @@ pub(crate) async fn settled(
     }
 }
 
-/// Delivers letters to some targets until none is left, up to one of them; for a while.
+/// Delivers transfers to some targets until none is left, up to one of them; for a while.
 async fn insist(
     delivery: &Delivery<'_>,
     session: &Session,
@@ -113,19 +113,19 @@ async fn insist(
     }
 }
 
-/// Puts letters into the outbox of a queue. Answers them with their numbers, and how many waited before; nothing if the
+/// Puts transfers into the stream of a queue. Answers them with their numbers, and how many waited before; nothing if the
 /// call was accepted before.
 async fn post(
     tools: &Tools,
     session: &Session,
     source: &Name,
     call: &Bytes,
-    letters: Vec<Letter>,
+    transfers: Vec<Transfer>,
 ) -> Result<Option<(Vec<Posted>, i64)>, Fault> {
     let mut arguments = vec![tools.clock(), call.clone()];
-    for letter in &letters {
-        arguments.push(Bytes::copy_from_slice(letter.target.as_str().as_bytes()));
-        arguments.push(letter.encode());
+    for transfer in &transfers {
+        arguments.push(Bytes::copy_from_slice(transfer.target.as_str().as_bytes()));
+        arguments.push(transfer.encode());
     }
     let keys = tools.keys.queue(source).all();
     let answer = session.run_acknowledged(&POST, keys, arguments).await?;
@@ -136,14 +136,14 @@ async fn post(
         let [first, seq, at, waiting] = <[Value; 4]>::try_from(answer::array(answer).ok()?).ok()?;
         let numbers = answer::integer(first).ok()?.unsigned_abs()..;
         let (seq, at) = (answer::bytes(seq).ok()?, answer::bytes(at).ok()?);
-        let posted = numbers.zip(letters).map(|(number, letter)| {
+        let posted = numbers.zip(transfers).map(|(number, transfer)| {
             let (seq, at) = (seq.clone(), at.clone());
-            Posted { number, letter, seq, at }
+            Posted { number, transfer, seq, at }
         });
         Some((posted.collect(), answer::integer(waiting).ok()?))
     };
     // They are accepted by now, and a later delivery makes good whatever goes wrong.
-    let wrong = || Fault::Half(Box::new(Fault::Corrupt("letters have no numbers".to_owned())));
+    let wrong = || Fault::Half(Box::new(Fault::Corrupt("transfers have no numbers".to_owned())));
     read().ok_or_else(wrong).map(Some)
 }
 

@@ -27,7 +27,7 @@ const CANDIDATES_MAX: usize = 10;
 const MAP_PAUSE: Duration = Duration::from_millis(100);
 
 /// All connections of a store but the one that listens.
-pub(crate) struct Roads {
+pub(crate) struct Router {
     connector: Arc<Connector>,
     seeds: Vec<Target>,
     lines: Mutex<HashMap<(Lane, Target), Arc<Line>>>,
@@ -44,7 +44,7 @@ struct Map {
     read: Option<Instant>,
 }
 
-impl Roads {
+impl Router {
     pub(super) fn new(connector: Arc<Connector>, options: &RedisOptions) -> Self {
         let map = Map { is_cluster: options.layout == Layout::Cluster, ..Map::default() };
         let (lines, turn) = (Mutex::default(), tokio::sync::Mutex::default());

@@ -1,4 +1,4 @@
-//! Delivery: letters into their targets, and out of the outbox.
+//! Delivery: transfers into their targets, and out of the stream.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,20 +8,20 @@ use redis::Value;
 use windlass_core::Name;
 use windlass_core::bell::{Rings, Topic};
 
-use super::letter::{Content, Letter, Posted};
+use super::transfer::{Content, Posted, Transfer};
 use crate::error::{Away, Fault};
 use crate::jobs::ENQUEUE;
 use crate::script::{Script, script};
 use crate::session::Session;
 use crate::{Tools, answer};
 
-static READ: Script = script!("outbox/read", "keys");
-static REMOVE: Script = script!("outbox/remove", "keys");
+static READ: Script = script!("transfers/read", "keys");
+static REMOVE: Script = script!("transfers/remove", "keys");
 
-/// How often the outbox is read in one delivery.
+/// How often the stream is read in one delivery.
 const READS_MAX: usize = 50;
 
-/// Delivers what waits in the outbox of a queue, in bounded steps. Answers how many letters were delivered. Safe to be
+/// Delivers what waits in the stream of a queue, in bounded steps. Answers how many transfers were delivered. Safe to be
 /// called by many at once.
 pub(crate) async fn deliver(tools: &Tools, session: &Session, source: &Name) -> Result<u32, Fault> {
     let delivery = Delivery::new(tools, session, source);
@@ -35,14 +35,14 @@ pub(crate) async fn deliver(tools: &Tools, session: &Session, source: &Name) -> 
     }
 }
 
-/// What targets said about letters, by number; empty for one that was applied before.
+/// What targets said about transfers, by number; empty for one that was applied before.
 type Said = Vec<(u64, Bytes)>;
 
 /// What came of a delivery.
 #[derive(Default)]
 pub(super) struct Delivered {
     pub(super) said: Said,
-    /// Why letters are left, if any are.
+    /// Why transfers are left, if any are.
     pub(super) fault: Option<Fault>,
 }
 
@@ -66,19 +66,19 @@ impl<'a> Delivery<'a> {
         Self { tools, session, source }
     }
 
-    /// Delivers letters that were posted when no others waited: several targets at once.
+    /// Delivers transfers that were posted when no others waited: several targets at once.
     pub(super) async fn own(&self, posted: Vec<Posted>) -> Delivered {
         let mut targets: HashMap<Name, Vec<Posted>> = HashMap::new();
-        for letter in posted {
-            targets.entry(letter.letter.target.clone()).or_default().push(letter);
+        for transfer in posted {
+            targets.entry(transfer.transfer.target.clone()).or_default().push(transfer);
         }
-        let delivered = join_all(targets.into_values().map(|letters| async move {
+        let delivered = join_all(targets.into_values().map(|transfers| async move {
             let mut delivered = Delivered::default();
-            for letter in letters {
-                match self.apply(&letter).await {
-                    Ok(said) => delivered.said.push((letter.number, said)),
+            for transfer in transfers {
+                match self.apply(&transfer).await {
+                    Ok(said) => delivered.said.push((transfer.number, said)),
                     Err(fault) => {
-                        self.left(&letter.letter.target, &fault);
+                        self.left(&transfer.transfer.target, &fault);
                         delivered.fault = Some(fault);
                         break;
                     }
@@ -97,7 +97,7 @@ impl<'a> Delivery<'a> {
         whole.told()
     }
 
-    /// Delivers what waits for some targets, up to a letter: of letters that were posted behind others, those before them
+    /// Delivers what waits for some targets, up to a transfer: of transfers that were posted behind others, those before them
     /// for the same targets come first. What does not wait any more others have delivered.
     pub(super) async fn all_for(&self, targets: &HashSet<Name>, last: Option<u64>) -> Delivered {
         let targets: Vec<_> = targets.iter().cloned().collect();
@@ -105,7 +105,7 @@ impl<'a> Delivery<'a> {
         Delivered { said, fault }.told()
     }
 
-    /// Delivers what waits for some targets, or for all if none is named, up to a letter.
+    /// Delivers what waits for some targets, or for all if none is named, up to a transfer.
     async fn waiting(&self, targets: &[Name], last: Option<u64>) -> (Said, Option<Fault>) {
         let (mut delivered, mut fault, mut away) = (Said::new(), None, HashSet::new());
         let mut after = Bytes::from_static(b"0");
@@ -115,12 +115,12 @@ impl<'a> Delivery<'a> {
                 Err(error) => return (delivered, fault.or(Some(error))),
             };
             let begin = delivered.len();
-            for (target, letter) in read.letters {
+            for (target, transfer) in read.transfers {
                 if away.contains(&target) {
                     continue;
                 }
-                let said = match &letter {
-                    Ok(letter) => self.apply(letter).await.map(|said| (letter.number, said)),
+                let said = match &transfer {
+                    Ok(transfer) => self.apply(transfer).await.map(|said| (transfer.number, said)),
                     // It stays, and all for the same target behind it: to go on would lose what it says.
                     Err(what) => Err(Fault::Corrupt(what.clone())),
                 };
@@ -141,12 +141,12 @@ impl<'a> Delivery<'a> {
                 _ => return (delivered, fault),
             }
         }
-        (delivered, fault.or_else(|| Some(Away::passing("many letters wait").into())))
+        (delivered, fault.or_else(|| Some(Away::passing("many transfers wait").into())))
     }
 
-    /// Applies a letter in its target. Answers what that said of it, nothing if it was applied before.
+    /// Applies a transfer in its target. Answers what that said of it, nothing if it was applied before.
     async fn apply(&self, posted: &Posted) -> Result<Bytes, Fault> {
-        let Letter { target, content } = &posted.letter;
+        let Transfer { target, content } = &posted.transfer;
         let Content::Enqueue { jobs, offsets } = content;
         self.tools.registry.enter(self.session, &self.tools.keys, [target]).await?;
         let mut arguments = vec![
@@ -162,13 +162,13 @@ impl<'a> Delivery<'a> {
         ];
         jobs.push_to(&mut arguments);
         let keys = self.tools.keys.queue(target).all();
-        // The outbox has it on as many replicas as are asked for; it must not leave it before the target has, too.
+        // The stream has it on as many replicas as are asked for; it must not leave it before the target has, too.
         let answer = self.session.run_acknowledged(&ENQUEUE, keys, arguments).await?;
         let mut answer = answer::array(answer)?.into_iter();
         match &answer::bytes(answer.next().unwrap_or(Value::Nil))?[..] {
             b"known" => Ok(Bytes::new()),
             b"ok" => answer::bytes(answer.next().unwrap_or(Value::Nil)),
-            _ => Err(Fault::Corrupt("a letter was answered with something else".to_owned())),
+            _ => Err(Fault::Corrupt("a transfer was answered with something else".to_owned())),
         }
     }
 
@@ -179,9 +179,9 @@ impl<'a> Delivery<'a> {
         let mut answer = answer::array(self.session.run(&READ, keys, arguments).await?)?.into_iter();
         let next = answer::bytes(answer.next().unwrap_or(Value::Nil))?;
         let fields = answer::byte_strings(answer.next().unwrap_or(Value::Nil))?;
-        let letters = fields.chunks_exact(5).map(letter).collect::<Result<_, _>>()?;
+        let transfers = fields.chunks_exact(5).map(transfer).collect::<Result<_, _>>()?;
         let after = if next.is_empty() { None } else { Some((number(&next)?, next)) };
-        Ok(Read { after, letters })
+        Ok(Read { after, transfers })
     }
 
     async fn remove(&self, numbers: impl Iterator<Item = u64>) -> Result<(), Fault> {
@@ -197,32 +197,32 @@ impl<'a> Delivery<'a> {
     fn left(&self, target: &Name, fault: &Fault) {
         if let Fault::Corrupt(_) | Fault::Defect(_) = fault {
             // It does not pass: what was accepted waits until somebody looks.
-            tracing::error!(source = %self.source, %target, ?fault, "a letter cannot be delivered");
+            tracing::error!(source = %self.source, %target, ?fault, "a transfer cannot be delivered");
             return;
         }
-        tracing::debug!(source = %self.source, %target, ?fault, "letters are left for a later delivery");
+        tracing::debug!(source = %self.source, %target, ?fault, "transfers are left for a later delivery");
     }
 }
 
-/// What a look into an outbox found.
+/// What a look into a stream found.
 struct Read {
     /// Where to go on, if more wait.
     after: Option<(u64, Bytes)>,
-    letters: Vec<(Name, Result<Posted, String>)>,
+    transfers: Vec<(Name, Result<Posted, String>)>,
 }
 
-fn letter(fields: &[Bytes]) -> Result<(Name, Result<Posted, String>), Fault> {
+fn transfer(fields: &[Bytes]) -> Result<(Name, Result<Posted, String>), Fault> {
     let number = number(&fields[0])?;
     let target = std::str::from_utf8(&fields[1]).ok().and_then(|text| Name::new(text).ok());
-    let target = target.ok_or_else(|| Fault::Corrupt("a letter goes to no queue".to_owned()))?;
-    let posted = match Letter::decode(target.clone(), fields[4].clone()) {
-        Ok(letter) => Ok(Posted { number, letter, seq: fields[2].clone(), at: fields[3].clone() }),
-        Err(fault) => Err(format!("letter {number}: {fault:?}")),
+    let target = target.ok_or_else(|| Fault::Corrupt("a transfer goes to no queue".to_owned()))?;
+    let posted = match Transfer::decode(target.clone(), fields[4].clone()) {
+        Ok(transfer) => Ok(Posted { number, transfer, seq: fields[2].clone(), at: fields[3].clone() }),
+        Err(fault) => Err(format!("transfer {number}: {fault:?}")),
     };
     Ok((target, posted))
 }
 
 fn number(text: &[u8]) -> Result<u64, Fault> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| Fault::Corrupt("a letter has no number".to_owned()))
+    number.ok_or_else(|| Fault::Corrupt("a transfer has no number".to_owned()))
 }

@@ -1,4 +1,4 @@
-//! A letter, as it is kept and as it is read.
+//! A transfer, as it is kept and as it is read.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use windlass_core::Name;
@@ -7,28 +7,28 @@ use crate::error::Fault;
 use crate::jobs::packed::Packed;
 use crate::row::Reader;
 
-/// A letter to a queue.
+/// A transfer to a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Letter {
+pub(crate) struct Transfer {
     pub(crate) target: Name,
     pub(crate) content: Content,
 }
 
-/// What a letter asks its target for.
+/// What a transfer asks its target for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
     /// To store jobs that were accepted with others.
     Enqueue {
         jobs: Packed,
-        /// How far each is from the first place that the letter's sender was given (u32 each).
+        /// How far each is from the first place that the transfer's sender was given (u32 each).
         offsets: Bytes,
     },
 }
 
-/// The first byte of a letter's content. They are stored and never change their meaning.
+/// The first byte of a transfer's content. They are stored and never change their meaning.
 const ENQUEUE: u8 = b'e';
 
-impl Letter {
+impl Transfer {
     /// Jobs that have these places in the call that accepted them.
     pub(crate) fn enqueue(target: &Name, jobs: Packed, places: &[usize]) -> Self {
         let mut offsets = BytesMut::with_capacity(4 * places.len());
@@ -45,7 +45,7 @@ impl Letter {
         let jobs = jobs.encode();
         let mut encoded = BytesMut::with_capacity(5 + offsets.len() + jobs.len());
         encoded.put_u8(ENQUEUE);
-        encoded.put_u32(u32::try_from(offsets.len()).expect("a letter carries few jobs"));
+        encoded.put_u32(u32::try_from(offsets.len()).expect("a transfer carries few jobs"));
         encoded.put_slice(offsets);
         encoded.put_slice(&jobs);
         encoded.freeze()
@@ -60,20 +60,20 @@ impl Letter {
             (form == ENQUEUE).then_some(offsets)
         };
         let offsets = read();
-        let offsets = offsets.ok_or_else(|| Fault::Corrupt("a letter does not read back".to_owned()))?;
+        let offsets = offsets.ok_or_else(|| Fault::Corrupt("a transfer does not read back".to_owned()))?;
         let jobs = Packed::decode(from.0)?;
         if offsets.len() != 4 * jobs.len() {
-            return Err(Fault::Corrupt("a letter's jobs have no places".to_owned()));
+            return Err(Fault::Corrupt("a transfer's jobs have no places".to_owned()));
         }
         Ok(Self { target, content: Content::Enqueue { jobs, offsets } })
     }
 }
 
-/// A letter that waits in an outbox.
+/// A transfer that waits in a stream.
 #[derive(Debug, Clone)]
 pub(super) struct Posted {
     pub(super) number: u64,
-    pub(super) letter: Letter,
+    pub(super) transfer: Transfer,
     /// Its first place in the order of acceptance, and when it was accepted, as scripts are told them.
     pub(super) seq: Bytes,
     pub(super) at: Bytes,
@@ -90,11 +90,11 @@ mod tests {
         let jobs =
             [NewJob::new("k", "p", Options::new()).unwrap(), NewJob::new("k", "", Options::new()).unwrap()];
         let target = Name::new("q").unwrap();
-        let letter = Letter::enqueue(&target, Packed::of(jobs.iter(), 9).unwrap(), &[3, 70_000]);
-        let encoded = letter.encode();
-        assert_eq!(Letter::decode(target.clone(), encoded.clone()).unwrap(), letter);
+        let transfer = Transfer::enqueue(&target, Packed::of(jobs.iter(), 9).unwrap(), &[3, 70_000]);
+        let encoded = transfer.encode();
+        assert_eq!(Transfer::decode(target.clone(), encoded.clone()).unwrap(), transfer);
         for length in 0..encoded.len() {
-            assert!(Letter::decode(target.clone(), encoded.slice(..length)).is_err(), "{length} bytes");
+            assert!(Transfer::decode(target.clone(), encoded.slice(..length)).is_err(), "{length} bytes");
         }
     }
 }

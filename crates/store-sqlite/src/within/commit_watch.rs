@@ -39,18 +39,18 @@ pub(crate) enum Awaited {
 }
 
 /// The handle of the thread. Dropping it ends it.
-pub(crate) struct Vigil {
+pub(crate) struct CommitWatch {
     sender: Option<SyncSender<Awaited>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Vigil {
+impl CommitWatch {
     pub(crate) fn start(path: &Path, bell: Bell, ringer: Ringer) -> Result<Self, Fault> {
         let connection = connect::reader(path)?;
         let (sender, receiver) = mpsc::sync_channel(AWAITED_MAX);
         let mut watcher = Watcher { connection, bell, ringer, version: 0, awaited: Vec::new() };
         let thread = thread::Builder::new()
-            .name("windlass-sqlite-vigil".to_owned())
+            .name("windlass-sqlite-commit-watch".to_owned())
             .spawn(move || watcher.run(&receiver))
             .map_err(|error| Fault::Defect(format!("cannot start a thread: {error}")))?;
         Ok(Self { sender: Some(sender), thread: Some(thread) })
@@ -64,7 +64,7 @@ impl Vigil {
     }
 }
 
-impl Drop for Vigil {
+impl Drop for CommitWatch {
     fn drop(&mut self) {
         self.sender = None;
         if let Some(thread) = self.thread.take()

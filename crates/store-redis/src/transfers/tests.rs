@@ -1,4 +1,4 @@
-//! Letters count once, whoever delivers them and however often, and in the order in which they were posted.
+//! Transfers count once, whoever delivers them and however often, and in the order in which they were posted.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ fn job(queue: &str) -> NewJob {
     NewJob::new("k", "payload", Options::new().queue(queue)).unwrap()
 }
 
-fn letter(target: &str, jobs: &[NewJob]) -> Letter {
+fn transfer(target: &str, jobs: &[NewJob]) -> Transfer {
     let places: Vec<_> = (0..jobs.len()).collect();
-    Letter::enqueue(&name(target), Packed::of(jobs.iter(), 1 << 20).unwrap(), &places)
+    Transfer::enqueue(&name(target), Packed::of(jobs.iter(), 1 << 20).unwrap(), &places)
 }
 
 /// Two clients of one namespace that nobody else uses.
 async fn clients() -> (RedisStore, RedisStore, String) {
-    let namespace = format!("outbox-{:x}", fastrand::u64(..));
+    let namespace = format!("transfers-{:x}", fastrand::u64(..));
     let open = async || {
         let options = RedisOptions::parse(RedisServer::shared().url()).unwrap();
         RedisStore::open_with(options.namespace(&namespace).unwrap()).await.unwrap()
@@ -34,12 +34,13 @@ async fn clients() -> (RedisStore, RedisStore, String) {
     (open().await, open().await, namespace)
 }
 
-/// Posts letters from queue `a` and goes no further, as a client that dies does.
-async fn post_only(store: &RedisStore, letters: Vec<Letter>) -> Vec<Posted> {
+/// Posts transfers from queue `a` and goes no further, as a client that dies does.
+async fn post_only(store: &RedisStore, transfers: Vec<Transfer>) -> Vec<Posted> {
     let posted = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
-        let targets: Vec<_> = letters.iter().map(|letter| letter.target.clone()).chain([name("a")]).collect();
+        let targets: Vec<_> =
+            transfers.iter().map(|transfer| transfer.target.clone()).chain([name("a")]).collect();
         tools.registry.enter(&session, &tools.keys, &targets).await?;
-        post(&tools, &session, &name("a"), &Bytes::new(), letters).await
+        post(&tools, &session, &name("a"), &Bytes::new(), transfers).await
     });
     posted.await.unwrap().expect("no call was named").0
 }
@@ -52,11 +53,11 @@ async fn deliver_all(store: &RedisStore) -> StoreResult<u32> {
         .await
 }
 
-/// Applies letters as a client does that has read them before others delivered them.
-async fn deliver_again(store: &RedisStore, letters: Vec<Posted>) {
+/// Applies transfers as a client does that has read them before others delivered them.
+async fn deliver_again(store: &RedisStore, transfers: Vec<Posted>) {
     let again = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
         let source = name("a");
-        Ok(Delivery::new(&tools, &session, &source).own(letters).await.said)
+        Ok(Delivery::new(&tools, &session, &source).own(transfers).await.said)
     });
     assert_eq!(again.await.unwrap(), [], "nothing is applied twice");
 }
@@ -76,19 +77,19 @@ fn ids(jobs: &[NewJob]) -> Vec<JobId> {
 async fn what_a_client_left_behind_is_delivered_by_maintenance_of_another() {
     let (dying, other, _) = clients().await;
     let (first, second) = ([job("b"), job("b")], [job("c")]);
-    post_only(&dying, vec![letter("b", &first), letter("c", &second)]).await;
+    post_only(&dying, vec![transfer("b", &first), transfer("c", &second)]).await;
     drop(dying);
     assert_eq!(listed(&other, "b").await, []);
     other.promote(100).await.unwrap();
     assert_eq!((listed(&other, "b").await, listed(&other, "c").await), (ids(&first), ids(&second)));
-    assert_eq!(deliver_all(&other).await.unwrap(), 0, "the outbox is empty");
+    assert_eq!(deliver_all(&other).await.unwrap(), 0, "the stream is empty");
 }
 
 #[tokio::test]
 async fn a_letter_counts_once_even_if_its_jobs_are_gone() {
     let (one, two, _) = clients().await;
     let jobs = [job("b"), job("b")];
-    let posted = post_only(&one, vec![letter("b", &jobs)]).await;
+    let posted = post_only(&one, vec![transfer("b", &jobs)]).await;
     assert_eq!(deliver_all(&two).await.unwrap(), 1);
     deliver_again(&one, posted.clone()).await;
     assert_eq!(listed(&one, "b").await, ids(&jobs));
@@ -103,7 +104,7 @@ async fn a_letter_counts_once_even_if_its_jobs_are_gone() {
 async fn a_letter_stays_until_the_replicas_of_its_target_have_it() {
     let (one, _, namespace) = clients().await;
     let jobs = [job("b")];
-    post_only(&one, vec![letter("b", &jobs)]).await;
+    post_only(&one, vec![transfer("b", &jobs)]).await;
     let options = RedisOptions::parse(RedisServer::shared().url()).unwrap().namespace(&namespace).unwrap();
     let brief = std::time::Duration::from_millis(100);
     let careful = options.wait(99).unwrap().wait_timeout(brief).unwrap();
@@ -128,7 +129,7 @@ async fn long_batches_keep_one_order_over_all_queues() {
         }
     }
     found.reverse();
-    assert!(found == ids(&batch), "jobs of several letters stand as they were handed in");
+    assert!(found == ids(&batch), "jobs of several transfers stand as they were handed in");
 }
 
 #[tokio::test]
@@ -136,7 +137,7 @@ async fn several_may_deliver_at_once() {
     let (one, two, _) = clients().await;
     let jobs: Vec<Vec<NewJob>> = (0..40).map(|_| (0..5).map(|_| job("b")).collect()).collect();
     for jobs in jobs.chunks(8) {
-        post_only(&one, jobs.iter().map(|jobs| letter("b", jobs)).collect()).await;
+        post_only(&one, jobs.iter().map(|jobs| transfer("b", jobs)).collect()).await;
     }
     let (one, two) = (Arc::new(one), Arc::new(two));
     let deliveries = [&one, &two, &one, &two].map(|store| {
@@ -164,7 +165,7 @@ async fn a_target_that_is_away_holds_up_only_its_own() {
         });
         two.call(Lane::Work, Effect::Write, move |_, session| async move { session.command(command).await })
     };
-    post_only(&one, vec![letter("b", &first), letter("c", &other), letter("b", &last)]).await;
+    post_only(&one, vec![transfer("b", &first), transfer("c", &other), transfer("b", &last)]).await;
     command(&["SET", &key, "in the way"]).await.unwrap();
     assert_eq!(deliver_all(&two).await.unwrap(), 1);
     assert_eq!(listed(&two, "c").await, ids(&other));
@@ -178,8 +179,8 @@ async fn a_target_that_is_away_holds_up_only_its_own() {
 async fn who_comes_later_delivers_what_waits_before() {
     let (dying, other, _) = clients().await;
     let early = [job("b")];
-    post_only(&dying, vec![letter("b", &early)]).await;
-    // Its first queue is `a`, so these letters stand behind the one above.
+    post_only(&dying, vec![transfer("b", &early)]).await;
+    // Its first queue is `a`, so these transfers stand behind the one above.
     let batch = [job("a"), job("b"), job("c")];
     assert_eq!(other.enqueue(&batch).await.unwrap(), [Enqueued::New; 3]);
     assert_eq!(listed(&other, "b").await, [early[0].id, batch[1].id]);

@@ -27,7 +27,7 @@ const STEP: usize = 100;
 
 /// Where jobs were last seen.
 #[derive(Debug, Default)]
-pub(crate) struct Whereabouts {
+pub(crate) struct QueueCache {
     seen: Mutex<Generations>,
 }
 
@@ -57,7 +57,7 @@ impl Generations {
     }
 }
 
-impl Whereabouts {
+impl QueueCache {
     /// Jobs were seen in this queue.
     pub(crate) fn note(&self, queue: &Name, ids: impl Iterator<Item = JobId>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +77,7 @@ impl Whereabouts {
         F: Fn(Name, Vec<JobId>) -> Fut,
         Fut: Future<Output = Result<Vec<Option<T>>, Fault>>,
     {
-        let remembered = tools.whereabouts.remembered(ids);
+        let remembered = tools.queue_cache.remembered(ids);
         let mut answers = ask_each(ids, &remembered, &ask).await?;
         let missing: Vec<_> = (0..ids.len()).filter(|&place| answers[place].is_none()).collect();
         if missing.is_empty() {
@@ -156,7 +156,7 @@ async fn search(tools: &Tools, session: &Session, ids: &[JobId]) -> Result<Vec<O
                 continue;
             }
         };
-        tools.whereabouts.note(&queue, places.iter().filter_map(|&place| ids.get(place).copied()));
+        tools.queue_cache.note(&queue, places.iter().filter_map(|&place| ids.get(place).copied()));
         for place in places {
             let first = queues.get_mut(place);
             let first =
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_not_forgotten() {
-        let seen = Whereabouts::default();
+        let seen = QueueCache::default();
         let (kept, left) = (JobId::new(), JobId::new());
         seen.note(&name("q"), [kept, left].into_iter());
         for _ in 0..5 {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_job_that_moved_is_found_where_it_was_seen_last() {
-        let (seen, id) = (Whereabouts::default(), JobId::new());
+        let (seen, id) = (QueueCache::default(), JobId::new());
         seen.note(&name("q"), [id].into_iter());
         seen.note(&name("r"), [id].into_iter());
         assert_eq!(seen.remembered(&[id, JobId::new()]), [Some(name("r")), None]);

@@ -1,4 +1,4 @@
--- Removes letters that were delivered from the outbox of a queue.
+-- Removes transfers that were delivered from the stream of a queue.
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2- numbers.
 -- Answer: how many were still there.
@@ -6,4 +6,4 @@ local ids = {}
 for i = 2, #ARGV do
   ids[i - 1] = ARGV[i] .. '-0'
 end
-return redis.call('XDEL', OUTBOX, unpack(ids))
+return redis.call('XDEL', TRANSFERS, unpack(ids))

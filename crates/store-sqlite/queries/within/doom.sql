@@ -1,1 +1,0 @@
-INSERT INTO temp.windlass_doom (missing) VALUES (-1)

@@ -1,5 +1,0 @@
--- Holds a row that refers to one that is not there, which is tested when the transaction is committed.
-CREATE TEMPORARY TABLE IF NOT EXISTS windlass_doom (
-    stale   INTEGER PRIMARY KEY,
-    missing INTEGER NOT NULL REFERENCES windlass_doom (stale) DEFERRABLE INITIALLY DEFERRED
-)

@@ -1,0 +1,1 @@
+INSERT INTO temp.windlass_poison (missing) VALUES (-1)
