@@ -17,20 +17,17 @@ pub(crate) const CALLS: &[Call] = &[
     call(
         "enqueue",
         "jobs_enqueue",
-        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, \
-         {nulls}, '{call}'",
+        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{call}'",
     ),
     call(
         "enqueue each",
         "jobs_enqueue_each",
-        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, \
-         {nulls}, '{{call}}', {ones}",
+        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', {ones}",
     ),
     call(
         "enqueue each, known",
         "jobs_enqueue_each",
-        "1, {ids}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, \
-         {nulls}, '{{call}}', {ones}",
+        "1, {ids}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', {ones}",
     ),
     call(
         "claim, one kind",
