@@ -93,13 +93,15 @@ impl Turns {
         }
     }
 
-    /// Called after a commit: leaves the lock to whoever has asked for it since.
-    pub(crate) fn give(&mut self) {
+    /// Called after a commit: leaves the lock to others, if one has asked for it since. Answers whether it did.
+    pub(crate) fn give(&mut self) -> bool {
         let request = self.request();
-        if request != self.seen {
+        let is_asked = request != self.seen;
+        if is_asked {
             self.seen = request;
             thread::sleep(SLEEP_MAX + SLEEP_MAX / 4);
         }
+        is_asked
     }
 
     fn request(&self) -> u64 {
@@ -119,15 +121,12 @@ mod tests {
     fn a_request_is_met_once() {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let mut turns = Turns { file: Arc::clone(&file), seen: 0 };
-        let pause = |turns: &mut Turns| {
-            let before = Instant::now();
-            turns.give();
-            before.elapsed() >= SLEEP_MAX
-        };
-        assert!(!pause(&mut turns), "nobody asked");
+        assert!(!turns.give(), "nobody asked");
         write_at(&file, &7u64.to_le_bytes(), REQUEST_AT).unwrap();
-        assert!(pause(&mut turns));
-        assert!(!pause(&mut turns), "the request was met");
+        let before = Instant::now();
+        assert!(turns.give());
+        assert!(before.elapsed() > SLEEP_MAX, "for longer than one sleep");
+        assert!(!turns.give(), "the request was met");
     }
 
     #[test]
