@@ -36,7 +36,7 @@ mod turn;
 mod watch;
 mod worker;
 
-pub use client::{Client, Enqueue, EnqueueAll, Handle, OutputError};
+pub use client::{Backlog, Client, Enqueue, EnqueueAll, Handle, OutputError, QueueHandle};
 pub use ctx::Ctx;
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
