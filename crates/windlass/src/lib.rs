@@ -33,6 +33,7 @@
 //! * An error says what becomes of the job: any `std::error::Error` is tried again, [`ResultExt::fail`] is
 //!   not, [`JobError`] and [`Classify`] say more.
 //! * [`Client::queue`](windlass_worker::Client::queue) answers everyday questions about a queue: [`QueueHandle`].
+//! * [`check`] names what is wrong with a handler that does not compile.
 //! * [`testing`] has what tests of jobs need.
 //! * [`local`] is for work that needs no store: an in-process queue, a batch collector, limiters.
 //!
@@ -59,6 +60,7 @@
 //! |---|---|
 //! | `local` (default) | [`local`]: work that needs no store |
 
+pub mod check;
 mod client;
 #[cfg(doctest)]
 mod guides;

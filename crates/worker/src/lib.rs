@@ -42,6 +42,8 @@ pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
 pub use handler::{BlockingHandler, Handler};
 pub use job::Job;
+#[doc(hidden)]
+pub use job_error::IntoJobError;
 pub use job_error::{Classify, JobError, ResultExt, Verdict};
 pub use maintenance::{Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper};
 pub use registry::Attempt;
