@@ -65,10 +65,12 @@ fn print(session: &mut Session, queues: &[(&QueueRecord, Look)]) -> anyhow::Resu
             0 => number(0),
             _ => cell(look.overdue()).set_alignment(CellAlignment::Right).fg(Color::Yellow),
         });
-        row.push(if look.is_forsaken(queue) {
-            Cell::new("none").fg(Color::Red).add_attribute(Attribute::Bold)
-        } else {
-            cell(look.workers())
+        row.push(match look.workers.is_empty() {
+            true if look.is_forsaken(queue) => {
+                Cell::new("none").fg(Color::Red).add_attribute(Attribute::Bold)
+            }
+            true => Cell::new("none").add_attribute(Attribute::Dim),
+            false => cell(look.workers()),
         });
         row.extend(has_keeps.then(|| cell(keeps(queue).unwrap_or_default())));
         table.add_row(row);

@@ -20,7 +20,7 @@ pub struct QueueHandle {
 /// Jobs that one call reads; each comes with its payload.
 const PAGE: u32 = 100;
 /// Calls for the jobs of one state.
-const CALLS_MAX: u64 = 10;
+const CALLS_MAX: usize = 10;
 
 /// What waits in a queue and could have started. [`QueueHandle::backlog`] looks at no more than 1,000 jobs of each state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -88,9 +88,9 @@ impl QueueHandle {
     /// Stores list the newest jobs first and have no shorter way to the oldest. This looks at up to 1,000 jobs of each
     /// of the two states, in calls of 100, and says whether there are more.
     pub async fn backlog(&self, now: impl Into<Timestamp>) -> Result<Backlog> {
-        let (now, counts) = (now.into(), self.counts().await?);
-        let (ready, has_more_ready) = self.due(State::Ready, counts.of(State::Ready)).await?;
-        let (scheduled, has_more_scheduled) = self.due(State::Scheduled, counts.of(State::Scheduled)).await?;
+        let now = now.into();
+        let (ready, has_more_ready) = self.due(State::Ready).await?;
+        let (scheduled, has_more_scheduled) = self.due(State::Scheduled).await?;
         let overdue: Vec<Timestamp> = scheduled.into_iter().filter(|due| *due <= now).collect();
         Ok(Backlog {
             oldest: ready.iter().chain(&overdue).min().copied(),
@@ -100,16 +100,10 @@ impl QueueHandle {
         })
     }
 
-    /// The due instants of its jobs in this state, of which there are about so many, and whether there are more.
-    async fn due(&self, state: State, count: u64) -> Result<(Vec<Timestamp>, bool)> {
-        // Of a longer list the end cannot be reached, and its newest jobs say the same in one call as in ten.
-        let calls = match count {
-            0 => return Ok((Vec::new(), false)),
-            _ if state == State::Ready && count > CALLS_MAX * u64::from(PAGE) => 1,
-            _ => CALLS_MAX,
-        };
+    /// The due instants of its newest jobs in this state, and whether there are more.
+    async fn due(&self, state: State) -> Result<(Vec<Timestamp>, bool)> {
         let (mut due, mut next) = (Vec::new(), None);
-        for _ in 0..calls {
+        for _ in 0..CALLS_MAX {
             let page = self.list(state, next.as_ref(), PAGE).await?;
             due.extend(page.jobs.iter().map(|job| job.due_at));
             next = page.next;

@@ -96,7 +96,7 @@ async fn a_backlog_that_is_too_long_to_look_at_says_so() {
     let backlog = mail.backlog(now()).await.unwrap();
     assert_eq!((backlog.oldest, backlog.has_more_ready), (Some(first), false));
     clock.advance(Duration::from_secs(1));
-    client.enqueue_all(jobs(200)).queue("mail").await.unwrap();
+    client.enqueue_all(jobs(1_000)).queue("mail").await.unwrap();
     let backlog = mail.backlog(now()).await.unwrap();
     assert_eq!((backlog.oldest, backlog.has_more_ready), (Some(now()), true), "the newest ones only");
 }

@@ -61,7 +61,9 @@ pub(super) async fn at_all(client: &Client, queues: &[QueueRecord]) -> anyhow::R
     let at = Timestamp::from(SystemTime::now());
     let mut looks = Vec::with_capacity(queues.len());
     for queue in queues {
-        let backlog = client.queue(&queue.name)?.backlog(at).await?;
+        // A queue that could not be asked has no counts, and is not asked again.
+        let waits = [State::Ready, State::Scheduled].iter().any(|state| queue.counts.of(*state) > 0);
+        let backlog = if waits { client.queue(&queue.name)?.backlog(at).await? } else { Backlog::default() };
         let serving = leases.iter().filter(|lease| !lease.is_lost && lease.queues.contains(&queue.name));
         let mut workers: Vec<String> = serving.map(|lease| lease.worker.clone()).collect();
         workers.sort_unstable();
