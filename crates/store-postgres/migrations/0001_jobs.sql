@@ -73,7 +73,7 @@ CREATE TABLE running (
     stalls     int8 NOT NULL,
     ambiguous  int8 NOT NULL,
     cancel     bool NOT NULL,                     -- the attempt is asked to stop
-    begun      bool NOT NULL,                     -- its handler has begun
+    begun      bool NOT NULL DEFAULT false,       -- its handler has begun
     worker     text NOT NULL,                     -- label; outlives the lease
     progress   bytea
 ) WITH (

@@ -88,13 +88,30 @@ impl Engine {
     /// # Errors
     /// How often in a row the store could not be told of one.
     async fn tell_of(&self, ctx: &Ctx) -> Result<Settled, u32> {
-        let begin = Begin { queue: ctx.queue().clone(), id: ctx.id(), fence: ctx.fence() };
-        match self.client.begin(begin).await {
+        let told = self.client.begin(begun(ctx)).await;
+        self.heard(told.map_err(|error| error.to_string()))
+    }
+
+    /// As [`tell_of`](Self::tell_of), where the answer decides whether the handler starts. Among others a job whose row
+    /// is locked is passed over as if it were fenced; alone it is waited for.
+    async fn tell_first(&self, ctx: &Ctx) -> Result<Settled, u32> {
+        match self.tell_of(ctx).await {
+            Ok(Settled::Fenced) => {
+                let told = self.store().begin(&[begun(ctx)]).await;
+                let answer = told.map(|answers| answers.into_iter().next().unwrap_or(Settled::Fenced));
+                self.heard(answer.map_err(|error| error.to_string()))
+            }
+            told => told,
+        }
+    }
+
+    fn heard(&self, told: Result<Settled, String>) -> Result<Settled, u32> {
+        match told {
             Ok(answer) => {
                 self.board.success(Part::Beginner);
                 Ok(answer)
             }
-            Err(error) => Err(self.board.failure(Part::Beginner, &error.to_string())),
+            Err(error) => Err(self.board.failure(Part::Beginner, &error)),
         }
     }
 
@@ -103,7 +120,7 @@ impl Engine {
     pub(crate) async fn may_begin(&self, ctx: &Ctx) -> bool {
         set_told(ctx, true);
         let stopped = tokio::select! {
-            told = self.tell_of(ctx) => match told {
+            told = self.tell_first(ctx) => match told {
                 Ok(answer) => return answer == Settled::Applied(State::Running),
                 // The slot is for jobs of queues that answer.
                 Err(_failures) => Stop::Now,
@@ -126,4 +143,8 @@ pub(crate) fn is_told(ctx: &Ctx) -> bool {
 
 fn set_told(ctx: &Ctx, is_told: bool) {
     ctx.inner().is_begun_told.store(is_told, Ordering::Relaxed);
+}
+
+fn begun(ctx: &Ctx) -> Begin {
+    Begin { queue: ctx.queue().clone(), id: ctx.id(), fence: ctx.fence() }
 }

@@ -25,7 +25,7 @@ pub async fn a_new_job_reads_back(h: &impl Harness) {
         .retry(Policy::exponential(9, seconds(3)).ambiguous(2))
         .max_stalls(6)
         .meta("tenant", "ä\0\"\\")
-        .trace(Trace::new("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", None).unwrap())
+        .trace(Trace::new("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", None).expect("a trace"))
         .tag("b")
         .tag("a"));
     scene.enqueue(new.clone()).await;

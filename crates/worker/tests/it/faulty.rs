@@ -234,7 +234,14 @@ impl Jobs for Faulty {
         self.about(Call::Settle, queues, self.inner.settle(settlements)).await
     }
     async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
-        self.around(Call::Begin, self.inner.begin(attempts)).await
+        // Those that are stuck are passed over among others, as where their rows are locked.
+        let stuck = if attempts.len() > 1 { self.stuck.lock().unwrap().clone() } else { Vec::new() };
+        let free: Vec<_> = attempts.iter().filter(|attempt| !stuck.contains(&attempt.id)).cloned().collect();
+        let mut told = self.around(Call::Begin, self.inner.begin(&free)).await?.into_iter();
+        let answer = |attempt: &Begin| {
+            if stuck.contains(&attempt.id) { Settled::Fenced } else { told.next().unwrap() }
+        };
+        Ok(attempts.iter().map(answer).collect())
     }
     async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
         self.around(Call::SettleLate, self.inner.settle_late(settlements)).await

@@ -139,15 +139,7 @@ async fn a_job_with_a_history_begins_when_the_store_knows() {
     let (client, stage) = scene_on(Arc::clone(&store) as _);
     let handle = client.enqueue(probe(Act::Wait)).await.unwrap();
     // A worker had it and was gone before it could say whether it began.
-    let (lease, jobs) = claim(&**client.store(), 1).await;
-    let back = Settlement {
-        queue: jobs[0].queue.clone(),
-        id: jobs[0].id,
-        fence: jobs[0].fence,
-        transition: judge(&jobs[0].facts, Outcome::Returned, 0.5),
-    };
-    client.store().settle(&[back]).await.unwrap();
-    client.store().close(lease).await.unwrap();
+    give_back(&client, 1).await;
     store.fail(Call::Begin, Fault::Unavailable, u32::MAX);
     let running = worker(&client, &stage).start().unwrap();
     eventually("the store cannot be told", async || store.failed(Call::Begin) > 2).await;
@@ -157,6 +149,36 @@ async fn a_job_with_a_history_begins_when_the_store_knows() {
     assert!(client.job(handle.id()).await.unwrap().unwrap().has_begun, "it is known at the very start");
     stage.release(1);
     assert_eq!(end_of(&handle).await.counters.attempt, 1);
+    running.stop().await;
+}
+
+/// Gives back what is ready, as a worker that stops: all of it has a history then.
+async fn give_back(client: &Client, limit: u32) {
+    let (lease, jobs) = claim(&**client.store(), limit).await;
+    let back = jobs.iter().map(|job| Settlement {
+        queue: job.queue.clone(),
+        id: job.id,
+        fence: job.fence,
+        transition: judge(&job.facts, Outcome::Returned, 0.5),
+    });
+    client.store().settle(&back.collect::<Vec<_>>()).await.unwrap();
+    client.store().close(lease).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_that_was_passed_over_because_its_row_is_locked_starts_all_the_same() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let handles = client.enqueue_all((0..8).map(|_| probe(Act::Succeed))).await.unwrap();
+    give_back(&client, 8).await;
+    store.stick(handles.iter().map(Handle::id));
+    let running = worker(&client, &stage).concurrency(8).start().unwrap();
+    stage.until_ended(8).await;
+    store.stick([]);
+    for handle in &handles {
+        let record = end_of(handle).await;
+        assert_eq!((record.state, record.fence), (State::Completed, 2), "{record:?}");
+    }
     running.stop().await;
 }
 
