@@ -102,9 +102,7 @@ async fn prepare(client: &Client, bank: &Bank) -> Result<(), Box<dyn Error>> {
 
 /// Jobs that are not at their end yet.
 async fn open(client: &Client) -> windlass::Result<i64> {
-    let queues = client.store().queues(None, 1_000).await?;
-    let ours = queues.iter().find(|queue| queue.name.as_str() == QUEUE);
-    Ok(ours.map_or(0, |queue| queue.counts.open() as i64))
+    Ok(client.queue(QUEUE)?.counts().await?.open() as i64)
 }
 
 /// Transfers, lines and the balance of the second account.

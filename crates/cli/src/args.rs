@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use enqueue::EnqueueArgs;
-pub(crate) use jobs::{DeleteArgs, JobsCommand, ListArgs};
+pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs};
 pub(crate) use queues::{DefineArgs, QueuesArgs, QueuesCommand};
 pub(crate) use trial::{BenchArgs, DemoArgs};
 
@@ -66,10 +66,11 @@ pub(crate) enum Command {
         command: JobsCommand,
     },
 
-    /// Show what queues hold and keep, and define them
+    /// Show what queues hold and which workers serve them, and define them
     ///
-    /// Without a subcommand: every queue that was defined or holds jobs, with its jobs by state and how long
-    /// finished ones stay.
+    /// Without a subcommand: every queue that was defined or holds jobs, with its jobs by state, how long the
+    /// oldest job waits, how many scheduled ones are overdue, the workers that serve it, and how long finished
+    /// jobs stay where that is not the default.
     #[command(after_help = examples::QUEUES)]
     Queues(QueuesArgs),
 

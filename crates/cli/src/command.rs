@@ -5,6 +5,7 @@ mod completions;
 mod demo;
 mod enqueue;
 mod jobs;
+mod known;
 mod migrate;
 mod prune;
 pub(crate) mod queues;

@@ -300,6 +300,11 @@ impl JobRecord {
         self.attempts.iter().rev().find_map(|attempt| attempt.error.as_deref())
     }
 
+    /// The attempt that runs: its worker, and since when that has the job. Nothing in a record without attempts.
+    pub fn running(&self) -> Option<&AttemptRecord> {
+        self.attempts.last().filter(|attempt| attempt.ending.is_none())
+    }
+
     /// The attempts that were lost with their worker, oldest first: which workers, and when.
     pub fn stalls(&self) -> impl Iterator<Item = &AttemptRecord> {
         self.attempts.iter().filter(|attempt| attempt.ending == Some(Ending::Stalled))

@@ -48,6 +48,23 @@ impl Name {
         &self.0
     }
 
+    /// The last of all names that come before this one in byte order; nothing for the first name there is. A page that
+    /// begins after it begins with this name, so one entry of an ordered list can be read by its name.
+    pub fn before(&self) -> Option<Self> {
+        // Every character that is allowed, in byte order.
+        let allowed = || (b'-'..=b'z').map(char::from).filter(|c| Self::allows(*c));
+        let (head, last) = self.0.split_at(self.0.len() - 1);
+        match allowed().take_while(|c| !last.starts_with(*c)).last() {
+            // What follows a shorter name directly is that name with the first character behind it.
+            None if head.is_empty() => None,
+            None => Some(Self(head.into())),
+            Some(lower) => {
+                let tail = "z".repeat(LENGTH_MAX - self.0.len());
+                Some(Self(format!("{head}{lower}{tail}").into()))
+            }
+        }
+    }
+
     /// What stands for a stored name that does not read.
     pub fn unreadable() -> Self {
         Self("unreadable".into())
@@ -141,6 +158,20 @@ mod tests {
         for bad in ["", "a b", "a\n", "ä", "{tag}", "a/b", "a\0", "💥", &"x".repeat(129)] {
             assert!(Name::new(bad).is_err(), "{bad:?} was accepted");
         }
+    }
+
+    #[test]
+    fn no_name_stands_between_a_name_and_the_one_before_it() {
+        let before = |text: &str| Name::new(text).unwrap().before();
+        assert_eq!(before("-"), None);
+        assert_eq!(before("mail-").unwrap().as_str(), "mail");
+        let full = "z".repeat(LENGTH_MAX - 1);
+        for (text, lower) in [("a", "_"), ("_", "Z"), ("A", ":"), (":", "9"), ("0", "."), (".", "-")] {
+            assert_eq!(before(text).unwrap().as_str(), format!("{lower}{full}"), "before {text}");
+        }
+        let long = "b".repeat(LENGTH_MAX);
+        assert_eq!(before(&long).unwrap().as_str(), format!("{}a", &long[1..]));
+        assert!(before("mail").unwrap() < Name::new("mail").unwrap());
     }
 
     #[test]

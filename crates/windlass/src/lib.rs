@@ -32,6 +32,8 @@
 //!   [`State`], [`Client`], or anything with [`FromCtx`].
 //! * An error says what becomes of the job: any `std::error::Error` is tried again, [`ResultExt::fail`] is
 //!   not, [`JobError`] and [`Classify`] say more.
+//! * [`Client::queue`](windlass_worker::Client::queue) answers everyday questions about a queue: [`QueueHandle`].
+//! * [`check`] names what is wrong with a handler that does not compile.
 //! * [`testing`] has what tests of jobs need.
 //! * [`local`] is for work that needs no store: an in-process queue, a batch collector, limiters.
 //!
@@ -58,6 +60,7 @@
 //! |---|---|
 //! | `local` (default) | [`local`]: work that needs no store |
 
+pub mod check;
 mod client;
 #[cfg(doctest)]
 mod guides;
@@ -81,8 +84,8 @@ pub use windlass_core::{
 pub use windlass_local as local;
 pub use windlass_tx::{BlockingTx, Tx};
 pub use windlass_worker::{
-    Attempt, BlockingHandler, Classify, ConfigError, Ctx, Drained, Enqueue, EnqueueAll, Error, FromCtx,
-    FromRef, Handle, Handler, Health, Job, JobError, LeaseHealth, LoopHealth, Maintenance, OutputError, Part,
-    PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper, Result, ResultExt, Running, State,
-    Verdict, Wakeups, Worker,
+    Attempt, Backlog, BlockingHandler, Classify, ConfigError, Ctx, Drained, Enqueue, EnqueueAll, Error,
+    FromCtx, FromRef, Handle, Handler, Health, Job, JobError, LeaseHealth, LoopHealth, Maintenance,
+    OutputError, Part, PromoteSummary, Promoter, PruneSummary, Pruner, QueueHandle, ReapSummary, Reaper,
+    Result, ResultExt, Running, State, Verdict, Wakeups, Worker,
 };

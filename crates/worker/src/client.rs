@@ -6,17 +6,21 @@ mod enqueue;
 mod handle;
 mod insist;
 mod lane;
+mod queue;
 
 use std::fmt;
 use std::sync::Arc;
 
 use tokio::runtime;
-use windlass_core::queue::QueueConfig;
-use windlass_core::store::{About, Amended, Begin, Enqueued, Progress, Settled};
+use windlass_core::queue::{QueueConfig, QueueRecord};
+use windlass_core::store::{
+    About, Amended, Begin, Cursor, Enqueued, Filter, JobPage, LeaseRecord, Progress, Settled,
+};
 use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
 
 pub use enqueue::{Enqueue, EnqueueAll};
 pub use handle::{Handle, OutputError};
+pub use queue::{Backlog, QueueHandle};
 
 use self::lane::{Begins, Enqueues, Reports};
 use crate::error::{ConfigError, Error, Result};
@@ -50,7 +54,7 @@ impl Client {
         Self { shared: Arc::new(Shared { store, enqueues, reports, begins }) }
     }
 
-    /// The store.
+    /// The store, for what this type has no method for.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store
     }
@@ -102,8 +106,47 @@ impl Client {
 
     /// Sets the definition of a queue, replacing the one it had.
     pub async fn define_queue(&self, name: impl AsRef<str>, config: QueueConfig) -> Result<()> {
+        self.queue(name)?.define(&config).await
+    }
+
+    /// A queue: its counts, its backlog, its jobs and its definition. Asks the store nothing yet, and fails only when the
+    /// text cannot be a name.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass_worker::Result<()> {
+    /// # use std::{sync::Arc, time::SystemTime};
+    /// # use windlass_worker::Client;
+    /// # let client = Client::new(Arc::new(windlass_store_memory::MemoryStore::new()));
+    /// let mail = client.queue("mail")?;
+    /// println!("{} jobs of mail have not ended", mail.counts().await?.open());
+    /// let backlog = mail.backlog(SystemTime::now()).await?;
+    /// if let Some(since) = backlog.oldest {
+    ///     println!("the oldest waits since {since}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn queue(&self, name: impl AsRef<str>) -> Result<QueueHandle> {
         let name = Name::new(name).map_err(|error| ConfigError::Name { what: "queue", error })?;
-        Ok(self.store().define(&name, &config).await?)
+        Ok(QueueHandle::new(self.clone(), name))
+    }
+
+    /// Queues that were defined or hold jobs, by name, after the given one, at most `limit`.
+    pub async fn queues(&self, after: Option<&Name>, limit: u32) -> Result<Vec<QueueRecord>> {
+        Ok(self.store().queues(after, limit).await?)
+    }
+
+    /// A page of jobs for which everything in the filter holds, the newest first and without their attempts. At most
+    /// 1,000, and possibly fewer than `limit` although there are more: the list has ended when a page names no next one.
+    pub async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<JobPage> {
+        Ok(self.store().list(filter, after, limit).await?)
+    }
+
+    /// The leases of workers, the newest first, at most `limit`. One that has run out belongs to a worker that died or
+    /// lost the store.
+    pub async fn workers(&self, limit: u32) -> Result<Vec<LeaseRecord>> {
+        Ok(self.store().leases(limit).await?)
     }
 
     /// A handle on a job that was enqueued elsewhere.

@@ -37,6 +37,11 @@ pub trait FromCtx<S>: Sized + Send {
 }
 
 /// A part of the worker's state.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a part of a worker's state `{S}`",
+    label = "the state has no such part",
+    note = "make the worker with `Worker::with_state` and a state that has it: implement `FromRef<{S}>` for `{Self}`"
+)]
 pub trait FromRef<S> {
     /// Takes the part out.
     fn from_ref(state: &S) -> Self;

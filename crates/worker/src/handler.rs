@@ -15,7 +15,8 @@ pub(crate) type Returned<J> = Result<<J as Job>::Output, JobError>;
 #[diagnostic::on_unimplemented(
     message = "this function is not a job handler",
     label = "expected `async fn(job: J, extractors...) -> Result<J::Output, E>`",
-    note = "`J` implements `Job`; each of up to 8 extractors implements `FromCtx` for the worker's state (`Ctx`, `Client`, `State<T>`); `E` implements `Classify` (`JobError` does); the future is `Send`"
+    note = "`J` implements `Job`; each of up to 8 extractors implements `FromCtx` for the worker's state (`Ctx`, `Client`, `State<T>`); `E` implements `Classify` (`JobError` does); the future is `Send`",
+    note = "`windlass::check::handler(f)` names the clause that is broken"
 )]
 pub trait Handler<S, M>: Send + Sync + 'static {
     /// The job it runs.
@@ -31,7 +32,8 @@ pub trait Handler<S, M>: Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "this function is not a blocking job handler",
     label = "expected `fn(job: J, extractors...) -> Result<J::Output, E>`",
-    note = "`J` implements `Job`; each of up to 8 extractors implements `FromCtx` for the worker's state (`Ctx`, `Client`, `State<T>`); `E` implements `Classify` (`JobError` does)"
+    note = "`J` implements `Job`; each of up to 8 extractors implements `FromCtx` for the worker's state (`Ctx`, `Client`, `State<T>`); `E` implements `Classify` (`JobError` does)",
+    note = "`windlass::check::blocking_handler::<(), _, _>(f)` names the clause that is broken"
 )]
 pub trait BlockingHandler<S, M>: Clone + Send + Sync + 'static {
     /// The job it runs.

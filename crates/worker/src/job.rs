@@ -24,6 +24,11 @@ use windlass_core::{Bytes, Options};
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a job",
+    label = "does not implement `Job`",
+    note = "derive serde's `Serialize` and `Deserialize` for `{Self}`, and implement `Job` with its `KIND` and `Output`"
+)]
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The name under which it is stored: a contract between programs, never the path of the Rust type.
     const KIND: &'static str;

@@ -22,6 +22,15 @@ use windlass_core::size::bounded_text;
 /// }
 /// assert!(read("seven").is_err());
 /// ```
+///
+/// Any other error needs a class; the compiler says `.retry()?` or `.fail()?`:
+///
+/// ```compile_fail,E0277
+/// # use windlass_worker::{JobError, ResultExt};
+/// fn read(text: Option<u32>) -> Result<u32, JobError> {
+///     Ok(text.ok_or("nothing to read")?)
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct JobError {
     verdict: Verdict,
@@ -74,7 +83,8 @@ pub enum Verdict {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what should become of the job",
     label = "not a handler's error",
-    note = "return `Result<_, JobError>` (any std error becomes one by `?`), or implement `Classify` for `{Self}`"
+    note = "return `Result<_, JobError>`: `.retry()?` and `.fail()?` of `ResultExt` turn an error into one, and `?` alone means `.retry()?` for any `std::error::Error`",
+    note = "or implement `Classify` for `{Self}`"
 )]
 pub trait Classify: Send + 'static {
     /// The text that people read; cut to the queue's cap before it is stored.
@@ -147,9 +157,27 @@ impl JobError {
 }
 
 /// Not a `std::error::Error` itself, so that every such error can become one.
-impl<E: StdError + Send + Sync + 'static> From<E> for JobError {
+impl<E: IntoJobError> From<E> for JobError {
     fn from(error: E) -> Self {
-        Self::new(chain(&error))
+        error.into_job_error()
+    }
+}
+
+/// What `?` alone turns into a [`JobError`]: every `std::error::Error`, as transient. A trait of its own, so that the
+/// compiler can say what to do with any other error.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`?` does not say what should become of the job after `{Self}`",
+    label = "write `.retry()?` to try again or `.fail()?` to give up, with `use windlass::ResultExt`"
+)]
+pub trait IntoJobError {
+    fn into_job_error(self) -> JobError;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: StdError + Send + Sync + 'static> IntoJobError for E {
+    fn into_job_error(self) -> JobError {
+        JobError::new(chain(&self))
     }
 }
 

@@ -36,12 +36,14 @@ mod turn;
 mod watch;
 mod worker;
 
-pub use client::{Client, Enqueue, EnqueueAll, Handle, OutputError};
+pub use client::{Backlog, Client, Enqueue, EnqueueAll, Handle, OutputError, QueueHandle};
 pub use ctx::Ctx;
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
 pub use handler::{BlockingHandler, Handler};
 pub use job::Job;
+#[doc(hidden)]
+pub use job_error::IntoJobError;
 pub use job_error::{Classify, JobError, ResultExt, Verdict};
 pub use maintenance::{Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper};
 pub use registry::Attempt;

@@ -31,7 +31,7 @@ pub(crate) struct EnqueueArgs {
     pub(crate) priority: Option<i16>,
 
     /// Not before this long from now, as 300ms or 2h
-    #[arg(long, value_name = "DURATION", value_parser = parse::duration, conflicts_with = "at")]
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true, conflicts_with = "at")]
     pub(crate) delay: Option<Duration>,
 
     /// Not before this instant in UTC, as 2026-11-15T08:30:00Z
@@ -39,7 +39,7 @@ pub(crate) struct EnqueueArgs {
     pub(crate) at: Option<SystemTime>,
 
     /// Dead with reason expired unless it starts within this time
-    #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
     pub(crate) expires_in: Option<Duration>,
 
     /// Attempts in all, the first included [default: 25]
@@ -52,7 +52,7 @@ pub(crate) struct EnqueueArgs {
     pub(crate) backoff: Option<parse::Backoff>,
 
     /// The longest wait between attempts [default: 6h]
-    #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
     pub(crate) backoff_max: Option<Duration>,
 
     /// How waits are spread: none, equal, full or decorrelated [default: full]
@@ -60,7 +60,7 @@ pub(crate) struct EnqueueArgs {
     pub(crate) jitter: Option<Jitter>,
 
     /// How long one attempt may take [default: the worker's]
-    #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
 
     /// How many crashed workers the job survives [default: 3]

@@ -58,12 +58,15 @@ pub(super) const JOBS: &str = "\
 Examples:
   windlass jobs list --queue mail --state dead
   windlass jobs show 01890a5d-ac96-774b-bcce-b302099a8057
-  windlass jobs retry 01890a5d-ac96-774b-bcce-b302099a8057";
+  windlass jobs retry 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs retry --queue mail --state dead";
 
 pub(super) const LIST: &str = "\
 Examples:
   windlass jobs list
   windlass jobs list --queue mail --kind mail.send --state dead --tag monthly
+  windlass jobs list --state running
+  windlass jobs list --worker web-3
   windlass jobs list --limit 1000 --json | jq -r '.jobs[].id'
 
 With --json: one document, {\"jobs\": [...], \"next\": CURSOR or null}.";
@@ -78,25 +81,33 @@ With --json: one line per job. Exit code 4 if one of them does not exist.";
 pub(super) const CANCEL: &str = "\
 Examples:
   windlass jobs cancel 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs cancel --kind mail.send --tag monthly               counts them
+  windlass jobs cancel --kind mail.send --tag monthly --expect 120  cancels them, if there are 120
 
-With --json: one line per id, with id, answer (done, refused or missing) and state.
-Exit code 1 if one was refused, otherwise 4 if one does not exist.";
+With --json: one line per id, with id, answer (done, refused or missing) and state; by filter
+one document, {\"matched\": N, \"changed\": N, \"refused\": N}.
+Exit code 1 if one was refused or another number was expected, otherwise 4 if one does not exist.";
 
 pub(super) const RETRY: &str = "\
 Examples:
   windlass jobs retry 01890a5d-ac96-774b-bcce-b302099a8057
-  windlass jobs list --state dead --json | jq -r '.jobs[].id' | xargs windlass jobs retry
+  windlass jobs retry --queue mail --state dead               counts them
+  windlass jobs retry --queue mail --state dead --expect 120  sends them to ready, if there are 120
 
-With --json: one line per id, with id, answer (done, refused or missing) and state.
-Exit code 1 if one was refused, otherwise 4 if one does not exist.";
+With --json: one line per id, with id, answer (done, refused or missing) and state; by filter
+one document, {\"matched\": N, \"changed\": N, \"refused\": N}.
+Exit code 1 if one was refused or another number was expected, otherwise 4 if one does not exist.";
 
 pub(super) const DELETE: &str = "\
 Examples:
   windlass jobs delete 01890a5d-ac96-774b-bcce-b302099a8057
   windlass jobs delete --yes 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs delete --kind import --state cancelled               counts them
+  windlass jobs delete --kind import --state cancelled --expect 120  removes them, if there are 120
 
-With --json: one line per id, with id, answer (done, refused or missing) and state.
-Exit code 1 if one was refused, otherwise 4 if one does not exist.";
+With --json: one line per id, with id, answer (done, refused or missing) and state; by filter
+one document, {\"matched\": N, \"changed\": N, \"refused\": N}.
+Exit code 1 if one was refused or another number was expected, otherwise 4 if one does not exist.";
 
 pub(super) const QUEUES: &str = "\
 Examples:

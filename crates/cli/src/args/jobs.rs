@@ -1,7 +1,7 @@
 //! The arguments of `jobs`.
 
 use clap::{Args, Subcommand};
-use windlass_core::store::PAGE_MAX;
+use windlass_core::store::{Filter, PAGE_MAX};
 use windlass_core::{JobId, Name, State};
 
 use super::examples;
@@ -10,41 +10,63 @@ use super::examples;
 pub(crate) enum JobsCommand {
     /// List jobs, the newest first
     ///
-    /// Everything that is given must hold. A page that is not the last one says how to get the next.
+    /// Everything that is given must hold. Running jobs are shown with their worker and since when it has them, others
+    /// with their last error. A page that is not the last one says how to get the next.
     #[command(after_help = examples::LIST)]
     List(ListArgs),
     /// Show everything about jobs
     #[command(after_help = examples::SHOW)]
     Show(ShowArgs),
     /// Cancel jobs: waiting ones at once, running ones by asking their worker
+    ///
+    /// By id, or by filter as jobs list has it. By filter nothing is changed without --expect.
     #[command(after_help = examples::CANCEL)]
-    Cancel(IdsArgs),
+    Cancel(ChoiceArgs),
     /// Send dead, cancelled or scheduled jobs to ready now
     ///
-    /// Dead and cancelled jobs begin again with fresh attempts.
+    /// By id, or by filter as jobs list has it. By filter nothing is changed without --expect. Dead and cancelled jobs
+    /// begin again with fresh attempts.
     #[command(after_help = examples::RETRY)]
-    Retry(IdsArgs),
+    Retry(ChoiceArgs),
     /// Remove jobs for good; running ones are refused
     ///
-    /// Asks first on a terminal. Elsewhere --yes is needed.
+    /// By id, or by filter as jobs list has it. By filter nothing is changed without --expect. By id it asks first on a
+    /// terminal; elsewhere --yes is needed.
     #[command(after_help = examples::DELETE)]
     Delete(DeleteArgs),
 }
 
+/// Which jobs; everything that is given must hold.
 #[derive(Debug, Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct FilterArgs {
     /// In this queue
     #[arg(long, value_name = "NAME")]
-    pub(crate) queue: Option<Name>,
+    queue: Option<Name>,
     /// Of this kind
     #[arg(long, value_name = "KIND")]
-    pub(crate) kind: Option<Name>,
+    kind: Option<Name>,
     /// In this state: blocked, scheduled, ready, running, completed, dead or cancelled
     #[arg(long, value_name = "STATE")]
-    pub(crate) state: Option<State>,
+    state: Option<State>,
     /// With this tag
     #[arg(long, value_name = "TAG")]
-    pub(crate) tag: Option<Name>,
+    tag: Option<Name>,
+}
+
+impl From<FilterArgs> for Filter {
+    fn from(args: FilterArgs) -> Self {
+        let FilterArgs { queue, kind, state, tag } = args;
+        Self { queue, kind, state, tag }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Running on the worker with this label
+    #[arg(long, value_name = "LABEL", conflicts_with = "state")]
+    pub(crate) worker: Option<String>,
     /// How many at most
     #[arg(long, value_name = "N", default_value_t = 50)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
@@ -61,18 +83,24 @@ pub(crate) struct ShowArgs {
     pub(crate) ids: Vec<JobId>,
 }
 
+/// Jobs to change: by id, or by filter.
 #[derive(Debug, Args)]
-pub(crate) struct IdsArgs {
+pub(crate) struct ChoiceArgs {
     /// The ids
-    #[arg(required = true, value_name = "ID")]
+    #[arg(value_name = "ID", required_unless_present_any = ["queue", "kind", "state", "tag"])]
+    #[arg(conflicts_with_all = ["queue", "kind", "state", "tag", "expect"])]
     pub(crate) ids: Vec<JobId>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// With a filter: change the jobs if exactly this many match; without it they are only counted
+    #[arg(long, value_name = "N")]
+    pub(crate) expect: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
-    /// The ids
-    #[arg(required = true, value_name = "ID")]
-    pub(crate) ids: Vec<JobId>,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,

@@ -7,7 +7,19 @@ use windlass_core::retry::{Jitter, Policy};
 
 /// `300ms`, `2h`, `1h 30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; use forms such as 300ms, 2h or 1h 30m"))
+    positive(text, "use forms such as 300ms, 2h or 1h 30m")
+}
+
+/// A duration, or why it is none with the forms that would be right. Arguments that take one also take what begins with
+/// a hyphen, so that a negative one is answered here.
+fn positive(text: &str, forms: &str) -> Result<Duration, String> {
+    match text.strip_prefix('-') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_digit()) => {
+            Err(format!("a duration cannot be negative; {forms}"))
+        }
+        Some(_) => Err(format!("an option stands where a duration belongs; {forms}")),
+        None => humantime::parse_duration(text).map_err(|error| format!("{error}; {forms}")),
+    }
 }
 
 /// An instant in UTC.
@@ -23,9 +35,7 @@ pub(crate) fn age(text: &str) -> Result<Age, String> {
     if text == "forever" {
         return Ok(Age(None));
     }
-    humantime::parse_duration(text)
-        .map(|age| Age(Some(age)))
-        .map_err(|error| format!("{error}; use forms such as 12h or 30d, or forever"))
+    positive(text, "use forms such as 12h or 30d, or forever").map(|age| Age(Some(age)))
 }
 
 /// A number, or nothing for `all`.
@@ -91,7 +101,7 @@ pub(crate) fn backoff(text: &str) -> Result<Backoff, String> {
     let mut parts = text.split(':');
     let shape = parts.next().unwrap_or_default();
     let base = parts.next().ok_or_else(|| format!("no first wait; {BACKOFF_FORMS}"))?;
-    let base = humantime::parse_duration(base).map_err(|error| format!("{error}; {BACKOFF_FORMS}"))?;
+    let base = positive(base, BACKOFF_FORMS)?;
     let number = parts
         .next()
         .map(|number| match number.parse::<f64>() {
@@ -182,6 +192,9 @@ mod tests {
     #[test]
     fn a_bad_duration_says_what_would_be_right() {
         assert!(duration("5 parsecs").unwrap_err().contains("use forms such as 300ms"));
+        for (bad, why) in [("-5m", "cannot be negative"), ("--at", "an option stands where")] {
+            assert!(duration(bad).unwrap_err().contains(why) && age(bad).unwrap_err().contains(why), "{bad}");
+        }
         assert!(instant("tomorrow").unwrap_err().contains("use UTC"));
         assert_eq!(age("forever"), Ok(Age(None)));
         assert_eq!(count("all"), Ok(Count(None)));

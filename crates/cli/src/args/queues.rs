@@ -13,7 +13,7 @@ pub(crate) struct QueuesArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueuesCommand {
-    /// Show what queues hold and keep, as without a command
+    /// Show what queues hold and which workers serve them, as without a command
     #[command(after_help = examples::QUEUES)]
     List,
     /// Set what a queue keeps and permits
@@ -32,19 +32,19 @@ pub(crate) struct DefineArgs {
     #[arg(long)]
     pub(crate) reset: bool,
     /// How long completed jobs stay
-    #[arg(long, value_name = "AGE", value_parser = parse::age)]
+    #[arg(long, value_name = "AGE", value_parser = parse::age, allow_hyphen_values = true)]
     pub(crate) keep_completed: Option<parse::Age>,
     /// How many completed jobs stay
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) keep_completed_count: Option<parse::Count>,
     /// How long dead jobs stay
-    #[arg(long, value_name = "AGE", value_parser = parse::age)]
+    #[arg(long, value_name = "AGE", value_parser = parse::age, allow_hyphen_values = true)]
     pub(crate) keep_dead: Option<parse::Age>,
     /// How many dead jobs stay
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) keep_dead_count: Option<parse::Count>,
     /// How long cancelled jobs stay
-    #[arg(long, value_name = "AGE", value_parser = parse::age)]
+    #[arg(long, value_name = "AGE", value_parser = parse::age, allow_hyphen_values = true)]
     pub(crate) keep_cancelled: Option<parse::Age>,
     /// How many cancelled jobs stay
     #[arg(long, value_name = "N", value_parser = parse::count)]

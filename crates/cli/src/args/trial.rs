@@ -13,7 +13,7 @@ pub(crate) struct DemoArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) jobs: u32,
     /// How long a crashed worker goes unnoticed
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse::duration, allow_hyphen_values = true)]
     pub(crate) lease: Duration,
     /// Leave the temporary file behind and print where it is
     #[arg(long)]

@@ -1,9 +1,11 @@
 //! `jobs`: looking at jobs and moving them.
 
 mod amend;
+mod filtered;
 mod list;
 mod show;
 
+use self::amend::Change;
 use crate::args::JobsCommand;
 use crate::exit::Exit;
 use crate::session::Session;
@@ -12,8 +14,8 @@ pub(crate) async fn run(session: &mut Session, command: JobsCommand) -> anyhow::
     match command {
         JobsCommand::List(args) => list::run(session, args).await,
         JobsCommand::Show(args) => show::run(session, &args.ids).await,
-        JobsCommand::Cancel(args) => amend::run(session, amend::Change::Cancel, &args.ids).await,
-        JobsCommand::Retry(args) => amend::run(session, amend::Change::Retry, &args.ids).await,
-        JobsCommand::Delete(args) => amend::delete(session, &args).await,
+        JobsCommand::Cancel(args) => amend::run(session, Change::Cancel, args).await,
+        JobsCommand::Retry(args) => amend::run(session, Change::Retry, args).await,
+        JobsCommand::Delete(args) => amend::delete(session, args).await,
     }
 }

@@ -1,22 +1,19 @@
-//! `queues`: what queues hold and keep, who serves them, and defining them.
+//! `queues`: what queues hold, how long jobs wait in them, which workers serve them, and defining them.
 
 mod look;
 
-use comfy_table::{Attribute, CellAlignment, Color};
+use comfy_table::{Attribute, Cell, CellAlignment, Color};
 use serde::Serialize;
-use windlass::Client;
 use windlass_core::State;
-use windlass_core::queue::{Keep, QueueConfig, QueueRecord};
+use windlass_core::queue::{Keep, QueueConfig, QueueRecord, Retention};
 
 pub(crate) use self::look::Look;
 use crate::args::{DefineArgs, QueuesArgs, QueuesCommand, parse};
+use crate::command::known;
 use crate::exit::Exit;
 use crate::output::json::QueueJson;
 use crate::output::{cell, keep_whole, number, text};
 use crate::session::{Access, Session};
-
-/// How many queues one store call reads.
-const PAGE: u32 = 1_000;
 
 #[derive(Debug, Serialize)]
 struct Page<'a> {
@@ -32,11 +29,11 @@ pub(crate) async fn run(session: &mut Session, args: QueuesArgs) -> anyhow::Resu
 
 async fn list(session: &mut Session) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
-    let queues = all(&client).await?;
+    let queues = known::queues(&client).await?;
     let looks = look::at_all(&client, &queues).await?;
     let seen: Vec<(&QueueRecord, Look)> = queues.iter().zip(looks).collect();
     if session.output.is_json() {
-        let queues = seen.iter().map(|(queue, look)| QueueJson::seen(queue, *look)).collect();
+        let queues = seen.iter().map(|(queue, look)| QueueJson::seen(queue, look)).collect();
         session.output.json(&Page { queues })?;
     } else if queues.is_empty() {
         session.note("no queues");
@@ -51,59 +48,56 @@ async fn list(session: &mut Session) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn all(client: &Client) -> anyhow::Result<Vec<QueueRecord>> {
-    let mut queues: Vec<QueueRecord> = Vec::new();
-    loop {
-        let after = queues.last().map(|queue| queue.name.clone());
-        let page = client.store().queues(after.as_ref(), PAGE).await?;
-        let is_last = page.len() < PAGE as usize;
-        queues.extend(page);
-        if is_last {
-            return Ok(queues);
-        }
-    }
-}
-
 fn print(session: &mut Session, queues: &[(&QueueRecord, Look)]) -> anyhow::Result<()> {
     let titles: Vec<String> = State::ALL.iter().map(|state| state.as_str().to_uppercase()).collect();
     let mut header = vec!["QUEUE"];
     header.extend(titles.iter().map(String::as_str));
-    header.extend(["OVERDUE", "WORKERS", "KEEPS"]);
+    header.extend(["OLDEST", "OVERDUE", "WORKERS"]);
+    // Most queues keep what the defaults say, which is not worth a column.
+    let has_keeps = queues.iter().any(|(queue, _)| keeps(queue).is_some());
+    header.extend(has_keeps.then_some("KEEPS"));
     let mut table = session.output.new_table(&header);
     for (queue, look) in queues {
         let mut row = vec![cell(&queue.name)];
         row.extend(State::ALL.into_iter().map(|state| number(queue.counts.of(state))));
-        row.push(match look.overdue {
+        row.push(cell(look.oldest()).set_alignment(CellAlignment::Right));
+        row.push(match look.backlog.overdue {
             0 => number(0),
             _ => cell(look.overdue()).set_alignment(CellAlignment::Right).fg(Color::Yellow),
         });
-        let workers = number(look.workers);
-        row.push(if look.is_forsaken(queue) {
-            workers.fg(Color::Red).add_attribute(Attribute::Bold)
-        } else {
-            workers
+        row.push(match look.workers.is_empty() {
+            true if look.is_forsaken(queue) => {
+                Cell::new("none").fg(Color::Red).add_attribute(Attribute::Bold)
+            }
+            true => Cell::new("none").add_attribute(Attribute::Dim),
+            false => cell(look.workers()),
         });
-        row.push(cell(match &queue.unreadable {
-            Some(why) => format!("everything: its definition does not read: {why}"),
-            None => text::retention(&queue.config.retention),
-        }));
+        row.extend(has_keeps.then(|| cell(keeps(queue).unwrap_or_default())));
         table.add_row(row);
     }
     keep_whole(&mut table, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     Ok(session.output.table(table)?)
 }
 
+/// What a queue keeps, where that is not the default.
+fn keeps(queue: &QueueRecord) -> Option<String> {
+    match &queue.unreadable {
+        Some(why) => Some(format!("everything: its definition does not read: {why}")),
+        None if queue.config.retention == Retention::default() => None,
+        None => Some(text::retention(&queue.config.retention)),
+    }
+}
+
 async fn define(session: &mut Session, args: &DefineArgs) -> anyhow::Result<Exit> {
     let client = session.open(Access::Create).await?;
-    let present = all(&client).await?.into_iter().find(|queue| queue.name == args.queue);
-    let config = match present {
+    let handle = client.queue(&args.queue)?;
+    let config = match handle.record().await? {
         Some(queue) if !args.reset => queue.config,
         _ => QueueConfig::default(),
     };
     let config = changed(config, args);
-    client.store().define(&args.queue, &config).await?;
-    let defined = all(&client).await?.into_iter().find(|queue| queue.name == args.queue);
-    match defined {
+    handle.define(&config).await?;
+    match handle.record().await? {
         Some(queue) if session.output.is_json() => session.output.json(&QueueJson::of(&queue))?,
         Some(queue) => {
             session.output.line(format_args!(

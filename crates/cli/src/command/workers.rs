@@ -17,7 +17,7 @@ struct Page<'a> {
 
 pub(crate) async fn run(session: &mut Session, args: &WorkersArgs) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
-    let leases = client.store().leases(args.limit).await?;
+    let leases = client.workers(args.limit).await?;
     if session.output.is_json() {
         session.output.json(&Page { workers: leases.iter().map(LeaseJson::of).collect() })?;
         return Ok(Exit::Done);

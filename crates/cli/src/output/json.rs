@@ -67,7 +67,11 @@ pub(crate) struct JobJson<'a> {
     due_at: String,
     expires_at: Option<String>,
     finished_at: Option<String>,
-    /// Only with `jobs show`: a list has no attempts.
+    /// Of the running attempt, as the next one.
+    worker: Option<&'a str>,
+    started_at: Option<String>,
+    last_error: Option<&'a str>,
+    /// Only with `jobs show`.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Vec<AttemptJson<'a>>>,
 }
@@ -108,6 +112,9 @@ impl<'a> JobJson<'a> {
             due_at: instant(job.due_at),
             expires_at: job.expires_at.map(instant),
             finished_at: job.finished_at.map(instant),
+            worker: job.running().map(|attempt| attempt.worker.as_str()),
+            started_at: job.running().map(|attempt| instant(attempt.started_at)),
+            last_error: job.last_error(),
             attempts: None,
         }
     }
@@ -193,7 +200,18 @@ pub(crate) struct QueueJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     overdue_has_more: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    workers: Option<u64>,
+    workers: Option<usize>,
+    /// What the look adds, in one place so that a definition does not show it.
+    #[serde(flatten)]
+    waiting: Option<WaitingJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct WaitingJson<'a> {
+    /// Since when the job that waits longest could have started.
+    oldest_due_at: Option<String>,
+    oldest_has_more: bool,
+    served_by: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
@@ -231,15 +249,22 @@ impl<'a> QueueJson<'a> {
             overdue: None,
             overdue_has_more: None,
             workers: None,
+            waiting: None,
         }
     }
 
     /// The same with what its counts do not say.
-    pub(crate) fn seen(queue: &'a QueueRecord, look: Look) -> Self {
+    pub(crate) fn seen(queue: &'a QueueRecord, look: &'a Look) -> Self {
+        let backlog = look.backlog;
         Self {
-            overdue: Some(look.overdue),
-            overdue_has_more: Some(look.has_more),
-            workers: Some(look.workers),
+            overdue: Some(backlog.overdue),
+            overdue_has_more: Some(backlog.has_more_scheduled),
+            workers: Some(look.workers.len()),
+            waiting: Some(WaitingJson {
+                oldest_due_at: backlog.oldest.map(instant),
+                oldest_has_more: backlog.has_more_ready || backlog.has_more_scheduled,
+                served_by: &look.workers,
+            }),
             ..Self::of(queue)
         }
     }

@@ -45,7 +45,7 @@ pub(crate) fn instant(at: Timestamp, format: Format) -> String {
 }
 
 /// Whole seconds, where there are any; whole milliseconds below.
-fn coarse(duration: Duration) -> Duration {
+pub(crate) fn coarse(duration: Duration) -> Duration {
     match duration.as_secs() {
         0 => Duration::from_millis(u64::from(duration.subsec_millis())),
         seconds => Duration::from_secs(seconds),
@@ -68,6 +68,14 @@ pub(crate) fn size(bytes: usize) -> String {
         _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
         _ => format!("{bytes} B"),
     }
+}
+
+/// The beginning of an error, for a table; `jobs show` has the newest one in full.
+pub(crate) fn first_line(error: &str) -> String {
+    const LONGEST: usize = 120;
+    let line = error.lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(LONGEST).collect();
+    if cut.len() < error.trim_end().len() { format!("{cut}…") } else { cut }
 }
 
 /// What a queue keeps.

@@ -24,6 +24,7 @@ fn lists_the_newest_first_and_filters() {
     assert_eq!(ids(&list(&["--state", "scheduled"])), [&late]);
     assert_eq!(ids(&list(&["--tag", "monthly", "--kind", "mail"])), [&mail]);
     assert_eq!(list(&["--tag", "nothing"]), json!({"jobs": [], "next": null}));
+    assert_eq!(list(&["--queue", "out", "--kind", "ping"]), json!({"jobs": [], "next": null}));
 
     let text = shell.run(["jobs", "list"]).ok();
     let lines: Vec<&str> = text.stdout.lines().collect();
@@ -172,6 +173,83 @@ fn delete_needs_a_yes_and_spares_running_jobs() {
         format!("{waiting} deleted, was ready\n{running} refused: it is running, cancel it first\n")
     );
     shell.run(["jobs", "show", &waiting]).exits(4);
+}
+
+#[test]
+fn a_name_that_nothing_knows_is_told_with_the_one_that_was_meant() {
+    let shell = Shell::new();
+    shell.enqueue(&["mail.send", "--queue", "mail", "--tag", "monthly"]);
+    shell.enqueue(&["ping"]);
+    shell.attempt("ping", None);
+    let list = |args: &[&str]| shell.run(["jobs", "list"].iter().chain(args));
+    list(&["--queue", "nail"]).exits(2).complains("error: there is no queue nail, did you mean mail?");
+    list(&["--queue", "invoices", "--json"]).exits(2).complains("the store has default, mail");
+    list(&["--queue", "mail", "--state", "dead"]).ok().complains("no jobs");
+    list(&["--worker", "hand"]).exits(2).complains("there is no worker hand: the store has hand");
+    list(&["--kind", "mail.sned"]).ok().complains("no job of kind mail.sned, did you mean mail.send?");
+    list(&["--tag", "montly"]).ok().complains("no job with tag montly, did you mean monthly?");
+    let known = list(&["--kind", "mail.send", "--state", "dead"]).ok();
+    assert!(!known.stderr.contains("no job of kind"), "{}", known.stderr);
+    shell.run(["jobs", "retry", "--queue", "nail"]).exits(2).complains("did you mean mail?");
+}
+
+#[test]
+fn a_negative_duration_is_answered_in_words() {
+    let shell = Shell::new();
+    for args in [
+        ["enqueue", "k", "--delay", "-5m"],
+        ["enqueue", "k", "--timeout", "-1s"],
+        ["queues", "define", "mail", "--keep-dead=-1d"],
+        ["demo", "--quiet", "--lease", "-2s"],
+    ] {
+        shell.run(args).exits(2).complains("a duration cannot be negative; use forms such as");
+    }
+    shell.run(["enqueue", "k", "--delay", "--json"]).exits(2).complains("an option stands where a duration");
+    shell
+        .run(["enqueue", "k", "--backoff", "fixed:-5s"])
+        .exits(2)
+        .complains("cannot be negative; use fixed:10s");
+}
+
+#[test]
+fn running_jobs_are_listed_with_their_worker_and_since_when() {
+    let shell = Shell::new();
+    let (running, waiting) = (shell.enqueue(&["run"]), shell.enqueue(&["wait"]));
+    shell.attempt("run", None);
+    let since = shell.show(&running)["attempts"][0]["started_at"].as_str().unwrap().to_owned();
+    shell
+        .run(["jobs", "list", "--state", "running"])
+        .ok()
+        .prints(&format!("since {since} on hand\\u{{1b}}[2J"));
+    let page = shell.run(["jobs", "list", "--json"]).ok().json();
+    assert_eq!(ids(&page), [&waiting, &running]);
+    assert_eq!((&page["jobs"][0]["worker"], &page["jobs"][0]["started_at"]), (&json!(null), &json!(null)));
+    assert_eq!(page["jobs"][1]["worker"], "hand\u{1b}[2J");
+    assert_eq!(page["jobs"][1]["started_at"], json!(since));
+    let there = shell.run(["jobs", "list", "--json", "--worker", "hand\u{1b}[2J"]).ok().json();
+    assert_eq!(ids(&there), [&running]);
+    shell.run(["jobs", "list", "--worker", "w", "--state", "dead"]).exits(2).complains("cannot be used with");
+}
+
+#[test]
+fn lists_carry_the_last_error() {
+    let shell = Shell::new();
+    let (late, dead) = (shell.enqueue(&["late"]), shell.enqueue(&["die"]));
+    shell.kill("die", "mailbox is gone\nsecond line");
+    let failure = windlass_core::outcome::Failure::error("no route");
+    shell.attempt("late", Some(Outcome::Retry { failure }));
+    shell
+        .run(["jobs", "list"])
+        .ok()
+        .prints("permanent, last error: mailbox is gone…")
+        .prints(", last error: no route");
+    let page = shell.run(["jobs", "list", "--json"]).ok().json();
+    assert_eq!(ids(&page), [&dead, &late]);
+    assert_eq!(page["jobs"][0]["last_error"], "mailbox is gone\nsecond line");
+    assert_eq!(
+        (&page["jobs"][1]["state"], &page["jobs"][1]["last_error"]),
+        (&json!("scheduled"), &json!("no route"))
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod documented;
 mod enqueue;
+mod filtered;
 mod hostile;
 mod jobs;
 mod postgres;

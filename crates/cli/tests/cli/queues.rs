@@ -29,12 +29,28 @@ fn queues_show_what_they_hold_and_keep() {
     );
     assert_eq!(default["keep"]["completed"], json!({"age_seconds": 86_400.0, "count": null}));
     assert_eq!(default["caps"], json!({"payload": 1_048_576, "output": 1_048_576, "error": 65_536}));
-    shell
-        .run(["queues"])
-        .ok()
-        .prints("COMPLETED")
-        .prints("completed 1d, dead 90d, cancelled 7d")
-        .prints("mail");
+    let text = shell.run(["queues"]).ok().prints("COMPLETED").prints("mail");
+    assert!(!text.stdout.contains("KEEPS"), "defaults are not worth a column:\n{}", text.stdout);
+    shell.run(["queues", "define", "mail", "--keep-dead", "forever"]).ok();
+    let text = shell.run(["queues"]).ok().prints("KEEPS").prints("completed 1d, dead forever, cancelled 7d");
+    assert!(!text.stdout.contains("dead 90d"), "{}", text.stdout);
+}
+
+#[test]
+fn queues_show_how_long_the_oldest_job_waits_and_who_serves_them() {
+    let shell = Shell::new();
+    shell.enqueue(&["k", "--delay", "1h"]);
+    let default = || shell.run(["queues", "--json"]).ok().json()["queues"][0].clone();
+    assert_eq!(default()["oldest_due_at"], json!(null), "nothing could have started");
+    let first = shell.enqueue(&["k"]);
+    shell.enqueue(&["k"]);
+    assert_eq!(default()["oldest_due_at"], shell.show(&first)["due_at"]);
+    assert_eq!((&default()["oldest_has_more"], &default()["served_by"]), (&json!(false), &json!([])));
+    shell.run(["queues"]).ok().prints("OLDEST").prints("none");
+    shell.attempt("k", None);
+    assert_eq!((&default()["workers"], &default()["served_by"]), (&json!(1), &json!(["hand\u{1b}[2J"])));
+    shell.run(["queues"]).ok().prints("hand\\u{1b}[2J");
+    assert!(shell.run(["queues", "define", "other", "--json"]).ok().json()["served_by"].is_null());
 }
 
 #[test]

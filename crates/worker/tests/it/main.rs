@@ -12,6 +12,7 @@ mod isolation;
 mod lease;
 mod outcomes;
 mod prefetch;
+mod queue;
 mod shutdown;
 mod sick;
 mod slots;

@@ -1,12 +1,13 @@
-//! `jobs cancel`, `jobs retry` and `jobs delete`: one answer per id.
+//! `jobs cancel`, `jobs retry` and `jobs delete`: one answer per id. By filter they are in `filtered`.
 
 use std::io::{BufRead, IsTerminal, Write};
 
 use serde::Serialize;
 use windlass_core::store::Amended;
-use windlass_core::{JobId, State};
+use windlass_core::{JobId, State, Store};
 
-use crate::args::DeleteArgs;
+use super::filtered;
+use crate::args::{ChoiceArgs, DeleteArgs};
 use crate::exit::{Exit, Fault};
 use crate::session::{Access, Session};
 
@@ -21,6 +22,17 @@ pub(crate) enum Change {
     Delete,
 }
 
+impl Change {
+    /// Asks for it.
+    pub(super) async fn apply(self, store: &dyn Store, ids: &[JobId]) -> anyhow::Result<Vec<Amended>> {
+        Ok(match self {
+            Self::Cancel => store.cancel(ids).await?,
+            Self::Retry => store.retry(ids).await?,
+            Self::Delete => store.delete(ids).await?,
+        })
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Answer {
     id: String,
@@ -28,13 +40,14 @@ struct Answer {
     state: Option<State>,
 }
 
-/// Deletes after asking.
-pub(crate) async fn delete(session: &mut Session, args: &DeleteArgs) -> anyhow::Result<Exit> {
-    if !args.yes && !confirmed(args.ids.len())? {
+/// Deletes after asking. By filter, the expected count is the answer.
+pub(crate) async fn delete(session: &mut Session, args: DeleteArgs) -> anyhow::Result<Exit> {
+    let ids = args.choice.ids.len();
+    if ids > 0 && !args.yes && !confirmed(ids)? {
         session.note("nothing was deleted");
         return Ok(Exit::Failed);
     }
-    run(session, Change::Delete, &args.ids).await
+    run(session, Change::Delete, args.choice).await
 }
 
 fn confirmed(jobs: usize) -> anyhow::Result<bool> {
@@ -51,17 +64,21 @@ fn confirmed(jobs: usize) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
+/// Applies a change to the chosen jobs.
+pub(crate) async fn run(session: &mut Session, change: Change, args: ChoiceArgs) -> anyhow::Result<Exit> {
+    if args.ids.is_empty() {
+        filtered::run(session, change, args.filter.into(), args.expect).await
+    } else {
+        by_id(session, change, &args.ids).await
+    }
+}
+
 /// Applies a change to each job and prints each answer.
-pub(crate) async fn run(session: &mut Session, change: Change, ids: &[JobId]) -> anyhow::Result<Exit> {
+async fn by_id(session: &mut Session, change: Change, ids: &[JobId]) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
     let (mut refused, mut missing) = (false, Vec::new());
     for chunk in ids.chunks(CHUNK) {
-        let store = client.store();
-        let answers = match change {
-            Change::Cancel => store.cancel(chunk).await?,
-            Change::Retry => store.retry(chunk).await?,
-            Change::Delete => store.delete(chunk).await?,
-        };
+        let answers = change.apply(&**client.store(), chunk).await?;
         for (id, amended) in chunk.iter().zip(answers) {
             match amended {
                 Amended::Refused(_) => refused = true,

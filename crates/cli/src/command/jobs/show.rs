@@ -124,16 +124,8 @@ fn print_attempts(session: &mut Session, job: &JobRecord, format: Format) -> any
             cell(took.map(text::duration).unwrap_or_default()),
             cell(attempt.ending.map_or("running", |ending| ending.as_str())),
             cell(&attempt.worker),
-            cell(first_line(attempt.error.as_deref().unwrap_or_default())),
+            cell(text::first_line(attempt.error.as_deref().unwrap_or_default())),
         ]);
     }
     Ok(session.output.table(table)?)
-}
-
-/// The beginning of an error, for a table; the newest one is printed in full above it.
-fn first_line(error: &str) -> String {
-    const LONGEST: usize = 120;
-    let line = error.lines().next().unwrap_or_default();
-    let cut: String = line.chars().take(LONGEST).collect();
-    if cut.len() < error.trim_end().len() { format!("{cut}…") } else { cut }
 }

@@ -1,0 +1,160 @@
+//! `jobs cancel`, `jobs retry` and `jobs delete` by filter. Counts first, and changes jobs only if as many match as the
+//! caller expects: a filter that is wider than meant changes nothing. Page by page, so an interrupted run leaves whole
+//! pages done, and a repeat counts what is left.
+
+use serde::Serialize;
+use windlass::Client;
+use windlass_core::store::{Amended, Cursor, Filter};
+use windlass_core::{JobId, JobRecord, State};
+
+use super::amend::Change;
+use crate::command::known;
+use crate::exit::{Exit, Fault};
+use crate::session::{Access, Session};
+
+/// Jobs that one store call reads and one changes; each is read with its payload.
+const PAGE: u32 = 100;
+
+#[derive(Debug, Default, Serialize)]
+struct Answer {
+    matched: u64,
+    changed: u64,
+    refused: u64,
+}
+
+pub(super) async fn run(
+    session: &mut Session,
+    change: Change,
+    filter: Filter,
+    expected: Option<u64>,
+) -> anyhow::Result<Exit> {
+    check_state(change, &filter)?;
+    let client = session.open(Access::Existing).await?;
+    let mut answer = Answer { matched: count(&client, change, &filter).await?, ..Answer::default() };
+    if answer.matched == 0 {
+        known::check(session, &client, &filter).await?;
+    }
+    match expected {
+        Some(expected) if expected != answer.matched => {
+            let (matched, verb) = (answer.matched, change.verb());
+            return Err(Fault::failed(format!(
+                "{matched} jobs match, {expected} were expected: nothing was changed; to {verb} them, repeat with \
+                 --expect {matched}"
+            ))
+            .into());
+        }
+        Some(_) => apply(&client, change, &filter, &mut answer).await?,
+        None => {}
+    }
+    print(session, change, expected, &answer)?;
+    Ok(if answer.refused == 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// A state that the change never takes is a slip of the command line.
+fn check_state(change: Change, filter: &Filter) -> Result<(), Fault> {
+    let (Some(state), verb) = (filter.state, change.verb()) else { return Ok(()) };
+    if change.takes(state) {
+        return Ok(());
+    }
+    let taken: Vec<&str> =
+        State::ALL.into_iter().filter(|state| change.takes(*state)).map(State::as_str).collect();
+    Err(Fault::usage(format!("{verb} takes no {state} jobs: use --state with one of {}", taken.join(", "))))
+}
+
+async fn count(client: &Client, change: Change, filter: &Filter) -> anyhow::Result<u64> {
+    let (mut count, mut next): (u64, Option<Cursor>) = (0, None);
+    loop {
+        let page = client.list(filter, next.as_ref(), PAGE).await?;
+        count += page.jobs.iter().filter(|job| change.takes_job(job)).map(|_| 1).sum::<u64>();
+        next = page.next;
+        if next.is_none() {
+            return Ok(count);
+        }
+    }
+}
+
+/// Changes each page as soon as it is read, so that few jobs can change in between. No more jobs than were counted:
+/// others came since.
+async fn apply(client: &Client, change: Change, filter: &Filter, answer: &mut Answer) -> anyhow::Result<()> {
+    let (mut left, mut next): (u64, Option<Cursor>) = (answer.matched, None);
+    loop {
+        let page = client.list(filter, next.as_ref(), PAGE).await?;
+        let ids = page.jobs.iter().filter(|job| change.takes_job(job)).map(|job| job.id);
+        let ids: Vec<JobId> = ids.take(usize::try_from(left).unwrap_or(usize::MAX)).collect();
+        if !ids.is_empty() {
+            for amended in change.apply(&**client.store(), &ids).await? {
+                match amended {
+                    Amended::Done(_) => answer.changed += 1,
+                    // A job that ended or was removed meanwhile.
+                    Amended::Refused(_) | Amended::Missing => answer.refused += 1,
+                }
+                left -= 1;
+            }
+        }
+        next = page.next;
+        if next.is_none() || left == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn print(
+    session: &mut Session,
+    change: Change,
+    expected: Option<u64>,
+    answer: &Answer,
+) -> anyhow::Result<()> {
+    let Answer { matched, changed, refused } = *answer;
+    let verb = change.verb();
+    if session.output.is_json() {
+        session.output.json(answer)?;
+    } else if expected.is_some() {
+        let refused = match refused {
+            0 => String::new(),
+            _ => format!("; {refused} were refused, because their state changed meanwhile"),
+        };
+        session.output.line(format_args!("{} {}{refused}", change.done(), jobs(changed)))?;
+    } else {
+        session.output.line(format_args!("{} would be changed by {verb}", jobs(matched)))?;
+    }
+    if expected.is_none() && matched > 0 {
+        session.note(&format!("nothing was changed; to {verb} them, repeat with --expect {matched}"));
+    }
+    Ok(())
+}
+
+fn jobs(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "job" } else { "jobs" })
+}
+
+impl Change {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Retry => "retry",
+            Self::Delete => "delete",
+        }
+    }
+
+    fn done(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancelled or asked to stop:",
+            Self::Retry => "sent to ready:",
+            Self::Delete => "deleted:",
+        }
+    }
+
+    /// Whether the change is possible in this state.
+    fn takes(self, state: State) -> bool {
+        match self {
+            Self::Cancel => !state.is_terminal(),
+            Self::Retry => matches!(state, State::Dead | State::Cancelled | State::Scheduled),
+            Self::Delete => state != State::Running,
+        }
+    }
+
+    /// Whether this job is to be changed. One that was asked to stop is not asked again, so a repeat comes to an end.
+    fn takes_job(self, job: &JobRecord) -> bool {
+        self.takes(job.state) && !(self == Self::Cancel && job.cancel_requested)
+    }
+}
