@@ -131,6 +131,6 @@ impl StoreServer for RedisServer {
         for (state, index) in [(1, "scheduled"), (4, "completed"), (5, "dead"), (6, "cancelled")] {
             assert_eq!(counts[state], length("ZCARD", index), "{index}: {counts:?}");
         }
-        assert_eq!(length("XLEN", "outbox"), 0, "letters that nobody delivers");
+        assert_eq!(length("XLEN", "transfers"), 0, "transfers that are not delivered");
     }
 }

@@ -22,6 +22,9 @@ use crate::supervise::{BACKOFF_MAX, Part, backoff};
 /// How long an attempt runs before the store is told that it has begun.
 const BEGUN_AFTER: Duration = Duration::from_millis(50);
 
+/// The store could not be told of an attempt.
+struct Untold;
+
 /// Wakes the loop when an attempt starts while it sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Beginnings {
@@ -70,31 +73,33 @@ impl Engine {
     fn tell_of_untold(self: &Arc<Self>) {
         let is_old = |ctx: &&Ctx| ctx.begun_at().is_some_and(|at| at.elapsed() >= BEGUN_AFTER);
         for ctx in self.floor().running().filter(|ctx| !is_told(ctx)).filter(is_old) {
-            set_told(ctx, true);
+            set_told(ctx);
             let (engine, ctx) = (Arc::clone(self), ctx.clone());
             self.runtime.spawn(async move {
-                // One that is fenced has ended or is lost; either is told otherwise.
-                if let Err(failures) = engine.tell_of(&ctx).await {
+                let mut failures = 0;
+                // One that is fenced has ended, is lost, or has its row locked and is about to end.
+                while engine.tell_of(&ctx).await.is_err() && engine.runs(&ctx) {
+                    failures += 1;
                     tokio::time::sleep(backoff(failures)).await;
-                    set_told(&ctx, false);
-                    engine.beginnings.started();
                 }
             });
         }
     }
 
     /// Tells the store that an attempt has begun, together with all others that do.
-    ///
-    /// # Errors
-    /// How often in a row the store could not be told of one.
-    async fn tell_of(&self, ctx: &Ctx) -> Result<Settled, u32> {
+    async fn tell_of(&self, ctx: &Ctx) -> Result<Settled, Untold> {
         let told = self.client.begin(begun(ctx)).await;
         self.heard(told.map_err(|error| error.to_string()))
     }
 
+    /// Whether an attempt still runs.
+    fn runs(&self, ctx: &Ctx) -> bool {
+        self.floor().running().any(|running| running.id() == ctx.id() && running.fence() == ctx.fence())
+    }
+
     /// As [`tell_of`](Self::tell_of), where the answer decides whether the handler starts. Among others a job whose row
     /// is locked is passed over as if it were fenced; alone it is waited for.
-    async fn tell_first(&self, ctx: &Ctx) -> Result<Settled, u32> {
+    async fn tell_first(&self, ctx: &Ctx) -> Result<Settled, Untold> {
         match self.tell_of(ctx).await {
             Ok(Settled::Fenced) => {
                 let told = self.store().begin(&[begun(ctx)]).await;
@@ -105,25 +110,28 @@ impl Engine {
         }
     }
 
-    fn heard(&self, told: Result<Settled, String>) -> Result<Settled, u32> {
+    fn heard(&self, told: Result<Settled, String>) -> Result<Settled, Untold> {
         match told {
             Ok(answer) => {
                 self.board.success(Part::Beginner);
                 Ok(answer)
             }
-            Err(error) => Err(self.board.failure(Part::Beginner, &error)),
+            Err(error) => {
+                self.board.failure(Part::Beginner, &error);
+                Err(Untold)
+            }
         }
     }
 
     /// Lets the store know that an attempt begins before it does, for a job with a history. Answers whether it may
     /// begin: not if the job is no longer ours, nor if the store cannot be told or the worker is told to stop meanwhile.
     pub(crate) async fn may_begin(&self, ctx: &Ctx) -> bool {
-        set_told(ctx, true);
+        set_told(ctx);
         let stopped = tokio::select! {
             told = self.tell_first(ctx) => match told {
                 Ok(answer) => return answer == Settled::Applied(State::Running),
                 // The slot is for jobs of queues that answer.
-                Err(_failures) => Stop::Now,
+                Err(Untold) => Stop::Now,
             },
             reason = ctx.inner().control.stronger_than(Stop::No) => reason,
         };
@@ -141,8 +149,8 @@ pub(crate) fn is_told(ctx: &Ctx) -> bool {
     ctx.inner().is_begun_told.load(Ordering::Relaxed)
 }
 
-fn set_told(ctx: &Ctx, is_told: bool) {
-    ctx.inner().is_begun_told.store(is_told, Ordering::Relaxed);
+fn set_told(ctx: &Ctx) {
+    ctx.inner().is_begun_told.store(true, Ordering::Relaxed);
 }
 
 fn begun(ctx: &Ctx) -> Begin {

@@ -39,10 +39,10 @@ async fn list(session: &mut Session) -> anyhow::Result<Exit> {
         session.note("no queues");
     } else {
         print(session, &seen)?;
-        let forsaken = seen.iter().filter(|(queue, look)| look.is_forsaken(queue));
-        let forsaken: Vec<&str> = forsaken.map(|(queue, _)| queue.name.as_str()).collect();
-        if !forsaken.is_empty() {
-            session.note(&format!("no worker serves {}: their jobs wait", forsaken.join(", ")));
+        let unserved = seen.iter().filter(|(queue, look)| look.lacks_workers(queue));
+        let unserved: Vec<&str> = unserved.map(|(queue, _)| queue.name.as_str()).collect();
+        if !unserved.is_empty() {
+            session.note(&format!("no worker serves {}: jobs wait there", unserved.join(", ")));
         }
     }
     Ok(Exit::Done)
@@ -62,11 +62,11 @@ fn print(session: &mut Session, queues: &[(&QueueRecord, Look)]) -> anyhow::Resu
         row.extend(State::ALL.into_iter().map(|state| number(queue.counts.of(state))));
         row.push(cell(look.oldest()).set_alignment(CellAlignment::Right));
         row.push(match look.backlog.overdue {
-            0 => number(0),
+            0 if !look.backlog.has_more_scheduled => number(0),
             _ => cell(look.overdue()).set_alignment(CellAlignment::Right).fg(Color::Yellow),
         });
         row.push(match look.workers.is_empty() {
-            true if look.is_forsaken(queue) => {
+            true if look.lacks_workers(queue) => {
                 Cell::new("none").fg(Color::Red).add_attribute(Attribute::Bold)
             }
             true => Cell::new("none").add_attribute(Attribute::Dim),
@@ -113,7 +113,7 @@ async fn define(session: &mut Session, args: &DefineArgs) -> anyhow::Result<Exit
                 queue.name
             ))?;
         }
-        None => session.note("the queue is gone again"),
+        None => session.note("the queue holds nothing and has no definition"),
     }
     Ok(Exit::Done)
 }

@@ -16,10 +16,27 @@ const STATE_MAX: usize = 512;
 /// assert_eq!(trace.span_id(), "00f067aa0ba902b7");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Headers")]
 pub struct Trace {
     parent: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
+}
+
+/// As stored; a text that a person or another program wrote is checked like any other.
+#[derive(Deserialize)]
+struct Headers {
+    parent: String,
+    #[serde(default)]
+    state: Option<String>,
+}
+
+impl TryFrom<Headers> for Trace {
+    type Error = TraceInvalid;
+
+    fn try_from(headers: Headers) -> Result<Self, TraceInvalid> {
+        Self::new(headers.parent, headers.state)
+    }
 }
 
 /// Why a text is not a trace context.
@@ -91,6 +108,13 @@ mod tests {
     use super::*;
 
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn what_is_stored_is_checked_too() {
+        let read = |parent: &str| serde_json::from_value::<Trace>(serde_json::json!({ "parent": parent }));
+        assert_eq!(read(PARENT).unwrap().parent(), PARENT);
+        assert!(read("00-x\r\nevil: 1").is_err());
+    }
 
     #[test]
     fn what_is_no_trace_is_refused() {

@@ -56,7 +56,7 @@ pub trait Jobs {
     /// not begun did not stall when its lease is lost.
     ///
     /// In a call about several attempts, one whose job an open transaction has locked may be passed over and answered as
-    /// fenced, so that it holds up no other. Alone it is waited for.
+    /// fenced, so that it holds up no other. Alone it is waited for, briefly; if it stays locked, the store is unavailable.
     async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>>;
 
     /// Records the outcome of attempts, each only if its fence still holds; whether the lease has run out

@@ -23,8 +23,10 @@ BEGIN
         UPDATE running AS r SET begun = true FROM begun AS b WHERE r.seq = b.seq
     )
     SELECT b.place FROM begun AS b;
-    -- A lone attempt waits for its row: its handler starts by the answer, and "fenced" must mean it.
+    -- A lone attempt waits for its row: its handler starts by the answer, and "fenced" must mean it. Not for long: others
+    -- may wait behind this call.
     IF NOT FOUND AND cardinality(p_ids) = 1 THEN
+        PERFORM set_config('lock_timeout', '300ms', true);
         RETURN QUERY
         UPDATE running AS r
         SET begun = true

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_reads_back_and_no_part_of_it_does() {
+    fn a_transfer_reads_back_and_no_part_of_it_does() {
         let jobs = [
             NewJob::new("k", "short", Options::new()).unwrap(),
             NewJob::new("l", vec![7; INLINE_MAX + 1], Options::new().delay(Duration::MAX).priority(-1))

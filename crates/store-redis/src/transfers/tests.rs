@@ -86,7 +86,7 @@ async fn what_a_client_left_behind_is_delivered_by_maintenance_of_another() {
 }
 
 #[tokio::test]
-async fn a_letter_counts_once_even_if_its_jobs_are_gone() {
+async fn a_transfer_counts_once_even_if_its_jobs_are_gone() {
     let (one, two, _) = clients().await;
     let jobs = [job("b"), job("b")];
     let posted = post_only(&one, vec![transfer("b", &jobs)]).await;
@@ -101,7 +101,7 @@ async fn a_letter_counts_once_even_if_its_jobs_are_gone() {
 }
 
 #[tokio::test]
-async fn a_letter_stays_until_the_replicas_of_its_target_have_it() {
+async fn a_transfer_stays_until_the_replicas_of_its_target_have_it() {
     let (one, _, namespace) = clients().await;
     let jobs = [job("b")];
     post_only(&one, vec![transfer("b", &jobs)]).await;

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_reads_back_and_no_part_of_it_does() {
+    fn a_transfer_reads_back_and_no_part_of_it_does() {
         let jobs =
             [NewJob::new("k", "p", Options::new()).unwrap(), NewJob::new("k", "", Options::new()).unwrap()];
         let target = Name::new("q").unwrap();

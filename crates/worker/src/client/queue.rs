@@ -85,8 +85,8 @@ impl QueueHandle {
     /// What could have started before `now` and still waits: `SystemTime::now()`, or the time of a test's clock. A
     /// job becomes ready when a worker asks for jobs, so scheduled jobs that are overdue count too.
     ///
-    /// Stores list the newest jobs first and have no shorter way to the oldest. This looks at up to 1,000 jobs of each
-    /// of the two states, in calls of 100, and says whether there are more.
+    /// Stores list the newest jobs first and have no shorter way to the oldest. This makes up to ten calls for each of
+    /// the two states, each of which looks at a bounded number of rows, and says whether there are more.
     pub async fn backlog(&self, now: impl Into<Timestamp>) -> Result<Backlog> {
         let now = now.into();
         let (ready, has_more_ready) = self.due(State::Ready).await?;

@@ -30,7 +30,9 @@ pub(super) async fn run(
 ) -> anyhow::Result<Exit> {
     check_state(change, &filter)?;
     let client = session.open(Access::Existing).await?;
-    let mut answer = Answer { matched: count(&client, change, &filter).await?, ..Answer::default() };
+    let counted = matching(&client, change, &filter).await?;
+    let matched = u64::try_from(counted.len()).unwrap_or(u64::MAX);
+    let mut answer = Answer { matched, ..Answer::default() };
     if answer.matched == 0 {
         known::check(session, &client, &filter).await?;
     }
@@ -43,7 +45,13 @@ pub(super) async fn run(
             ))
             .into());
         }
-        Some(_) => apply(&client, change, &filter, &mut answer).await?,
+        Some(_) => {
+            if let Err(error) = apply(&client, change, &counted, &mut answer).await {
+                // What was done is done, and the caller should know how much.
+                print(session, change, expected, &answer)?;
+                return Err(error);
+            }
+        }
         None => {}
     }
     print(session, change, expected, &answer)?;
@@ -61,41 +69,36 @@ fn check_state(change: Change, filter: &Filter) -> Result<(), Fault> {
     Err(Fault::usage(format!("{verb} takes no {state} jobs: use --state with one of {}", taken.join(", "))))
 }
 
-async fn count(client: &Client, change: Change, filter: &Filter) -> anyhow::Result<u64> {
-    let (mut count, mut next): (u64, Option<Cursor>) = (0, None);
+/// The jobs that the filter and the change take, the newest first.
+async fn matching(client: &Client, change: Change, filter: &Filter) -> anyhow::Result<Vec<JobId>> {
+    let (mut found, mut next): (Vec<JobId>, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = client.list(filter, next.as_ref(), PAGE).await?;
-        count += page.jobs.iter().filter(|job| change.takes_job(job)).map(|_| 1).sum::<u64>();
+        found.extend(page.jobs.iter().filter(|job| change.takes_job(job)).map(|job| job.id));
         next = page.next;
         if next.is_none() {
-            return Ok(count);
+            return Ok(found);
         }
     }
 }
 
-/// Changes each page as soon as it is read, so that few jobs can change in between. No more jobs than were counted:
-/// others came since.
-async fn apply(client: &Client, change: Change, filter: &Filter, answer: &mut Answer) -> anyhow::Result<()> {
-    let (mut left, mut next): (u64, Option<Cursor>) = (answer.matched, None);
-    loop {
-        let page = client.list(filter, next.as_ref(), PAGE).await?;
-        let ids = page.jobs.iter().filter(|job| change.takes_job(job)).map(|job| job.id);
-        let ids: Vec<JobId> = ids.take(usize::try_from(left).unwrap_or(usize::MAX)).collect();
-        if !ids.is_empty() {
-            for amended in change.apply(&**client.store(), &ids).await? {
-                match amended {
-                    Amended::Done(_) => answer.changed += 1,
-                    // A job that ended or was removed meanwhile.
-                    Amended::Refused(_) | Amended::Missing => answer.refused += 1,
-                }
-                left -= 1;
+/// Changes exactly the jobs that were counted, page by page.
+async fn apply(
+    client: &Client,
+    change: Change,
+    counted: &[JobId],
+    answer: &mut Answer,
+) -> anyhow::Result<()> {
+    for ids in counted.chunks(PAGE as usize) {
+        for amended in change.apply(&**client.store(), ids).await? {
+            match amended {
+                Amended::Done(_) => answer.changed += 1,
+                // A job that ended or was removed meanwhile.
+                Amended::Refused(_) | Amended::Missing => answer.refused += 1,
             }
         }
-        next = page.next;
-        if next.is_none() || left == 0 {
-            return Ok(());
-        }
     }
+    Ok(())
 }
 
 fn print(

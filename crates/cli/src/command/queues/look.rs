@@ -28,8 +28,11 @@ pub(crate) struct Look {
 impl Look {
     /// How long the oldest job waits, as people read it; longer than that where not all were looked at.
     pub(super) fn oldest(&self) -> String {
-        let Some(since) = self.backlog.oldest else { return String::new() };
-        let more = if self.backlog.has_more_ready || self.backlog.has_more_scheduled { ">" } else { "" };
+        let has_more = self.backlog.has_more_ready || self.backlog.has_more_scheduled;
+        let Some(since) = self.backlog.oldest else {
+            return if has_more { "?".to_owned() } else { String::new() };
+        };
+        let more = if has_more { ">" } else { "" };
         format!("{more}{}", text::duration(text::coarse(self.at.since(since))))
     }
 
@@ -49,8 +52,9 @@ impl Look {
     }
 
     /// Whether jobs of the queue wait for a worker that is not there.
-    pub(super) fn is_forsaken(&self, queue: &QueueRecord) -> bool {
-        self.workers.is_empty() && (self.backlog.overdue > 0 || queue.counts.of(State::Ready) > 0)
+    pub(super) fn lacks_workers(&self, queue: &QueueRecord) -> bool {
+        let may_be_overdue = self.backlog.overdue > 0 || self.backlog.has_more_scheduled;
+        self.workers.is_empty() && (may_be_overdue || queue.counts.of(State::Ready) > 0)
     }
 }
 
