@@ -74,10 +74,10 @@ fn queues_show_what_is_overdue_and_that_no_worker_is_there() {
         .ok()
         .prints("OVERDUE")
         .prints("WORKERS")
-        .complains("no worker serves default, mail: their jobs wait");
+        .complains("no worker serves default, mail: jobs wait there");
     shell.attempt("k", None);
     assert_eq!(default()["workers"], 1);
-    shell.run(["queues"]).ok().complains("no worker serves mail: their jobs wait");
+    shell.run(["queues"]).ok().complains("no worker serves mail: jobs wait there");
 }
 
 #[test]
