@@ -87,7 +87,7 @@ async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promoti
     Ok(Promotion { promoted, expired })
 }
 
-/// Delivers transfers that whoever posted them did not. What was moved stands, whatever becomes of them.
+/// Delivers transfers that their sender did not deliver. Jobs that were moved stay moved, also if a delivery fails.
 /// Several senders at once: those whose transfers go to a server that is away wait for it, and the others do not.
 async fn deliver(tools: &Tools, session: &Session, senders: Vec<Name>) {
     let deliveries = spread::each(senders, |queue| async move {

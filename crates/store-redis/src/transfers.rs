@@ -1,7 +1,7 @@
 //! Transfers from one queue to others.
 //!
 //! Queues may live on different servers, and a script touches one queue. What concerns several is put as transfers into the
-//! stream of one of them, all in one script, and is delivered from there by whoever comes by: the sender at once, and any
+//! stream of one of them, all in one script, and is delivered from there: by the sender at once, and by any
 //! worker's maintenance what is left. A transfer is applied in its target's script and counts once: the target remembers
 //! the number of the last transfer from each source. For that transfers of one source are applied to one target in the order
 //! of their numbers, so whoever delivers begins with the first that waits for that target. A target that is away holds up

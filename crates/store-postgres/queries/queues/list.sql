@@ -1,4 +1,4 @@
--- Queues that somebody defined or that hold jobs, by name, after the given one. A text that breaks the rules of names is
+-- Queues that have a definition or hold jobs, by name, after the given one. A text that breaks the rules of names is
 -- left out: no call can name such a queue.
 CREATE FUNCTION {function}(p_after text, p_limit int8)
 RETURNS TABLE (

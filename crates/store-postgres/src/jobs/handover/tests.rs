@@ -92,7 +92,7 @@ async fn a_claim_goes_along_and_is_answered_by_the_enqueue() {
     let jobs = job("q", "k");
     let enqueue = async {
         let ring = || _ = rings.fetch_add(1, Ordering::Relaxed);
-        let (open_offer, pending) = handover.offer(&jobs, ring).await.expect("somebody comes");
+        let (open_offer, pending) = handover.offer(&jobs, ring).await.expect("a claim is pending");
         assert_eq!(pending.request, request);
         pending.answer(Ok(ClaimAnswer::LeaseLost));
         assert!(open_offer.arrive(), "nobody looked too early");
@@ -110,7 +110,7 @@ async fn a_claim_that_was_declined_is_made_alone_and_one_that_was_dropped_is_unk
         wait_for_jobs(&handover, &request).await;
         let jobs = job("q", "k");
         let enqueue = async {
-            let (_open_offer, pending) = handover.offer(&jobs, || {}).await.expect("somebody comes");
+            let (_open_offer, pending) = handover.offer(&jobs, || {}).await.expect("a claim is pending");
             if is_declined {
                 pending.decline();
             }
