@@ -40,8 +40,10 @@ pub(super) async fn run(
         Some(expected) if expected != answer.matched => {
             let (matched, verb) = (answer.matched, change.verb());
             return Err(Fault::failed(format!(
-                "{matched} jobs match, {expected} were expected: nothing was changed; to {verb} them, repeat with \
-                 --expect {matched}"
+                "{} {}, {expected} were expected: nothing was changed; to {verb} them, repeat with \
+                 --expect {matched}",
+                jobs(matched),
+                if matched == 1 { "matches" } else { "match" }
             ))
             .into());
         }
