@@ -6,6 +6,7 @@
 
 mod deleted;
 mod history;
+mod in_process;
 mod ours;
 mod raw;
 mod redis;
@@ -49,6 +50,9 @@ struct Arguments {
     /// Only this: hold a snapshot on PostgreSQL for so many seconds beside 800 jobs a second
     #[arg(long, value_name = "SECONDS")]
     snapshot: Option<u64>,
+    /// Only this: for how long the in-process queue holds its lock under a burst of one key
+    #[arg(long)]
+    in_process: bool,
     /// Weigh the waiting jobs of one store and print that; how the benchmark calls itself
     #[arg(long, hide = true)]
     weigh: Option<String>,
@@ -97,6 +101,9 @@ async fn main() -> Result<()> {
     if let Some(name) = &arguments.weigh {
         let subject = Subject::ALL.into_iter().find(|subject| subject.name() == name);
         return weight::weigh(subject.context("no such store")?, arguments.jobs).await;
+    }
+    if arguments.in_process {
+        return in_process::measure().await;
     }
     let scale = if arguments.quick {
         Scale {

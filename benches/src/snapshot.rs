@@ -28,7 +28,15 @@ pub(crate) async fn measure(lasting: Duration, report: &mut Report) -> Result<()
     let (queue, kind) = (Name::new("default")?, Name::new("bench.nothing")?);
     let lease = LeaseId::new();
     let ttl = lasting + Duration::from_secs(600);
-    store.open(&NewLease { id: lease, worker: "bench".into(), ttl, queues: vec![queue.clone()] }).await?;
+    store
+        .open(&NewLease {
+            id: lease,
+            worker: "bench".into(),
+            ttl,
+            queues: vec![queue.clone()],
+            kinds: Vec::new(),
+        })
+        .await?;
     let (holder, connection) = tokio_postgres::connect(&Server::get().url(), NoTls).await?;
     let connection = tokio::spawn(connection);
     holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").await?;

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use windlass::store::{Filter, PAGE_MAX};
+use windlass::core::store::{Filter, PAGE_MAX};
 use windlass::{Client, JobRecord, JobState};
 use windlass_e2e::fleet::{Fleet, WorkerSettings};
 use windlass_e2e::jobs::Hold;

@@ -146,8 +146,8 @@ async fn slots_that_move_under_load_lose_nothing() {
         let from = scene.cluster.primary_of(slot);
         let to = *scene.cluster.primaries().iter().find(|place| **place != from).unwrap();
         let since = Instant::now();
-        // Long enough between keys that everybody meets a slot that is half here and half there.
-        tokio::task::block_in_place(|| scene.cluster.move_slot(slot, to, Duration::from_millis(20)));
+        // Long enough between the steps that every client meets a slot that is half here and half there.
+        tokio::task::block_in_place(|| scene.cluster.move_slot(slot, to, Duration::from_millis(100)));
         spans.push(since.elapsed());
         scene.until_jobs_complete(5).await;
     }

@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use windlass::{Client, Error, JobState, NewJob, Options, StoreErrorKind, Worker};
+use windlass::core::NewJob;
+use windlass::{Client, Error, JobState, Options, StoreErrorKind, Worker};
 use windlass_e2e::jobs::{self, Hold, Touch};
 use windlass_e2e::scene::Scene;
 use windlass_e2e::server::StoreServer;

@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use windlass::core::store::Amended;
+use windlass::core::store::Filter;
 use windlass::queue::{Keep, QueueConfig, QueueRecord, Retention};
-use windlass::store::Filter;
-use windlass::{Amended, Client, Handle, JobId, JobRecord, JobState, Reason, Retry, Running, Worker};
+use windlass::{Client, Handle, JobId, JobRecord, JobState, Reason, Retry, Running, Worker};
 use windlass_e2e::eventually;
 use windlass_e2e::fleet::{Fleet, WorkerSettings};
 use windlass_e2e::jobs::{self, Hold, Plain};
@@ -117,7 +118,8 @@ impl<S: Spoil> Scene<'_, S> {
     }
 
     async fn listed(&self) -> HashMap<JobId, JobRecord> {
-        let filter = Filter { queue: Some(windlass::Name::new("default").unwrap()), ..Filter::default() };
+        let filter =
+            Filter { queue: Some(windlass::core::Name::new("default").unwrap()), ..Filter::default() };
         let page = self.client.store().list(&filter, None, 500).await.unwrap();
         page.jobs.into_iter().map(|job| (job.id, job)).collect()
     }

@@ -7,7 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use windlass::{Client, Running, Wakeups, Worker};
+use windlass::worker::Wakeups;
+use windlass::{Client, Running, Worker};
 use windlass_e2e::eventually;
 use windlass_e2e::fleet::{Fleet, WorkerSettings};
 use windlass_e2e::jobs::{self, Touch};
@@ -54,7 +55,7 @@ async fn until_idle(client: &Client) {
 }
 
 /// How much later than it was due a job started, by the store's clock.
-async fn lateness(client: &Client, job: windlass::Enqueue<Touch>) -> Duration {
+async fn lateness(client: &Client, job: windlass::worker::Enqueue<Touch>) -> Duration {
     let handle = job.await.unwrap();
     handle.output().await.unwrap();
     let record = client.job(handle.id()).await.unwrap().unwrap();

@@ -59,7 +59,7 @@ pub(crate) enum Command {
     #[command(after_help = examples::ENQUEUE)]
     Enqueue(EnqueueArgs),
 
-    /// List, show, cancel, retry and delete jobs
+    /// List, show, cancel, retry, delete and move jobs
     #[command(after_help = examples::JOBS, subcommand_required = true, arg_required_else_help = true)]
     Jobs {
         #[command(subcommand)]

@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use thiserror::Error;
 
 use crate::id::JobId;
+use crate::name::Name;
 use crate::queue::QueueInvalid;
 use crate::size::TooLarge;
 
@@ -30,8 +31,18 @@ pub enum StoreError {
     /// A queue definition that no store takes.
     #[error(transparent)]
     Queue(#[from] QueueInvalid),
+    /// A queue that uses a rule which this program does not know.
+    #[error("queue {queue} uses rule {rules}, this program knows up to {known}: upgrade the program")]
+    UnknownRules {
+        /// The queue.
+        queue: Name,
+        /// The newest rule that it uses.
+        rules: u32,
+        /// The newest rule known.
+        known: u32,
+    },
     /// A page cursor that this store did not hand out.
-    #[error("{cursor:?} is no page cursor: pass the one that the page before ended with")]
+    #[error("{cursor:?} is not a page cursor: pass the one that the page before ended with")]
     Cursor {
         /// What was given.
         cursor: String,
@@ -103,6 +114,7 @@ impl StoreError {
             Self::TooLarge { .. }
             | Self::IdTaken { .. }
             | Self::Queue(_)
+            | Self::UnknownRules { .. }
             | Self::Cursor { .. }
             | Self::Transaction(_) => StoreErrorKind::Refused,
             Self::Unavailable { .. } => StoreErrorKind::Unavailable,

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::name::Name;
+
 /// The id of a job, a UUIDv7 by default. The caller makes it, so an enqueue whose answer was lost can be
 /// repeated with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -71,9 +73,27 @@ uuid_newtype!(JobId, Uuid::now_v7(), "job");
 uuid_newtype!(LeaseId, Uuid::new_v4(), "lease");
 uuid_newtype!(CallId, Uuid::new_v4(), "call");
 
-/// A text that is no id.
+impl JobId {
+    /// The id that this job gets when it is moved to another queue: always the same one, so that a move that was cut
+    /// short can be repeated, and as random as this one.
+    #[must_use]
+    pub fn moved_to(&self, queue: &Name) -> Self {
+        // FNV-1a, short and the same in every program.
+        let hash = queue.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        // The last bytes are random in every version; the first hold the time, and bits that say the version.
+        let mut bytes = *self.as_bytes();
+        for (byte, mixed) in bytes[9..].iter_mut().zip(hash.to_be_bytes()) {
+            *byte ^= mixed;
+        }
+        Self::from_bytes(bytes)
+    }
+}
+
+/// A text that is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{text:?} is no {what} id: expected a UUID such as 01890a5d-ac96-774b-bcce-b302099a8057")]
+#[error("{text:?} is not a {what} id: expected a UUID such as 01890a5d-ac96-774b-bcce-b302099a8057")]
 pub struct IdError {
     what: &'static str,
     text: String,
@@ -111,6 +131,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_moved_job_has_one_id_per_queue() {
+        let (id, mail, post) = (JobId::new(), Name::new("mail").unwrap(), Name::new("post").unwrap());
+        assert_eq!(id.moved_to(&mail), id.moved_to(&mail));
+        assert_ne!(id.moved_to(&mail), id);
+        assert_ne!(id.moved_to(&mail), id.moved_to(&post));
+        assert_eq!(Uuid::from_bytes(*id.moved_to(&mail).as_bytes()).get_version_num(), 7);
+    }
+
+    #[test]
     fn ids_round_trip_as_text_and_bytes() {
         let id = JobId::new();
         assert_eq!(id.to_string().parse::<JobId>().unwrap(), id);
@@ -121,6 +150,6 @@ mod tests {
     #[test]
     fn a_bad_id_says_what_would_be_right() {
         let error = "12".parse::<JobId>().unwrap_err().to_string();
-        assert!(error.starts_with("\"12\" is no job id: expected a UUID"), "{error}");
+        assert!(error.starts_with("\"12\" is not a job id: expected a UUID"), "{error}");
     }
 }

@@ -48,6 +48,13 @@ pub struct NewJob {
 }
 
 impl NewJob {
+    /// Whether it has nothing that a store decides by but its queue, kind and priority. Short forms in a store are for
+    /// these; others go the general way. By all fields, so that a new one is decided about here.
+    pub fn is_plain(&self) -> bool {
+        let Self { id: _, queue: _, kind: _, payload: _, priority: _, due, expires, spec: _, tags: _ } = self;
+        *due == Due::Now && expires.is_none()
+    }
+
     /// Checks a kind and its options. The payload's size is the store's to check, for the cap is the queue's.
     pub fn new(
         kind: impl AsRef<str>,
@@ -298,6 +305,23 @@ impl JobRecord {
     /// The newest error text.
     pub fn last_error(&self) -> Option<&str> {
         self.attempts.iter().rev().find_map(|attempt| attempt.error.as_deref())
+    }
+
+    /// The same job for another queue, as one that is handed in anew: with fresh attempts, an expiry that counts anew,
+    /// and an id of its own ([`JobId::moved_to`]). A job that was scheduled keeps its instant.
+    pub fn moved_to(&self, queue: &Name) -> NewJob {
+        let Self { kind, payload, priority, spec, tags, enqueued_at, due_at, .. } = self;
+        NewJob {
+            id: self.id.moved_to(queue),
+            queue: queue.clone(),
+            kind: kind.clone(),
+            payload: payload.clone(),
+            priority: *priority,
+            due: if self.state == State::Scheduled { Due::At(*due_at) } else { Due::Now },
+            expires: self.expires_at.map(|expires_at| expires_at.since(*enqueued_at)),
+            spec: spec.clone(),
+            tags: tags.clone(),
+        }
     }
 
     /// The attempt that runs: its worker, and since when that has the job. Nothing in a record without attempts.

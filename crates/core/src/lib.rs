@@ -10,9 +10,10 @@
 //! | [`job`], [`state`], [`outcome`] | what a job is and how an attempt can end |
 //! | [`retry`], [`mod@judge`] | what happens next |
 //! | [`queue`] | what a queue keeps and permits |
-//! | [`batch`], [`bell`], [`clock`], [`sql`] | primitives shared by engine and stores |
+//! | [`batch`], [`backoff`], [`bell`], [`clock`], [`sql`] | primitives shared by engine and stores |
 //! | [`store`], [`error`] | the contract between them |
 
+pub mod backoff;
 pub mod batch;
 pub mod bell;
 pub mod clock;

@@ -6,9 +6,24 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::clock::Timestamp;
+use crate::error::StoreError;
 use crate::name::Name;
 use crate::size::{CAP_MAX, Caps};
 use crate::state::State;
+
+/// The newest rule for queues that this library knows. A rule is what a program must heed to use a queue (a pause, a limit)
+/// and gets a number when it comes. A store keeps with each definition the newest rule that it uses; a program that does
+/// not know this one stays out of the queue.
+pub const RULES: u32 = 0;
+
+/// Fails when a queue uses a rule that this library does not know.
+pub fn check_rules(queue: &Name, rules: u32) -> Result<(), StoreError> {
+    if rules > RULES {
+        Err(StoreError::UnknownRules { queue: queue.clone(), rules, known: RULES })
+    } else {
+        Ok(())
+    }
+}
 
 /// The definition of a queue. A queue that nobody defined has the default one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +41,12 @@ impl QueueConfig {
     pub fn unreadable() -> Self {
         let retention = Retention { completed: Keep::FOREVER, dead: Keep::FOREVER, cancelled: Keep::FOREVER };
         Self { retention, caps: Caps::default() }
+    }
+
+    /// The newest rule that it uses; none of what there is today needs one.
+    pub fn rules(&self) -> u32 {
+        let Self { retention: _, caps: _ } = self;
+        0
     }
 
     /// Fails when a cap is above what a store can hold.

@@ -110,7 +110,7 @@ impl fmt::Display for State {
 
 /// A text that names no state.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0:?} is no state: use blocked, scheduled, ready, running, completed, dead or cancelled")]
+#[error("{0:?} is not a state: use blocked, scheduled, ready, running, completed, dead or cancelled")]
 pub struct StateError(String);
 
 impl FromStr for State {

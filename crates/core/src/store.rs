@@ -57,7 +57,7 @@
 //! | what is written about an attempt? | [`Transition`] and its methods |
 //! | does the end of a job stay? for how long? | [`Retention::keeps`], [`Keep::excess`] |
 //! | which attempts does a record show? | [`JobRecord::with_attempts`] |
-//! | which rings does a change owe? | [`Rings::entered`] |
+//! | may a job change so? which rings does that owe? | [`Move`] |
 //! | is a job among those to find? where does a page begin? | [`Filter::matches`], [`Cursor::before`] |
 //! | what is kept of a worker's label? | [`NewLease::label`] |
 //!
@@ -66,7 +66,6 @@
 //! [`JobRecord::with_attempts`]: crate::JobRecord::with_attempts
 //! [`Keep::excess`]: crate::queue::Keep::excess
 //! [`Retention::keeps`]: crate::queue::Retention::keeps
-//! [`Rings::entered`]: crate::bell::Rings::entered
 //! [`whole_micros`]: crate::clock::whole_micros
 //! [`Fence`]: crate::Fence
 //! [`Transition`]: crate::Transition
@@ -77,7 +76,9 @@ mod inspect;
 mod jobs;
 mod leases;
 mod maintenance;
+mod moves;
 mod queues;
+pub mod serves;
 mod wakeup;
 mod within;
 
@@ -92,6 +93,7 @@ pub use jobs::{
 };
 pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};
 pub use maintenance::{Maintenance, Promotion};
+pub use moves::{Cause, Move};
 pub use queues::Queues;
 pub use wakeup::Wakeup;
 pub use within::Within;
@@ -102,6 +104,12 @@ use crate::error::StoreError;
 pub trait Store: Jobs + Leases + Queues + Inspect + Maintenance + Wakeup + Send + Sync + 'static {
     /// What kind of store this is, where, and what "accepted" means in it.
     fn about(&self) -> About;
+
+    /// Whether a call that has begun runs to its end although its caller has gone away. A client then hands in a lone
+    /// call itself, instead of through a task of its own.
+    fn finishes_calls(&self) -> bool {
+        false
+    }
 
     /// The part that writes inside a transaction of its user, for stores that live in an SQL database.
     fn within(&self) -> Option<&dyn Within> {

@@ -134,7 +134,7 @@ impl Job {
     }
 
     /// Sends a job back by hand. One that had ended begins anew, but its fence and its history go on, and
-    /// its expiry no longer counts: whoever asks for it now wants it now.
+    /// its expiry does not count any more: the caller asks for it to run now.
     pub(crate) fn restart(&mut self, now: Timestamp) {
         if self.state.is_terminal() {
             self.counters = Counters::default();

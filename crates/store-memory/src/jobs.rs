@@ -1,4 +1,4 @@
-//! Accepting, handing out and finishing jobs. [`claim`] has its own file; the rest is here.
+//! What is asked about jobs. [`claim`] and the way in (`accept`) have their own files; the rest is here.
 
 mod claim;
 
@@ -6,14 +6,14 @@ use async_trait::async_trait;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobRecord, NewJob};
-use windlass_core::judge::Transition;
 use windlass_core::outcome::Reason;
 use windlass_core::queue::QueueConfig;
 use windlass_core::size::TooLarge;
 use windlass_core::store::{
-    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
+    Amended, Begin, Cause, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement,
+    StoreResult,
 };
-use windlass_core::{CallId, JobId, Name, State};
+use windlass_core::{CallId, JobId, State};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
@@ -23,14 +23,7 @@ use crate::table::Table;
 #[async_trait]
 impl Jobs for MemoryStore {
     async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
-        self.write(|table, now| {
-            if table.calls.knows(call) && !table.has(Bug::ForgetCall) {
-                return Ok(vec![Enqueued::Repeated; jobs.len()]);
-            }
-            let answers = table.enqueue(jobs, now)?;
-            table.calls.remember(call, now);
-            Ok(answers)
-        })
+        self.write(|table, now| table.accept_call(call, jobs, now))
     }
 
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
@@ -38,7 +31,9 @@ impl Jobs for MemoryStore {
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-        Ok(self.write(|table, now| settlements.iter().map(|each| table.settle(each, now)).collect()))
+        Ok(self.write(|table, now| {
+            settlements.iter().map(|each| table.settle(each, Cause::Settled, now)).collect()
+        }))
     }
 
     async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
@@ -72,57 +67,16 @@ impl Jobs for MemoryStore {
 }
 
 impl Table {
-    /// Accepts one after the other and takes all of them back at the first that is refused; nobody can look
-    /// in between.
-    fn enqueue(&mut self, jobs: &[NewJob], now: Timestamp) -> StoreResult<Vec<Enqueued>> {
-        let mut answers = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            match self.accept(job, now) {
-                Ok(answer) => answers.push(answer),
-                Err(refusal) => {
-                    if !self.has(Bug::EnqueuePartial) {
-                        self.take_back(&jobs[..answers.len()], &answers);
-                    }
-                    return Err(refusal);
-                }
-            }
-        }
-        if self.has(Bug::LoseWakeup) {
-            self.rings = self.rings.without(Topic::Work);
-        }
-        Ok(answers)
-    }
-
-    fn accept(&mut self, job: &NewJob, now: Timestamp) -> StoreResult<Enqueued> {
-        if let Some(same_id) = self.get(job.id) {
-            if !self.has(Bug::AcceptDuplicate) {
-                return same_id.taken().answer(job);
-            }
-            let seq = same_id.seq;
-            self.remove(seq);
-        }
-        job.check_payload(self.config(&job.queue).caps.payload)?;
-        self.insert(job.clone(), now);
-        Ok(Enqueued::New)
-    }
-
-    fn take_back(&mut self, jobs: &[NewJob], answers: &[Enqueued]) {
-        for (job, _) in jobs.iter().zip(answers).filter(|(_, answer)| **answer == Enqueued::New) {
-            let seq = self.get(job.id).expect("this call inserted it").seq;
-            self.remove(seq);
-        }
-    }
-
     /// Writes the outcome of an attempt if its fence still holds. That its lease may have run out meanwhile
-    /// does not matter as long as nobody has taken the job back.
-    pub(crate) fn settle(&mut self, settlement: &Settlement, now: Timestamp) -> Settled {
-        let Settlement { queue, id, fence, transition } = settlement;
+    /// does not matter as long as no reaper has taken the job back.
+    pub(crate) fn settle(&mut self, settlement: &Settlement, cause: Cause, now: Timestamp) -> Settled {
+        let Settlement { queue, id, fence, .. } = settlement;
         let unfenced =
             self.get(*id).filter(|job| self.has(Bug::SettleUnfenced) && job.state == State::Running);
         let Some(job) = self.fenced(queue, *id, *fence).or(unfenced) else {
             return Settled::Fenced;
         };
-        self.write_outcome(job.seq, queue, transition, now)
+        self.write_outcome(job.seq, settlement, cause, now)
     }
 
     /// Writes the end of an attempt that was reaped, if nothing has happened to its job since.
@@ -134,7 +88,7 @@ impl Table {
         };
         match self.get(*id).filter(is_late) {
             Some(job) if transition.state.is_terminal() => {
-                self.write_outcome(job.seq, queue, transition, now)
+                self.write_outcome(job.seq, settlement, Cause::Settled, now)
             }
             _ => Settled::Fenced,
         }
@@ -142,12 +96,13 @@ impl Table {
 
     fn begin(&mut self, attempt: &Begin) -> Settled {
         match self.fenced(&attempt.queue, attempt.id, attempt.fence).map(|job| job.seq) {
-            Some(seq) => Settled::Applied(self.change(seq, |job| job.has_begun = true)),
+            Some(seq) => Settled::Applied(self.note(seq, |job| job.has_begun = true)),
             None => Settled::Fenced,
         }
     }
 
-    fn write_outcome(&mut self, seq: Seq, queue: &Name, transition: &Transition, now: Timestamp) -> Settled {
+    fn write_outcome(&mut self, seq: Seq, settlement: &Settlement, cause: Cause, now: Timestamp) -> Settled {
+        let Settlement { queue, transition, .. } = settlement;
         let QueueConfig { caps, retention } = self.config(queue);
         if let Err(error) = transition.check_output(caps.output) {
             return Settled::Refused(error);
@@ -158,12 +113,12 @@ impl Table {
         }
         let error_cap = if self.has(Bug::UncutErrors) { usize::MAX } else { caps.error };
         let forgets_cancel = self.has(Bug::ForgetCancel);
-        let state = self.change(seq, |job| {
+        let state = self.change(seq, cause, |job| {
             job.cancel_requested &= !forgets_cancel;
             job.apply(transition, error_cap, now);
         });
         if !retention.keeps(state) && !self.has(Bug::StoreUnkept) {
-            self.remove(seq);
+            self.remove(seq, Cause::NotKept);
         }
         Settled::Applied(state)
     }
@@ -175,7 +130,7 @@ impl Table {
         };
         let (seq, cap) = (job.seq, self.config(&job.new.queue).caps.output);
         match TooLarge::check("progress", report.progress.len(), cap) {
-            Ok(()) => Settled::Applied(self.change(seq, |job| job.progress = Some(report.progress.clone()))),
+            Ok(()) => Settled::Applied(self.note(seq, |job| job.progress = Some(report.progress.clone()))),
             Err(error) => Settled::Refused(error),
         }
     }
@@ -188,12 +143,14 @@ impl Table {
             return Amended::Refused(state);
         }
         if state.is_waiting() {
-            return Amended::Done(self.change(seq, |job| job.end(State::Cancelled, Reason::Requested, now)));
+            return Amended::Done(
+                self.change(seq, Cause::Requested, |job| job.end(State::Cancelled, Reason::Requested, now)),
+            );
         }
         if !self.has(Bug::LoseCancelRing) {
             self.ring(Rings::about(Topic::Cancel));
         }
-        Amended::Done(self.change(seq, |job| job.cancel_requested = true))
+        Amended::Done(self.note(seq, |job| job.cancel_requested = true))
     }
 
     fn retry(&mut self, id: JobId, now: Timestamp) -> Amended {
@@ -204,7 +161,7 @@ impl Table {
             return Amended::Refused(state);
         }
         let resets_fence = self.has(Bug::ResetFenceOnRetry);
-        Amended::Done(self.change(seq, |job| {
+        Amended::Done(self.change(seq, Cause::Requested, |job| {
             job.restart(now);
             if resets_fence {
                 job.fence.number = 0;
@@ -219,9 +176,7 @@ impl Table {
         if state == State::Running {
             return Amended::Refused(state);
         }
-        // Whoever waits for its end should hear that it is gone.
-        self.ring(Rings::about(Topic::Finish));
-        self.remove(seq);
+        self.remove(seq, Cause::Requested);
         Amended::Done(state)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::clock::{Step, Timestamp};
+use windlass_core::store::{NewLease, serves};
 use windlass_core::{LeaseId, Name};
 
 use crate::job::{Job, Seq};
@@ -15,6 +16,8 @@ pub(crate) struct Lease {
     pub(crate) number: u64,
     pub(crate) worker: Arc<str>,
     pub(crate) queues: Vec<Name>,
+    /// The kinds it runs.
+    pub(crate) kinds: Vec<Name>,
     pub(crate) opened_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     /// How long a renewal lasts.
@@ -42,15 +45,17 @@ pub(crate) struct LeaseBook {
 
 impl LeaseBook {
     /// Opens a lease; one that is there already stays as it is.
-    pub(crate) fn open(&mut self, id: LeaseId, worker: &str, queues: &[Name], at: Timestamp, ttl: Duration) {
+    pub(crate) fn open(&mut self, new: &NewLease, at: Timestamp) {
+        let (id, ttl) = (new.id, new.ttl);
         if self.leases.contains_key(&id) {
             return;
         }
         self.opened += 1;
         let lease = Lease {
             number: self.opened,
-            worker: worker.into(),
-            queues: queues.to_vec(),
+            worker: new.label().into(),
+            queues: new.queues.clone(),
+            kinds: new.kinds.iter().take(serves::KINDS_KEPT).cloned().collect(),
             opened_at: at,
             expires_at: at.plus(ttl),
             ttl,

@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
-use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
+use windlass_core::store::{
+    Cause, LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept,
+};
 use windlass_core::{LeaseId, Name};
 
 use crate::MemoryStore;
@@ -19,7 +21,7 @@ use crate::table::Table;
 impl Leases for MemoryStore {
     async fn open(&self, lease: &NewLease) -> StoreResult<()> {
         self.write(|table, now| {
-            table.leases.open(lease.id, &lease.label(), &lease.queues, now, lease.ttl);
+            table.leases.open(lease, now);
         });
         Ok(())
     }
@@ -106,10 +108,10 @@ impl Table {
         if is_alive && !self.has(Bug::ReapUnchecked) {
             return Settled::Fenced;
         }
-        let settled = self.settle(lost, now);
+        let settled = self.settle(lost, Cause::Reaped, now);
         if matches!(settled, Settled::Applied(state) if state.is_waiting()) {
             let seq = self.get(lost.id).expect("a job that waits is there").seq;
-            self.change(seq, |job| job.is_reaped = true);
+            self.note(seq, |job| job.is_reaped = true);
         }
         settled
     }
@@ -120,6 +122,7 @@ fn record(id: LeaseId, lease: &Lease, now: Timestamp) -> LeaseRecord {
         id,
         worker: lease.worker.to_string(),
         queues: lease.queues.clone(),
+        kinds: lease.kinds.clone(),
         opened_at: lease.opened_at,
         expires_at: lease.expires_at,
         is_lost: lease.is_lost(now),

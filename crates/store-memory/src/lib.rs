@@ -2,9 +2,10 @@
 //! be lost.
 //!
 //! Plain ordered maps behind one lock. The lock makes every call a transaction, so what remains to read is
-//! the meaning of the contract: `jobs`, `leases`, `queues`, `inspect` and `maintenance` each implement the
-//! trait of their name, `table` keeps the orders that they search, and `job` holds what becomes of one job.
-//! No call waits for anything but the lock, and none keeps it while it waits.
+//! the meaning of the contract. Read `accept` (how a job gets in), `moves` (how it changes its state) and `job` (what
+//! becomes of one job) first; `table` keeps the orders that are searched. `jobs`, `leases`, `queues`, `inspect` and
+//! `maintenance` each implement the trait of their name. No call waits for anything but the lock, and none keeps it
+//! while it waits.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -15,6 +16,7 @@
 //! assert_eq!(store.about().scheme, "memory");
 //! ```
 
+mod accept;
 mod bug;
 mod calls;
 mod inspect;
@@ -23,6 +25,7 @@ mod jobs;
 mod lease;
 mod leases;
 mod maintenance;
+mod moves;
 mod queue;
 mod queues;
 mod table;
@@ -106,5 +109,9 @@ impl Store for MemoryStore {
             durability: Durability::Process,
             sharing: Sharing::Store,
         }
+    }
+
+    fn finishes_calls(&self) -> bool {
+        true
     }
 }

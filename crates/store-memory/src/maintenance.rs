@@ -1,11 +1,12 @@
-//! Work that no job asks for: moving what is due, removing what nobody keeps.
+//! Maintenance: promotes jobs that are due, and removes finished jobs beyond the retention of their queue.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::outcome::Reason;
-use windlass_core::store::{Maintenance, Promotion, StoreResult};
+use windlass_core::store::{Cause, Maintenance, Promotion, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::MemoryStore;
@@ -24,6 +25,9 @@ impl Maintenance for MemoryStore {
                 moved.expired += more.expired;
                 moved.promoted += more.promoted;
             }
+            if moved.promoted > 0 {
+                table.ring(Rings::about(Topic::Work));
+            }
             moved
         }))
     }
@@ -35,7 +39,7 @@ impl Maintenance for MemoryStore {
                 for state in State::TERMINAL {
                     let old = table.not_kept(&name, state, now, limit - pruned);
                     pruned += old.len() as u32;
-                    old.into_iter().for_each(|seq| table.remove(seq));
+                    old.into_iter().for_each(|seq| table.remove(seq, Cause::NotKept));
                 }
             }
             pruned
@@ -52,12 +56,12 @@ impl Table {
     pub(crate) fn promote(&mut self, queue: &Name, now: Timestamp, expired: u32, due: u32) -> Promotion {
         let expired = self.come(queue, |queue| come(&queue.expiring, now, expired));
         for &seq in &expired {
-            self.change(seq, |job| job.end(State::Dead, Reason::Expired, now));
+            self.change(seq, Cause::Expired, |job| job.end(State::Dead, Reason::Expired, now));
         }
         let early = if self.has(Bug::PromoteEarly) { Duration::from_secs(1) } else { Duration::ZERO };
         let due = self.come(queue, |queue| come(&queue.scheduled, now.plus(early), due));
         for &seq in &due {
-            self.change(seq, |job| job.state = State::Ready);
+            self.change(seq, Cause::Due, |job| job.state = State::Ready);
         }
         Promotion { promoted: due.len() as u32, expired: expired.len() as u32 }
     }

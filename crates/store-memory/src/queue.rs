@@ -18,7 +18,7 @@ type Place = (Reverse<i16>, Timestamp, Seq);
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) config: QueueConfig,
-    /// Whether somebody defined it; otherwise it is there only as long as it holds jobs.
+    /// Whether it was defined; otherwise it is there only as long as it holds jobs.
     pub(crate) is_defined: bool,
     pub(crate) counts: Counts,
     /// Ready jobs by kind. A kind stays when its last job leaves: there are few, and it will be back.
@@ -35,7 +35,6 @@ pub(crate) struct Queue {
 impl Queue {
     /// Puts a job into every order that its state belongs in.
     pub(crate) fn add(&mut self, job: &Job) {
-        self.counts.set(job.state, self.counts.of(job.state) + 1);
         match job.state {
             State::Ready => {
                 if !self.ready.contains_key(&job.new.kind) {
@@ -58,7 +57,6 @@ impl Queue {
 
     /// Takes a job out of every order that `add` put it in.
     pub(crate) fn take_out(&mut self, job: &Job) {
-        self.counts.set(job.state, self.counts.of(job.state) - 1);
         match job.state {
             State::Ready => {
                 if let Some(places) = self.ready.get_mut(&job.new.kind) {

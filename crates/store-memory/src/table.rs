@@ -1,14 +1,9 @@
-//! The table: all jobs, and the orders in which they are looked for.
-//!
-//! Jobs change only through [`Table::change`], which takes a job out of every order, lets it change and puts
-//! it back. So the orders, the counters and the owed rings cannot drift from the jobs, and no operation has
-//! to keep them in step itself.
+//! The table: all jobs, and the orders in which they are looked for. Jobs get in by `accept` and change by `moves`.
 
 use std::collections::{BTreeMap, HashMap};
 
 use windlass_core::bell::Rings;
 use windlass_core::clock::{Clock, Steps, Timestamp};
-use windlass_core::job::NewJob;
 use windlass_core::queue::QueueConfig;
 use windlass_core::{Fence, JobId, Name, State};
 
@@ -22,7 +17,7 @@ use crate::queue::Queue;
 pub(crate) struct Table {
     /// Jobs in the order of acceptance. Boxed, for the tree's nodes are half empty and a job is large.
     pub(crate) jobs: BTreeMap<Seq, Box<Job>>,
-    ids: HashMap<JobId, Seq>,
+    pub(crate) ids: HashMap<JobId, Seq>,
     pub(crate) queues: BTreeMap<Name, Queue>,
     pub(crate) leases: LeaseBook,
     pub(crate) calls: Calls,
@@ -56,56 +51,15 @@ impl Table {
         self.get(id).filter(is_running).filter(|job| job.fence.number == fence.number && is_nonce_right(job))
     }
 
-    pub(crate) fn insert(&mut self, new: NewJob, now: Timestamp) {
+    /// The place of the next job in the order of acceptance.
+    pub(crate) fn next_seq(&mut self) -> Seq {
         self.accepted += 1;
-        let job = Job::accepted(new, self.accepted, now);
-        if !self.queues.contains_key(&job.new.queue) {
-            self.queues.insert(job.new.queue.clone(), Queue::default());
-        }
-        self.queue_of(&job).add(&job);
-        self.ring(Rings::entered(job.state));
-        self.ids.insert(job.new.id, job.seq);
-        self.jobs.insert(job.seq, Box::new(job));
-    }
-
-    /// The only way to change a job. Answers its state now.
-    pub(crate) fn change(&mut self, seq: Seq, change: impl FnOnce(&mut Job)) -> State {
-        let job = self.jobs.get_mut(&seq).expect("orders and ids name only jobs of the table");
-        let queue = self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs");
-        let before = job.state;
-        queue.take_out(job);
-        self.leases.take_out(job);
-        change(job);
-        queue.add(job);
-        self.leases.add(job);
-        if job.state != before {
-            self.rings = self.rings.and(Rings::entered(job.state));
-        }
-        job.state
+        self.accepted
     }
 
     /// Owes more rings when the running call is done.
     pub(crate) fn ring(&mut self, more: Rings) {
         self.rings = self.rings.and(more);
-    }
-
-    pub(crate) fn remove(&mut self, seq: Seq) {
-        let job = self.jobs.remove(&seq).expect("orders and ids name only jobs of the table");
-        self.ids.remove(&job.new.id);
-        self.leases.take_out(&job);
-        let keeps_count = self.has(Bug::DriftCounts);
-        let queue = self.queue_of(&job);
-        queue.take_out(&job);
-        if keeps_count {
-            queue.counts.set(job.state, queue.counts.of(job.state) + 1);
-        }
-        if queue.counts.total() == 0 && !queue.is_defined {
-            self.queues.remove(&job.new.queue);
-        }
-    }
-
-    fn queue_of(&mut self, job: &Job) -> &mut Queue {
-        self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs")
     }
 
     /// The definition of a queue, or the default one.

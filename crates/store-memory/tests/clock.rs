@@ -30,7 +30,13 @@ async fn running(clock: &ManualClock) -> (MemoryStore, LeaseId) {
     store.enqueue(&[job()]).await.unwrap();
     let (lease, queue) = (LeaseId::new(), name("default"));
     store
-        .open(&NewLease { id: lease, worker: "w".into(), ttl: TTL, queues: vec![queue.clone()] })
+        .open(&NewLease {
+            id: lease,
+            worker: "w".into(),
+            ttl: TTL,
+            queues: vec![queue.clone()],
+            kinds: Vec::new(),
+        })
         .await
         .unwrap();
     let request = ClaimRequest {

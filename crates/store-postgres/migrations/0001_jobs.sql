@@ -53,7 +53,8 @@ CREATE TABLE waiting (
     autovacuum_analyze_threshold = 100000
 );
 
-CREATE INDEX waiting_ready ON waiting (queue, kind, priority DESC, due_at, seq) WHERE state = 2;
+-- By rank, so that one comparison of rows says what lies behind a place: the higher the priority, the lower its complement.
+CREATE INDEX waiting_ready ON waiting (queue, kind, (~priority), due_at, seq) WHERE state = 2;
 CREATE INDEX waiting_scheduled ON waiting (queue, due_at, seq) WHERE state = 1;
 CREATE INDEX waiting_expiring ON waiting (queue, expires_at, seq) WHERE attempt = 0 AND expires_at IS NOT NULL;
 -- Of all queues together. By an expression, so that no statement about one queue is planned with them.
@@ -147,14 +148,15 @@ CREATE TABLE leases (
     opened_at  int8 NOT NULL,
     expires_at int8 NOT NULL,
     worker     text NOT NULL,
-    queues     text NOT NULL                      -- separated by commas
+    serves     text NOT NULL                      -- queues and kinds, for people
 ) WITH (fillfactor = 50);
 
 -- Definitions of queues. A queue that nobody defined has no row.
 CREATE TABLE queues (
     name   text COLLATE "C" PRIMARY KEY,
     config text NOT NULL,                         -- JSON
-    payload_max int8 NOT NULL                     -- what it says about payloads, for enqueue()
+    payload_max int8 NOT NULL,                    -- what it says about payloads, for enqueue()
+    rules  int8 NOT NULL DEFAULT 0                -- the newest rule that it uses; a program that knows fewer stays out
 );
 
 -- How many jobs a queue holds: the sum of its rows here. Every call that moves jobs adds what it moved as a row
@@ -198,6 +200,9 @@ INSERT INTO settings (name, value) VALUES ('schema', 1000000), ('needs', 1000000
 
 -- Rises with every change of a definition: clients keep definitions and say which version they know.
 INSERT INTO settings (name, value) VALUES ('definitions', 1);
+
+-- The newest rule that any queue uses.
+INSERT INTO settings (name, value) VALUES ('rules', 0);
 
 -- Tells this store from every other, also from one of the same name in another database.
 INSERT INTO settings (name, value) VALUES ('identity', (random() * 9007199254740991)::int8);

@@ -21,7 +21,7 @@ CREATE FUNCTION enqueue(
     timeout interval DEFAULT NULL, tags text[] DEFAULT '{}', id uuid DEFAULT NULL
 ) RETURNS uuid
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path FROM CURRENT
+SET search_path FROM CURRENT {planned}
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -32,13 +32,11 @@ DECLARE
     v_tags text COLLATE "C";
     v_spec text := '{"v":1,"timeout":' || span_micros(timeout) || '}';
     v_payload bytea := convert_to(coalesce(payload, 'null')::text, 'UTF8');
-    v_priority int4 := coalesce(priority, 0);
+    v_priority int8 := coalesce(priority, 0);
     v_now int8 := clock_micros();
     v_due int8 := v_now;
-    v_expires int8;
     v_max int8;
-    v_is_same bool;
-    v_seq int8;
+    v_answer text;
     -- The time in milliseconds, the version, then random bits and among them the variant: ids made later sort later.
     v_id uuid := coalesce(id, (
         lpad(to_hex(v_now / 1000), 12, '0') || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14)
@@ -46,7 +44,7 @@ DECLARE
 BEGIN
     FOR v_name IN SELECT v_kind UNION ALL SELECT v_queue UNION ALL SELECT t.tag FROM unnest(tags) AS t (tag) LOOP
         IF v_name IS NULL OR v_name !~ '^[A-Za-z0-9_.:-]{1,128}$' THEN
-            RAISE EXCEPTION 'name % is no kind, queue or tag: use 1 to 128 of A-Z a-z 0-9 _ . : -',
+            RAISE EXCEPTION 'name % cannot be a kind, queue or tag: use 1 to 128 of A-Z a-z 0-9 _ . : -',
                 quote_nullable(left(v_name, 160))
             USING ERRCODE = 'invalid_parameter_value';
         END IF;
@@ -76,42 +74,18 @@ BEGIN
         -- Also for an instant before or after everything that a job can have.
         v_due := greatest(v_now, least(extract(epoch FROM run_at) * 1000000, 9223372036854775807))::int8;
     END IF;
-    v_expires := later(v_now, span_micros(expires_in));
     SELECT string_agg(DISTINCT t.tag COLLATE "C", ',' ORDER BY t.tag COLLATE "C") INTO v_tags
     FROM unnest(tags) AS t (tag);
-    -- A job that stands in the way may be gone before it is looked at: then there is room after all.
-    FOR round IN 1 .. 100 LOOP
-        -- By the name of the constraint, since `id` means the parameter here.
-        INSERT INTO jobs AS j (
-            id, enqueued_at, due_at, expires_at, priority, queue, kind, spec, tags, payload
+    v_answer := (
+        accept(
+            v_now, ARRAY[v_id], '{1}', ARRAY[v_queue], ARRAY[v_kind], ARRAY[v_payload], ARRAY[v_priority], '{NULL}',
+            ARRAY[v_due], ARRAY[span_micros(expires_in)], ARRAY[v_spec], ARRAY[v_tags], '{}', '{1}'
         )
-        VALUES (
-            v_id, v_now, v_due, v_expires, v_priority::int2, v_queue, v_kind, v_spec, v_tags, v_payload
-        )
-        ON CONFLICT ON CONSTRAINT jobs_id_key DO NOTHING
-        RETURNING j.seq INTO v_seq;
-        EXIT WHEN v_seq IS NOT NULL;
-        SELECT j.queue = v_queue AND j.kind = v_kind AND j.payload = v_payload INTO v_is_same
-        FROM jobs AS j
-        WHERE j.id = v_id;
-        EXIT WHEN found;
-    END LOOP;
-    IF v_seq IS NULL THEN
-        IF v_is_same IS NOT TRUE THEN
-            RAISE EXCEPTION 'job id % is taken by a different job: make a new id, or repeat the same job under it', v_id
-            USING ERRCODE = 'unique_violation';
-        END IF;
-        RETURN v_id;
+    )[1];
+    IF v_answer = 'taken' THEN
+        RAISE EXCEPTION 'job id % is taken by a different job: make a new id, or repeat the same job under it', v_id
+        USING ERRCODE = 'unique_violation';
     END IF;
-    INSERT INTO waiting (
-        seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind
-    )
-    VALUES (
-        v_seq, v_due, v_expires, 0, 0, 0, 0, 0, octet_length(v_payload), CASE WHEN v_due > v_now THEN 1 ELSE 2 END,
-        v_priority::int2, v_queue, v_kind
-    );
-    INSERT INTO counts AS c (queue, scheduled, ready)
-    VALUES (v_queue, (v_due > v_now)::int4, (v_due <= v_now)::int4);
     RETURN v_id;
 END
 $$;

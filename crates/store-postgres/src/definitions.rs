@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use windlass_core::Name;
-use windlass_core::queue::QueueConfig;
+use windlass_core::queue::{QueueConfig, check_rules};
+use windlass_core::{Name, StoreError};
 
 use crate::error::Fault;
 use crate::functions::DEFINITIONS;
@@ -30,23 +30,31 @@ pub(crate) struct Definitions {
 #[derive(Debug, Default)]
 struct Known {
     version: i64,
-    queues: HashMap<Name, Arc<QueueConfig>>,
+    queues: HashMap<Name, Arc<Definition>>,
+}
+
+/// What is stored of a queue.
+#[derive(Debug, Default)]
+pub(crate) struct Definition {
+    pub(crate) config: QueueConfig,
+    /// The newest rule that it uses.
+    pub(crate) rules: u32,
 }
 
 /// The definitions of some queues, all of one version.
 #[derive(Debug)]
 pub(crate) struct Current {
     pub(crate) version: i64,
-    queues: Vec<(Name, Arc<QueueConfig>)>,
+    queues: Vec<(Name, Arc<Definition>)>,
 }
 
 impl Current {
     /// The definitions of these queues, as far as somebody made some.
-    pub(crate) fn new(version: i64, queues: Vec<Name>, found: Vec<(Name, QueueConfig)>) -> Self {
+    pub(crate) fn new(version: i64, queues: Vec<Name>, found: Vec<(Name, Definition)>) -> Self {
         let mut found: HashMap<_, _> = found.into_iter().collect();
         let queues = queues.into_iter().map(|name| {
-            let config = found.remove(&name).unwrap_or_default();
-            (name, Arc::new(config))
+            let definition = found.remove(&name).unwrap_or_default();
+            (name, Arc::new(definition))
         });
         Self { version, queues: queues.collect() }
     }
@@ -54,7 +62,18 @@ impl Current {
     /// The definition of one of the queues that were asked for.
     pub(crate) fn of(&self, queue: &Name) -> &QueueConfig {
         let found = self.queues.iter().find(|(name, _)| name == queue);
-        &found.expect("every queue of a call is asked for").1
+        &found.expect("every queue of a call is asked for").1.config
+    }
+
+    /// Fails when one of the queues uses a rule that this program does not know.
+    pub(crate) fn check_rules(&self) -> Result<(), StoreError> {
+        self.queues.iter().try_for_each(|(name, definition)| check_rules(name, definition.rules))
+    }
+
+    /// The queues that use a rule which this program does not know, and what there is to say.
+    pub(crate) fn unknown(&self) -> impl Iterator<Item = (&Name, StoreError)> {
+        let check = |(name, definition): &(Name, Arc<Definition>)| check_rules(name, definition.rules).err();
+        self.queues.iter().filter_map(move |queue| Some((&queue.0, check(queue)?)))
     }
 }
 
@@ -102,7 +121,7 @@ impl Definitions {
         Some(Current { version: known.version, queues })
     }
 
-    fn remember(&self, version: i64, queues: &[(Name, Arc<QueueConfig>)]) {
+    fn remember(&self, version: i64, queues: &[(Name, Arc<Definition>)]) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.version != version || known.queues.len() + queues.len() > QUEUES_MAX {
             known.queues.clear();
@@ -113,19 +132,19 @@ impl Definitions {
 }
 
 /// The definition of a queue. One that does not read keeps everything; other queues are not affected.
-pub(crate) fn readable(queue: &Name, stored: &str) -> QueueConfig {
+pub(crate) fn readable(queue: &Name, stored: &str, rules: i64) -> Definition {
     let (config, unreadable) = row::definition(stored);
     if let Some(why) = unreadable {
         tracing::warn!(%queue, why, "the definition of a queue does not read, so nothing of it is removed: define it anew");
     }
-    config
+    Definition { config, rules: row::rules(rules) }
 }
 
 async fn load(
     session: &Session,
     statements: &Statements,
     names: &[&Name],
-) -> Result<(i64, Vec<(Name, QueueConfig)>), Fault> {
+) -> Result<(i64, Vec<(Name, Definition)>), Fault> {
     let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
     let rows = statements.run(session, &DEFINITIONS, &[&names]).await?;
     let first = rows.first().ok_or_else(|| Fault::Corrupt("the definitions have no version".to_owned()))?;
@@ -134,8 +153,8 @@ async fn load(
     let mut found = Vec::new();
     for row in &rows[1..] {
         let name = row::name(row, 1)?;
-        let config = readable(&name, row::at(row, 2)?);
-        found.push((name, config));
+        let definition = readable(&name, row::at(row, 2)?, row::at(row, 3)?);
+        found.push((name, definition));
     }
     Ok((version, found))
 }

@@ -2,10 +2,15 @@
 //! are the same whatever the statistics say and whatever stands between us and the server; one calls two of them.
 //!
 //! The name of a function ends with a digest of its text: a program always calls the text that it came with, and
-//! programs of different versions work side by side on one schema. Functions are therefore not migrated, only
-//! added; see [`crate::migrate`].
+//! programs of different versions work side by side on one schema. Functions are therefore not changed, only
+//! added, and dropped when no program uses them; see [`crate::migrate`]. A text is put together from fragments; see
+//! [`assemble`].
+
+mod assemble;
 
 use tokio_postgres::types::Type;
+
+use assemble::assemble;
 
 /// What keeps the plan of a statement steady: no statistics, however old or young, make it scan a table, sort what
 /// an index has in order, or join by hashing. The plan is made once, for any parameters.
@@ -13,9 +18,15 @@ use tokio_postgres::types::Type;
 /// Tables are joined by `key = ANY (ARRAY[other.key])`: the same as `key = other.key`, except that the only plan for
 /// it is to look each key up. Statistics that were taken while a table was almost empty, as they are while nothing
 /// runs, would otherwise make the server walk the whole of its index instead.
-const STEADY: &str = "SET search_path = {schema}, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-    SET enable_sort = off SET plan_cache_mode = force_generic_plan SET jit = off";
+const PLANNED: &str = "SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_sort = off SET plan_cache_mode = force_generic_plan SET jit = off";
+
+const STEADY: &str = "SET search_path = {schema}, pg_temp {planned}";
+
+/// The text of a migration, whose functions may be planned in the same way.
+pub(crate) fn planned(migration: &str) -> String {
+    migration.replace("{planned}", PLANNED)
+}
 
 /// One function.
 #[derive(Debug, Clone, Copy)]
@@ -49,14 +60,15 @@ macro_rules! functions {
 functions! {
     ENQUEUE = "jobs_enqueue", "jobs/enqueue", [
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
-        TEXT_ARRAY, TEXT_ARRAY, UUID
-    ];
-    ENQUEUE_EACH = "jobs_enqueue_each", "jobs/enqueue_each", [
-        INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
         TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY
     ];
     CLAIM = "jobs_claim", "jobs/claim", [
-        UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+        UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+    ];
+    CLAIM_LOOK = "jobs_look", "jobs/claim/look", [INT8, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY];
+    CLAIM_DUE = "jobs_due", "jobs/claim/due", [INT8, TEXT, INT8, INT8, INT8];
+    CLAIM_CHOOSE = "jobs_choose", "jobs/claim/choose", [
+        INT8, TEXT, TEXT_ARRAY, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
     ];
     COMPLETE = "jobs_complete", "jobs/complete", [
         INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8
@@ -83,7 +95,7 @@ functions! {
     HELD = "leases_held", "leases/held", [UUID, INT8, TEXT_ARRAY, INT8];
     SWEEP = "leases_sweep", "leases/sweep", [INT8];
     LEASES = "leases_list", "leases/list", [INT8];
-    DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8];
+    DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8, INT8];
     DEFINITIONS = "queues_definitions", "queues/definitions", [TEXT_ARRAY];
     QUEUES = "queues_list", "queues/list", [TEXT, INT8];
     FOLD = "queues_fold", "queues/fold", [INT8];
@@ -99,8 +111,8 @@ functions! {
 function! {
     HAND_OVER = "jobs_hand_over", "jobs/hand_over", [
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
-        TEXT_ARRAY, TEXT_ARRAY, UUID,
-        UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+        TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY,
+        UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
     ]
 }
 
@@ -121,14 +133,19 @@ impl Function {
 
     /// The name in the schema.
     pub(crate) fn full_name(&self) -> String {
-        format!("{}_{:012x}", self.name, digest(&[self.text, STEADY]) >> 16)
+        self.named(&assemble(self.text))
+    }
+
+    fn named(&self, assembled: &str) -> String {
+        format!("{}_{:012x}", self.name, digest(&[assembled, STEADY, PLANNED]) >> 16)
     }
 
     /// The statement that makes the function.
     pub(crate) fn definition(&self, schema: &str) -> String {
-        self.text
-            .replace("{function}", &format!("{schema}.{}", self.full_name()))
+        let text = assemble(self.text);
+        text.replace("{function}", &format!("{schema}.{}", self.named(&text)))
             .replace("{steady}", STEADY)
+            .replace("{planned}", PLANNED)
             .replace("{schema}", schema)
     }
 
@@ -162,6 +179,19 @@ mod tests {
         }
         let other = Function { text: "other", ..CLAIM };
         assert_ne!(other.full_name(), CLAIM.full_name());
+    }
+
+    /// A reader takes in no more at once, and a function that needs more has parts that can have a name.
+    #[test]
+    fn no_function_has_more_than_150_lines() {
+        for function in ALL {
+            let definition = function.definition("s");
+            let start = definition.find("CREATE FUNCTION").expect("it makes a function");
+            for (what, text) in [("file", function.text), ("function", &definition[start..])] {
+                let lines = text.lines().count();
+                assert!(lines <= 150, "the {what} of {} has {lines} lines", function.name);
+            }
+        }
     }
 
     /// So that a name which leads to another of them, on a session that is not ours alone, is noticed by the server.

@@ -13,6 +13,9 @@ use crate::session::Session;
 /// How long a look is good for. With the deadline of a call that fails on top, a newer schema is noticed within a minute.
 const INTERVAL: Duration = Duration::from_secs(20);
 
+/// How often a program says which functions it uses, so that no newer one drops them.
+const INTERVAL_USE: Duration = Duration::from_secs(6 * 60 * 60);
+
 /// How often a program that stays out looks whether it may come back.
 const INTERVAL_OUT: Duration = Duration::from_secs(5);
 
@@ -29,18 +32,24 @@ struct State {
     next: Instant,
     /// What the schema asks for, if it is more than this program knows.
     refused: Option<i64>,
+    /// When the program last said which functions it uses.
+    noted: Instant,
 }
 
 impl Guard {
     /// For a schema that was just found to fit; quoted.
     pub(crate) fn new(schema: String) -> Self {
-        Self { schema, state: Mutex::new(State { next: Instant::now() + INTERVAL, refused: None }) }
+        let now = Instant::now();
+        Self { schema, state: Mutex::new(State { next: now + INTERVAL, refused: None, noted: now }) }
     }
 
     /// Fails when the program must stay out, after a look if one is due.
     pub(crate) async fn pass(&self, session: &Session) -> Result<(), Fault> {
         if !self.takes_turn() {
             return self.state().refused.map_or(Ok(()), |found| Err(migrate::too_new(found).into()));
+        }
+        if self.takes_note() {
+            migrate::note_use(session, &self.schema).await;
         }
         let looked = migrate::versions(session, &self.schema).await;
         let mut state = self.state();
@@ -71,6 +80,16 @@ impl Guard {
         let is_due = now >= state.next;
         if is_due {
             state.next = now + if state.refused.is_some() { INTERVAL_OUT } else { INTERVAL };
+        }
+        is_due
+    }
+
+    /// Whether it is time to say which functions are used.
+    fn takes_note(&self) -> bool {
+        let (mut state, now) = (self.state(), Instant::now());
+        let is_due = now.duration_since(state.noted) >= INTERVAL_USE;
+        if is_due {
+            state.noted = now;
         }
         is_due
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 use windlass_core::job::LostJob;
-use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
+use windlass_core::store::{
+    LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept, serves,
+};
 use windlass_core::{LeaseId, Name};
 
 use crate::PostgresStore;
@@ -19,9 +21,9 @@ use crate::row::{self, at};
 impl Leases for PostgresStore {
     async fn open(&self, lease: &NewLease) -> StoreResult<()> {
         let (id, ttl, worker) = (row::lease_uuid(lease.id), row::micros(lease.ttl), lease.label());
-        let queues = row::stored_names(&lease.queues).unwrap_or_default();
+        let serves = lease.serves();
         self.call(Lane::Lease, Effect::Write, move |tools, session| async move {
-            tools.statements.run(&session, &OPEN, &[&id, &ttl, &worker, &queues]).await?;
+            tools.statements.run(&session, &OPEN, &[&id, &ttl, &worker, &serves]).await?;
             Ok(())
         })
         .await
@@ -94,10 +96,12 @@ impl Leases for PostgresStore {
         self.call(Lane::Work, Effect::Read, move |tools, session| async move {
             let rows = tools.statements.run(&session, &LEASES, &[&i64::from(limit)]).await?;
             let lease = |found| {
+                let (queues, kinds) = serves::read(at(found, 2)?);
                 Ok(LeaseRecord {
                     id: LeaseId::from(at::<Uuid>(found, 0)?),
                     worker: at(found, 1)?,
-                    queues: row::readable_names(at(found, 2)?),
+                    queues,
+                    kinds,
                     opened_at: row::time(at(found, 3)?),
                     expires_at: row::time(at(found, 4)?),
                     is_lost: at(found, 5)?,

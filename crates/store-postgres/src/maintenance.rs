@@ -36,14 +36,25 @@ impl Maintenance for PostgresStore {
             let work = if moved.promoted > 0 { Rings::about(Topic::Work) } else { Rings::NONE };
             let ends = if moved.expired > 0 { Rings::about(Topic::Finish) } else { Rings::NONE };
             tools.ring(work.and(ends));
-            // What was moved stands, whatever becomes of the counters' rows.
-            if let Err(fault) = tools.folding.fold(&tools, &session).await {
-                tracing::debug!(?fault, "counters were not folded");
-            }
-            if let Err(fault) = tools.forgetting.forget(&tools, &session).await {
-                tracing::debug!(?fault, "old calls were not forgotten");
-            }
             Ok(moved)
+        })
+        .await
+    }
+
+    async fn tidy(&self, limit: u32) -> StoreResult<u32> {
+        if limit == 0 {
+            return Ok(0);
+        }
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            let folded = tools.folding.fold(&tools, &session, limit).await.unwrap_or_else(|fault| {
+                tracing::debug!(?fault, "counters were not folded");
+                0
+            });
+            let forgotten = tools.forgetting.forget(&tools, &session, limit).await.unwrap_or_else(|fault| {
+                tracing::debug!(?fault, "old calls were not forgotten");
+                0
+            });
+            Ok(u32::try_from(folded + forgotten).unwrap_or(u32::MAX))
         })
         .await
     }
@@ -80,18 +91,19 @@ pub(crate) struct Folding {
 }
 
 impl Folding {
-    async fn fold(&self, tools: &Tools, session: &Session) -> Result<(), Fault> {
+    async fn fold(&self, tools: &Tools, session: &Session, limit: u32) -> Result<i64, Fault> {
         let started = Instant::now();
         if self.next.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|next| started < next) {
-            return Ok(());
+            return Ok(0);
         }
-        let folded = queues::fold(tools, session).await;
+        let most = queues::FOLD_MAX.min(limit.into());
+        let folded = queues::fold(tools, session, most).await;
         // One that leaves something over is gone on with.
-        let is_whole = folded.as_ref().is_ok_and(|folded| *folded < queues::FOLD_MAX);
+        let is_whole = folded.as_ref().is_ok_and(|folded| *folded < most);
         let pause = if is_whole { started.elapsed() * FOLD_PAUSE_FACTOR } else { Duration::ZERO };
         let next = Instant::now() + pause;
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
-        folded.map(drop)
+        folded
     }
 }
 
@@ -102,20 +114,20 @@ pub(crate) struct Forgetting {
 }
 
 impl Forgetting {
-    async fn forget(&self, tools: &Tools, session: &Session) -> Result<(), Fault> {
+    async fn forget(&self, tools: &Tools, session: &Session, limit: u32) -> Result<i64, Fault> {
         let started = Instant::now();
         if self.next.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|next| started < next) {
-            return Ok(());
+            return Ok(0);
         }
-        let age = row::micros(CALL_MEMORY);
-        let forgotten = tools.statements.run_one(session, &FORGET, &[&age, &FORGET_MAX]).await;
+        let (age, most) = (row::micros(CALL_MEMORY), FORGET_MAX.min(limit.into()));
+        let forgotten = tools.statements.run_one(session, &FORGET, &[&age, &most]).await;
         let gone = forgotten.and_then(|row| at::<i64>(&row, 0));
         // One that leaves something over is gone on with.
-        let is_whole = gone.as_ref().is_ok_and(|gone| *gone < FORGET_MAX);
+        let is_whole = gone.as_ref().is_ok_and(|gone| *gone < most);
         let pause =
             if is_whole { FORGET_PAUSE.max(started.elapsed() * FOLD_PAUSE_FACTOR) } else { Duration::ZERO };
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + pause);
-        gone.map(drop)
+        gone
     }
 }
 

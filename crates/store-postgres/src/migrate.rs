@@ -1,5 +1,5 @@
 //! The schema and how it grows. Steps are numbered, applied in order, and never edited after they land; functions
-//! are added beside those that are there. All of it happens in one transaction under a lock of the server, so
+//! are added beside those that are there, and dropped when no program has used them for a month. All of it happens in one transaction under a lock of the server, so
 //! that of several programs that start at once one does the work and the others find it done.
 //!
 //! A step says from which version on programs can work with it. Steps that only add are worked with by programs
@@ -43,10 +43,14 @@ struct Step {
 const STEPS: &[Step] = &[
     Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
     Step { version: 2, name: "enqueue", sql: include_str!("../migrations/0002_enqueue.sql"), needs: 1 },
+    Step { version: 3, name: "inner functions", sql: include_str!("../migrations/0003_inner.sql"), needs: 1 },
 ];
 
 /// The newest version that this program knows.
 const KNOWN: i64 = STEPS[STEPS.len() - 1].version;
+
+/// The oldest version that is migrated: those of before the first release are refused.
+const FIRST: i64 = 3;
 
 /// How far the schema of a store has grown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +64,9 @@ pub struct Status {
     schema: String,
     has_schema: bool,
 }
+
+/// How long after its last use a function is dropped. Programs that run say every few hours which ones they use.
+const UNUSED_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long a migration may take.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -93,6 +100,7 @@ pub(crate) async fn apply(server: &Server) -> StoreResult<Status> {
         .call_for(DEADLINE, Lane::Work, Effect::Write, move |session| async move {
             let status = look(&session, &schema).await?.status(&schema)?;
             if status.pending.is_empty() {
+                note_use(&session, &quoted(&schema)).await;
                 return Ok(status);
             }
             // On a failure the connection is closed, and with it the transaction. Each look must see what was
@@ -122,7 +130,11 @@ pub(crate) async fn check(server: &Server) -> StoreResult<()> {
     let schema = server.shared().options.schema.clone();
     let status = server
         .call(Lane::Work, Effect::Read, move |session| async move {
-            look(&session, &schema).await?.status(&schema)
+            let status = look(&session, &schema).await?.status(&schema)?;
+            if status.pending.is_empty() {
+                note_use(&session, &quoted(&schema)).await;
+            }
+            Ok(status)
         })
         .await?;
     match status.pending.first() {
@@ -136,6 +148,24 @@ pub(crate) async fn check(server: &Server) -> StoreResult<()> {
             step.name, status.found, status.known
         ))),
     }
+}
+
+/// Notes in a schema, which is quoted, that this program uses its functions, so that no migration drops them.
+pub(crate) async fn note_use(session: &Session, schema: &str) {
+    let noted =
+        session.query(&format!("SELECT {schema}.functions_seen($1)"), &[(&names(), Type::TEXT_ARRAY)]).await;
+    if let Err(fault) = noted {
+        // A program that may only read goes on.
+        tracing::warn!(
+            ?fault,
+            "cannot note which functions this program uses: a migration may drop them after 30 days"
+        );
+    }
+}
+
+/// The names of this program's functions.
+fn names() -> Vec<String> {
+    functions::ALL.iter().map(functions::Function::full_name).collect()
 }
 
 /// What there is in the schema.
@@ -197,7 +227,7 @@ pub(crate) async fn versions(session: &Session, schema: &str) -> Result<Versions
         }
     }
     // The table is made in one transaction with the first step.
-    if versions.found == 0 { Err(StoreError::unreleased_layout("schema").into()) } else { Ok(versions) }
+    if versions.found < FIRST { Err(StoreError::unreleased_layout("schema").into()) } else { Ok(versions) }
 }
 
 impl Found {
@@ -206,7 +236,7 @@ impl Found {
         let steps = STEPS.iter().filter(|step| step.version > self.version).map(|step| Migration {
             version: Some(step.version),
             name: step.name,
-            sql: format!("{}\n{}", step.sql.trim_end(), settings(step)),
+            sql: format!("{}\n{}", functions::planned(step.sql.trim_end()), settings(step)),
         });
         let functions =
             functions::ALL.iter().filter(|function| !self.functions.contains(&function.full_name()));
@@ -258,6 +288,9 @@ impl Status {
                 step.version.map_or_else(|| "function".to_owned(), |version| format!("{version:04}"));
             let _ = write!(script, "\n-- {number} {}\n\n{}\n", step.name, step.sql.trim());
         }
+        let (names, age) = (names().join(","), UNUSED_AGE.as_micros());
+        let _ = writeln!(script, "\n-- functions that no program uses any more\n");
+        let _ = writeln!(script, "SELECT functions_seen('{{{names}}}');\nSELECT functions_drop({age});");
         script
     }
 }

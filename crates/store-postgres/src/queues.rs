@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord};
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord, check_rules};
 use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
@@ -23,10 +23,18 @@ impl Queues for PostgresStore {
         let (queue, config) = (queue.clone(), config.clone());
         self.call(Lane::Work, Effect::Write, move |tools, session| async move {
             let payload_max = i64::try_from(config.caps.payload).unwrap_or(i64::MAX);
-            let config = row::json(&config)?;
-            tools.statements.run(&session, &DEFINE, &[&queue.as_str(), &config, &payload_max]).await?;
+            let text = row::json(&config)?;
+            let row = tools
+                .statements
+                .run_one(
+                    &session,
+                    &DEFINE,
+                    &[&queue.as_str(), &text, &payload_max, &i64::from(config.rules())],
+                )
+                .await?;
             tools.definitions.forget();
-            Ok(())
+            let unknown: Option<i64> = at(&row, 0)?;
+            unknown.map_or(Ok(()), |rules| Ok(check_rules(&queue, row::rules(rules))?))
         })
         .await
     }
@@ -53,8 +61,8 @@ pub(crate) async fn list(
 }
 
 /// Folds the rows that calls have added to the counters. Answers how many.
-pub(crate) async fn fold(tools: &Tools, session: &Session) -> Result<i64, Fault> {
-    at(&tools.statements.run_one(session, &FOLD, &[&FOLD_MAX]).await?, 0)
+pub(crate) async fn fold(tools: &Tools, session: &Session, most: i64) -> Result<i64, Fault> {
+    at(&tools.statements.run_one(session, &FOLD, &[&most]).await?, 0)
 }
 
 fn record(found: &Row) -> Result<QueueRecord, Fault> {

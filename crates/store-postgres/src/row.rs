@@ -107,11 +107,6 @@ pub(crate) fn names(row: &Row, column: usize) -> Result<Vec<Name>, Fault> {
     names.collect::<Result<_, _>>().map_err(|error| Fault::Corrupt(error.to_string()))
 }
 
-/// Those that read.
-pub(crate) fn readable_names(stored: &str) -> Vec<Name> {
-    stored.split(',').filter_map(|name| Name::new(name).ok()).collect()
-}
-
 /// The definition of a queue, and why it does not read, if so.
 pub(crate) fn definition(stored: &str) -> (QueueConfig, Option<String>) {
     match config(stored) {
@@ -123,6 +118,11 @@ pub(crate) fn definition(stored: &str) -> (QueueConfig, Option<String>) {
 
 fn config(stored: &str) -> Result<QueueConfig, Fault> {
     parsed("queue definition", stored)
+}
+
+/// The newest rule that a queue uses.
+pub(crate) fn rules(stored: i64) -> u32 {
+    u32::try_from(stored).unwrap_or(u32::MAX)
 }
 
 pub(crate) fn json(value: &(impl serde::Serialize + ?Sized)) -> Result<String, Fault> {

@@ -13,7 +13,7 @@ use crate::PostgresStore;
 use crate::connect::{Effect, Lane};
 use crate::definitions::{self, Current, ROUNDS};
 use crate::error::{Fault, Verdict};
-use crate::functions::{ABORT, DEFINITIONS, ENQUEUE_EACH, HOLDS, SETTLE};
+use crate::functions::{ABORT, DEFINITIONS, ENQUEUE, HOLDS, SETTLE};
 use crate::jobs::enqueue::{Columns, Order, answers, fits, queues};
 use crate::jobs::settle::{Outcomes, Right};
 use crate::row;
@@ -29,18 +29,19 @@ impl Within for PostgresStore {
             return Ok(Vec::new());
         }
         self.check_place(line).await?;
-        let statement = self.with_transaction(self.tools.statements.call(&ENQUEUE_EACH));
+        let statement = self.with_transaction(self.tools.statements.call(&ENQUEUE));
         let mut definitions = self.definitions(queues(jobs)).await?;
         let order = Order::of(jobs);
         let columns = Columns::of(&order);
         for _ in 0..ROUNDS {
+            definitions.check_rules()?;
             let values = enqueue_values(&columns, definitions.version, &fits(&order, &definitions));
             let rows = run(line, &statement, values).await?;
-            let said = rows.iter().map(|row| Ok((row.text(0)?, row.optional_int(1)?)));
+            let said = rows.iter().map(|row| row.text(0));
             let said = said.collect::<Result<Vec<_>, SqlError>>().map_err(misread)?;
             if let Some(answers) = answers(&order, &definitions, said).map_err(written)? {
                 if let (true, Some(row)) = (answers.contains(&Enqueued::New), rows.first()) {
-                    let xid = row.text(2).map_err(misread)?.to_owned();
+                    let xid = row.text(1).map_err(misread)?.to_owned();
                     self.tools.wakeups.watch(xid, Rings::about(Topic::Work));
                 }
                 return Ok(answers);
@@ -122,8 +123,9 @@ impl PostgresStore {
         for row in rows.iter().skip(1) {
             let name = Name::new(row.text(1).map_err(misread)?)
                 .map_err(|error| StoreError::Corrupt(error.to_string()))?;
-            let config = definitions::readable(&name, row.text(2).map_err(misread)?);
-            found.push((name, config));
+            let (config, rules) = (row.text(2).map_err(misread)?, row.int(3).map_err(misread)?);
+            let definition = definitions::readable(&name, config, rules);
+            found.push((name, definition));
         }
         let first =
             rows.first().ok_or_else(|| StoreError::Corrupt("the definitions have no version".to_owned()))?;

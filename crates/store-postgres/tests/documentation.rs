@@ -32,7 +32,13 @@ async fn live(store: &PostgresStore) {
     store.enqueue(&[NewJob::new("k", "1", Options::new()).unwrap()]).await.unwrap();
     let (lease, ttl) = (LeaseId::new(), Duration::from_secs(60));
     store
-        .open(&NewLease { id: lease, worker: "w".to_owned(), ttl, queues: vec![queue.clone()] })
+        .open(&NewLease {
+            id: lease,
+            worker: "w".to_owned(),
+            ttl,
+            queues: vec![queue.clone()],
+            kinds: Vec::new(),
+        })
         .await
         .unwrap();
     let queues = vec![QueueShare { queue, limit: 1 }];
@@ -60,6 +66,7 @@ async fn live(store: &PostgresStore) {
     store.lost(10).await.unwrap();
     store.sweep(10).await.unwrap();
     store.promote(10).await.unwrap();
+    store.tidy(10).await.unwrap();
     store.prune(10).await.unwrap();
     store.close(lease).await.unwrap();
 }

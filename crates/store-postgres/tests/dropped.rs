@@ -50,7 +50,13 @@ impl Stage {
     }
 
     fn new_lease(&self, id: LeaseId) -> NewLease {
-        NewLease { id, worker: "w".to_owned(), ttl: TTL, queues: vec![name("a"), name("b")] }
+        NewLease {
+            id,
+            worker: "w".to_owned(),
+            ttl: TTL,
+            queues: vec![name("a"), name("b")],
+            kinds: Vec::new(),
+        }
     }
 
     fn some_ids(&self) -> Vec<JobId> {
@@ -128,6 +134,7 @@ impl Stage {
                 }
                 22 => {
                     store.promote(10).await?;
+                    store.tidy(10).await?;
                     store.prune(10).await.map(drop)
                 }
                 _ => {

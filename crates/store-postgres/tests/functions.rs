@@ -193,7 +193,7 @@ async fn what_makes_no_sense_is_refused_in_words() {
     bench.run("INSERT INTO windlass.queues (name, config, payload_max) VALUES ('small', '{}', 10)").await;
     let (long, many) = ("x".repeat(129), "t,".repeat(16) + "t");
     for (arguments, complaint) in [
-        ("''", "name '' is no kind, queue or tag: use 1 to 128 of"),
+        ("''", "name '' cannot be a kind, queue or tag: use 1 to 128 of"),
         ("NULL", "name NULL is no kind"),
         (&format!("'{long}'"), "is no kind"),
         ("E'line\\n'", "is no kind"),

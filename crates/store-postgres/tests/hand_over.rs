@@ -36,6 +36,7 @@ impl Bench {
             worker: "w".to_owned(),
             ttl: Duration::from_secs(600),
             queues: vec![queue.clone()],
+            kinds: Vec::new(),
         };
         store.open(&lease).await.unwrap();
         let queues = vec![QueueShare { queue, limit: 5 }];

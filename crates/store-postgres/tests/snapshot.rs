@@ -24,12 +24,19 @@ impl Bench {
         let lease = LeaseId::new();
         let queues = vec![Name::new("default").unwrap()];
         let ttl = Duration::from_secs(600);
-        store.open(&NewLease { id: lease, worker: "w".to_owned(), ttl, queues }).await.unwrap();
+        store
+            .open(&NewLease { id: lease, worker: "w".to_owned(), ttl, queues, kinds: Vec::new() })
+            .await
+            .unwrap();
         Self { store, lease }
     }
 
     async fn enqueue(&self, count: usize, priority: i16) -> Vec<NewJob> {
-        let job = || NewJob::new("k", "", Options::new().priority(priority)).unwrap();
+        self.enqueue_with(count, Options::new().priority(priority)).await
+    }
+
+    async fn enqueue_with(&self, count: usize, options: Options) -> Vec<NewJob> {
+        let job = || NewJob::new("k", "", options.clone()).unwrap();
         let jobs: Vec<_> = (0..count).map(|_| job()).collect();
         assert!(self.store.enqueue(&jobs).await.unwrap().iter().all(|answer| *answer == Enqueued::New));
         jobs
@@ -65,16 +72,16 @@ impl Bench {
     }
 }
 
-/// Places of the line that were looked at since the server began. Connections tell when they end, so the store must
+/// Places of an index that were looked at since the server began. Connections tell when they end, so the store must
 /// have gone.
-fn looked_at(server: &PostgresServer) -> i64 {
+fn looked_at(server: &PostgresServer, index: &str) -> i64 {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'windlass%'";
     let patience = Instant::now();
     while server.psql(others).trim() != "0" {
         assert!(patience.elapsed() < Duration::from_secs(30), "the store keeps its connections");
     }
-    let ask = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE indexrelname = 'waiting_ready'";
-    server.psql(ask).trim().parse().unwrap()
+    let ask = format!("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE indexrelname = '{index}'");
+    server.psql(&ask).trim().parse().unwrap()
 }
 
 #[tokio::test]
@@ -122,7 +129,48 @@ async fn dead_rows_do_not_slow_claims_down_and_nothing_is_overlooked() {
     drop(holder);
     connection.abort();
     drop(bench);
-    let looks = looked_at(&server);
+    let looks = looked_at(&server, "waiting_ready");
     // A hundred looks from the beginning would be more than a million; one every few seconds is meant to be.
     assert!(looks < 400_000, "{looks} places were looked at");
+}
+
+/// Jobs that were delayed, and jobs with an expiry, leave dead places in indexes of their own.
+#[tokio::test]
+async fn delayed_and_expiring_jobs_cost_no_more_than_others() {
+    let server = PostgresServer::start(&Settings::default().set("autovacuum", "off"));
+    let bench = Bench::open(&server.url()).await;
+    let (holder, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await.unwrap();
+    let options = || {
+        let options = Options::new().delay(Duration::from_millis(1));
+        options.expires_in(Duration::from_secs(600))
+    };
+    for _ in 0..10 {
+        bench.enqueue_with(1_000, options()).await;
+        let mut taken = 0;
+        while taken < 1_000 {
+            let jobs = bench.claim(1_000).await;
+            taken += jobs.len();
+            bench.settle(&jobs, Outcome::Completed { output: None }).await;
+        }
+    }
+    for _ in 0..100 {
+        assert_eq!(bench.claim(10).await.len(), 0);
+    }
+    // What comes now is found in time.
+    bench.enqueue_with(1, options()).await;
+    let patience = Instant::now();
+    while bench.claim(10).await.is_empty() {
+        assert!(patience.elapsed() < Duration::from_secs(20), "a delayed job is not found");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(holder);
+    connection.abort();
+    drop(bench);
+    // A hundred looks from the beginning would be a million and more.
+    for index in ["waiting_scheduled", "waiting_expiring"] {
+        let looks = looked_at(&server, index);
+        assert!(looks < 400_000, "{looks} places of {index} were looked at");
+    }
 }

@@ -17,15 +17,12 @@ use windlass_core::{JobId, JobRecord, Name};
 use crate::connect::{Effect, Lane};
 use crate::error::Fault;
 use crate::row::{Apart, Row};
-use crate::script::{Script, script};
+use crate::scripts::{LIST_JOBS, READ_JOBS};
 use crate::session::Session;
 use crate::walk::{OfQueue, Walk};
 use crate::{RedisStore, Tools, answer};
 use merge::{Found, Look, Merge, Wanted};
 use place::Place;
-
-static LIST: Script = script!("inspect/list", "keys", "record", "blocks");
-static READ: Script = script!("inspect/read", "keys", "record");
 
 /// A page with this many bytes of payload, output and progress is full.
 const PAGE_BYTES: u64 = 16 << 20;
@@ -112,7 +109,7 @@ async fn look(
         most.min(LOOK_STEP).to_string().into(),
         looks.to_string().into(),
     ];
-    let answer = session.run(&LIST, tools.keys.queue(&wanted.queue).all(), arguments).await?;
+    let answer = session.run(&LIST_JOBS, tools.keys.queue(&wanted.queue).all(), arguments).await?;
     let mut answer = answer::array(answer)?.into_iter();
     let (Some(before), Some(looked)) = (answer.next(), answer.next()) else {
         return Err(Fault::Corrupt("a look into a queue has no end".to_owned()));
@@ -209,7 +206,7 @@ async fn read_step(tools: &Tools, session: &Session, step: Step) -> Result<Vec<J
     let Step { queue, ids } = step;
     let arguments = ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes()));
     let arguments = std::iter::once(tools.clock()).chain(arguments).collect();
-    let answer = answer::array(session.run(&READ, tools.keys.queue(&queue).all(), arguments).await?)?;
+    let answer = answer::array(session.run(&READ_JOBS, tools.keys.queue(&queue).all(), arguments).await?)?;
     let lists = answer.into_iter().map(|list| {
         let values = answer::array(list)?.into_iter().map(answer::optional_bytes);
         values.collect::<Result<Vec<_>, Fault>>()

@@ -19,23 +19,8 @@ use windlass_core::{CallId, JobId};
 
 use crate::RedisStore;
 use crate::connect::{Effect, Lane};
-use crate::script::{Script, script};
 use amend::Verb;
 use settle::Right;
-
-/// Accepts jobs; also what delivers a transfer.
-pub(crate) static ENQUEUE: Script = script!(
-    "jobs/enqueue",
-    "keys",
-    "clock",
-    "call",
-    "record",
-    "lines",
-    "batch",
-    "blocks",
-    "places",
-    "accept"
-);
 
 #[async_trait]
 impl Jobs for RedisStore {

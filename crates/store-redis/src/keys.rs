@@ -75,6 +75,13 @@ macro_rules! names {
         impl QueueKeys {
             $(#[doc = $doc] pub(crate) fn $function(&self) -> Bytes { self.join($name.as_bytes()) })*
 
+            /// Where scripts find a key that they call `KEY.<name>`.
+            pub(crate) fn place(group: &str, name: &str) -> Option<usize> {
+                let names = [$(stringify!($function)),*];
+                let place = names.iter().position(|known| *known == name).filter(|_| group == "KEY");
+                place.map(|place| place + 1)
+            }
+
             /// All of these in this order, as every script about one queue gets them.
             pub(crate) fn all(&self) -> Vec<Bytes> {
                 vec![$(self.$function()),*]

@@ -17,7 +17,7 @@ use crate::session::Session;
 
 /// The layout of keys and records that this program writes and reads. Whoever raises it has to convert what is there
 /// and to write the new number then: it is entered by itself only where there was none.
-pub(crate) const LAYOUT: i64 = 3;
+pub(crate) const LAYOUT: i64 = 4;
 
 /// How long a look counts: a third of the minute within which a program is to notice.
 const LOOKED_FOR: Duration = Duration::from_secs(20);

@@ -54,6 +54,7 @@ mod answer;
 mod connect;
 mod definitions;
 mod error;
+mod format;
 mod ids;
 mod inspect;
 mod jobs;
@@ -68,6 +69,7 @@ mod queues;
 mod registry;
 mod row;
 mod script;
+mod scripts;
 mod session;
 mod spread;
 mod tls;
@@ -92,6 +94,7 @@ use definitions::Definitions;
 use error::Fault;
 use keys::Keys;
 use leases::Holders;
+use maintenance::Senders;
 use pauses::Pauses;
 use queue_cache::QueueCache;
 use registry::Registry;
@@ -115,6 +118,7 @@ pub(crate) struct Tools {
     pub(crate) holders: Holders,
     pub(crate) definitions: Definitions,
     pub(crate) pauses: Pauses,
+    pub(crate) senders: Senders,
     wakeups: Wakeups,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -159,6 +163,7 @@ impl RedisStore {
             holders: Holders::default(),
             definitions: Definitions::default(),
             pauses: Pauses::default(),
+            senders: Senders::default(),
             wakeups: Wakeups::new(&server),
             clock: options.clock.clone(),
         };

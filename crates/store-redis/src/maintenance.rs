@@ -1,5 +1,6 @@
 //! Work that no job asks for: delivering transfers between queues, promoting what is due, pruning what is old.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -14,24 +15,10 @@ use windlass_core::{Name, State};
 use crate::connect::{Effect, Lane};
 use crate::error::Fault;
 use crate::pauses::Work;
-use crate::script::{Script, script};
+use crate::scripts::{PROMOTE, PRUNE};
 use crate::session::Session;
 use crate::walk::{OfQueue, Walk};
 use crate::{RedisStore, Tools, answer, queues, spread, transfers};
-
-static PROMOTE: Script = script!(
-    "maintenance/promote",
-    "keys",
-    "clock",
-    "record",
-    "lines",
-    "batch",
-    "blocks",
-    "places",
-    "promote"
-);
-static PRUNE: Script =
-    script!("maintenance/prune", "keys", "clock", "record", "lines", "batch", "blocks", "places");
 
 /// How many jobs one script moves, so that none takes long.
 const PROMOTE_STEP: u32 = 250;
@@ -49,6 +36,17 @@ impl Maintenance for RedisStore {
         .await
     }
 
+    /// Delivers transfers that their sender did not deliver, from the queues where a promotion has seen some.
+    async fn tidy(&self, limit: u32) -> StoreResult<u32> {
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            let senders = tools.senders.take(limit as usize);
+            let count = senders.len() as u32;
+            deliver(&tools, &session, senders).await;
+            Ok(count)
+        })
+        .await
+    }
+
     async fn prune(&self, limit: u32) -> StoreResult<u32> {
         if limit == 0 {
             return Ok(0);
@@ -62,14 +60,14 @@ impl Maintenance for RedisStore {
 
 async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promotion, Fault> {
     let queues = tools.registry.all(session, &tools.keys).await?;
-    let (senders, hasty) = (Mutex::new(Vec::new()), session.hasty());
+    let hasty = session.hasty();
     let rounds =
         Walk::of(Work::Promote, tools, session).rounds(queues, limit, PROMOTE_STEP, |queue: Name, shares| {
-            let (senders, hasty) = (&senders, &hasty);
+            let hasty = &hasty;
             async move {
                 let (moved, transfers) = promote_in(tools, hasty, &queue, shares).await?;
                 if transfers > 0 {
-                    senders.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+                    tools.senders.note(queue);
                 }
                 Ok(moved)
             }
@@ -79,15 +77,34 @@ async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promoti
     let work = if promoted > 0 { Rings::about(Topic::Work) } else { Rings::NONE };
     let ends = if expired > 0 { Rings::about(Topic::Finish) } else { Rings::NONE };
     tools.ring(work.and(ends));
-    let mut senders = senders.into_inner().unwrap_or_else(PoisonError::into_inner);
-    senders.sort_unstable();
-    senders.dedup();
-    deliver(tools, session, senders).await;
     moved.into_done()?;
     Ok(Promotion { promoted, expired })
 }
 
-/// Delivers transfers that their sender did not deliver. Jobs that were moved stay moved, also if a delivery fails.
+/// Queues in which transfers to others waited when they were last promoted. A promotion looks at every queue, so that
+/// tidying needs no walk of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Senders(Mutex<BTreeSet<Name>>);
+
+impl Senders {
+    fn note(&self, queue: Name) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(queue);
+    }
+
+    /// Takes some of them out. What is not delivered now is noted again by the next promotion.
+    fn take(&self, limit: usize) -> Vec<Name> {
+        let mut senders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = Vec::new();
+        while taken.len() < limit
+            && let Some(queue) = senders.pop_first()
+        {
+            taken.push(queue);
+        }
+        taken
+    }
+}
+
+/// Delivers transfers that their sender did not deliver.
 /// Several senders at once: those whose transfers go to a server that is away wait for it, and the others do not.
 async fn deliver(tools: &Tools, session: &Session, senders: Vec<Name>) {
     let deliveries = spread::each(senders, |queue| async move {

@@ -11,13 +11,10 @@ use windlass_core::{JobId, Name};
 
 use crate::error::Fault;
 use crate::ids::IdMap;
-use crate::script::{Script, script};
+use crate::scripts::WHERE;
 use crate::session::Session;
 use crate::walk::Walk;
 use crate::{Tools, answer, spread};
-
-/// Which of some ids a queue has.
-static WHERE: Script = script!("queues/where", "keys");
 
 /// How many ids are remembered for sure; up to twice as many are.
 const GENERATION: usize = 32_768;

@@ -10,12 +10,10 @@ use crate::connect::{Effect, Lane};
 use crate::definitions::config_of;
 use crate::error::Fault;
 use crate::registry::Registry;
-use crate::script::{Script, script};
+use crate::scripts::DEFINE;
 use crate::session::Session;
 use crate::walk::Walk;
 use crate::{RedisStore, Tools, answer};
-
-static DEFINE: Script = script!("queues/define", "keys");
 
 /// How many names are read at once; a queue that holds nothing is not shown, so there may be more names than queues.
 const STEP: u32 = 200;

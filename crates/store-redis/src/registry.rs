@@ -18,10 +18,8 @@ use crate::answer;
 use crate::error::Fault;
 use crate::keys::Keys;
 use crate::layout::{LAYOUT, Layout};
-use crate::script::{Script, script};
+use crate::scripts::ENTER;
 use crate::session::Session;
-
-static ENTER: Script = script!("queues/enter");
 
 /// How long a queue counts as entered. A registry that lost its newest names with a server has them again after this.
 const ENTERED_FOR: Duration = Duration::from_secs(60);
@@ -187,7 +185,9 @@ fn name(value: Value) -> Result<Name, Fault> {
     let bytes = answer::bytes(value)?;
     let text = std::str::from_utf8(&bytes).ok();
     let name = text.and_then(|text| Name::new(text).ok());
-    name.ok_or_else(|| Fault::Corrupt(format!("{:?} is no name of a queue", String::from_utf8_lossy(&bytes))))
+    name.ok_or_else(|| {
+        Fault::Corrupt(format!("{:?} is not a name of a queue", String::from_utf8_lossy(&bytes)))
+    })
 }
 
 #[cfg(test)]
@@ -258,7 +258,10 @@ mod tests {
         let store = RedisStore::open_with(options.clone()).await.unwrap();
         let ttl = Duration::from_secs(60);
         let queues = vec![Name::new("q").unwrap()];
-        store.open(&NewLease { id: lease, worker: "w".into(), ttl, queues: queues.clone() }).await.unwrap();
+        store
+            .open(&NewLease { id: lease, worker: "w".into(), ttl, queues: queues.clone(), kinds: Vec::new() })
+            .await
+            .unwrap();
         store.enqueue(&[job("q")]).await.unwrap();
         let request = || ClaimRequest {
             lease,

@@ -1,21 +1,9 @@
 //! The record of a job: bytes to types and back. What does not read harms nobody else: a row says so, with as much as
 //! could be read of it.
 //!
-//! This is the long form, in which scripts answer; a job that was never claimed is stored in a shorter one, which only
-//! they see, and a claim answers with most of its jobs in that of a first attempt ([`Row::read_first`]). All integers are
-//! big-endian. Places count from 1, as in `scripts/shared/record.lua`, which splices the same bytes.
-//!
-//! | bytes | what |
-//! |---|---|
-//! | 1, 2, 3 | state as a digit; flags: `0` and 1 if asked to stop, 2 if begun, 4 if reaped; the reason as a letter, `-` for none |
-//! | 4-23 | counters: attempt, stalls, ambiguous (u32 each), backoff in micros (u64) |
-//! | 24-31 | fence number |
-//! | 32-39, 40-47 | due instant; place in the order of acceptance |
-//! | 48-49 | priority (i16) |
-//! | 50-57, 58-65, 66-73 | expiry (0 for none), enqueued, finished (0 if it is not) |
-//! | 74-77, 78-81, 82-85 | payload length, length of the content, number of its block (u32 each) |
-//! | 86- | content, see [`content`] |
-//! | then | the claim, once there was one: nonce (u64), lease (16), claimed (u64), length of label (u16), label |
+//! Scripts answer in the long form, [`format::RECORD`], whose fields are read here in their order; a job that was never
+//! claimed is stored in a shorter one, which only they see, and a claim answers with most of its jobs in that of a first
+//! attempt, [`format::FIRST`] ([`Row::read_first`]).
 //!
 //! The first byte says the form. What a program adds to records, older ones must not misread: it takes another form.
 
@@ -32,19 +20,10 @@ use windlass_core::outcome::Reason;
 use windlass_core::size::Caps;
 use windlass_core::{Fence, JobId, LeaseId, Name, State};
 
+use crate::format::{self, FIRST_ATTEMPT, FIRST_BEGUN, LATER_FORMS};
 use content::Content;
+pub(crate) use format::INLINE_MAX;
 pub(crate) use reader::Reader;
-
-/// A payload that is longer stands apart from its record.
-pub(crate) const INLINE_MAX: usize = 1024;
-
-/// What the record of a job begins with that runs for the first time, and has nothing that stands apart and no expiry;
-/// and when its handler has begun.
-const FIRST_ATTEMPT: u8 = b'a';
-const FIRST_BEGUN: u8 = b'c';
-
-/// First bytes of later forms begin here; their lowest bits are the state.
-const LATER_FORMS: u8 = 128;
 
 /// As many microseconds as Lua counts exactly; what is later is never.
 const NEVER_MICROS: u64 = 1 << 53;
@@ -344,7 +323,7 @@ pub(crate) struct Apart {
     pub(crate) progress: Option<Bytes>,
 }
 
-/// The first 23 bytes of a record that is not asked to stop.
+/// What the record of a job that is not asked to stop begins with: state, flags, reason and counters.
 pub(crate) fn put_start(to: &mut impl BufMut, state: State, reason: Option<Reason>, counters: &Counters) {
     to.put_slice(&[b'0' + state.code(), b'0', reason.map_or(b'-', reason_code)]);
     to.put_u32(counters.attempt);
@@ -353,7 +332,7 @@ pub(crate) fn put_start(to: &mut impl BufMut, state: State, reason: Option<Reaso
     to.put_u64(whole_micros(counters.backoff));
 }
 
-/// A fence as scripts compare it: 16 bytes.
+/// A fence as scripts compare it.
 pub(crate) fn put_fence(to: &mut impl BufMut, fence: Fence) {
     to.put_u64(fence.number);
     to.put_u64(fence.nonce);
@@ -361,14 +340,18 @@ pub(crate) fn put_fence(to: &mut impl BufMut, fence: Fence) {
 
 /// A fence by itself.
 pub(crate) fn fence(fence: Fence) -> Bytes {
-    let mut packed = BytesMut::with_capacity(16);
+    let mut packed = BytesMut::with_capacity(format::FENCE.width());
     put_fence(&mut packed, fence);
     packed.freeze()
 }
 
 /// How long the payload of a claimed job is, without reading the rest; 0 if this is no record.
 pub(crate) fn payload_length(record: &[u8]) -> usize {
-    let at = if let Some(&(FIRST_ATTEMPT | FIRST_BEGUN)) = record.first() { 51 } else { 73 };
+    let at = if let Some(&(FIRST_ATTEMPT | FIRST_BEGUN)) = record.first() {
+        const { format::FIRST.before("payload") }
+    } else {
+        const { format::RECORD.before("payload") }
+    };
     let length = record.get(at..).and_then(|rest| rest.first_chunk());
     length.map_or(0, |length| u32::from_be_bytes(*length) as usize)
 }

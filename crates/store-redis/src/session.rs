@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::{Arg, Cmd, Value};
 use tokio::time::{Instant, sleep};
+use windlass_core::backoff::pause;
 
 use crate::connect::{Lane, Line, Shared, redirection, slot_of};
 use crate::error::{Fault, Said, Verdict};
@@ -22,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// So long before the deadline nothing is tried again: what the server said is worth more than that time is up.
 const LAST_WORD: Duration = Duration::from_millis(50);
+
+/// The shortest and the longest pause between two tries.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(320));
 
 /// How often a request may be sent elsewhere.
 const HOPS_MAX: u32 = 8;
@@ -142,7 +146,7 @@ impl Session {
         match self.send(request, &by_digest).await {
             Err(Fault::Said(said)) if said.verdict() == Verdict::NoScript => {
                 tracing::debug!(script = script.name, "the server gets a script");
-                self.send(request, &evaluation("EVAL", script.text, keys, args)).await
+                self.send(request, &evaluation("EVAL", script.text(), keys, args)).await
             }
             result => result,
         }
@@ -174,7 +178,10 @@ impl Session {
                 Next::Elsewhere(target) if hops <= HOPS_MAX => ask = target,
                 Next::Later if Instant::now() < until => {
                     tries += 1;
-                    sleep(pause(tries).min(until.saturating_duration_since(Instant::now()))).await;
+                    sleep(
+                        pause(tries, PAUSE.0, PAUSE.1).min(until.saturating_duration_since(Instant::now())),
+                    )
+                    .await;
                 }
                 _ => return Err(fault),
             }
@@ -276,10 +283,4 @@ fn no_error(answer: Value) -> Result<Value, Fault> {
         Value::ServerError(error) => Err(Said::from(&error).into()),
         answer => Ok(answer),
     }
-}
-
-/// Full jitter from a few milliseconds on.
-fn pause(tries: u32) -> Duration {
-    let most = Duration::from_millis(10).saturating_mul(1 << tries.min(5));
-    most.mul_f64(fastrand::f64().max(0.1))
 }

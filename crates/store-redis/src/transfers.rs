@@ -11,25 +11,24 @@ mod deliver;
 mod transfer;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Value;
 use tokio::time::{Instant, sleep};
 use windlass_core::Name;
-use windlass_store_server::backoff;
+use windlass_core::backoff::{Retries, Transient, with_retries};
+use windlass_store_server::backoff::{PAUSE_MAX, PAUSE_MIN};
 
 use crate::error::{Away, Fault};
-use crate::script::{Script, script};
+use crate::scripts::{KNOWS_CALL, POST_TRANSFERS};
 use crate::session::Session;
 use crate::{Tools, answer};
 use deliver::Delivery;
 pub(crate) use deliver::deliver;
 use transfer::Posted;
 pub(crate) use transfer::Transfer;
-
-static POST: Script = script!("transfers/post", "keys", "clock", "call");
-static KNOWN: Script = script!("transfers/known", "keys", "call");
 
 /// How long the sender of transfers tries to deliver them.
 const DELIVERY_MAX: Duration = Duration::from_secs(5);
@@ -57,7 +56,7 @@ pub(crate) async fn send(
     };
     said.extend(first.said);
     if first.fault.is_some() {
-        said.extend(insist(&delivery, session, &targets, numbers.last().copied()).await?);
+        said.extend(deliver_for_a_while(&delivery, session, &targets, numbers.last().copied()).await?);
     }
     Ok(Some(numbers.iter().map(|number| said.remove(number)).collect()))
 }
@@ -70,7 +69,7 @@ pub(crate) async fn knows(
     call: &Bytes,
 ) -> Result<bool, Fault> {
     let keys = tools.keys.queue(source).all();
-    let known = session.run(&KNOWN, keys, vec![tools.clock(), call.clone()]).await?;
+    let known = session.run(&KNOWS_CALL, keys, vec![tools.clock(), call.clone()]).await?;
     Ok(answer::integer(known)? == 1)
 }
 
@@ -83,7 +82,7 @@ pub(crate) async fn settled(
     targets: HashSet<Name>,
 ) -> Result<(), Fault> {
     let delivery = Delivery::new(tools, session, source);
-    match insist(&delivery, session, &targets, None).await {
+    match deliver_for_a_while(&delivery, session, &targets, None).await {
         Ok(_) => Ok(()),
         Err(fault) => {
             tracing::debug!(?fault, %source, "jobs of a repeated call are on their way");
@@ -92,24 +91,40 @@ pub(crate) async fn settled(
     }
 }
 
+/// A delivery that failed. It is repeated whatever the reason: other senders may have delivered meanwhile.
+struct Undelivered(Fault);
+
+impl Transient for Undelivered {
+    fn is_transient(&self) -> bool {
+        true
+    }
+}
+
 /// Delivers transfers to some targets until none is left, up to one of them; for a while.
-async fn insist(
+async fn deliver_for_a_while(
     delivery: &Delivery<'_>,
     session: &Session,
     targets: &HashSet<Name>,
     last: Option<u64>,
 ) -> Result<Vec<(u64, Bytes)>, Fault> {
     let until = Instant::now() + DELIVERY_MAX.min(session.left() / 2);
-    let (mut said, mut tries) = (Vec::new(), 0);
-    loop {
+    let said = Mutex::new(Vec::new());
+    let deliver = || async {
         let delivered = delivery.all_for(targets, last).await;
-        said.extend(delivered.said);
-        let Some(fault) = delivered.fault else { return Ok(said) };
-        if Instant::now() >= until {
-            return Err(Fault::Half(Box::new(fault)));
+        said.lock().unwrap_or_else(PoisonError::into_inner).extend(delivered.said);
+        delivered.fault.map_or(Ok(()), |fault| Err(Undelivered(fault)))
+    };
+    let pause = |_fault: &Undelivered, pause: Duration| async move {
+        let is_early = Instant::now() < until;
+        if is_early {
+            sleep(pause).await;
         }
-        sleep(backoff::pause(tries)).await;
-        tries += 1;
+        is_early
+    };
+    let mut retries = Retries::endless(PAUSE_MIN, PAUSE_MAX);
+    match with_retries(&mut retries, deliver, pause).await {
+        Ok(()) => Ok(said.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        Err(Undelivered(fault)) => Err(Fault::Half(Box::new(fault))),
     }
 }
 
@@ -128,7 +143,7 @@ async fn post(
         arguments.push(transfer.encode());
     }
     let keys = tools.keys.queue(source).all();
-    let answer = session.run_acknowledged(&POST, keys, arguments).await?;
+    let answer = session.run_acknowledged(&POST_TRANSFERS, keys, arguments).await?;
     if answer == Value::Nil {
         return Ok(None);
     }

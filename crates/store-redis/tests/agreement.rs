@@ -183,7 +183,10 @@ impl Play {
                 self.store.delete(&ids).await.unwrap();
             }
             17 => self.clock.advance(Duration::from_millis(self.random.u64(..4_000))),
-            18 => drop(self.store.promote(self.random.u32(1..300)).await.unwrap()),
+            18 => {
+                self.store.promote(self.random.u32(1..300)).await.unwrap();
+                self.store.tidy(9).await.unwrap();
+            }
             19 => drop(self.store.prune(self.random.u32(1..300)).await.unwrap()),
             20 => self.reap().await,
             21 | 23 if self.random.u8(..3) > 0 => self.report().await,
@@ -204,7 +207,7 @@ fn settlement(job: &ClaimedJob, outcome: Outcome) -> Settlement {
 
 async fn open(store: &RedisStore) -> LeaseId {
     let queues = QUEUES.map(name).to_vec();
-    let lease = NewLease { id: LeaseId::new(), worker: "w".into(), ttl: TTL, queues };
+    let lease = NewLease { id: LeaseId::new(), worker: "w".into(), ttl: TTL, queues, kinds: Vec::new() };
     store.open(&lease).await.unwrap();
     lease.id
 }

@@ -56,7 +56,7 @@ impl Scene {
 
     async fn open(&self, ttl: Duration) -> LeaseId {
         let (id, queues) = (LeaseId::new(), vec![self.bad.clone(), self.good.clone()]);
-        self.store.open(&NewLease { id, worker: "w".into(), ttl, queues }).await.unwrap();
+        self.store.open(&NewLease { id, worker: "w".into(), ttl, queues, kinds: Vec::new() }).await.unwrap();
         id
     }
 
@@ -150,6 +150,7 @@ async fn a_dead_node_stops_its_own_queues_only() {
 
         // Sweeps and looks go on with what is there.
         scene.store.promote(99).await.unwrap();
+        scene.store.tidy(99).await.unwrap();
         scene.store.lost(99).await.unwrap();
         scene.store.prune(99).await.unwrap();
         assert!(!scene.store.list(&Filter::default(), None, 99).await.unwrap().jobs.is_empty());

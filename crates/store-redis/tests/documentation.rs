@@ -28,7 +28,10 @@ fn rules() -> &'static str {
 async fn live(store: &RedisStore) {
     let queues = [name("default"), name("other")];
     let (lease, ttl) = (LeaseId::new(), Duration::from_secs(60));
-    store.open(&NewLease { id: lease, worker: "w".into(), ttl, queues: queues.to_vec() }).await.unwrap();
+    store
+        .open(&NewLease { id: lease, worker: "w".into(), ttl, queues: queues.to_vec(), kinds: Vec::new() })
+        .await
+        .unwrap();
     let job = |queue: &Name, payload: usize| {
         NewJob::new("k", vec![b'x'; payload], Options::new().queue(queue.as_str())).unwrap()
     };
@@ -63,6 +66,7 @@ async fn live(store: &RedisStore) {
     store.renew(lease, ttl, 10).await.unwrap();
     store.lost(10).await.unwrap();
     store.promote(10).await.unwrap();
+    store.tidy(10).await.unwrap();
     store.prune(10).await.unwrap();
     assert_eq!(store.list(&Filter::default(), None, 10).await.unwrap().jobs.len(), 3);
     assert_eq!(store.queues(None, 10).await.unwrap().len(), 2);

@@ -50,6 +50,7 @@ async fn a_claim_that_meets_a_server_that_hangs_tells_what_others_gave() {
             worker: "w".into(),
             ttl: Duration::from_secs(60),
             queues: vec![well.clone(), ill.clone()],
+            kinds: Vec::new(),
         };
         store.open(&lease).await.unwrap();
         // Both servers know the script from here on.

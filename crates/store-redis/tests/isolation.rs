@@ -30,6 +30,7 @@ async fn use_good_beside(scene: &Scene, key: &str) {
     assert!(claimed.sick.iter().all(|sick| sick.queue == name("bad")), "{key}: {:?}", claimed.sick);
     scene.clock.advance(Duration::from_secs(1));
     assert_eq!(scene.store.promote(9).await.unwrap().promoted, 1, "{key}");
+    scene.store.tidy(9).await.unwrap();
     assert_eq!(scene.get(later).await.state, State::Ready, "{key}");
     let renewed = scene.store.renew(scene.lease, TTL, 9).await.unwrap();
     assert!(matches!(renewed, Renewal::Renewed { .. }), "{key}: {renewed:?}");
@@ -72,6 +73,8 @@ async fn wrong_content_in_one_queue_harms_no_other() {
         "outputs",
         "progress",
         "bodies",
+        "kinds",
+        "parked",
     ] {
         use_good_beside(&Scene::on(Arc::clone(&server)).await, key).await;
     }
@@ -108,7 +111,7 @@ async fn a_lease_opens_where_it_can_and_elsewhere_with_a_renewal() {
     let scene = Scene::new().await;
     scene.spoil("leases");
     let queues = vec![name("bad"), name("good")];
-    let lease = NewLease { id: LeaseId::new(), worker: "w".into(), ttl: TTL, queues };
+    let lease = NewLease { id: LeaseId::new(), worker: "w".into(), ttl: TTL, queues, kinds: Vec::new() };
     scene.store.open(&lease).await.unwrap();
     let good = scene.add("good", Options::new()).await;
     let scene = Scene { lease: lease.id, ..scene };

@@ -37,6 +37,7 @@ async fn use_everything(store: &RedisStore) {
         worker: "w".into(),
         ttl: Duration::from_secs(60),
         queues: queues.clone(),
+        kinds: Vec::new(),
     };
     store.open(&lease).await.unwrap();
     let all: Vec<_> =

@@ -26,7 +26,7 @@ fn job(queue: &str) -> NewJob {
 
 async fn open(store: &RedisStore) -> LeaseId {
     let queues = vec![name("q"), name("r")];
-    let lease = NewLease { id: LeaseId::new(), worker: "w".into(), ttl: TTL, queues };
+    let lease = NewLease { id: LeaseId::new(), worker: "w".into(), ttl: TTL, queues, kinds: Vec::new() };
     store.open(&lease).await.unwrap();
     lease.id
 }

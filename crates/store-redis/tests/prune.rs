@@ -67,6 +67,7 @@ async fn lease(store: &RedisStore) -> LeaseId {
         worker: "w".into(),
         ttl: Duration::from_secs(600),
         queues: vec![queue()],
+        kinds: Vec::new(),
     };
     store.open(&lease).await.unwrap();
     lease.id

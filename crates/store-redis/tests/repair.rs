@@ -54,7 +54,10 @@ impl Scene {
         let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
         let store = open(&server, &clock).await;
         let lease = LeaseId::new();
-        store.open(&NewLease { id: lease, worker: "w".into(), ttl: TTL, queues: queues() }).await.unwrap();
+        store
+            .open(&NewLease { id: lease, worker: "w".into(), ttl: TTL, queues: queues(), kinds: Vec::new() })
+            .await
+            .unwrap();
         for queue in queues() {
             let job = NewJob::new("k", "", Options::new().queue(queue.as_str())).unwrap();
             store.enqueue(&[job]).await.unwrap();
@@ -151,7 +154,8 @@ async fn a_registry_that_was_lost_is_filled_by_whoever_writes_next() {
     assert_eq!(scene.store.queues(None, 9).await.unwrap(), []);
     // Another process has not entered anything yet.
     let other = open(&scene.server, &scene.clock).await;
-    let lease = NewLease { id: LeaseId::new(), worker: "v".into(), ttl: TTL, queues: queues() };
+    let lease =
+        NewLease { id: LeaseId::new(), worker: "v".into(), ttl: TTL, queues: queues(), kinds: Vec::new() };
     other.open(&lease).await.unwrap();
     assert_eq!(scene.store.queues(None, 9).await.unwrap().len(), 2);
     assert_eq!(scene.store.list(&Filter::default(), None, 9).await.unwrap().jobs.len(), 2);
@@ -194,7 +198,13 @@ async fn a_job_that_does_not_read_takes_no_other_along() {
 async fn one_queue_that_fails_does_not_keep_a_lease_from_being_renewed_in_others() {
     let scene = Scene::new().await;
     let queues: Vec<_> = (0..40).map(|place| Name::new(format!("q{place:02}")).unwrap()).collect();
-    let lease = NewLease { id: LeaseId::new(), worker: "w".into(), ttl: TTL, queues: queues.clone() };
+    let lease = NewLease {
+        id: LeaseId::new(),
+        worker: "w".into(),
+        ttl: TTL,
+        queues: queues.clone(),
+        kinds: Vec::new(),
+    };
     scene.store.open(&lease).await.unwrap();
     scene.server.command(&["SET", "wl:{windlass:q00}:leases", "in the way"]);
     scene.clock.advance(TTL / 2);

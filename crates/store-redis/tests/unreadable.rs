@@ -12,7 +12,7 @@ use windlass_core::job::Unreadable;
 use windlass_core::outcome::Reason;
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::store::{Amended, Begin, Filter, Inspect, Jobs, Leases, Maintenance, Queues, Settled};
-use windlass_core::{Options, State};
+use windlass_core::{NewJob, Options, State};
 
 /// The first bytes of forms that this program does not know.
 const STRANGE: [u8; 3] = [b'd', 0, 128 + 2];
@@ -34,10 +34,77 @@ async fn a_job_of_an_unknown_form_keeps_its_place_and_others_pass_it() {
         assert_eq!(scene.claim(9).await.jobs, []);
         assert_eq!(scene.record(strange), stored, "nobody has touched it");
         scene.put(strange, 1, before);
+        scene.know_parked();
         assert_eq!(ids(&scene.claim(9).await.jobs), [strange], "its place is still there");
         let counts = scene.store.queues(None, 9).await.unwrap();
         assert_eq!(counts.iter().map(|queue| queue.counts.of(State::Ready)).sum::<u64>(), 0, "{form}");
     }
+}
+
+/// A program that knows the form takes it before all that came later, wherever it stood.
+#[tokio::test]
+async fn a_job_of_a_form_that_another_program_knows_keeps_its_turn() {
+    let scene = Scene::new().await;
+    for priority in [0, 3, -3] {
+        let options = || Options::new().priority(priority);
+        let strange = scene.add("bad", options()).await;
+        let before = scene.put(strange, 1, b'd');
+        assert_eq!(scene.claim(1).await.jobs, [], "it is parked");
+        let later = scene.add("bad", options()).await;
+        let first = scene.add("bad", Options::new().priority(priority + 1)).await;
+        scene.put(strange, 1, before);
+        scene.know_parked();
+        assert_eq!(ids(&scene.claim(9).await.jobs), [first, strange, later], "{priority}");
+    }
+    assert_eq!(scene.server.command(&["EXISTS", &scene.key("parked"), &scene.key("stale")]), "0");
+}
+
+/// Also its priority, where jobs stand in several orders that are merged.
+#[tokio::test]
+async fn a_parked_job_keeps_its_priority_beside_other_orders() {
+    let scene = Scene::new().await;
+    let strange = scene.add("bad", Options::new().priority(3)).await;
+    let before = scene.put(strange, 1, b'd');
+    let lower = scene.add("bad", Options::new().priority(1)).await;
+    let plain = scene.add("bad", Options::new()).await;
+    assert_eq!(ids(&scene.claim(1).await.jobs), [lower]);
+    scene.put(strange, 1, before);
+    scene.know_parked();
+    let middle = scene.add("bad", Options::new().priority(2)).await;
+    assert_eq!(ids(&scene.claim(9).await.jobs), [strange, middle, plain]);
+}
+
+/// A program puts back what it asks for, however many of other kinds were parked before.
+#[tokio::test]
+async fn parked_jobs_of_one_kind_do_not_hold_up_those_of_another() {
+    let scene = Scene::new().await;
+    let mut strange = Vec::new();
+    for kind in ["k", "k", "k", "l"] {
+        let job = NewJob::new(kind, "payload", Options::new().queue("bad")).unwrap();
+        scene.store.enqueue(std::slice::from_ref(&job)).await.unwrap();
+        strange.push((job.id, scene.put(job.id, 1, b'd')));
+    }
+    assert_eq!(scene.claim_kinds(9, &["k", "l"]).await.jobs, []);
+    for (id, before) in &strange {
+        scene.put(*id, 1, *before);
+    }
+    scene.know_parked();
+    assert_eq!(ids(&scene.claim_kinds(1, &["l"]).await.jobs), [strange[3].0]);
+    assert_eq!(ids(&scene.claim_kinds(9, &["k"]).await.jobs), [strange[0].0, strange[1].0, strange[2].0]);
+}
+
+/// What a program that knows it has done to it meanwhile is not undone.
+#[tokio::test]
+async fn a_parked_job_that_has_gone_does_not_come_back() {
+    let scene = Scene::new().await;
+    let strange = scene.add("bad", Options::new()).await;
+    let before = scene.put(strange, 1, b'd');
+    assert_eq!(scene.claim(1).await.jobs, []);
+    scene.put(strange, 1, before);
+    assert_eq!(scene.store.delete(&[strange]).await.unwrap(), [Amended::Done(State::Ready)]);
+    scene.know_parked();
+    assert_eq!(scene.claim(9).await.jobs, []);
+    assert_eq!(scene.server.command(&["EXISTS", &scene.key("parked"), &scene.key("stale")]), "0");
 }
 
 #[tokio::test]
@@ -170,8 +237,22 @@ async fn jobs_behind_many_of_an_unknown_form_are_reached() {
     assert_eq!(ids(&scene.claim(9).await.jobs), others);
     assert_eq!(scene.claim(9).await.jobs, []);
     let after = scene.add("bad", Options::new()).await;
-    assert_eq!(ids(&scene.claim(9).await.jobs), [after], "and they stand behind those that come later");
+    assert_eq!(ids(&scene.claim(9).await.jobs), [after], "and they hold up none that comes later");
+    assert_eq!(scene.server.command(&["ZCARD", &scene.key("parked")]), "2500");
     let back = form.replace("'^A', 'd'", "'^d', 'A'");
     scene.eval(&back, many[0].id, &[]);
+    scene.know_parked();
     assert_eq!(scene.claim(3_000).await.jobs.len(), 2_500, "a program that knows them finds them all");
+}
+
+/// The list of kinds that have something is made from them if it is lost.
+#[tokio::test]
+async fn jobs_are_found_without_the_list_of_kinds() {
+    let scene = Scene::new().await;
+    let waiting =
+        [scene.add("bad", Options::new().priority(1)).await, scene.add("bad", Options::new()).await];
+    scene.server.command(&["DEL", &scene.key("kinds")]);
+    assert_eq!(ids(&scene.claim(1).await.jobs), waiting[..1]);
+    assert_eq!(scene.server.command(&["SMEMBERS", &scene.key("kinds")]), "k");
+    assert_eq!(ids(&scene.claim(9).await.jobs), waiting[1..]);
 }

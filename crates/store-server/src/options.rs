@@ -28,7 +28,7 @@ pub fn bounded(name: &str, timeout: Duration) -> Result<Duration, StoreError> {
 pub fn one_of<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, StoreError> {
     known.iter().find(|(text, _)| *text == value).map(|&(_, meaning)| meaning).ok_or_else(|| {
         let words: Vec<_> = known.iter().map(|(text, _)| format!("{name}={text}")).collect();
-        address(format!("{value:?} is no value of {name}: use {}", words.join(" or ")))
+        address(format!("{value:?} is not a value of {name}: use {}", words.join(" or ")))
     })
 }
 
@@ -69,7 +69,7 @@ mod tests {
     fn words_and_times_out_of_bounds_are_refused_with_what_would_be_right() {
         assert_eq!(one_of("listen", "never", &LISTEN).unwrap(), Listen::Never);
         let error = one_of("listen", "no", &LISTEN).unwrap_err();
-        assert_eq!(error.to_string(), "\"no\" is no value of listen: use listen=auto or listen=never");
+        assert_eq!(error.to_string(), "\"no\" is not a value of listen: use listen=auto or listen=never");
         assert!(bounded("timeout", Duration::from_millis(100)).is_ok());
         let error = bounded("timeout", Duration::from_millis(99)).unwrap_err();
         assert_eq!(error.to_string(), "timeout: use a time from 100ms to 1h, as 15s or 500ms");

@@ -40,7 +40,8 @@ CREATE TABLE windlass_payloads (
 
 CREATE UNIQUE INDEX windlass_jobs_id ON windlass_jobs (id);
 -- Each of these holds only the jobs of its states, so the cost of a claim does not grow with the others.
-CREATE INDEX windlass_jobs_ready ON windlass_jobs (queue, kind, priority DESC, due_at) WHERE state = 2;
+-- A later form of rows gets an index of its own: the claims of a program never walk rows that it leaves to newer ones.
+CREATE INDEX windlass_jobs_ready ON windlass_jobs (queue, kind, priority DESC, due_at) WHERE state = 2 AND form = 1;
 CREATE INDEX windlass_jobs_scheduled ON windlass_jobs (queue, due_at) WHERE state = 1;
 CREATE INDEX windlass_jobs_expiry ON windlass_jobs (queue, expires_at)
 WHERE state < 3 AND attempt = 0 AND expires_at IS NOT NULL;
@@ -66,7 +67,7 @@ CREATE TABLE windlass_leases (
     key        INTEGER PRIMARY KEY AUTOINCREMENT, -- never given twice: a finished job may still name it
     id         BLOB    NOT NULL UNIQUE,
     worker     TEXT    NOT NULL,
-    queues     TEXT    NOT NULL,                  -- JSON array
+    serves     TEXT    NOT NULL,                  -- queues and kinds, for people
     opened_at  INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     ttl        INTEGER                            -- how long a renewal lasts

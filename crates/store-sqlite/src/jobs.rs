@@ -1,10 +1,9 @@
-//! The part every job goes through. Each call becomes one operation of the writer; [`enqueue`], [`claim`],
-//! [`settle`] and [`amend`] say what it does inside the transaction.
+//! The part every job goes through. Each call becomes one operation of the writer; `accept`, [`claim`], [`settle`] and
+//! [`amend`] say what it does inside the transaction, and change states by `moves`.
 
-pub(crate) mod amend;
+mod amend;
 pub(crate) mod calls;
 mod claim;
-pub(crate) mod enqueue;
 mod get;
 pub(crate) mod settle;
 
@@ -16,7 +15,9 @@ use windlass_core::store::{
 use windlass_core::{CallId, JobId};
 
 use crate::SqliteStore;
-pub(crate) use amend::remove;
+use crate::accept::accept_call;
+use crate::session::Session;
+use crate::writer::Lane;
 use settle::Right;
 
 #[async_trait]
@@ -25,7 +26,9 @@ impl Jobs for SqliteStore {
         let jobs = jobs.to_vec();
         // A long payload is as much work as many rows.
         let rows = jobs.len() + jobs.iter().map(|job| job.payload.len()).sum::<usize>() / 1_024;
-        self.take_in(rows, move |session| enqueue::enqueue_once(session, call, &jobs)).await
+        // Refused while the disk is full, as other writes are not.
+        let accept = move |session: &Session<'_>| accept_call(session, call, &jobs);
+        self.inner.writer.call(Lane::Intake, rows, accept).await
     }
 
     async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {

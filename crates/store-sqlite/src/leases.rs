@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
-use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
+use windlass_core::store::{
+    LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept, serves,
+};
 use windlass_core::{LeaseId, Name};
 
 use crate::error::Fault;
@@ -104,7 +106,7 @@ fn open(session: &Session<'_>, lease: &NewLease) -> Result<(), Fault> {
     session.prepare(OPEN)?.execute(params![
         lease.id.as_bytes(),
         lease.label(),
-        row::json(&lease.queues)?,
+        lease.serves(),
         session.now.as_micros(),
         session.now.plus(lease.ttl).as_micros(),
         row::micros(lease.ttl),
@@ -173,10 +175,12 @@ fn list(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<Lease
     while let Some(found) = rows.next()? {
         let Some(id) = row::readable(row::id_bytes(found, 0))? else { continue };
         let expires_at = row::time(found.get(4)?);
+        let (queues, kinds) = serves::read(&found.get::<_, String>(2)?);
         leases.push(LeaseRecord {
             id: LeaseId::from_bytes(id),
             worker: found.get(1)?,
-            queues: row::readable(row::tags(found, 2))?.unwrap_or_default(),
+            queues,
+            kinds,
             opened_at: row::time(found.get(3)?),
             expires_at,
             is_lost: expires_at <= now,

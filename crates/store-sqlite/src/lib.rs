@@ -24,6 +24,7 @@
 //! | `network` | `refuse` (default), `allow` | whether a network file system will do |
 //! | `old-sqlite` | `refuse` (default), `allow` | whether an SQLite before 3.51.3 will do, which can lose commits |
 
+mod accept;
 mod conditions;
 mod connect;
 mod counters;
@@ -34,12 +35,14 @@ mod jobs;
 mod leases;
 mod maintenance;
 pub mod migrate;
+mod moves;
 mod options;
 mod patience;
 mod queues;
 mod reader;
 mod row;
 mod session;
+mod transaction;
 mod wakeup;
 mod within;
 mod writer;
@@ -185,15 +188,6 @@ impl SqliteStore {
         self.inner.writer.call(Lane::Normal, rows, operation).await
     }
 
-    /// Runs an operation that brings jobs: refused while the disk is full.
-    pub(crate) async fn take_in<T, F>(&self, rows: usize, operation: F) -> StoreResult<T>
-    where
-        T: Send + 'static,
-        F: FnMut(&Session<'_>) -> Result<T, Fault> + Send + 'static,
-    {
-        self.inner.writer.call(Lane::Intake, rows, operation).await
-    }
-
     /// Runs an operation before all others that wait.
     pub(crate) async fn write_urgently<T, F>(&self, operation: F) -> StoreResult<T>
     where
@@ -277,6 +271,10 @@ impl Inner {
 impl Store for SqliteStore {
     fn about(&self) -> About {
         self.inner.about.clone()
+    }
+
+    fn finishes_calls(&self) -> bool {
+        true
     }
 
     fn within(&self) -> Option<&dyn Within> {

@@ -1,4 +1,4 @@
-//! Work that no job asks for: moving what is due, removing what nobody keeps. Claims move what is due in
+//! Work that no job asks for: moving what is due, removing what is no longer kept. Claims move what is due in
 //! their own queues through the same functions.
 
 use std::time::Duration;
@@ -8,17 +8,18 @@ use rusqlite::{OptionalExtension, params};
 use windlass_core::bell::Topic;
 use windlass_core::outcome::Reason;
 use windlass_core::queue::{Keep, Retention};
-use windlass_core::store::{Maintenance, Promotion, StoreResult};
+use windlass_core::store::{Cause, Maintenance, Promotion, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::error::Fault;
+use crate::moves::{self, Standing};
 use crate::session::Session;
-use crate::{SqliteStore, jobs, row};
+use crate::transaction::at_once;
+use crate::{SqliteStore, row};
 
-const PROMOTE: &str = include_str!("../queries/maintenance/promote.sql");
+const DUE: &str = include_str!("../queries/maintenance/due.sql");
 const NEXT_DUE: &str = include_str!("../queries/maintenance/next_due.sql");
 const EXPIRED: &str = include_str!("../queries/maintenance/expired.sql");
-pub(crate) const EXPIRE: &str = include_str!("../queries/maintenance/expire.sql");
 const DUE_QUEUES: &str = include_str!("../queries/maintenance/due_queues.sql");
 const FINISHED_QUEUES: &str = include_str!("../queries/maintenance/finished_queues.sql");
 const OLDEST: &str = include_str!("../queries/maintenance/oldest.sql");
@@ -71,16 +72,25 @@ pub(crate) fn promote_queue(
     expired_max: u32,
     due_max: u32,
 ) -> Result<Promotion, Fault> {
+    let tx = &mut session.tx();
     let expired = expired(session, queue, expired_max)?;
     for &(seq, state) in &expired {
-        let fields = params![seq, Reason::Expired.as_str(), session.now.as_micros()];
-        session.prepare(EXPIRE)?.execute(fields)?;
-        session.moved(queue, state, State::Dead, 1);
+        let (job, why) = (Standing { seq, queue, state }, (Reason::Expired, Cause::Expired));
+        at_once(moves::end(tx, job, State::Dead, why))?;
     }
-    let fields = params![queue.as_str(), session.now.as_micros(), due_max];
-    let promoted = session.prepare(PROMOTE)?.execute(fields)?;
-    session.promoted(queue, promoted);
-    Ok(Promotion { promoted: promoted as u32, expired: expired.len() as u32 })
+    let due = due(session, queue, due_max)?;
+    if !due.is_empty() {
+        at_once(moves::promote(tx, &due))?;
+    }
+    Ok(Promotion { promoted: due.len() as u32, expired: expired.len() as u32 })
+}
+
+fn due<'q>(session: &Session<'_>, queue: &'q Name, limit: u32) -> Result<Vec<Standing<'q>>, Fault> {
+    let mut statement = session.prepare(DUE)?;
+    let fields = params![queue.as_str(), session.now.as_micros(), limit];
+    let rows = statement
+        .query_map(fields, |row| Ok(Standing { seq: row.get(0)?, queue, state: State::Scheduled }))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Whether a queue still holds a job whose expiry has passed.
@@ -115,8 +125,9 @@ fn prune(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
             let Some(keep) = retention.of(state) else { continue };
             let old = not_kept(session, &queue, state, keep, count, limit - pruned)?;
             if !old.is_empty() {
-                jobs::remove(session, &old)?;
-                session.left(&queue, state, old.len());
+                let standing = |seq| Standing { seq, queue: &queue, state };
+                let old: Vec<_> = old.into_iter().map(standing).collect();
+                at_once(moves::remove(&mut session.tx(), &old, Cause::NotKept))?;
                 pruned += old.len() as u32;
             }
         }
@@ -225,7 +236,12 @@ mod tests {
             ("unstarted", State::Scheduled, 500, 0, Some(1)),
         ] {
             connection.execute(insert, params![queue, state.code(), due_at, attempt, expires_at]).unwrap();
-            session.entered(&Name::new(queue).unwrap(), state, 1);
+            moves::enter(
+                &mut session.tx(),
+                connection.last_insert_rowid(),
+                &Name::new(queue).unwrap(),
+                state,
+            );
         }
         session.write_counters().unwrap();
         let found =

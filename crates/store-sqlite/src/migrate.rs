@@ -107,7 +107,9 @@ pub(crate) fn version(connection: &Connection) -> Result<i64, Fault> {
     if table.is_none() {
         return Ok(0);
     }
-    let value = "SELECT value FROM windlass_meta WHERE key = 'layout'";
+    // Also nothing for a file of before the first release whose layout has the same number.
+    let value = "SELECT value FROM windlass_meta WHERE key = 'layout'
+        AND EXISTS (SELECT 1 FROM pragma_table_info('windlass_leases') WHERE name = 'serves')";
     let version = connection.prepare_cached(value)?.query_row([], |row| row.get(0)).optional()?;
     let unreleased = || StoreError::unreleased_layout("file").into();
     version.ok_or_else(unreleased)

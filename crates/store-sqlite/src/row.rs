@@ -41,13 +41,16 @@ pub(crate) fn counters(row: &Row<'_>, first: usize) -> Result<Counters, Fault> {
 }
 
 /// Numbers of rows as the statements about many rows take them.
-pub(crate) fn list(seqs: &[i64]) -> String {
+pub(crate) fn list(seqs: impl ExactSizeIterator<Item = i64>) -> String {
     let mut text = String::with_capacity(2 + seqs.len() * 8);
-    for (index, seq) in seqs.iter().enumerate() {
-        text.push(if index == 0 { '[' } else { ',' });
+    text.push('[');
+    for (index, seq) in seqs.enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
         text.push_str(&seq.to_string());
     }
-    text.push_str(if seqs.is_empty() { "[]" } else { "]" });
+    text.push(']');
     text
 }
 
@@ -161,7 +164,7 @@ mod tests {
     #[test]
     fn lists_are_json() {
         for seqs in [vec![], vec![1], vec![1, 2, i64::MAX]] {
-            assert_eq!(serde_json::from_str::<Vec<i64>>(&list(&seqs)).unwrap(), seqs);
+            assert_eq!(serde_json::from_str::<Vec<i64>>(&list(seqs.iter().copied())).unwrap(), seqs);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Writing inside a transaction of the user's own: the same rows and counters as the writer makes, by
+//! Writing inside a transaction of the user's own: jobs get in by `accept` and change by `moves`, as in the writer, by
 //! statements that the user's connection runs.
 //!
 //! The user's transaction holds the file's write lock from the first of them to its end, and the writer waits
@@ -6,22 +6,20 @@
 
 mod commit_watch;
 mod complete;
-mod enqueue;
+mod user_tx;
 
 use std::path::Path;
 
 use async_trait::async_trait;
-use windlass_core::clock::Timestamp;
-use windlass_core::queue::QueueConfig;
-use windlass_core::sql::{Dialect, Line, Row, SqlError, Value};
+use windlass_core::sql::{Dialect, Line, SqlError};
 use windlass_core::store::{Enqueued, Settled, Settlement, StoreResult, Within};
-use windlass_core::{Name, NewJob, StoreError};
+use windlass_core::{NewJob, StoreError};
 
-use crate::counters::{COUNT, Deltas, FORGET};
+use crate::SqliteStore;
+use crate::accept::accept;
 use crate::error::Fault;
-use crate::session::CONFIG;
-use crate::{SqliteStore, row};
 pub(crate) use commit_watch::{Awaited, CommitWatch};
+use user_tx::UserTx;
 
 const PLACE: &str = include_str!("../queries/within/place.sql");
 const LOCK: &str = include_str!("../queries/within/lock.sql");
@@ -35,7 +33,7 @@ impl Within for SqliteStore {
     async fn enqueue(&self, line: &mut Line, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
         let mut tx = self.tx(line).await?;
         self.inner.conditions.check_room().map_err(StoreError::from)?;
-        let answers = enqueue::enqueue(&mut tx, jobs).await?;
+        let answers = accept(&mut tx, jobs).await?;
         tx.write_counters().await?;
         if let Some((job, _)) = jobs.iter().zip(&answers).find(|(_, answer)| **answer == Enqueued::New) {
             self.inner.watch_commit(Awaited::Enqueue { id: job.id });
@@ -59,12 +57,11 @@ impl SqliteStore {
     /// the write lock held, as the writer does it.
     async fn tx<'l>(&self, line: &'l mut Line) -> Result<UserTx<'l>, Failed> {
         self.inner.conditions.check(None).map_err(StoreError::from)?;
-        let mut tx =
-            UserTx { line, now: Timestamp::from_micros(0), deltas: Deltas::default(), configs: Vec::new() };
-        let place = tx.run(PLACE, Vec::new()).await?;
+        let mut tx = UserTx::new(line);
+        let place = tx.ask(PLACE, Vec::new()).await?;
         let place = place.first().map(|row| row.text(0)).transpose()?.unwrap_or_default();
         self.check_place(place)?;
-        tx.run(LOCK, Vec::new()).await?;
+        tx.ask(LOCK, Vec::new()).await?;
         tx.now = self.inner.clock.now();
         Ok(tx)
     }
@@ -86,44 +83,6 @@ impl SqliteStore {
         refused(format!(
             "the transaction is on {place} and the store is {own}: begin it on a connection to the store's file"
         ))
-    }
-}
-
-/// One conversation: what a [`Session`](crate::session::Session) is to the writer.
-struct UserTx<'l> {
-    line: &'l mut Line,
-    now: Timestamp,
-    deltas: Deltas,
-    configs: Vec<(Name, QueueConfig)>,
-}
-
-impl UserTx<'_> {
-    async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Failed> {
-        Ok(self.line.run(sql, values).await?)
-    }
-
-    /// The definition of a queue, or the default one.
-    async fn config(&mut self, queue: &Name) -> Result<QueueConfig, Failed> {
-        if let Some((_, config)) = self.configs.iter().find(|(name, _)| name == queue) {
-            return Ok(config.clone());
-        }
-        let rows = self.run(CONFIG, vec![queue.as_str().into()]).await?;
-        let stored = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
-        let config = row::config_or_unreadable(stored).0;
-        self.configs.push((queue.clone(), config.clone()));
-        Ok(config)
-    }
-
-    async fn write_counters(&mut self) -> Result<(), Failed> {
-        for (queue, deltas) in self.deltas.take() {
-            let name = Value::from(queue.as_str());
-            let counts = deltas.iter().map(|delta| Value::from(*delta));
-            self.run(COUNT, [name.clone()].into_iter().chain(counts).collect()).await?;
-            if deltas.iter().sum::<i64>() < 0 {
-                self.run(FORGET, vec![name]).await?;
-            }
-        }
-        Ok(())
     }
 }
 

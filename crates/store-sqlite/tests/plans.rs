@@ -11,7 +11,7 @@ use windlass_store_sqlite::migrate::MIGRATIONS;
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("calls/forget.sql", "walks rows from the oldest, up to its limit"),
     ("inspect/scan_running.sql", "sorts running jobs, of which there are as many as workers have slots"),
-    ("jobs/newest.sql", "looks at one row, the last"),
+    ("accept/newest.sql", "looks at one row, the last"),
     ("leases/outlive.sql", "moves every lease; runs when the clock was set"),
     (
         "leases/shorten.sql",
@@ -84,7 +84,7 @@ fn fill(connection: &Connection, jobs: i64) {
         FROM n";
     connection.execute(insert, [jobs]).unwrap();
     let leases = "
-        INSERT INTO windlass_leases (id, worker, queues, opened_at, expires_at)
+        INSERT INTO windlass_leases (id, worker, serves, opened_at, expires_at)
         SELECT randomblob(16), 'w', '[]', seq, seq FROM windlass_jobs LIMIT 100";
     connection.execute(leases, []).unwrap();
     let queues =
@@ -128,7 +128,7 @@ fn claims_and_settlements_use_the_index_that_is_made_for_them() {
     for (name, index) in [
         ("jobs/ready.sql", "windlass_jobs_ready (queue=? AND kind=?)"),
         ("jobs/running.sql", "windlass_jobs_id (id=?)"),
-        ("maintenance/promote.sql", "windlass_jobs_scheduled (queue=? AND due_at<?)"),
+        ("maintenance/due.sql", "windlass_jobs_scheduled (queue=? AND due_at<?)"),
         ("maintenance/expired.sql", "windlass_jobs_expiry (queue=? AND expires_at>? AND expires_at<?)"),
         ("maintenance/oldest.sql", "windlass_jobs_finished (queue=? AND state=?)"),
         ("leases/cancelled.sql", "windlass_jobs_stopping (lease=?)"),
@@ -138,4 +138,34 @@ fn claims_and_settlements_use_the_index_that_is_made_for_them() {
         let steps = plan(&connection, &sql);
         assert!(steps.iter().any(|step| step.contains(index)), "{name}: {steps:#?}");
     }
+}
+
+/// Files under `src` that name something.
+fn sources_that_name(text: &str) -> Vec<String> {
+    fn walk(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { walk(&path, found) } else { found.push(path) }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    walk(&root, &mut files);
+    files.retain(|file| fs::read_to_string(file).unwrap().contains(text));
+    files.iter().map(|file| file.strip_prefix(&root).unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn jobs_come_in_one_way_and_change_their_state_one_way() {
+    let writes = |sql: &str| {
+        let sql = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+        ["INSERT INTO windlass_jobs ", "DELETE FROM windlass_jobs ", "UPDATE windlass_jobs SET state "]
+            .iter()
+            .any(|write| sql.contains(write))
+    };
+    for (name, _) in statements().into_iter().filter(|(_, sql)| writes(sql)) {
+        assert!(name.starts_with("accept/") || name.starts_with("moves/"), "{name} changes states by itself");
+    }
+    assert_eq!(sources_that_name("queries/accept/"), ["accept.rs"]);
+    assert_eq!(sources_that_name("queries/moves/"), ["moves.rs"]);
 }

@@ -90,6 +90,7 @@ macro_rules! for_each_clause {
                 a_returned_job_may_expire
                 many_expired_jobs_do_not_slip_through
                 promotion_does_not_look_at_kinds
+                tidying_changes_no_job
             }
             begin {
                 a_claimed_job_begins_by_its_fence

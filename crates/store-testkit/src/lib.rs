@@ -36,6 +36,7 @@
 //! With the feature `servers`, the module `servers` starts the real servers that a store needs.
 
 pub mod clauses;
+pub mod fixture;
 mod harness;
 pub mod model;
 mod report;

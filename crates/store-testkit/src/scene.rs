@@ -10,7 +10,7 @@ use windlass_core::store::{
     Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Filter, NewLease, QueueShare, Settled, Settlement,
     SharedStore,
 };
-use windlass_core::{Fence, JobId, LeaseId, Name, Options, Outcome, State, judge};
+use windlass_core::{Fence, JobId, LeaseId, Name, Options, Outcome, State, StoreError, judge};
 
 use crate::Harness;
 
@@ -20,6 +20,8 @@ pub(crate) const QUEUE: &str = "default";
 pub(crate) const KIND: &str = "work";
 /// The queues that a scene's leases are opened for; no clause claims from others.
 const SERVED: [&str; 7] = [QUEUE, "a", "b", "c", "full", "nowhere", "other"];
+/// How often a lease is opened whose answer is lost.
+const OPENS_MAX: u32 = 5;
 /// How long a scene's leases live.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
@@ -175,9 +177,19 @@ impl Scene {
     /// Opens a lease that lives for [`TTL`].
     pub(crate) async fn lease(&self) -> LeaseId {
         let queues = SERVED.map(name).to_vec();
-        let lease = NewLease { id: LeaseId::new(), worker: "worker".into(), ttl: TTL, queues };
-        self.store.open(&lease).await.expect("a lease opens");
-        lease.id
+        let lease =
+            NewLease { id: LeaseId::new(), worker: "worker".into(), ttl: TTL, queues, kinds: Vec::new() };
+        for _ in 0..OPENS_MAX {
+            match self.store.open(&lease).await {
+                // Too late, on a busy machine: a repeat changes nothing.
+                Err(StoreError::Unknown { .. }) => {}
+                opened => {
+                    opened.expect("a lease opens");
+                    return lease.id;
+                }
+            }
+        }
+        panic!("a lease opens, but the store does not say so")
     }
 
     pub(crate) async fn ask(&self, request: &ClaimRequest) -> (Vec<ClaimedJob>, Option<Duration>) {

@@ -31,7 +31,7 @@ use windlass_core::{NewJob, Store, StoreError};
 ///
 /// Given a connection that has no transaction open, each call takes effect by itself, at once.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no transaction that Windlass can write in",
+    message = "`{Self}` is not a transaction that Windlass can write in",
     label = "not a transaction or connection of a known driver",
     note = "turn on the feature of its driver: `sqlx` (0.9), `sqlx-08`, `tokio-postgres` or `rusqlite`",
     note = "pooled connections and wrapped transactions are passed as what they point to: `&mut *tx`"

@@ -36,6 +36,8 @@
 //! * [`check`] names what is wrong with a handler that does not compile.
 //! * [`testing`] has what tests of jobs need.
 //! * [`local`] is for work that needs no store: an in-process queue, a batch collector, limiters.
+//! * [`worker`] has what is named less often: the builders, the parts of a worker, its health in detail. [`core`] is
+//!   for authors of stores: the contract and its words.
 //!
 //! A job is run at least once. Every claim gets a fence, and an attempt that has lost its job can no longer
 //! write anything about it.
@@ -71,21 +73,16 @@ pub use client::Client;
 pub use open::open_store;
 
 pub use windlass_core as core;
-pub use windlass_core::clock::{Clock, ManualClock, Timestamp};
-pub use windlass_core::job::{AttemptRecord, JobRecord, NewJob, Trace};
+pub use windlass_core::job::{JobRecord, Trace};
 pub use windlass_core::outcome::{Ending, Reason};
 pub use windlass_core::queue;
 pub use windlass_core::retry::{Jitter, Policy as Retry};
-pub use windlass_core::store::{self, About, Amended, Durability, Enqueued, Store};
-pub use windlass_core::{
-    Bytes, Fence, JobId, Name, Options, Outcome, State as JobState, StoreError, StoreErrorKind,
-};
+pub use windlass_core::{JobId, Options, Outcome, State as JobState, StoreErrorKind};
 #[cfg(feature = "local")]
 pub use windlass_local as local;
 pub use windlass_tx::{BlockingTx, Tx};
+pub use windlass_worker as worker;
 pub use windlass_worker::{
-    Attempt, Backlog, BlockingHandler, Classify, ConfigError, Ctx, Drained, Enqueue, EnqueueAll, Error,
-    FromCtx, FromRef, Handle, Handler, Health, Job, JobError, LeaseHealth, LoopHealth, Maintenance,
-    OutputError, Part, PromoteSummary, Promoter, PruneSummary, Pruner, QueueHandle, ReapSummary, Reaper,
-    Result, ResultExt, Running, State, Verdict, Wakeups, Worker,
+    Attempt, Classify, Ctx, Error, FromCtx, FromRef, Handle, Health, Job, JobError, OutputError, QueueHandle,
+    Result, ResultExt, Running, State, Verdict, Worker,
 };

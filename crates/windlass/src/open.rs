@@ -42,8 +42,8 @@ pub async fn open_store(url: impl AsRef<str>) -> Result<Arc<dyn Store>> {
         ) => open_redis(url).await,
         // The rest of the URL may hold a password and is not repeated.
         Some(scheme) => Err(address(format!("no store is called {:?}", short(scheme)))),
-        None if url.contains(['@', '=']) => Err(address("this is no store URL".into())),
-        None => Err(address(format!("{:?} is no store URL", short(url)))),
+        None if url.contains(['@', '=']) => Err(address("this is not a store URL".into())),
+        None => Err(address(format!("{:?} is not a store URL", short(url)))),
     }
 }
 

@@ -103,11 +103,11 @@ async fn redis_runs_jobs_on_a_server_and_on_a_cluster() {
 async fn unknown_urls_say_what_is_supported() {
     for (url, wanted) in [
         ("mysql://user:secret@host/jobs", "no store is called \"mysql\": memory:"),
-        ("host/jobs?password=secret", "this is no store URL: memory:"),
+        ("host/jobs?password=secret", "this is not a store URL: memory:"),
         ("postgress://user:secret@host/jobs", "no store is called \"postgress\": memory:"),
         ("reddis://:secret@localhost", "no store is called \"reddis\": memory:"),
-        ("jobs.db", "\"jobs.db\" is no store URL: memory:"),
-        ("", "\"\" is no store URL: memory:"),
+        ("jobs.db", "\"jobs.db\" is not a store URL: memory:"),
+        ("", "\"\" is not a store URL: memory:"),
     ] {
         let error = Client::open(url).await.expect_err(url).to_string();
         assert!(error.starts_with(wanted), "{url}: {error}");
@@ -160,4 +160,20 @@ async fn asserting_what_was_not_enqueued_fails() {
     let (client, _clock) = testing::client();
     client.enqueue(Double { number: 1 }).await.expect("accepted");
     testing::assert_enqueued::<Double>(&client, |job| job.number == 2).await;
+}
+
+/// What the root of the crate exports is what a newcomer reads first; everything else is under `worker` and `core`.
+#[test]
+fn the_root_has_fewer_than_forty_names() {
+    let source = include_str!("../src/lib.rs");
+    let code: String = source.lines().filter(|line| !line.starts_with("//")).collect::<Vec<_>>().join(" ");
+    let names: Vec<_> = code
+        .split(';')
+        .filter_map(|item| item.split_once("pub use ").or_else(|| item.split_once("pub mod ")))
+        .flat_map(|(_, names)| names.rsplit("::{").next().unwrap_or(names).split(','))
+        .map(|name| name.trim().trim_end_matches('}'))
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert!(names.contains(&"Worker") && names.contains(&"testing"), "{names:?}");
+    assert!(names.len() < 40, "{} names: {names:?}", names.len());
 }

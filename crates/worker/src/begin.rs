@@ -1,7 +1,7 @@
 //! Tells the store which attempts have begun, so that only those count as stalled when their worker dies.
 //!
 //! An attempt that ends within moments is never told of: a write for each would cost as much as the job. What has run
-//! for [`BEGUN_AFTER`] is told of, together with all others that have. So a handler that kills its process at once may
+//! for [`Config::after`] is told of, together with all others that have. So a handler that kills its process at once may
 //! do so untold of: the job comes back as if it had never begun, but with a claim that did not count, and a job with
 //! such a history is told of *before* its handler starts. It gets away with it once.
 
@@ -10,137 +10,178 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use windlass_core::backoff::with_retries;
 use windlass_core::store::{Begin, Settled};
 use windlass_core::{Outcome, State};
 
+use crate::attempts::Attempts;
+use crate::client::Client;
 use crate::ctx::Ctx;
 use crate::ctx::control::Stop;
-use crate::engine::Engine;
-use crate::shutdown::Stage;
-use crate::supervise::{BACKOFF_MAX, Part, backoff};
+use crate::error::{Error, Result};
+use crate::health::Part;
+use crate::retries::{PAUSE_MAX, endless};
+use crate::shutdown::Shutdown;
+use crate::supervise::{Background, Board};
 
-/// How long an attempt runs before the store is told that it has begun.
-const BEGUN_AFTER: Duration = Duration::from_millis(50);
+/// How attempts are told of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Config {
+    /// How long an attempt runs before the store is told that it has begun.
+    pub(crate) after: Duration,
+}
 
-/// The store could not be told of an attempt.
-struct Untold;
+impl Default for Config {
+    fn default() -> Self {
+        Self { after: Duration::from_millis(50) }
+    }
+}
 
-/// Wakes the loop when an attempt starts while it sleeps.
-#[derive(Debug, Default)]
-pub(crate) struct Beginnings {
+/// Tells the store of single attempts; wakes the [`Beginner`] when one starts while it sleeps.
+pub(crate) struct Begins {
+    client: Client,
+    board: Arc<Board>,
     is_awake: AtomicBool,
     started: Notify,
 }
 
-impl Beginnings {
+impl Begins {
+    pub(crate) fn new(client: Client, board: Arc<Board>) -> Self {
+        Self { client, board, is_awake: AtomicBool::new(false), started: Notify::new() }
+    }
+
     /// An attempt starts.
     pub(crate) fn started(&self) {
         if !self.is_awake.load(Ordering::Relaxed) {
             self.started.notify_one();
         }
     }
-}
-
-/// Tells the store of attempts that have begun, until the worker stops and nothing runs any more; sleeps while all
-/// that runs is told of.
-pub(crate) async fn run(engine: Arc<Engine>) {
-    let mut stage = engine.stage();
-    loop {
-        engine.tell_of_untold();
-        if !engine.floor().runs_untold() {
-            engine.beginnings.is_awake.store(false, Ordering::Relaxed);
-            engine.board.expect_within(Part::Beginner, None);
-            // One that started before the flag was seen keeps the loop awake.
-            if !engine.floor().runs_untold() {
-                if *stage.borrow_and_update() != Stage::Running {
-                    return;
-                }
-                tokio::select! {
-                    () = engine.beginnings.started.notified() => {}
-                    _ = stage.changed() => {}
-                }
-            }
-            engine.beginnings.is_awake.store(true, Ordering::Relaxed);
-        }
-        engine.board.expect_within(Part::Beginner, Some(BACKOFF_MAX));
-        tokio::time::sleep(BEGUN_AFTER).await;
-    }
-}
-
-impl Engine {
-    /// Tells the store of attempts that have run long enough. Each waits for its own answer: a queue that does not
-    /// answer holds up no other.
-    fn tell_of_untold(self: &Arc<Self>) {
-        let is_old = |ctx: &&Ctx| ctx.begun_at().is_some_and(|at| at.elapsed() >= BEGUN_AFTER);
-        for ctx in self.floor().running().filter(|ctx| !is_told(ctx)).filter(is_old) {
-            set_told(ctx);
-            let (engine, ctx) = (Arc::clone(self), ctx.clone());
-            self.runtime.spawn(async move {
-                let mut failures = 0;
-                // One that is fenced has ended, is lost, or has its row locked and is about to end.
-                while engine.tell_of(&ctx).await.is_err() && engine.runs(&ctx) {
-                    failures += 1;
-                    tokio::time::sleep(backoff(failures)).await;
-                }
-            });
-        }
-    }
 
     /// Tells the store that an attempt has begun, together with all others that do.
-    async fn tell_of(&self, ctx: &Ctx) -> Result<Settled, Untold> {
-        let told = self.client.begin(begun(ctx)).await;
-        self.heard(told.map_err(|error| error.to_string()))
+    async fn tell(&self, ctx: &Ctx) -> Result<Settled> {
+        self.noted(self.client.begin(begun(ctx)).await)
     }
 
-    /// Whether an attempt still runs.
-    fn runs(&self, ctx: &Ctx) -> bool {
-        self.floor().running().any(|running| running.id() == ctx.id() && running.fence() == ctx.fence())
-    }
-
-    /// As [`tell_of`](Self::tell_of), where the answer decides whether the handler starts. Among others a job whose row
-    /// is locked is passed over as if it were fenced; alone it is waited for.
-    async fn tell_first(&self, ctx: &Ctx) -> Result<Settled, Untold> {
-        match self.tell_of(ctx).await {
+    /// As [`tell`](Self::tell), where the answer decides whether the handler starts. Among others a job whose row is
+    /// locked is passed over as if it were fenced; alone it is waited for.
+    async fn tell_alone(&self, ctx: &Ctx) -> Result<Settled> {
+        match self.tell(ctx).await {
             Ok(Settled::Fenced) => {
-                let told = self.store().begin(&[begun(ctx)]).await;
+                let told = self.client.store().begin(&[begun(ctx)]).await;
                 let answer = told.map(|answers| answers.into_iter().next().unwrap_or(Settled::Fenced));
-                self.heard(answer.map_err(|error| error.to_string()))
+                self.noted(answer.map_err(Error::from))
             }
             told => told,
         }
     }
 
-    fn heard(&self, told: Result<Settled, String>) -> Result<Settled, Untold> {
-        match told {
-            Ok(answer) => {
-                self.board.success(Part::Beginner);
-                Ok(answer)
-            }
+    fn noted(&self, told: Result<Settled>) -> Result<Settled> {
+        match &told {
+            Ok(_) => self.board.success(Part::Beginner),
             Err(error) => {
-                self.board.failure(Part::Beginner, &error);
-                Err(Untold)
+                self.board.failure(Part::Beginner, &error.to_string());
             }
         }
+        told
     }
 
-    /// Lets the store know that an attempt begins before it does, for a job with a history. Answers whether it may
-    /// begin: not if the job is no longer ours, nor if the store cannot be told or the worker is told to stop meanwhile.
-    pub(crate) async fn may_begin(&self, ctx: &Ctx) -> bool {
+    /// Tells the store that an attempt begins before it does, for a job with a history. Answers whether it may begin: not
+    /// if the job has gone to another attempt.
+    ///
+    /// # Errors
+    /// The outcome of the attempt, when the store cannot be told or the attempt is told to stop meanwhile; nothing when
+    /// there is none to record.
+    pub(crate) async fn tell_first(&self, ctx: &Ctx) -> Result<bool, Option<Outcome>> {
         set_told(ctx);
         let stopped = tokio::select! {
-            told = self.tell_first(ctx) => match told {
-                Ok(answer) => return answer == Settled::Applied(State::Running),
+            told = self.tell_alone(ctx) => match told {
+                Ok(answer) => return Ok(answer == Settled::Applied(State::Running)),
                 // The slot is for jobs of queues that answer.
-                Err(Untold) => Stop::Now,
+                Err(_untold) => Stop::Now,
             },
             reason = ctx.inner().control.stronger_than(Stop::No) => reason,
         };
-        match stopped {
-            Stop::Lost | Stop::Gone => {}
-            Stop::Requested => self.settler.settle(ctx, Outcome::Cancelled).await,
-            _ => self.settler.settle(ctx, Outcome::Returned).await,
+        Err(match stopped {
+            Stop::Lost | Stop::Gone => None,
+            Stop::Requested => Some(Outcome::Cancelled),
+            _ => Some(Outcome::Returned),
+        })
+    }
+}
+
+/// Tells the store of attempts that have run long enough.
+pub(crate) struct Beginner {
+    config: Config,
+    attempts: Arc<Attempts>,
+    board: Arc<Board>,
+}
+
+/// What one round came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// Attempts that the store is being told of.
+    pub(crate) telling: usize,
+}
+
+impl Beginner {
+    pub(crate) fn new(config: Config, attempts: Arc<Attempts>, board: Arc<Board>) -> Self {
+        Self { config, attempts, board }
+    }
+
+    /// Tells the store of attempts that have run long enough. Each waits for its own answer: a queue that does not
+    /// answer holds up no other.
+    pub(crate) fn run_once(&self) -> Summary {
+        let is_old = |ctx: &&Ctx| ctx.begun_at().is_some_and(|at| at.elapsed() >= self.config.after);
+        let mut telling = 0;
+        for ctx in self.attempts.slots().running().filter(|ctx| !is_told(ctx)).filter(is_old) {
+            set_told(ctx);
+            telling += 1;
+            let (attempts, ctx) = (Arc::clone(&self.attempts), ctx.clone());
+            self.attempts.runtime.spawn(async move {
+                let (attempts, ctx) = (&attempts, &ctx);
+                let pause = |_error: &Error, pause: Duration| async move {
+                    tokio::time::sleep(pause).await;
+                    attempts.runs(ctx)
+                };
+                // One that is fenced has ended, is lost, or has its row locked and is about to end.
+                let mut retries = endless().refusals_max(u32::MAX);
+                let _ = with_retries(&mut retries, || attempts.begins.tell(ctx), pause).await;
+            });
         }
-        false
+        Summary { telling }
+    }
+
+    fn runs_untold(&self) -> bool {
+        self.attempts.slots().runs_untold()
+    }
+}
+
+impl Background for Beginner {
+    const PART: Part = Part::Beginner;
+
+    /// Goes on until the worker stops and nothing runs any more; sleeps while all that runs is told of.
+    async fn run(self: &Arc<Self>, mut shutdown: Shutdown) {
+        let begins = &self.attempts.begins;
+        loop {
+            self.run_once();
+            if !self.runs_untold() {
+                begins.is_awake.store(false, Ordering::Relaxed);
+                self.board.expect_within(Part::Beginner, None);
+                // One that started before the flag was seen keeps the loop awake.
+                if !self.runs_untold() {
+                    if !shutdown.is_running() {
+                        return;
+                    }
+                    tokio::select! {
+                        () = begins.started.notified() => {}
+                        () = shutdown.changed() => {}
+                    }
+                }
+                begins.is_awake.store(true, Ordering::Relaxed);
+            }
+            self.board.expect_within(Part::Beginner, Some(PAUSE_MAX));
+            tokio::time::sleep(self.config.after).await;
+        }
     }
 }
 

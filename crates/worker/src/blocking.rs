@@ -2,7 +2,7 @@
 //!
 //! A closure cannot be stopped from outside. When its attempt ends before it does (timeout, cancel,
 //! shutdown), whatever the attempt held is left to the closure and dropped when it returns: its slot stays
-//! occupied until then. [`ThreadPart`] is the agreement between the two about who came first.
+//! occupied until then. [`ThreadState`] decides which of the two came first.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -49,12 +49,12 @@ impl Pool {
             let result = span.in_scope(|| catch(work));
             // Before the answer, so that an attempt that has it never takes its closure for running.
             ctx.inner().thread.end();
-            // Nobody waits any more if the attempt has ended; the result is dropped then.
+            // If the attempt has ended, its receiver is gone and the result is dropped.
             let _ = answer.send(result);
         });
-        // The attempt's clock starts now; this turn is what has its deadline looked at again.
+        // The attempt's clock starts now; this poll makes the executor read the deadline again.
         let _ = begun.await;
-        match answered.await.expect("a queued closure runs as long as somebody waits for it") {
+        match answered.await.expect("a queued closure runs as long as its caller waits") {
             Ok(value) => value,
             Err(panic) => panic.resume(),
         }
@@ -99,13 +99,13 @@ pub(crate) enum Clock {
 
 /// Where the closure of an attempt is, and what it inherits.
 #[derive(Default)]
-pub(crate) struct ThreadPart {
+pub(crate) struct ThreadState {
     state: AtomicU8,
     began: OnceLock<Instant>,
-    estate: Mutex<Option<Box<dyn Any + Send>>>,
+    held: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-impl ThreadPart {
+impl ThreadState {
     fn queue(&self) {
         self.state.store(QUEUED, Ordering::Release);
     }
@@ -131,7 +131,7 @@ impl ThreadPart {
 
     fn end(&self) {
         if self.state.swap(DONE, Ordering::AcqRel) == ABANDONED {
-            drop(self.estate());
+            drop(self.held());
         }
     }
 
@@ -141,22 +141,22 @@ impl ThreadPart {
         if self.state.load(Ordering::Acquire) == NONE {
             return Some(held);
         }
-        *self.estate.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(held));
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(held));
         if self.state.swap(ABANDONED, Ordering::AcqRel) == RUNNING {
             return None;
         }
-        let held = self.estate()?.downcast::<T>().ok()?;
+        let held = self.held()?.downcast::<T>().ok()?;
         Some(*held)
     }
 
     /// Whether the attempt has ended and its closure has not.
     pub(crate) fn is_zombie(&self) -> bool {
         self.state.load(Ordering::Acquire) == ABANDONED
-            && self.estate.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+            && self.held.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    fn estate(&self) -> Option<Box<dyn Any + Send>> {
-        self.estate.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn held(&self) -> Option<Box<dyn Any + Send>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -167,17 +167,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_goes_to_whoever_ends_last() {
+    fn what_is_held_goes_to_the_one_that_ends_last() {
         let held = Arc::new(());
-        let part = ThreadPart::default();
+        let part = ThreadState::default();
         assert!(part.abandon(Arc::clone(&held)).is_some(), "there is no closure");
 
-        let part = ThreadPart::default();
+        let part = ThreadState::default();
         part.queue();
         assert!(part.abandon(Arc::clone(&held)).is_some(), "the closure has not begun");
         assert!(!part.begin(), "and it never will");
 
-        let part = ThreadPart::default();
+        let part = ThreadState::default();
         part.queue();
         assert!(part.begin());
         assert!(part.abandon(Arc::clone(&held)).is_none(), "the closure runs");
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&held), 1);
         assert!(!part.is_zombie());
 
-        let part = ThreadPart::default();
+        let part = ThreadState::default();
         part.queue();
         assert!(part.begin());
         part.end();

@@ -16,11 +16,11 @@ use windlass_core::store::{Progress, Settled};
 use windlass_core::{Bytes, ClaimedJob, Fence, JobId, LeaseId, Name, StoreError};
 
 use self::control::{Control, Stop};
-use self::within::CompletionPart;
-use crate::blocking::{Clock, ThreadPart};
+use self::within::CompletionState;
+use crate::blocking::{Clock, ThreadState};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::turn::TurnPart;
+use crate::polling::PollState;
 
 /// One attempt, as its handler sees it. Cheap to clone.
 #[derive(Clone)]
@@ -34,14 +34,14 @@ pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) control: Control,
     pub(crate) timeout: Option<Duration>,
-    pub(crate) landing: Landing,
+    pub(crate) claimed: Claimed,
     started: OnceLock<Instant>,
     /// The part of the attempt that runs on a thread of its own, if any.
-    pub(crate) thread: ThreadPart,
+    pub(crate) thread: ThreadState,
     /// Whether its handler gives the runtime's thread back.
-    pub(crate) turn: TurnPart,
+    pub(crate) poll: PollState,
     /// How far it is with completing its job within a transaction.
-    pub(crate) within: CompletionPart,
+    pub(crate) within: CompletionState,
     /// Its outcome was reported, and the answer was lost: the store may have recorded it.
     pub(crate) is_perhaps_recorded: AtomicBool,
     /// The store knows that the handler has begun, or is being told.
@@ -50,10 +50,10 @@ pub(crate) struct Inner {
 
 /// The claim that an attempt came with.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Landing {
-    /// The lease that the attempt hangs on.
+pub(crate) struct Claimed {
+    /// The lease of the attempt.
     pub(crate) lease: LeaseId,
-    /// When it landed; the handler may start later.
+    /// When it was claimed; the handler may start later.
     pub(crate) at: Instant,
 }
 
@@ -62,7 +62,7 @@ impl Ctx {
         job: ClaimedJob,
         client: Client,
         timeout_default: Option<Duration>,
-        landing: Landing,
+        claimed: Claimed,
     ) -> Self {
         let timeout = job.facts.spec.timeout.or(timeout_default);
         let attempt = Inner {
@@ -70,11 +70,11 @@ impl Ctx {
             client,
             control: Control::default(),
             timeout,
-            landing,
+            claimed,
             started: OnceLock::new(),
-            thread: ThreadPart::default(),
-            turn: TurnPart::default(),
-            within: CompletionPart::default(),
+            thread: ThreadState::default(),
+            poll: PollState::default(),
+            within: CompletionState::default(),
             is_perhaps_recorded: AtomicBool::new(false),
             is_begun_told: AtomicBool::new(false),
         };
@@ -112,7 +112,7 @@ impl Ctx {
 
     /// Whether the attempt has ended and its handler has not.
     pub(crate) fn is_zombie(&self) -> bool {
-        self.attempt.thread.is_zombie() || self.attempt.turn.is_left()
+        self.attempt.thread.is_zombie() || self.attempt.poll.is_abandoned()
     }
 
     /// The job's id.
@@ -189,7 +189,7 @@ impl Ctx {
     }
 
     /// Whether the attempt should stop: it timed out, the job was cancelled, the worker shuts down, or the
-    /// job is no longer this worker's. A handler that goes on is dropped after a grace; a blocking one cannot
+    /// job was lost to another worker. A handler that goes on is dropped after a grace; a blocking one cannot
     /// be, and should look here now and then.
     pub fn is_cancelled(&self) -> bool {
         self.attempt.control.reason() != Stop::No
@@ -200,10 +200,10 @@ impl Ctx {
         self.attempt.control.stronger_than(Stop::No).await;
     }
 
-    /// Stores what the attempt reports of itself, for everyone who looks at the job.
+    /// Stores a progress report of the attempt, which readers of the job see.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when the job is no longer this attempt's: stop working on it.
+    /// [`Error::Fenced`] when the job has gone to another attempt: stop working on it.
     pub async fn progress(&self, report: &impl Serialize) -> Result<()> {
         let encoded =
             serde_json::to_vec(report).map_err(|error| Error::Encode { kind: "progress", error })?;

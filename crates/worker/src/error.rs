@@ -77,7 +77,7 @@ pub enum ConfigError {
         /// The kind.
         kind: String,
     },
-    /// A queue or kind that is no name.
+    /// A queue or kind that is not a valid name.
     #[error("bad {what}: {error}")]
     Name {
         /// `queue` or `kind`.
@@ -140,6 +140,6 @@ pub enum ConfigError {
         slots: usize,
     },
     /// No runtime to run on.
-    #[error("there is no tokio runtime here: start the worker from inside one")]
+    #[error("no tokio runtime here: start the worker from inside one")]
     NoRuntime,
 }

@@ -1,8 +1,8 @@
 //! Runs one attempt, as a pipe of steps: layers (decode, extract, run, classify, encode) under watch, until
-//! it returns or is stopped, then weighed.
+//! it returns or is stopped, then classified.
 //!
 //! Nothing here touches the store. A handler can be late, panic, or be dropped; what comes out is always one
-//! [`Outcome`], or nothing when the job is no longer this worker's.
+//! [`Outcome`], or nothing when the job has gone to another worker.
 
 mod watched;
 
@@ -44,24 +44,24 @@ impl Executor {
         Self { attempt, grace, slow_poll }
     }
 
-    /// Runs an attempt to its end. When its job was lost on the way, only work that was done comes back: the store
+    /// Runs an attempt to its end. When its job was lost meanwhile, only work that was done comes back: the store
     /// may take it late.
     pub(crate) async fn execute(&self, ctx: &Ctx) -> Option<Outcome> {
-        // On busy threads an attempt may wait for its first turn longer than its lease lives.
+        // On busy threads an attempt may wait for its first poll longer than its lease lives.
         if ctx.inner().control.reason() != Stop::No {
-            return weigh(ctx, End::Dropped);
+            return classify(ctx, End::Dropped);
         }
         let mut handler = Watched::new(ctx, &self.attempt, self.slow_poll);
         let end = self.until_stopped(ctx, &mut handler).await;
         handler.dispose();
-        weigh(ctx, end)
+        classify(ctx, end)
     }
 
-    /// Waits for the handler, and after a word to stop for its grace.
+    /// Waits for the handler, and after a stop signal for its grace.
     async fn until_stopped(&self, ctx: &Ctx, handler: &mut Watched<'_>) -> End {
         let control = &ctx.inner().control;
         let mut heard = Stop::No;
-        // Of the grace, once there was a word to stop.
+        // Of the grace, once there was a stop signal.
         let mut deadline = None;
         loop {
             let is_over =
@@ -120,12 +120,12 @@ async fn until(deadline: Option<Instant>) {
 
 /// What becomes of an attempt that was told to stop and whose handler could not even be dropped.
 pub(crate) fn dropped(ctx: &Ctx) -> Option<Outcome> {
-    weigh(ctx, End::Dropped)
+    classify(ctx, End::Dropped)
 }
 
-/// What an ending means, given who wanted the attempt to stop. Work that was done counts, whoever did; an
-/// error of an attempt that was told to stop is the stop's.
-fn weigh(ctx: &Ctx, end: End) -> Option<Outcome> {
+/// The outcome of an ending, given why the attempt was stopped. Work that was done counts in any case; an error of an
+/// attempt that was told to stop is put down to the stop.
+fn classify(ctx: &Ctx, end: End) -> Option<Outcome> {
     let cap = ctx.inner().job.caps.error;
     let stop = ctx.inner().control.reason();
     let outcome = match end {

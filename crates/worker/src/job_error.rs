@@ -45,7 +45,7 @@ pub enum Verdict {
     Retry,
     /// Try again, after this delay. Uses an attempt.
     RetryAfter(Duration),
-    /// Nobody knows whether the effect happened: try again, but only a few times.
+    /// It is not known whether the effect happened: try again, but only a few times.
     Ambiguous,
     /// Trying again would not help: dead now.
     Fail,
@@ -102,7 +102,7 @@ impl JobError {
         Self::with(Verdict::Retry, text)
     }
 
-    /// The same as [`JobError::new`], where the word reads better.
+    /// The same as [`JobError::new`], where this name reads better.
     pub fn retry(text: impl Into<String>) -> Self {
         Self::new(text)
     }
@@ -112,7 +112,7 @@ impl JobError {
         Self::with(Verdict::Fail, text)
     }
 
-    /// Nobody knows whether the effect happened: tried again, but only a few times.
+    /// It is not known whether the effect happened: tried again, but only a few times.
     pub fn ambiguous(text: impl Into<String>) -> Self {
         Self::with(Verdict::Ambiguous, text)
     }
@@ -210,7 +210,7 @@ impl fmt::Debug for JobError {
     }
 }
 
-/// Gives the error of a result a class on its way through `?`. Takes every error that can be boxed: those of
+/// Gives the error of a result a class before `?`. Takes every error that can be boxed: those of
 /// the standard library's trait, `anyhow`'s, boxed ones and plain texts.
 pub trait ResultExt<T> {
     /// Transient: trying again may help. What `?` alone means for errors of the standard library's trait.
@@ -219,7 +219,7 @@ pub trait ResultExt<T> {
     /// Permanent: trying again would not help.
     fn fail(self) -> Result<T, JobError>;
 
-    /// Ambiguous: nobody knows whether the effect happened.
+    /// Ambiguous: it is not known whether the effect happened.
     fn ambiguous(self) -> Result<T, JobError>;
 }
 
@@ -274,7 +274,7 @@ fn said(error: &dyn StdError, bytes_max: usize) -> String {
         }
     }
     let mut text = Bounded(String::new(), bytes_max);
-    // Fails when there is no more room, which is what it is for.
+    // Fails when the room is used up, which is what it is for.
     let _ = fmt::write(&mut text, format_args!("{error}"));
     text.0
 }

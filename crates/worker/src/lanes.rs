@@ -1,4 +1,4 @@
-//! Lanes by queue: a queue that is sick holds up only itself.
+//! Batching lanes by queue: a queue whose calls fail holds up only itself.
 //!
 //! Where one queue's fault cannot reach another's jobs ([`Sharing::Store`]), all items go through one shared lane, so
 //! that many small queues batch well. Elsewhere each queue has a lane of its own. A flush of the shared lane may move
@@ -111,7 +111,7 @@ impl<F: Flush> Lanes<F> {
         }
     }
 
-    /// Puts in an item whose answer nobody waits for, if there is room for it.
+    /// Puts in an item without waiting for its answer, if there is room for it.
     ///
     /// # Errors
     /// The item, when there is none.
@@ -122,7 +122,7 @@ impl<F: Flush> Lanes<F> {
         }
     }
 
-    /// Puts in an item whose answer nobody waits for; waits only while its lane is full.
+    /// Puts in an item without waiting for its answer; waits only while its lane is full.
     pub(crate) async fn post(&self, queue: &Name, item: F::Item) -> Result<(), Closed> {
         if let Some(shared) = self.shared(queue) {
             return shared.post(item).await;
@@ -153,7 +153,7 @@ impl<F: Flush> QueueLanes<F> {
     /// Moves an item to the lane of its queue.
     ///
     /// # Errors
-    /// The item, when there is no room for it.
+    /// The item, when its lane is full.
     pub(crate) fn take(self: &Arc<Self>, queue: &Name, item: F::Item) -> Result<(), F::Item> {
         match self.lane(queue) {
             Some(lane) => lane.try_post(item),

@@ -1,29 +1,59 @@
-//! The lease: proof that this worker lives, kept by a thread of its own with a runtime of its own, so that no
-//! handler can starve it.
+//! The lease: proof that this worker lives. The [`Keeper`] holds it, on a thread of its own with a runtime of its own, so
+//! that no handler can starve it; other parts ask for it here.
 //!
-//! A renewal that fails means nothing until the local deadline: the instant at which the last successful one
-//! was *sent*, plus the lease, minus a margin. Then, or when the store says so, the lease is lost: attempts are
-//! stopped, what they come to is dropped, a new lease is opened, and the worker goes on.
-//!
-//! When an outcome cannot be recorded, or the lease no longer lives in one of its queues, the lease is *retired*: new
-//! jobs are claimed under a new one, the old one is kept until everything that we know to hang on it is recorded,
-//! and then closed, so that the rest can be taken back.
+//! When an outcome cannot be recorded, or the lease is lost in one of its queues, the lease is *retired*: new jobs are
+//! claimed under a new one, the old one is kept until all of its known jobs are recorded, and then closed, so that the
+//! rest can be taken back. The same is done when the store was away, and when the lease is old: a server that loses what
+//! it has answered (its disk lags behind, a replica takes over) has the jobs of the last moments running under a lease
+//! whose worker is done with them.
 
+mod keeper;
 mod renew;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use tokio::sync::{Notify, oneshot, watch};
-use tokio::time::{Instant, timeout};
-use windlass_core::store::{NewLease, StoreResult};
-use windlass_core::{LeaseId, StoreError};
+use tokio::time::Instant;
+use windlass_core::store::NewLease;
+use windlass_core::{LeaseId, Name, StoreError};
 
-use crate::engine::Engine;
-use crate::supervise::{Part, backoff, panic_text};
+pub(crate) use self::keeper::Keeper;
+#[cfg(test)]
+pub(crate) use self::keeper::Summary;
+use crate::error::ConfigError;
+use crate::health::Part;
+use crate::retries::panic_text;
+use crate::supervise::Board;
+use crate::watchdog::Watchdog;
+use crate::worker::at_least_long;
+
+/// What the lease of a worker says, and how long it lives without a renewal.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// The worker's name.
+    pub(crate) worker: String,
+    pub(crate) queues: Vec<Name>,
+    pub(crate) kinds: Vec<Name>,
+    pub(crate) ttl: Duration,
+    /// The most jobs that it can hold.
+    pub(crate) held_max: u32,
+}
+
+impl Config {
+    /// A lease to open.
+    pub(crate) fn new_lease(&self, id: LeaseId) -> NewLease {
+        let Self { worker, queues, kinds, ttl, .. } = self.clone();
+        NewLease { id, worker, ttl, queues, kinds }
+    }
+
+    /// Below `least` renewals would come too late on a busy machine.
+    pub(crate) fn check(&self, least: Duration) -> Result<(), ConfigError> {
+        at_least_long("lease", self.ttl, least.max(Duration::from_millis(10)))
+    }
+}
 
 /// What other parts may ask of the lease thread.
 #[derive(Debug, Default)]
@@ -31,8 +61,11 @@ pub(crate) struct Lease {
     held: Mutex<Option<Held>>,
     lost: AtomicU64,
     opened: watch::Sender<Opened>,
-    doubted: Notify,
-    retired: Notify,
+    verify_now: Notify,
+    /// The lease that is to be retired.
+    retired: watch::Sender<Option<LeaseId>>,
+    /// Whether the store was away since the lease was opened, and may have lost what it answered before.
+    was_away: AtomicBool,
     /// Retired leases that are still kept.
     retiring: watch::Sender<Vec<LeaseId>>,
     end: watch::Sender<End>,
@@ -42,6 +75,8 @@ pub(crate) struct Lease {
 #[derive(Debug, Clone, Copy, Default)]
 struct Opened {
     count: u64,
+    /// How many had been lost when one was last opened after a loss.
+    lost_before: u64,
     /// When one was last opened after another was lost.
     after_loss: Option<Instant>,
 }
@@ -65,20 +100,11 @@ pub(crate) enum End {
     Leave,
 }
 
-/// Why the current lease is no longer renewed as such.
-enum Over {
-    Ended(End),
-    Retired,
-}
-
 /// How long workers have to record what they did before lost jobs are taken back.
 const RECOVERY: Duration = Duration::from_secs(1);
-/// How long claims wait for outcomes at most. Longer than recording takes, since what is in the way of one outcome does
-/// not hold up work for ever.
+/// How long claims wait for outcomes at most. Longer than recording takes; one outcome that cannot be recorded must not
+/// hold up work without end.
 const RECORDING: Duration = Duration::from_secs(5);
-const CLOSE_MAX: Duration = Duration::from_secs(3);
-/// How often it is looked whether a retired lease can be closed.
-const RETIRED_LOOK: Duration = Duration::from_millis(50);
 
 impl Lease {
     /// How many leases have been lost.
@@ -103,7 +129,7 @@ impl Lease {
         self.opened.borrow().count
     }
 
-    /// Waits until more leases have been opened: the store is there again.
+    /// Waits until more leases have been opened: the store answers again.
     pub(crate) async fn opened_since(&self, openings: u64) {
         let mut opened = self.opened.subscribe();
         if opened.wait_for(|opened| opened.count > openings).await.is_err() {
@@ -111,21 +137,36 @@ impl Lease {
         }
     }
 
-    /// The store did not know this lease: look at once.
-    pub(crate) fn doubt(&self, lease: LeaseId) {
+    /// The store did not know this lease: renew it at once.
+    pub(crate) fn verify(&self, lease: LeaseId) {
         if self.is_current(lease) {
-            self.doubted.notify_one();
+            self.verify_now.notify_one();
         }
     }
 
-    /// Jobs that nobody runs may hang on this lease: claim under another one.
+    /// This lease may have jobs that do not run here: claim under another one.
     pub(crate) fn retire(&self, lease: LeaseId) {
         if self.is_current(lease) {
-            self.retired.notify_one();
+            self.retired.send_replace(Some(lease));
         }
     }
 
-    /// Ends the thread. The first word counts.
+    /// A call has failed. If the store was away, the lease is retired when it answers again.
+    pub(crate) fn note_failure(&self, error: &StoreError) {
+        if error.is_transient() {
+            self.was_away.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until this lease is to be retired.
+    async fn until_retired(&self, lease: LeaseId) {
+        let mut retired = self.retired.subscribe();
+        if retired.wait_for(|retired| *retired == Some(lease)).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Ends the thread. The first call counts.
     pub(crate) fn end(&self, end: End) {
         self.end.send_if_modified(|now| {
             let is_first = *now == End::No;
@@ -137,6 +178,12 @@ impl Lease {
     /// Whether this lease is renewed: jobs are claimed under it, or it is retired.
     pub(crate) fn is_kept(&self, lease: LeaseId) -> bool {
         self.is_current(lease) || self.retiring.borrow().contains(&lease)
+    }
+
+    /// Whether another lease may take its place. One is retired at a time: long attempts keep it, and so does an outcome
+    /// that cannot be recorded; there must not be many of them.
+    fn may_retire(&self, lease: LeaseId) -> bool {
+        self.is_current(lease) && self.retiring.borrow().is_empty()
     }
 
     /// Whether jobs are claimed under this lease.
@@ -154,173 +201,39 @@ impl Lease {
     }
 }
 
-/// Starts the thread. What comes back is answered when it has ended.
-pub(crate) fn spawn(engine: Arc<Engine>) -> oneshot::Receiver<()> {
-    let (ended, end) = oneshot::channel();
+/// Starts the thread of the keeper and the watchdog. What comes back is answered when it has ended; `ended` is told first.
+pub(crate) fn spawn(
+    keeper: Arc<Keeper>,
+    watchdog: Arc<Watchdog>,
+    board: Arc<Board>,
+    ended: watch::Sender<bool>,
+) -> oneshot::Receiver<()> {
+    let (gone, end) = oneshot::channel();
     let keep = move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
             .expect("a runtime with only a timer needs nothing that could fail");
-        while let Err(panic) =
-            catch_unwind(AssertUnwindSafe(|| runtime.block_on(engine.watching(engine.keep_lease()))))
-        {
+        let watched = || async {
+            tokio::select! {
+                () = keeper.run() => {}
+                () = watchdog.run() => {}
+            }
+            // The lease ends last.
+            ended.send_replace(true);
+        };
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| runtime.block_on(watched()))) {
             let text = panic_text(&*panic);
-            engine.board.restart(Part::Lease, &text);
-            engine.board.failure(Part::Lease, &text);
+            board.restart(Part::Lease, &text);
+            board.failure(Part::Lease, &text);
             std::thread::sleep(Duration::from_millis(20));
         }
         runtime.shutdown_background();
-        let _ = ended.send(());
+        let _ = gone.send(());
     };
     std::thread::Builder::new()
         .name("windlass-lease".into())
         .spawn(keep)
         .expect("the system has room for one more thread");
     end
-}
-
-impl Engine {
-    /// Holds a lease until the worker ends.
-    async fn keep_lease(self: &Arc<Self>) {
-        loop {
-            let known = *self.lease.held();
-            let held = match known {
-                Some(held) => held,
-                None => match self.open_lease().await {
-                    Some(held) => held,
-                    None => return self.until_retired().await,
-                },
-            };
-            let over = async {
-                tokio::select! {
-                    end = self.lease.ending() => Over::Ended(end),
-                    () = self.lease.retired.notified() => Over::Retired,
-                }
-            };
-            match self.renew_until(held, over).await {
-                Some(Over::Ended(end)) => {
-                    *self.lease.held() = None;
-                    self.board.expect_within(Part::Lease, None);
-                    self.close_lease(held.id, end).await;
-                    return self.until_retired().await;
-                }
-                Some(Over::Retired) => self.retire_lease(held.id),
-                None => self.lose_lease(held.id),
-            }
-        }
-    }
-
-    /// Opens a lease, however often it takes. Nothing comes back when the worker ends first.
-    async fn open_lease(self: &Arc<Self>) -> Option<Held> {
-        loop {
-            // A fresh id each time: one that was opened without our hearing of it runs out unused.
-            let id = LeaseId::new();
-            let (worker, ttl) = (self.config.name.clone(), self.config.lease);
-            let lease = NewLease { id, worker, ttl, queues: self.config.queue_names() };
-            let sent = Instant::now();
-            let store = Arc::clone(self.store());
-            let opened = tokio::select! {
-                opened = owned(async move { store.open(&lease).await }) => opened,
-                _ = self.lease.ending() => return None,
-            };
-            let error = match opened {
-                Ok(()) => {
-                    let held = Held { id, deadline: self.local_deadline(sent) };
-                    *self.lease.held() = Some(held);
-                    self.lease.opened.send_modify(|opened| {
-                        opened.count += 1;
-                        opened.after_loss = (self.lease.lost() > 0).then(Instant::now);
-                    });
-                    self.floor().lease_opened(id);
-                    self.board.success(Part::Lease);
-                    tracing::info!(lease = %id, worker = self.config.name, "opened a lease");
-                    self.hungry.notify_one();
-                    self.lost.notify_one();
-                    return Some(held);
-                }
-                Err(error) => error,
-            };
-            let failures = self.board.failure(Part::Lease, &error.to_string());
-            tokio::select! {
-                () = tokio::time::sleep(backoff(failures)) => {}
-                _ = self.lease.ending() => return None,
-            }
-        }
-    }
-
-    /// Keeps a lease beside the next one, until all that is known to hang on it is recorded.
-    fn retire_lease(self: &Arc<Self>, id: LeaseId) {
-        let mut current = self.lease.held();
-        let Some(held) = *current else { return };
-        // Kept without a gap: what looks after its jobs asks whether it is.
-        self.lease.retiring.send_modify(|leases| leases.push(id));
-        *current = None;
-        drop(current);
-        tracing::warn!(lease = %id, "jobs that nobody runs may hang on the lease: opening another one");
-        self.floor().lease_retired();
-        let engine = Arc::clone(self);
-        tokio::spawn(async move {
-            let kept = AssertUnwindSafe(engine.keep_retired(held)).catch_unwind().await;
-            // A panic means that nobody renews it any more.
-            kept.unwrap_or_else(|_panic| engine.lose_lease(held.id));
-            engine.lease.retiring.send_modify(|leases| leases.retain(|lease| *lease != id));
-            engine.lost.notify_one();
-        });
-    }
-
-    async fn keep_retired(self: &Arc<Self>, held: Held) {
-        let recorded = async {
-            while self.floor().holds(held.id) {
-                tokio::time::sleep(RETIRED_LOOK).await;
-            }
-            self.settler.flushed().await;
-        };
-        let over = async {
-            tokio::select! {
-                () = recorded => End::Close,
-                end = self.lease.ending() => end,
-            }
-        };
-        match self.renew_until(held, over).await {
-            Some(end) => self.close_lease(held.id, end).await,
-            None => self.lose_lease(held.id),
-        }
-    }
-
-    /// Waits for retired leases to be closed at the end.
-    async fn until_retired(&self) {
-        let mut retiring = self.lease.retiring.subscribe();
-        let _ = timeout(CLOSE_MAX, retiring.wait_for(Vec::is_empty)).await;
-    }
-
-    async fn close_lease(&self, id: LeaseId, end: End) {
-        if end == End::Leave {
-            return;
-        }
-        let store = Arc::clone(self.store());
-        match timeout(CLOSE_MAX, owned(async move { store.close(id).await })).await {
-            Ok(Ok(())) => tracing::info!(lease = %id, "closed the lease"),
-            Ok(Err(error)) => {
-                tracing::warn!(lease = %id, %error, "could not close the lease; it runs out by itself");
-            }
-            Err(_late) => {
-                tracing::warn!(lease = %id, "closing the lease took too long; it runs out by itself");
-            }
-        }
-    }
-}
-
-/// Runs a store call to its end, whether or not somebody still waits for it.
-async fn owned<T: Send + 'static>(
-    call: impl Future<Output = StoreResult<T>> + Send + 'static,
-) -> StoreResult<T> {
-    let called = tokio::spawn(AssertUnwindSafe(call).catch_unwind()).await;
-    match called {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(panic)) => std::panic::resume_unwind(panic),
-        Err(_cancelled) => {
-            Err(StoreError::Unavailable { what: "the lease thread is ending".into(), source: None })
-        }
-    }
 }

@@ -8,6 +8,7 @@
 //!
 //! Programs use the `windlass` crate, which adds the stores to this.
 
+mod attempts;
 mod begin;
 mod blocking;
 mod client;
@@ -17,8 +18,8 @@ mod error;
 mod executor;
 mod extract;
 mod fetcher;
-mod floor;
 mod handler;
+mod health;
 mod job;
 mod job_error;
 mod lag;
@@ -26,21 +27,23 @@ mod lanes;
 mod lease;
 mod maintenance;
 mod panicked;
+mod polling;
+mod reconcile;
 mod registry;
-mod release;
+mod retries;
 mod settler;
 mod shutdown;
 mod slots;
 mod supervise;
-mod turn;
-mod watch;
+mod watchdog;
 mod worker;
 
-pub use client::{Backlog, Client, Enqueue, EnqueueAll, Handle, OutputError, QueueHandle};
+pub use client::{Backlog, Client, Enqueue, EnqueueAll, Handle, Moved, OutputError, QueueHandle};
 pub use ctx::Ctx;
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
 pub use handler::{BlockingHandler, Handler};
+pub use health::{Blocked, Health, LeaseHealth, LoopHealth, Part, QueueHealth, UnreadableHealth};
 pub use job::Job;
 #[doc(hidden)]
 pub use job_error::IntoJobError;
@@ -48,5 +51,4 @@ pub use job_error::{Classify, JobError, ResultExt, Verdict};
 pub use maintenance::{Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper};
 pub use registry::Attempt;
 pub use shutdown::Running;
-pub use supervise::{Blocked, Health, LeaseHealth, LoopHealth, Part, QueueHealth, UnreadableHealth};
 pub use worker::{Drained, Wakeups, Worker};

@@ -9,12 +9,16 @@ use std::time::Duration;
 
 use windlass_core::store::StoreResult;
 
-use crate::engine::Engine;
-use crate::shutdown::Stage;
-use crate::supervise::{BACKOFF_MAX, Part, backoff};
+use crate::error::ConfigError;
+use crate::health::Part;
+use crate::retries::{PAUSE_MAX, backoff, spread};
+use crate::shutdown::Shutdown;
+use crate::supervise::{Background, Board};
+use crate::worker::at_least_long;
 
 pub use promoter::{PromoteSummary, Promoter};
 pub use pruner::{PruneSummary, Pruner};
+pub(crate) use reaper::WorkerReaper;
 pub use reaper::{ReapSummary, Reaper};
 
 /// Whether a worker also keeps the store in order.
@@ -31,67 +35,66 @@ const BATCH_MAX: u32 = 500;
 /// Store calls of one round, so that a round ends; the next one goes on.
 const CALLS_MAX: u32 = 200;
 
-/// Takes lost jobs back until the worker stops.
-pub(crate) async fn reap(engine: Arc<Engine>) {
-    let reaper = Reaper::new(Arc::clone(engine.store()));
-    let interval = engine.config.reap_interval;
-    rounds(&engine, Part::Reaper, interval, || async {
-        engine.record_first().await;
-        reaper.run_once().await.map(drop)
-    })
-    .await;
+/// How often a part has its round.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Config {
+    pub(crate) interval: Duration,
 }
 
-/// How long a round of the reaper waits for this worker's own outcomes to be recorded.
-const RECORD_MAX: Duration = Duration::from_secs(1);
-
-impl Engine {
-    /// What was done is recorded before lost jobs are taken back, or it would be done again.
-    async fn record_first(&self) {
-        if let Some(until) = self.lease.recovers_until() {
-            tokio::time::sleep_until(until).await;
-        }
-        if self.settler.unsettled() > 0 {
-            let _ = tokio::time::timeout(RECORD_MAX, self.settler.flushed()).await;
-        }
+impl Config {
+    /// `what` is the name of the setting.
+    pub(crate) fn new(what: &'static str, interval: Duration) -> Result<Self, ConfigError> {
+        at_least_long(what, interval, Duration::from_millis(1))?;
+        Ok(Self { interval })
     }
 }
 
-/// Promotes due jobs of every queue until the worker stops.
-pub(crate) async fn promote(engine: Arc<Engine>) {
-    let promoter = Promoter::new(Arc::clone(engine.store()));
-    let interval = engine.config.promote_interval;
-    rounds(&engine, Part::Promoter, interval, || async { promoter.run_once().await.map(drop) }).await;
+/// One round of a part that keeps the store in order.
+pub(crate) trait Sweep: Send + Sync + 'static {
+    const PART: Part;
+
+    /// A round that has begun is always finished.
+    fn sweep(&self) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// Waits until a round is worth while before its time.
+    fn woken(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
 }
 
-/// Prunes until the worker stops.
-pub(crate) async fn prune(engine: Arc<Engine>) {
-    let pruner = Pruner::new(Arc::clone(engine.store()));
-    let interval = engine.config.prune_interval;
-    rounds(&engine, Part::Pruner, interval, || async { pruner.run_once().await.map(drop) }).await;
+/// Runs the rounds of a part. Intervals are spread, so that workers which started together do not stay in step.
+pub(crate) struct Sweeper<S> {
+    config: Config,
+    sweep: S,
+    board: Arc<Board>,
 }
 
-/// Runs rounds until the worker stops; a round that has begun is always finished. Intervals are spread, so
-/// that workers which started together do not stay in step.
-async fn rounds<Fut>(engine: &Engine, part: Part, interval: Duration, round: impl Fn() -> Fut)
-where
-    Fut: Future<Output = StoreResult<()>>,
-{
-    let mut stage = engine.stage();
-    while *stage.borrow_and_update() == Stage::Running {
-        engine.board.expect_within(part, Some(interval.max(BACKOFF_MAX)));
-        let pause = match round().await {
-            Ok(()) => {
-                engine.board.success(part);
-                interval.mul_f64(0.75 + fastrand::f64() / 2.0)
+impl<S: Sweep> Sweeper<S> {
+    pub(crate) fn new(config: Config, sweep: S, board: Arc<Board>) -> Self {
+        Self { config, sweep, board }
+    }
+}
+
+impl<S: Sweep> Background for Sweeper<S> {
+    const PART: Part = S::PART;
+
+    async fn run(self: &Arc<Self>, mut shutdown: Shutdown) {
+        let (board, interval) = (&self.board, self.config.interval);
+        while shutdown.is_running() {
+            board.expect_within(S::PART, Some(interval.max(PAUSE_MAX)));
+            let pause = match self.sweep.sweep().await {
+                Ok(()) => {
+                    board.success(S::PART);
+                    spread(interval)
+                }
+                Err(error) => backoff(board.failure(S::PART, &error.to_string())),
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.sweep.woken() => {}
+                () = shutdown.changed() => {}
             }
-            Err(error) => backoff(engine.board.failure(part, &error.to_string())),
-        };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = engine.lost.notified(), if part == Part::Reaper => {}
-            _ = stage.changed() => {}
         }
+        board.expect_within(S::PART, None);
     }
-    engine.board.expect_within(part, None);
 }

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
 use std::sync::Once;
 
-use crate::supervise::panic_text;
+use crate::retries::panic_text;
 
 thread_local! {
     /// Where this thread has panicked last.

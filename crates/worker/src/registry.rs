@@ -27,8 +27,8 @@ use crate::job::{self, Job};
 use crate::job_error::{JobError, chain};
 
 /// A future of an attempt's outcome.
-pub(crate) type Outcoming = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-type Run = Arc<dyn Fn(Ctx) -> Outcoming + Send + Sync>;
+pub(crate) type OutcomeFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type Run = Arc<dyn Fn(Ctx) -> OutcomeFuture + Send + Sync>;
 
 /// The handlers of one worker, by kind.
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Registry {
                     Ok(job) => job,
                     Err(outcome) => return outcome,
                 };
-                conclude(handler.call(job, &ctx, state).await, caps)
+                outcome_of(handler.call(job, &ctx, state).await, caps)
             })
         }));
     }
@@ -78,7 +78,7 @@ impl Registry {
                     Ok(work) => pool.run(ctx, work).await,
                     Err(error) => Err(error),
                 };
-                conclude(result, caps)
+                outcome_of(result, caps)
             })
         }));
     }
@@ -127,7 +127,7 @@ impl Registry {
     }
 }
 
-fn run(runs: &HashMap<Name, Run>, ctx: Ctx) -> Outcoming {
+fn run(runs: &HashMap<Name, Run>, ctx: Ctx) -> OutcomeFuture {
     match runs.get(ctx.kind()) {
         Some(run) => run(ctx),
         // Claims name the known kinds, so only a store that hands out others gets here. The job goes back.
@@ -138,11 +138,11 @@ fn run(runs: &HashMap<Name, Run>, ctx: Ctx) -> Outcoming {
 fn decode<J: Job>(ctx: &Ctx) -> Result<J, Outcome> {
     let inner = ctx.inner();
     job::decode(&inner.job.payload).map_err(|error| {
-        unfit(&format!("payload does not decode as kind `{}`: {error}", J::KIND), inner.job.caps)
+        encode_failure(&format!("payload does not decode as kind `{}`: {error}", J::KIND), inner.job.caps)
     })
 }
 
-fn conclude<T: Serialize>(result: Result<T, JobError>, caps: Caps) -> Outcome {
+fn outcome_of<T: Serialize>(result: Result<T, JobError>, caps: Caps) -> Outcome {
     let output = match result {
         Ok(output) => output,
         Err(error) => return error.into_outcome(caps.error),
@@ -152,14 +152,14 @@ fn conclude<T: Serialize>(result: Result<T, JobError>, caps: Caps) -> Outcome {
             let size = output.as_ref().map_or(0, windlass_core::Bytes::len);
             match TooLarge::check("output", size, caps.output) {
                 Ok(()) => Outcome::Completed { output },
-                Err(error) => unfit(&error.to_string(), caps),
+                Err(error) => encode_failure(&error.to_string(), caps),
             }
         }
-        Err(error) => unfit(&format!("output does not encode: {error}"), caps),
+        Err(error) => encode_failure(&format!("output does not encode: {error}"), caps),
     }
 }
 
-fn unfit(text: &str, caps: Caps) -> Outcome {
+fn encode_failure(text: &str, caps: Caps) -> Outcome {
     Outcome::Fail { failure: Failure { cause: Cause::Codec, text: bounded_text(text, caps.error) } }
 }
 
@@ -170,7 +170,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn start(&self, ctx: Ctx) -> Outcoming {
+    pub(crate) fn start(&self, ctx: Ctx) -> OutcomeFuture {
         (self.run)(ctx)
     }
 
@@ -183,7 +183,7 @@ impl Attempt {
         <L::Service as Service<Ctx>>::Error: Into<Box<dyn StdError + Send + Sync>> + Send,
     {
         let service = layer.layer(self);
-        let run = move |ctx: Ctx| -> Outcoming {
+        let run = move |ctx: Ctx| -> OutcomeFuture {
             let mut service = service.clone();
             Box::pin(async move {
                 let cap = ctx.inner().job.caps.error;

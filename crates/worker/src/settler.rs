@@ -1,36 +1,43 @@
-//! Records outcomes in batches. An attempt hands its outcome in and is gone; the settler keeps it until the
-//! store has it.
+//! Records outcomes in batches. An attempt hands its outcome in and is gone; the settler keeps it until the store has it.
 //!
-//! Nothing that was handed in is lost while the process lives: a store that is away is asked again, for ever,
-//! and a panic in it is only another failure. Meanwhile the lanes fill up, attempts keep their slots, and
-//! nothing new is claimed. Settling is fenced, so a batch may be split and repeated in any way.
+//! While the process lives, no outcome is lost: a store that does not answer is asked again without end, and a panic in it
+//! is only another failure. Meanwhile the lanes fill up, attempts keep their slots, and nothing new is claimed. Settling
+//! is fenced, so a batch may be split and repeated in any way.
+//!
+//! Five modes, each in a file of its name. An outcome begins in one of the first two and moves on when its call fails:
 //!
 //! ```text
-//!  handed in ─▶ SHARED lane          one for the store, where queues share calls
-//!                 │ whole, then halves
-//!                 ▼ what fails, by queue
-//!  handed in ─▶ QUEUE lane           one for each queue elsewhere; here only for a queue with trouble
-//!                 │ whole ──────────▶ recorded
-//!                 ▼
-//!               SWEEP                halves, down to single outcomes
-//!                 │ nothing goes through          │ one does not, others do
-//!                 ▼                               ▼
-//!               PROBE                           ASIDE   a task for each, so many for a queue
-//!                 one outcome at a time,          │     tries again; the lane goes on
-//!                 another each time,              ▼ refused too often, or no room
-//!                 until one goes through        GIVEN UP
-//!                 and SWEEP goes on
+//!        queues share calls                          each queue has its own
+//!               │                                              │
+//!               ▼                                              ▼
+//!           TOGETHER  ── what fails as a whole ────────▶   BY QUEUE
+//!        the shared lane   and in halves              the lane of one queue
+//!                                                              │ the whole batch fails
+//!                                                              ▼
+//!            ┌──────── nothing goes through ───────────────  BISECT
+//!            ▼                                         halves, down to single outcomes
+//!          PROBE  ──── one goes through ────────────────▶      │
+//!   one outcome at a time,                                     │ one fails, others go through
+//!   another each time                                          ▼
+//!            │ a few that fail for a second              BACKGROUND
+//!            └──────────────────────────────────────▶  a task for each, a bounded number per queue
+//!                                                              │ refused too often, or no room
+//!                                                              ▼
+//!                                                        given up: its lease is retired, a reaper takes the job
 //! ```
 //!
-//! So a sick queue holds up only its own lane, and one outcome that cannot be recorded holds up nothing. An outcome
-//! that is given up takes its lease with it: renewed for ever, it would keep the job from everybody.
+//! So a sick queue holds up only its own lane, and one outcome that cannot be recorded holds up nothing. The lease of an
+//! outcome that is given up is retired: renewed, it would keep the job from every worker.
 
-mod aside;
+mod answers;
+mod background;
 mod batch;
-mod conclude;
-mod flights;
-mod queue;
+mod bisect;
+mod by_queue;
+mod in_flight;
+mod probe;
 mod recorder;
+mod together;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,23 +55,32 @@ use crate::lanes::Lanes;
 use crate::lease::Lease;
 use crate::supervise::Board;
 
-/// Where outcomes are handed in.
+/// Takes outcomes and records them. Its lanes are its loop.
 pub(crate) struct Settler {
     lanes: Lanes<Recorder>,
     recorder: Arc<Recorder>,
 }
 
+/// What one round came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// Outcomes that are not recorded yet.
+    pub(crate) unsettled: usize,
+    /// Outcomes that came too late, so far.
+    pub(crate) fenced: u64,
+}
+
 /// What is recorded of an attempt whose handler forgot to commit.
 const UNCOMMITTED: &str = "the handler completed the job within a transaction that was not committed";
-/// How long outcomes that are tried aside are waited for.
-const ASIDE_PATIENCE: Duration = Duration::from_secs(10);
-/// Marks that wait in lanes. Who waits for one may go away; in a lane that is held up the mark stays, and must not take
+/// How long background writes are waited for.
+const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
+/// Marks that wait in lanes. The caller of one may go away; in a lane that is held up the mark stays, and must not take
 /// the room of outcomes.
 const MARKS_MAX: usize = 500;
-const MARKS_LOOK: Duration = Duration::from_millis(50);
+const MARKS_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Settler {
-    /// A settler that records on this runtime. What was handed in is recorded also when the settler is gone.
+    /// A settler that records on this runtime. Outcomes that it has are recorded also when it is dropped.
     pub(crate) fn new(store: Arc<dyn Store>, board: Arc<Board>, lease: Arc<Lease>, runtime: Handle) -> Self {
         let sharing = store.about().sharing;
         let recorder = Arc::new(Recorder::new(store, board, lease));
@@ -82,14 +98,20 @@ impl Settler {
         }
     }
 
-    /// Waits until everything handed in before is recorded; for what is tried aside, not for ever.
-    pub(crate) async fn flushed(&self) {
+    /// Waits until everything handed in before is recorded; for what is written in the background, only for a while.
+    pub(crate) async fn run_once(&self) -> Summary {
         let marks = &self.recorder.marks;
         while Arc::strong_count(marks) > MARKS_MAX {
-            tokio::time::sleep(MARKS_LOOK).await;
+            tokio::time::sleep(MARKS_INTERVAL).await;
         }
         self.lanes.mark(|| Entry::Mark { _counted: Arc::clone(marks) }).await;
-        let _ = tokio::time::timeout(ASIDE_PATIENCE, self.recorder.asides.ended()).await;
+        let _ = tokio::time::timeout(BACKGROUND_WAIT, self.recorder.background.ended()).await;
+        Summary { unsettled: self.unsettled(), fenced: self.fenced() }
+    }
+
+    /// Whether outcomes are repeated in the background.
+    pub(crate) fn has_background(&self) -> bool {
+        self.recorder.background.has_any()
     }
 
     /// Outcomes that wait to be recorded.

@@ -2,7 +2,7 @@
 //!
 //! Stop claiming; hand back what has not started; let what runs end until the deadline; tell the rest to stop
 //! and give it its grace; drop what is left and hand it back; record every outcome; close the lease. The lease
-//! ends last, so nothing of this can be taken for lost meanwhile. A second word skips the waiting.
+//! ends last, so nothing of this can be taken for lost meanwhile. A second signal skips the waiting.
 
 mod signals;
 
@@ -17,9 +17,9 @@ use windlass_core::Outcome;
 
 use crate::ctx::control::Stop;
 use crate::engine::Engine;
-use crate::floor::Floor;
+use crate::health::Health;
 use crate::lease::End;
-use crate::supervise::Health;
+use crate::slots::Slots;
 
 pub(crate) use self::signals::run_until_signal;
 
@@ -31,7 +31,7 @@ pub struct Running {
     ended: watch::Receiver<bool>,
 }
 
-/// How far a worker is on its way to the end.
+/// How far a worker has come in ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Running,
@@ -41,6 +41,37 @@ pub(crate) enum Stage {
     Now,
     /// As if the process had been killed.
     Killed,
+}
+
+/// How the parts of a worker learn that it ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Shutdown(watch::Receiver<Stage>);
+
+impl Shutdown {
+    pub(crate) fn new(stage: &watch::Sender<Stage>) -> Self {
+        Self(stage.subscribe())
+    }
+
+    /// For tests of parts that end by themselves.
+    #[cfg(test)]
+    pub(crate) fn never() -> Self {
+        Self(watch::Sender::new(Stage::Running).subscribe())
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        *self.0.borrow()
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        *self.0.borrow_and_update() == Stage::Running
+    }
+
+    /// Waits until the stage is another than when it was last looked at.
+    pub(crate) async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 impl Running {
@@ -68,9 +99,9 @@ impl Running {
         self.engine.advance(Stage::Killed);
     }
 
-    /// Waits until the worker has ended, on whose word ever.
+    /// Waits until the worker has ended, whatever ended it.
     pub async fn wait(&mut self) {
-        // An attendant that is gone has ended with its runtime.
+        // A sender that is gone has ended with its runtime.
         let _ = self.ended.wait_for(|ended| *ended).await;
     }
 }
@@ -81,7 +112,7 @@ impl Drop for Running {
         self.engine.advance(Stage::Draining);
         if is_surprise {
             tracing::warn!(
-                worker = self.engine.config.name,
+                worker = self.engine.config.lease.worker,
                 "the worker stops because its handle was dropped: keep what `start` returns, and end it with `stop().await`"
             );
         }
@@ -101,18 +132,18 @@ const STORE_MAX: Duration = Duration::from_secs(5);
 /// How long the loops may take to end, all of them together.
 const LOOP_MAX: Duration = Duration::from_secs(2);
 /// How often it is looked whether handlers still hold threads after the end.
-const HELD_LOOK: Duration = Duration::from_millis(100);
+const HELD_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the lease may take to be closed.
 const LEASE_MAX: Duration = Duration::from_secs(4);
 
-/// Attends to a worker until its end.
-pub(crate) fn attend(
+/// Waits for the worker to be told to stop, and stops its parts in order.
+pub(crate) fn spawn(
     engine: Arc<Engine>,
     loops: Vec<JoinHandle<()>>,
     lease: oneshot::Receiver<()>,
 ) -> Running {
     let ended = engine.ended.subscribe();
-    let (measured, attended) = (Arc::clone(&engine), Arc::clone(&engine));
+    let (measured, stopped) = (Arc::clone(&engine), Arc::clone(&engine));
     engine.runtime.spawn(async move {
         tokio::select! {
             () = measured.lag.measure() => {}
@@ -120,15 +151,15 @@ pub(crate) fn attend(
         }
     });
     engine.runtime.spawn(async move {
-        let at_the_end = EndOfLease(Arc::clone(&attended));
+        let at_the_end = EndOfLease(Arc::clone(&stopped));
         // Answered also when the sender is gone, which it is not while the engine is there.
-        let _ = attended.stage().wait_for(|stage| *stage != Stage::Running).await;
-        let is_killed = attended.wind_down().await;
+        let _ = stopped.stage().wait_for(|stage| *stage != Stage::Running).await;
+        let is_killed = stopped.wind_down().await;
         end_loops(loops, if is_killed { Duration::ZERO } else { LOOP_MAX }).await;
-        attended.lease.end(if is_killed { End::Leave } else { End::Close });
+        stopped.lease.end(if is_killed { End::Leave } else { End::Close });
         // A store call that hangs keeps the lease's thread; its lease runs out by itself.
         let _ = timeout(LEASE_MAX, lease).await;
-        attended.ended.send_replace(true);
+        stopped.ended.send_replace(true);
         drop(at_the_end);
     });
     Running { engine, ended }
@@ -144,47 +175,47 @@ async fn end_loops(loops: Vec<JoinHandle<()>>, within: Duration) {
     }
 }
 
-/// A runtime that ends takes the attendant with it, and every attempt. The lease must not go on living in its
-/// own thread then: nobody could ever take the jobs back.
+/// A runtime that ends drops this task and every attempt. The lease must not be renewed by its own thread then: the jobs
+/// could never be taken back.
 struct EndOfLease(Arc<Engine>);
 
 impl Drop for EndOfLease {
     fn drop(&mut self) {
         self.0.lease.end(End::Close);
-        self.0.floor().lease_retired();
+        self.0.attempts.slots().lease_retired();
     }
 }
 
 impl Engine {
     /// Brings everything that was claimed to an end, and tells whether the worker was killed instead.
     async fn wind_down(&self) -> bool {
-        self.floor().close();
+        self.attempts.slots().close();
         let drained = Instant::now() + self.config.drain_deadline;
-        self.until(drained, Stage::Now, |floor| !floor.is_claiming()).await;
+        self.until(drained, Stage::Now, |slots| !slots.is_claiming()).await;
         if self.is_killed() {
             return true;
         }
-        let waiting = self.floor().take_waiting();
-        let _ = timeout(STORE_MAX, self.give_back(waiting)).await;
+        let waiting = self.attempts.slots().take_waiting();
+        let _ = timeout(STORE_MAX, self.attempts.give_back(waiting)).await;
         self.until(drained, Stage::Now, is_empty).await;
-        self.floor().stop_all(Stop::Shutdown);
+        self.attempts.slots().stop_all(Stop::Shutdown);
         self.until(Instant::now() + self.config.cancel_grace, Stage::Now, is_empty).await;
         if self.is_killed() {
             return true;
         }
-        self.floor().stop_all(Stop::Now);
+        self.attempts.slots().stop_all(Stop::Now);
         let stuck = Instant::now() + STUCK_MAX;
-        self.until(stuck, Stage::Killed, |floor| is_empty(floor) && !floor.is_claiming()).await;
+        self.until(stuck, Stage::Killed, |slots| is_empty(slots) && !slots.is_claiming()).await;
         if self.is_killed() {
             return true;
         }
         let recorded = Instant::now() + STORE_MAX;
         let _ = timeout_at(recorded, self.give_back_stuck()).await;
-        if timeout_at(recorded, self.settler.flushed()).await.is_err() {
+        if timeout_at(recorded, self.settler.run_once()).await.is_err() {
             let unsettled = self.settler.unsettled();
             tracing::error!(
                 unsettled,
-                "the store is away: outcomes are not recorded, their jobs will run again"
+                "the store does not answer: outcomes are not recorded, their jobs will run again"
             );
         }
         false
@@ -194,7 +225,7 @@ impl Engine {
     fn is_killed(&self) -> bool {
         let is_killed = *self.stage().borrow() == Stage::Killed;
         if is_killed {
-            self.floor().let_go();
+            self.attempts.slots().let_go();
         }
         is_killed
     }
@@ -202,7 +233,7 @@ impl Engine {
     /// Handlers that hold their thread cannot be dropped. Their jobs go back all the same; the fence keeps
     /// whatever they come to from counting.
     async fn give_back_stuck(&self) {
-        let stuck: Vec<_> = self.floor().running().cloned().collect();
+        let stuck: Vec<_> = self.attempts.slots().running().cloned().collect();
         for ctx in stuck {
             tracing::warn!(job.id = %ctx.id(), job.kind = %ctx.kind(), "does not stop; handing its job back");
             ctx.inner().control.stop(Stop::Gone);
@@ -213,21 +244,21 @@ impl Engine {
     /// Waits until the worker has ended and none of its handlers holds a thread of the runtime any more.
     async fn gone(&self) {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
-        while self.floor().is_held() {
-            tokio::time::sleep(HELD_LOOK).await;
+        while self.attempts.slots().is_held() {
+            tokio::time::sleep(HELD_INTERVAL).await;
         }
     }
 
-    /// Waits until the floor is as wanted, the deadline has passed, or the worker was told to be that quick.
-    async fn until(&self, deadline: Instant, stage: Stage, wanted: impl Fn(&Floor) -> bool) {
+    /// Waits until the slots are as wanted, the deadline has passed, or the worker was told to be that quick.
+    async fn until(&self, deadline: Instant, stage: Stage, wanted: impl Fn(&Slots) -> bool) {
         let mut stages = self.stage();
         let quiet = async {
             loop {
-                let changed = self.quiet.notified();
+                let changed = self.attempts.wakers.shutdown.notified();
                 tokio::pin!(changed);
-                // Registered before the floor is looked at, so that a change between the two is not missed.
+                // Registered before the slots are looked at, so that a change between the two is not missed.
                 changed.as_mut().enable();
-                if wanted(&self.floor()) {
+                if wanted(&self.attempts.slots()) {
                     return;
                 }
                 changed.await;
@@ -242,6 +273,6 @@ impl Engine {
     }
 }
 
-fn is_empty(floor: &Floor) -> bool {
-    floor.running().next().is_none()
+fn is_empty(slots: &Slots) -> bool {
+    slots.running().next().is_none()
 }

@@ -1,131 +1,346 @@
-//! The arithmetic of slots, pure: who may start, and how many more.
+//! The slots of a worker: which attempt runs in which, which claimed jobs wait for one, and what to claim next.
 //!
-//! A queue fills the slots reserved for it first, then takes from those that all share, up to its own limit.
-//! Nothing else may use a reserved slot, so a noisy queue cannot starve one that has some.
+//! One lock, held for moments and never across an await. All changes are made under it, so slots are counted exactly:
+//! a slot is taken when an attempt starts and given back when its [`Slot`](crate::attempts::Slot) is dropped, however the
+//! attempt ended.
 
-use crate::worker::Config;
+mod buffer;
+mod config;
+mod health;
+mod plan;
+mod shares;
 
-/// The slots of a worker.
-#[derive(Debug, Clone)]
+use std::time::{Duration, Instant};
+
+use windlass_core::{JobId, LeaseId, Name};
+
+use self::buffer::Buffer;
+pub(crate) use self::config::{Config, QueueSlots};
+pub(crate) use self::plan::Plan;
+use self::shares::Shares;
+use crate::begin::is_told;
+use crate::ctx::Ctx;
+use crate::ctx::control::Stop;
+
+/// How long a claimed job may wait for a slot while jobs go too slowly to reach it soon.
+const WAIT: Duration = Duration::from_millis(80);
+/// How long it may wait at all.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a suspect stays away that could not start beside another one.
+const SUSPECT_PAUSE_LEAST: Duration = Duration::from_secs(1);
+/// How long a suspect runs before another may start beside it. Long jobs that were lost with a machine would otherwise
+/// run one after the other.
+const SUSPECT_WATCH: Duration = Duration::from_secs(60);
+
+/// Running attempts, claimed jobs that wait for a slot, and whether more are taken in.
 pub(crate) struct Slots {
-    lines: Vec<Share>,
-    /// Shared slots that are free.
-    shared_free: usize,
+    shares: Shares,
+    /// One buffer per queue, in the order of the configuration.
+    buffers: Vec<Buffer>,
+    occupied: Vec<Option<Occupied>>,
+    free: Vec<usize>,
+    /// When the newest attempt started whose job was lost with a worker before. It may be what ended that worker, so
+    /// for [`SUSPECT_WATCH`] no second one starts beside it: only the culprit collects more stalls.
+    suspect_since: Option<Instant>,
+    /// Where the next search for a job to start, and the next claim, begin.
+    turn: usize,
+    waiting_bytes: usize,
+    config: Config,
+    /// The current lease, under which jobs are claimed.
+    lease: Option<LeaseId>,
+    intake: Intake,
+    /// The lease of the claim in flight.
+    claiming: Option<LeaseId>,
+    /// How often there was a hint.
+    hints: u64,
+    /// How often in a row the store did not answer a claim; each halves what the next one asks for.
+    shrinks: u32,
+    /// When it was last looked what waits too long.
+    stale_looked: Instant,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Share {
-    used: usize,
-    reserved: usize,
-    limit: usize,
+struct Occupied {
+    /// Index of its queue.
+    queue: usize,
+    /// Since when, for a suspect.
+    since: Option<Instant>,
+    ctx: Ctx,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Intake {
+    Open,
+    /// Nothing is claimed or started any more.
+    Draining,
+    /// Nor is anything handed back.
+    Gone,
+}
+
+/// An attempt to start, in the slot that was taken for it.
+pub(crate) struct Start {
+    pub(crate) slot: usize,
+    pub(crate) ctx: Ctx,
+}
+
+/// What giving a slot back led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Freed {
+    /// Enough waits to go on with.
+    Enough,
+    /// Asking for more jobs has become worth while.
+    AskForMore,
+    /// The worker is about to end.
+    Draining,
 }
 
 impl Slots {
-    /// All slots free, one line per queue of the worker.
-    pub(crate) fn new(config: &Config) -> Self {
-        let lines = config.queues.iter().map(|slots| (slots.reserved, slots.limit));
-        Self::of(config.concurrency, lines)
-    }
-
-    fn of(total: usize, lines: impl IntoIterator<Item = (usize, usize)>) -> Self {
-        let lines: Vec<_> =
-            lines.into_iter().map(|(reserved, limit)| Share { used: 0, reserved, limit }).collect();
-        let reserved: usize = lines.iter().map(|share| share.reserved).sum();
-        Self { lines, shared_free: total.saturating_sub(reserved) }
-    }
-
-    /// How many more attempts of this line may start.
-    pub(crate) fn free(&self, line: usize) -> usize {
-        let share = self.lines[line];
-        let open = share.reserved.saturating_sub(share.used) + self.shared_free;
-        open.min(share.limit.saturating_sub(share.used))
-    }
-
-    /// How many reserved slots of this line are free.
-    pub(crate) fn reserved_free(&self, line: usize) -> usize {
-        let share = self.lines[line];
-        share.reserved.saturating_sub(share.used)
-    }
-
-    /// How many more attempts may start in all.
-    pub(crate) fn free_total(&self) -> usize {
-        let reserved: usize = (0..self.lines.len()).map(|line| self.reserved_free(line)).sum();
-        self.shared_free + reserved
-    }
-
-    /// Takes a slot for this line, if it may have one.
-    pub(crate) fn take(&mut self, line: usize) -> bool {
-        if self.free(line) == 0 {
-            return false;
-        }
-        let share = &mut self.lines[line];
-        if share.used >= share.reserved {
-            self.shared_free -= 1;
-        }
-        share.used += 1;
-        true
-    }
-
-    /// Gives a slot back that this line took.
-    pub(crate) fn give_back(&mut self, line: usize) {
-        let share = &mut self.lines[line];
-        debug_assert!(share.used > 0, "a slot is given back once");
-        share.used = share.used.saturating_sub(1);
-        if share.used >= share.reserved {
-            self.shared_free += 1;
+    pub(crate) fn new(config: Config, now: Instant) -> Self {
+        let buffer = |queue: Name| Buffer::new(queue, now);
+        Self {
+            shares: Shares::new(&config),
+            buffers: config.queue_names().into_iter().map(buffer).collect(),
+            occupied: (0..config.concurrency).map(|_| None).collect(),
+            free: (0..config.concurrency).rev().collect(),
+            suspect_since: None,
+            turn: 0,
+            waiting_bytes: 0,
+            lease: None,
+            intake: Intake::Open,
+            claiming: None,
+            hints: 0,
+            shrinks: 0,
+            stale_looked: now,
+            config,
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOISY: usize = 0;
-    const QUIET: usize = 1;
-
-    #[test]
-    fn a_noisy_queue_cannot_take_reserved_slots() {
-        let mut slots = Slots::of(4, [(0, 4), (2, 4)]);
-        assert!(slots.take(NOISY) && slots.take(NOISY) && !slots.take(NOISY));
-        assert_eq!((slots.free(NOISY), slots.free(QUIET), slots.free_total()), (0, 2, 2));
-        assert!(slots.take(QUIET) && slots.take(QUIET) && !slots.take(QUIET));
-    }
-
-    #[test]
-    fn reserved_slots_are_used_first_and_given_back_last() {
-        let mut slots = Slots::of(3, [(0, 3), (1, 3)]);
-        assert!(slots.take(QUIET) && slots.take(QUIET));
-        assert_eq!((slots.shared_free, slots.reserved_free(QUIET)), (1, 0));
-        slots.give_back(QUIET);
-        assert_eq!((slots.shared_free, slots.reserved_free(QUIET)), (2, 0));
-        slots.give_back(QUIET);
-        assert_eq!((slots.shared_free, slots.reserved_free(QUIET)), (2, 1));
-    }
-
-    #[test]
-    fn a_queue_keeps_its_limit() {
-        let mut slots = Slots::of(10, [(0, 2)]);
-        assert!(slots.take(0) && slots.take(0) && !slots.take(0));
-        assert_eq!(slots.free_total(), 8);
-    }
-
-    #[test]
-    fn any_order_of_taking_and_giving_back_keeps_the_sums() {
-        let mut slots = Slots::of(8, [(0, 5), (2, 8), (1, 1)]);
-        let mut used = [0usize; 3];
-        for _ in 0..20_000 {
-            let line = fastrand::usize(..3);
-            if fastrand::bool() {
-                used[line] += usize::from(slots.take(line));
-            } else if used[line] > 0 {
-                slots.give_back(line);
-                used[line] -= 1;
+    /// Takes in what a claim under `lease` brought and starts what can start. What comes back is to be handed
+    /// back: all of it once the worker drains, and under a lease that is not the current one. If that lease is lost,
+    /// the fence decides.
+    pub(crate) fn take_in(&mut self, lease: LeaseId, jobs: Vec<Ctx>) -> (Vec<Start>, Vec<Ctx>) {
+        match self.intake {
+            Intake::Gone => return (Vec::new(), Vec::new()),
+            Intake::Open if self.lease == Some(lease) => {}
+            Intake::Open | Intake::Draining => return (Vec::new(), jobs),
+        }
+        let mut unknown = Vec::new();
+        for ctx in jobs {
+            match self.buffers.iter_mut().find(|buffer| buffer.queue == *ctx.queue()) {
+                Some(buffer) => {
+                    self.waiting_bytes += ctx.payload().len();
+                    buffer.push(ctx);
+                }
+                None => unknown.push(ctx),
             }
-            let total: usize = used.iter().sum();
-            assert_eq!(slots.free_total(), 8 - total);
-            assert!(used[0] <= 5 && used[2] <= 1, "limits: {used:?}");
-            assert!(used[0] + used[1].saturating_sub(2) <= 5, "reserved slots stay reserved: {used:?}");
         }
+        (self.fill(), unknown)
+    }
+
+    /// Starts what can start.
+    pub(crate) fn fill(&mut self) -> Vec<Start> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// Gives a slot back.
+    pub(crate) fn finish(&mut self, slot: usize) -> Freed {
+        if let Some(occupied) = self.occupied[slot].take() {
+            self.free.push(slot);
+            self.shares.give_back(occupied.queue);
+            if occupied.ctx.is_suspect() {
+                self.suspect_since = self.occupied.iter().flatten().filter_map(|other| other.since).max();
+            }
+            self.buffers[occupied.queue].last_finished = Instant::now();
+            self.buffers[occupied.queue].finished += 1;
+        }
+        match self.intake {
+            Intake::Draining | Intake::Gone => Freed::Draining,
+            Intake::Open if self.claiming.is_none() && self.buffers.iter().any(Buffer::wants_more) => {
+                Freed::AskForMore
+            }
+            Intake::Open => Freed::Enough,
+        }
+    }
+
+    /// The next job that waits and may start, taken from the buffers in rotation.
+    pub(crate) fn next(&mut self) -> Option<Start> {
+        if self.intake != Intake::Open {
+            return None;
+        }
+        let count = self.buffers.len();
+        for step in 0..count {
+            let queue = (self.turn + step) % count;
+            let takes_suspects = self.suspect_since.is_none_or(|since| since.elapsed() >= SUSPECT_WATCH);
+            if !self.buffers[queue].has_next(takes_suspects) || !self.shares.take(queue) {
+                continue;
+            }
+            self.turn = (queue + 1) % count;
+            let ctx = self.buffers[queue].pop(takes_suspects).expect("the queue has a job that may start");
+            let since = ctx.is_suspect().then(Instant::now);
+            self.suspect_since = since.or(self.suspect_since);
+            self.waiting_bytes -= ctx.payload().len();
+            let slot = self.free.pop().expect("there are as many slots as slots");
+            self.occupied[slot] = Some(Occupied { queue, since, ctx: ctx.clone() });
+            return Some(Start { slot, ctx });
+        }
+        None
+    }
+
+    /// A lease was opened; jobs may be claimed under it.
+    pub(crate) fn lease_opened(&mut self, lease: LeaseId) {
+        self.lease = Some(lease);
+        self.hint();
+    }
+
+    /// Nothing more is claimed under the lease; its jobs stay.
+    pub(crate) fn lease_retired(&mut self) {
+        self.lease = None;
+    }
+
+    /// A lease is lost, and its jobs with it: waiting ones are forgotten, running attempts are stopped.
+    pub(crate) fn lease_lost(&mut self, lease: LeaseId) {
+        self.lease.take_if(|held| *held == lease);
+        self.buffers.iter_mut().for_each(|buffer| buffer.forget(lease));
+        self.count_bytes();
+        let running = self.running().filter(|ctx| ctx.inner().claimed.lease == lease);
+        running.for_each(|ctx| ctx.inner().control.stop(Stop::Lost));
+    }
+
+    /// A lease is lost in one queue: as [`lease_lost`](Self::lease_lost), for what came from there.
+    pub(crate) fn lease_lost_in(&mut self, lease: LeaseId, queue: &Name) {
+        let buffers = self.buffers.iter_mut().filter(|buffer| buffer.queue == *queue);
+        buffers.for_each(|buffer| buffer.forget(lease));
+        self.count_bytes();
+        let is_lost = |ctx: &&Ctx| ctx.inner().claimed.lease == lease && ctx.queue() == queue;
+        self.running().filter(is_lost).for_each(|ctx| ctx.inner().control.stop(Stop::Lost));
+    }
+
+    fn count_bytes(&mut self) {
+        self.waiting_bytes = self.buffers.iter().flat_map(Buffer::iter).map(|ctx| ctx.payload().len()).sum();
+    }
+
+    /// Whether a lease has jobs here that wait or run, or a claim in flight that may bring more.
+    pub(crate) fn holds(&self, lease: LeaseId) -> bool {
+        let waiting = self.buffers.iter().flat_map(Buffer::iter);
+        let mut held = waiting.chain(self.running());
+        self.claiming == Some(lease) || held.any(|ctx| ctx.inner().claimed.lease == lease)
+    }
+
+    /// Lets go of everything, as if the process had ended.
+    pub(crate) fn let_go(&mut self) {
+        self.lease = None;
+        self.intake = Intake::Gone;
+        self.take_waiting();
+        self.stop_all(Stop::Gone);
+    }
+
+    /// The lease that is held.
+    pub(crate) fn lease(&self) -> Option<LeaseId> {
+        self.lease
+    }
+
+    /// There may be something in every queue again. A claim in flight may have looked before that, so its answer
+    /// cannot say otherwise.
+    pub(crate) fn hint(&mut self) {
+        self.hints = self.hints.wrapping_add(1);
+        // A sick queue is asked again when its pause is over.
+        self.buffers.iter_mut().for_each(|buffer| buffer.is_dry &= buffer.sick.is_some());
+    }
+
+    /// Asking buffers whose next job is due by now is worth while again. Answers when the next one is.
+    pub(crate) fn mark_due(&mut self, now: Instant) -> Option<Instant> {
+        for buffer in &mut self.buffers {
+            if buffer.due.take_if(|due| *due <= now).is_some() {
+                buffer.is_dry = false;
+            }
+        }
+        self.buffers.iter().filter_map(|buffer| buffer.due).min()
+    }
+
+    /// Nothing is claimed or started from now on.
+    pub(crate) fn close(&mut self) {
+        if self.intake == Intake::Open {
+            self.intake = Intake::Draining;
+        }
+    }
+
+    /// Whether a claim is in flight.
+    pub(crate) fn is_claiming(&self) -> bool {
+        self.claiming.is_some()
+    }
+
+    /// Takes out everything that waits.
+    pub(crate) fn take_waiting(&mut self) -> Vec<Ctx> {
+        self.waiting_bytes = 0;
+        self.buffers.iter_mut().flat_map(Buffer::drain).collect()
+    }
+
+    /// Takes out what waits too long: its slots are held by slower jobs than was expected, and another worker may
+    /// have free ones.
+    pub(crate) fn take_stale(&mut self, now: Instant) -> Vec<Ctx> {
+        if self.next_stale().is_none_or(|next| next > now) {
+            return Vec::new();
+        }
+        self.stale_looked = now;
+        let (Some(before), last) = (now.checked_sub(WAIT), now.checked_sub(WAIT_MAX)) else {
+            return Vec::new();
+        };
+        let last = last.unwrap_or(before);
+        let stale: Vec<_> =
+            self.buffers.iter_mut().flat_map(|buffer| buffer.drain_stale(before, last, now)).collect();
+        self.count_bytes();
+        stale
+    }
+
+    /// When to look next whether something waits too long.
+    pub(crate) fn next_stale(&self) -> Option<Instant> {
+        let oldest = self.buffers.iter().filter_map(Buffer::oldest).min()?;
+        Some((oldest + WAIT).max(self.stale_looked + WAIT / 2))
+    }
+
+    /// How long a suspect that has to wait for another one should stay away: twice as long as that one has run by now,
+    /// so that those behind a long one do not come and go all the time.
+    pub(crate) fn suspect_pause(&self, now: Instant) -> Duration {
+        let ran = self.suspect_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        (2 * ran).clamp(SUSPECT_PAUSE_LEAST, SUSPECT_WATCH)
+    }
+
+    /// Queues that could not be asked by the last claim, and why.
+    pub(crate) fn sick(&self) -> Vec<(Name, String)> {
+        let sick =
+            self.buffers.iter().filter_map(|buffer| Some((buffer.queue.clone(), buffer.sick.clone()?)));
+        sick.collect()
+    }
+
+    /// The attempt in a slot.
+    pub(crate) fn attempt_in(&self, slot: usize) -> Option<Ctx> {
+        self.occupied[slot].as_ref().map(|occupied| occupied.ctx.clone())
+    }
+
+    /// Takes a waiting job out of its buffer.
+    pub(crate) fn take(&mut self, id: JobId) -> Option<Ctx> {
+        let ctx = self.buffers.iter_mut().find_map(|buffer| buffer.take(id))?;
+        self.waiting_bytes -= ctx.payload().len();
+        Some(ctx)
+    }
+
+    /// The attempts that run, those excepted whose handler has outlived them.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Ctx> {
+        let occupied = self.occupied.iter().flatten().map(|occupied| &occupied.ctx);
+        occupied.filter(|ctx| !ctx.is_zombie())
+    }
+
+    /// Whether an attempt runs of which the store has not been told that it has begun.
+    pub(crate) fn runs_untold(&self) -> bool {
+        self.running().any(|ctx| !is_told(ctx))
+    }
+
+    /// Tells every attempt that runs to stop.
+    pub(crate) fn stop_all(&self, reason: Stop) {
+        self.running().for_each(|ctx| ctx.inner().control.stop(reason));
+    }
+
+    /// Jobs that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.buffers.iter().map(Buffer::total).sum()
     }
 }

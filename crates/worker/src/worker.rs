@@ -13,8 +13,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 use windlass_core::Outcome;
 
-pub(crate) use self::config::Config;
 use self::config::Draft;
+pub(crate) use self::config::{Config, at_least_long};
 pub use self::drain::Drained;
 use crate::blocking::Pool;
 use crate::client::Client;
@@ -172,7 +172,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.set(|draft| draft.cancel_grace = grace)
     }
 
-    /// How long an attempt may take if its job does not say; for ever by default.
+    /// How long an attempt may take if its job does not say; without limit by default.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.set(|draft| draft.timeout = Some(timeout))
     }
@@ -214,7 +214,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// `let _ = worker.start()?`.
     ///
     /// # Errors
-    /// When it is set up wrongly. A store that is away is no error: the worker waits for it.
+    /// When it is set up wrongly. A store that cannot be reached is not an error: the worker waits for it.
     pub fn start(self) -> Result<Running> {
         let (client, config, executor) = self.into_parts()?;
         Engine::start(client, config, executor)
@@ -249,13 +249,13 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// what is scheduled stays.
     ///
     /// # Errors
-    /// When the worker is set up wrongly, when a store call fails, or when there is no end to it.
+    /// When the worker is set up wrongly, when a store call fails, or when jobs keep coming without end.
     pub async fn drain(self) -> Result<Drained> {
         let (client, config, executor) = self.into_parts()?;
         drain::drain(&client, &config, &executor).await
     }
 
-    fn into_parts(self) -> Result<(Client, Config, Executor)> {
+    pub(crate) fn into_parts(self) -> Result<(Client, Config, Executor)> {
         self.registry.check()?;
         panicked::note_places();
         let config = self.draft.check(&self.registry)?;

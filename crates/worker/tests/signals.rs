@@ -47,7 +47,7 @@ async fn the_second_signal_is_immediate() {
     heard.recv().await.unwrap();
     assert!(!run.is_finished(), "the first signal lets the attempt go on");
     // Two signals that come together are heard as one, so a busy machine may take more than one more.
-    let insist = async {
+    let signal_until_it_ends = async {
         loop {
             send("-TERM");
             if let Ok(ended) = tokio::time::timeout(Duration::from_millis(200), &mut run).await {
@@ -55,7 +55,11 @@ async fn the_second_signal_is_immediate() {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, insist).await.expect("the second signal ends it").unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, signal_until_it_ends)
+        .await
+        .expect("the second signal ends it")
+        .unwrap()
+        .unwrap();
     let record = client.job(handle.id()).await.unwrap().unwrap();
     assert_eq!((record.state, record.counters.attempt), (windlass_core::State::Ready, 0));
 }

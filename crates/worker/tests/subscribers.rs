@@ -124,7 +124,7 @@ async fn a_panic_while_recording_does_not_end_the_recorder() {
 
 #[tokio::test]
 async fn a_panic_while_enqueueing_does_not_close_the_client() {
-    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Touchy("tries_left")));
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Touchy("is_over")));
     let store = Faulty::new();
     let (client, _) = scene_on(Arc::clone(&store) as _);
     store.fail(Call::Enqueue, Fault::Unavailable, 1);

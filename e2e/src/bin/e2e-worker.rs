@@ -21,7 +21,7 @@ struct Arguments {
     poll: Duration,
     /// A quarter of the lease if it is not given.
     reap: Option<Duration>,
-    wakeups: windlass::Wakeups,
+    wakeups: windlass::worker::Wakeups,
     drain: Duration,
     /// How often it hands in a job of its own.
     produce: Option<Duration>,
@@ -98,7 +98,7 @@ impl Arguments {
             lease: Duration::from_secs(30),
             poll: Duration::from_secs(1),
             reap: None,
-            wakeups: windlass::Wakeups::On,
+            wakeups: windlass::worker::Wakeups::On,
             drain: Duration::from_secs(10),
             produce: None,
         };
@@ -119,7 +119,7 @@ impl Arguments {
                 "--reap-ms" => read.reap = Some(millis()?),
                 "--drain-ms" => read.drain = millis()?,
                 "--produce-ms" => read.produce = Some(millis()?),
-                "--wakeups" if value == "off" => read.wakeups = windlass::Wakeups::Off,
+                "--wakeups" if value == "off" => read.wakeups = windlass::worker::Wakeups::Off,
                 _ => bail!("unknown option {option}"),
             }
         }

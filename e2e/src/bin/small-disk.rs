@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use windlass::{Client, Error, JobId, JobState, NewJob, Options, Running, StoreErrorKind, Worker};
+use windlass::core::NewJob;
+use windlass::{Client, Error, JobId, JobState, Options, Running, StoreErrorKind, Worker};
 use windlass_e2e::eventually;
 use windlass_e2e::jobs::{self, Hold, Touch};
 use windlass_e2e::witness::Witness;

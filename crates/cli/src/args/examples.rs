@@ -109,6 +109,16 @@ With --json: one line per id, with id, answer (done, refused or missing) and sta
 one document, {\"matched\": N, \"changed\": N, \"refused\": N}.
 Exit code 1 if one was refused or another number was expected, otherwise 4 if one does not exist.";
 
+pub(super) const MOVE: &str = "\
+Examples:
+  windlass jobs move --to mail.slow 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs move --to mail.slow --queue mail --kind newsletter               counts them
+  windlass jobs move --to mail.slow --queue mail --kind newsletter --expect 120  moves them, if there are 120
+
+With --json: one line per id, with id, answer (done, refused or missing), state and moved_to; by filter
+one document, {\"matched\": N, \"changed\": N, \"refused\": N}.
+Exit code 1 if one was refused or another number was expected, otherwise 4 if one does not exist.";
+
 pub(super) const QUEUES: &str = "\
 Examples:
   windlass queues

@@ -34,6 +34,12 @@ pub(crate) enum JobsCommand {
     /// terminal; elsewhere --yes is needed.
     #[command(after_help = examples::DELETE)]
     Delete(DeleteArgs),
+    /// Move jobs that wait, are dead or were cancelled to another queue
+    ///
+    /// By id, or by filter as jobs list has it. By filter nothing is changed without --expect. In the other queue a job has
+    /// a new id, which is printed for those given by id, and fresh attempts; one that was scheduled keeps its instant, others are ready at once.
+    #[command(after_help = examples::MOVE)]
+    Move(MoveArgs),
 }
 
 /// Which jobs; everything that is given must hold.
@@ -104,4 +110,13 @@ pub(crate) struct DeleteArgs {
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MoveArgs {
+    /// The queue to move them to
+    #[arg(long, value_name = "NAME")]
+    pub(crate) to: Name,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
 }

@@ -57,7 +57,7 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
         "K" | "KiB" => 1 << 10,
         "M" | "MiB" => 1 << 20,
         other => {
-            return Err(format!("{other:?} is no unit; use forms such as 5000, 64KiB or 2MiB"));
+            return Err(format!("{other:?} is not a unit; use forms such as 5000, 64KiB or 2MiB"));
         }
     };
     digits
@@ -106,7 +106,7 @@ pub(crate) fn backoff(text: &str) -> Result<Backoff, String> {
         .next()
         .map(|number| match number.parse::<f64>() {
             Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
-            _ => Err(format!("{number:?} is no factor or power; {BACKOFF_FORMS}")),
+            _ => Err(format!("{number:?} is not a factor or power; {BACKOFF_FORMS}")),
         })
         .transpose()?;
     if parts.next().is_some() {

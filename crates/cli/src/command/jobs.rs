@@ -17,5 +17,6 @@ pub(crate) async fn run(session: &mut Session, command: JobsCommand) -> anyhow::
         JobsCommand::Cancel(args) => amend::run(session, Change::Cancel, args).await,
         JobsCommand::Retry(args) => amend::run(session, Change::Retry, args).await,
         JobsCommand::Delete(args) => amend::delete(session, args).await,
+        JobsCommand::Move(args) => amend::run(session, Change::Move(args.to), args.choice).await,
     }
 }

@@ -10,6 +10,9 @@ use crate::output::json::LeaseJson;
 use crate::output::{cell, keep_whole, number, text};
 use crate::session::{Access, Session};
 
+/// How many queues or kinds of a worker are shown.
+const SHOWN: usize = 10;
+
 #[derive(Debug, Serialize)]
 struct Page<'a> {
     workers: Vec<LeaseJson<'a>>,
@@ -27,8 +30,9 @@ pub(crate) async fn run(session: &mut Session, args: &WorkersArgs) -> anyhow::Re
         return Ok(Exit::Done);
     }
     let format = session.output.format();
-    let mut table =
-        session.output.new_table(&["WORKER", "LEASE", "RUNNING", "QUEUES", "OPENED", "EXPIRES", "LEASE ID"]);
+    let mut table = session
+        .output
+        .new_table(&["WORKER", "LEASE", "RUNNING", "QUEUES", "KINDS", "OPENED", "EXPIRES", "LEASE ID"]);
     for lease in &leases {
         let standing = if lease.is_lost {
             Cell::new("lost").fg(Color::Red).add_attribute(Attribute::Bold)
@@ -39,13 +43,25 @@ pub(crate) async fn run(session: &mut Session, args: &WorkersArgs) -> anyhow::Re
             cell(&lease.worker),
             standing,
             number(lease.running),
-            cell(lease.queues.iter().map(Name::as_str).collect::<Vec<_>>().join(" ")),
+            names(&lease.queues),
+            names(&lease.kinds),
             cell(text::instant(lease.opened_at, format)),
             cell(text::instant(lease.expires_at, format)),
             cell(lease.id.to_string()),
         ]);
     }
-    keep_whole(&mut table, &[1, 2, 6]);
+    keep_whole(&mut table, &[1, 2, 7]);
     session.output.table(table)?;
     Ok(Exit::Done)
+}
+
+/// The first few of them; a worker may run hundreds of kinds, and JSON has them.
+fn names(names: &[Name]) -> Cell {
+    let mut shown: Vec<_> = names.iter().take(SHOWN).map(Name::as_str).collect();
+    let rest = names.len() - shown.len();
+    let more = format!("and {rest} more");
+    if rest > 0 {
+        shown.push(&more);
+    }
+    cell(shown.join(" "))
 }

@@ -149,7 +149,7 @@ fn what_makes_no_sense_is_refused_before_a_store_is_made() {
         (vec!["k", "--attempts", "0"], "0 is not in 1.."),
         (vec!["k", "--backoff", "sometimes:1s"], "no such backoff; use fixed:10s"),
         (vec!["k", "--jitter", "some"], "use none, equal, full or decorrelated"),
-        (vec!["k", "--id", "12"], "\"12\" is no job id: expected a UUID"),
+        (vec!["k", "--id", "12"], "\"12\" is not a job id: expected a UUID"),
         (vec!["k", "--id", ID, "--count", "2"], "cannot be used with"),
     ] {
         shell.run(["enqueue"].iter().chain(&args)).exits(2).complains(complaint);

@@ -90,3 +90,31 @@ fn a_choice_is_ids_or_a_filter_and_a_state_that_fits() {
     shell.run(["jobs", "delete", "--state", "running"]).exits(2).complains("delete takes no running jobs");
     shell.run(["jobs", "cancel", "--state", "dead"]).exits(2).complains("cancel takes no dead jobs");
 }
+
+#[test]
+fn jobs_move_to_another_queue_by_id_and_by_filter() {
+    let shell = Shell::new();
+    shell.run(["enqueue", "k", "--count", "3", "--tag", "slow", "--meta", "tenant=acme"]).ok();
+    let page = shell.run(["jobs", "list", "--json"]).ok().json();
+    let id = page["jobs"][0]["id"].as_str().unwrap();
+    let moved = shell.run(["jobs", "move", "--to", "mail.slow", "--json", id]).ok().json();
+    assert_eq!((&moved["answer"], &moved["id"]), (&json!("done"), &json!(id)));
+    let moved = moved["moved_to"].as_str().unwrap();
+    let shown = shell.run(["jobs", "show", "--json", moved]).ok().json();
+    assert_eq!((&shown["queue"], &shown["state"]), (&json!("mail.slow"), &json!("ready")));
+    assert_eq!((&shown["tags"], &shown["meta"]), (&json!(["slow"]), &json!({"tenant": "acme"})));
+    // A repeat finds what it did; elsewhere there is nothing to move.
+    let again = format!("{id} moved to mail.slow as {moved}\n");
+    shell.run(["jobs", "move", "--to", "mail.slow", id]).ok().prints(&again);
+    let missing = format!("{id} refused: no such job\n");
+    shell.run(["jobs", "move", "--to", "mail.fast", id]).exits(4).prints(&missing);
+    shell
+        .run(["jobs", "move", "--to", "mail.slow", moved])
+        .exits(1)
+        .prints(&format!("{moved} refused: it is in mail.slow already, or does not read\n"));
+    let by_filter = ["jobs", "move", "--to", "mail.slow", "--kind", "k", "--expect", "2", "--json"];
+    assert_eq!(shell.run(by_filter).ok().json(), json!({"matched": 2, "changed": 2, "refused": 0}));
+    assert_eq!(found(&shell, &["--queue", "mail.slow", "--state", "ready"]), 3);
+    assert_eq!(found(&shell, &[]), 3);
+    shell.run(["jobs", "move", "--to", "two words", moved]).exits(2).complains("two words");
+}

@@ -61,7 +61,10 @@ fn pages_lead_to_the_end() {
     let hint = text.stderr.lines().find(|line| line.contains("--after")).expect("a hint for the next page");
     let cursor = hint.split("--after ").nth(1).unwrap().trim();
     assert_eq!(ids(&shell.run(["jobs", "list", "--json", "--after", cursor]).ok().json()).len(), 15);
-    shell.run(["jobs", "list", "--after", "nonsense"]).exits(2).complains("\"nonsense\" is no page cursor");
+    shell
+        .run(["jobs", "list", "--after", "nonsense"])
+        .exits(2)
+        .complains("\"nonsense\" is not a page cursor");
 }
 
 #[test]
@@ -116,11 +119,11 @@ fn a_job_that_is_not_there_is_told_apart() {
         let ran = shell.run(["jobs"].iter().chain(&change).copied().chain([NO_SUCH])).exits(4);
         ran.prints(&format!("{NO_SUCH} refused: no such job"));
     }
-    shell.run(["jobs", "show", "12"]).exits(2).complains("\"12\" is no job id: expected a UUID such as");
+    shell.run(["jobs", "show", "12"]).exits(2).complains("\"12\" is not a job id: expected a UUID such as");
     shell
         .run(["jobs", "list", "--state", "ded"])
         .exits(2)
-        .complains("\"ded\" is no state: use blocked, scheduled");
+        .complains("\"ded\" is not a state: use blocked, scheduled");
 }
 
 #[test]

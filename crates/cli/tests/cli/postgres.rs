@@ -113,14 +113,14 @@ fn migrate_shows_applies_and_then_has_nothing_to_do() {
 
     // As the page says: piped into psql.
     schema.psql(&script.stdout);
-    schema.run(&shell, &["migrate", "--dry-run"]).ok().prints("-- schema 2 is up to date");
-    schema.run(&shell, &["migrate"]).ok().prints("schema 2 is up to date");
+    schema.run(&shell, &["migrate", "--dry-run"]).ok().prints("-- schema 3 is up to date");
+    schema.run(&shell, &["migrate"]).ok().prints("schema 3 is up to date");
     schema.run(&shell, &["enqueue", "k"]).ok();
 
     schema.psql("DROP SCHEMA {schema} CASCADE");
     schema.run(&shell, &["migrate"]).ok().prints("applied 0001 jobs").prints("applied function jobs_claim");
     let again = schema.run(&shell, &["migrate", "--json"]).ok().json();
-    assert_eq!((&again["found"], &again["pending"]), (&json!(2), &json!([])));
+    assert_eq!((&again["found"], &again["pending"]), (&json!(3), &json!([])));
 
     // What a newer program adds beside what is there is done by itself, and only that.
     schema.psql(

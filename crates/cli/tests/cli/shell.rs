@@ -121,7 +121,13 @@ async fn claim(store: &Arc<dyn Store>, kind: &str) -> ClaimedJob {
     let queue = Name::new("default").unwrap();
     let lease = LeaseId::new();
     let ttl = Duration::from_secs(600);
-    let new = NewLease { id: lease, worker: "hand\u{1b}[2J".to_owned(), ttl, queues: vec![queue.clone()] };
+    let new = NewLease {
+        id: lease,
+        worker: "hand\u{1b}[2J".to_owned(),
+        ttl,
+        queues: vec![queue.clone()],
+        kinds: Vec::new(),
+    };
     store.open(&new).await.unwrap();
     let queues = vec![QueueShare { queue, limit: 1 }];
     let request = ClaimRequest {

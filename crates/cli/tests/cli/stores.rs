@@ -52,7 +52,7 @@ fn a_store_that_cannot_be_used_says_why() {
     for (url, complaint) in [
         ("mysql://db/jobs", "sqlite"),
         ("postgres:///jobs", "the URL names no host"),
-        ("redis:///jobs", "the database is no number"),
+        ("redis:///jobs", "the database is not a number"),
         ("jobs.db", "sqlite"),
         ("sqlite://", "names no file"),
         ("sqlite://nowhere/jobs.db", "there is no directory nowhere"),

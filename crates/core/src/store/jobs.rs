@@ -37,11 +37,12 @@ pub trait Jobs {
     /// Hands out ready jobs under a lease.
     ///
     /// For each queue of the request it first moves jobs whose expiry has passed to `dead` and jobs whose
-    /// time has come to `ready`, at most [`PROMOTE_MAX`](super::PROMOTE_MAX) of each; then takes jobs of the
-    /// requested kinds in the documented order, up to the queue's share, until the request's limits are
-    /// reached. Queues are served in the order of the request. Each taken job becomes `running`, its
-    /// attempt counter (staying at its maximum) and fence rise by one, and it hangs on the lease. The nonce of all
-    /// these fences is the request's. The attempt has not begun until [`begin`](Jobs::begin) says so.
+    /// time has come to `ready`, at most [`PROMOTE_MAX`](super::PROMOTE_MAX) of each, and of those that are due at
+    /// least as many as it may take; then takes jobs of the requested kinds in the documented order, up to the
+    /// queue's share, until the request's limits are reached. Queues are served in the order of the request. Each
+    /// taken job becomes `running`, its attempt counter (staying at its maximum) and fence rise by one, and it hangs
+    /// on the lease. The nonce of all these fences is the request's. The attempt has not begun until
+    /// [`begin`](Jobs::begin) says so.
     ///
     /// A job that is taken and does not read is answered apart, for the worker to settle by its fence; a queue that
     /// cannot be asked is named. Neither keeps other jobs from being handed out.
@@ -211,7 +212,8 @@ pub enum ClaimAnswer {
         /// The jobs, in the order in which they should start.
         jobs: Vec<ClaimedJob>,
         /// How long until the next scheduled job of these queues, of any kind, is due, if there is one. Zero
-        /// when more jobs were due or expired than one call moves.
+        /// when more jobs were due or expired than one call moves. A short while when other calls had locked
+        /// jobs that this one could have taken: they may be free again by then.
         next_due: Option<Duration>,
         /// Jobs that were taken and that this program cannot read.
         unreadable: Vec<LostJob>,

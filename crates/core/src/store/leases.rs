@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::StoreResult;
 use super::jobs::{Settled, Settlement};
+use super::serves;
 use crate::clock::Timestamp;
 use crate::id::{Fence, JobId, LeaseId};
 use crate::job::LostJob;
@@ -67,6 +68,8 @@ pub struct NewLease {
     /// The queues its worker serves. Claims under the lease name no others: a store that spreads queues over
     /// several servers keeps the lease beside each of them.
     pub queues: Vec<Name>,
+    /// The kinds its worker runs, for people to see.
+    pub kinds: Vec<Name>,
 }
 
 impl NewLease {
@@ -74,6 +77,11 @@ impl NewLease {
     /// without NUL.
     pub fn label(&self) -> String {
         label(&self.worker)
+    }
+
+    /// What its worker serves, as stores keep it; [`serves::read`] reads it.
+    pub fn serves(&self) -> String {
+        serves::text(&self.queues, &self.kinds)
     }
 }
 
@@ -107,6 +115,8 @@ pub struct LeaseRecord {
     pub worker: String,
     /// The queues its worker serves.
     pub queues: Vec<Name>,
+    /// The kinds its worker runs, the first [`KINDS_KEPT`](serves::KINDS_KEPT).
+    pub kinds: Vec<Name>,
     /// When it was opened.
     pub opened_at: Timestamp,
     /// When it runs out unless it is renewed.

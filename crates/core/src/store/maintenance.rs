@@ -17,6 +17,14 @@ pub trait Maintenance {
     /// many are those that ended first, and of those that ended together the ones accepted first. Ends that
     /// `settle` and `reap` did not store, because their queue keeps none, are not there to prune.
     async fn prune(&self, limit: u32) -> StoreResult<u32>;
+
+    /// Housekeeping of the store's own: folds counters, forgets calls that are no longer repeated, finishes what
+    /// another program has begun. At most `limit` items of each kind; answers how many in all. It moves no job and
+    /// removes none. A store that keeps itself in order within its other calls has nothing to do here.
+    async fn tidy(&self, limit: u32) -> StoreResult<u32> {
+        let _ = limit;
+        Ok(0)
+    }
 }
 
 /// What a promotion moved.

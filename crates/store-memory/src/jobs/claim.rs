@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room};
+use windlass_core::store::{Cause, ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room};
 use windlass_core::{Fence, Name};
 
 use crate::bug::Bug;
@@ -59,7 +59,7 @@ impl Table {
                 break;
             }
             let counts_late = self.has(Bug::CountAttemptLate);
-            self.change(seq, |job| {
+            self.change(seq, Cause::Claimed, |job| {
                 job.start(filling.claim.clone(), filling.nonce);
                 job.counters.attempt -= u32::from(counts_late);
             });

@@ -15,6 +15,7 @@ DECLARE
     v_queue text;
     v_waiting waiting;
     v_ended ended;
+    v_moved int8;
 BEGIN
     FOREACH v_id IN ARRAY p_ids LOOP
         o_answer := 'missing';
@@ -37,21 +38,17 @@ BEGIN
                         v_seq, v_now, v_waiting.due_at, v_waiting.fence, v_waiting.backoff, v_waiting.attempt,
                         v_waiting.stalls, v_waiting.ambiguous, 6, v_queue, 'requested', v_waiting.progress
                     );
-                    INSERT INTO counts (queue, blocked, scheduled, ready, cancelled)
-                    VALUES (
-                        v_queue, -(o_state = 0)::int4, -(o_state = 1)::int4, -(o_state = 2)::int4, 1
-                    );
+                    v_moved := moves(v_queue, o_state, 6, 'requested', ARRAY[v_seq]);
                     o_state := 6;
                 ELSIF p_verb = 'delete' THEN
                     DELETE FROM waiting WHERE seq = v_seq;
                     DELETE FROM attempts WHERE seq = v_seq;
                     DELETE FROM jobs WHERE seq = v_seq;
-                    INSERT INTO counts (queue, blocked, scheduled, ready)
-                    VALUES (v_queue, -(o_state = 0)::int4, -(o_state = 1)::int4, -(o_state = 2)::int4);
+                    v_moved := moves(v_queue, o_state, -1, NULL, ARRAY[v_seq]);
                 ELSIF o_state = 1 THEN
                     -- An outcome of before comes too late: a person wants the job to run.
                     UPDATE waiting SET state = 2, due_at = v_now, nonce = NULL WHERE seq = v_seq;
-                    INSERT INTO counts (queue, scheduled, ready) VALUES (v_queue, -1, 1);
+                    v_moved := moves(v_queue, 1, 2, NULL, ARRAY[v_seq]);
                     o_state := 2;
                 ELSE
                     o_answer := 'refused';
@@ -79,10 +76,9 @@ BEGIN
                     DELETE FROM ended WHERE seq = v_seq;
                     DELETE FROM attempts WHERE seq = v_seq;
                     DELETE FROM jobs WHERE seq = v_seq;
-                    INSERT INTO counts (queue, completed, dead, cancelled)
-                    VALUES (v_queue, -(o_state = 4)::int4, -(o_state = 5)::int4, -(o_state = 6)::int4);
+                    v_moved := moves(v_queue, o_state, -1, NULL, ARRAY[v_seq]);
                 ELSIF p_verb = 'retry' AND o_state >= 5 THEN
-                    -- Begins anew: its expiry no longer counts, for whoever asks for it now wants it now.
+                    -- Begins anew: its expiry does not count any more, since the caller asks for it to run now.
                     DELETE FROM ended WHERE seq = v_seq;
                     UPDATE jobs SET expires_at = NULL WHERE seq = v_seq AND expires_at IS NOT NULL;
                     INSERT INTO waiting (
@@ -91,8 +87,7 @@ BEGIN
                     SELECT seq, v_now, v_ended.fence, 0, 0, 0, 0, octet_length(payload), 2, priority, queue, kind
                     FROM jobs
                     WHERE seq = v_seq;
-                    INSERT INTO counts (queue, ready, dead, cancelled)
-                    VALUES (v_queue, 1, -(o_state = 5)::int4, -(o_state = 6)::int4);
+                    v_moved := moves(v_queue, o_state, 2, NULL, ARRAY[v_seq]);
                     o_state := 2;
                 ELSE
                     o_answer := 'refused';

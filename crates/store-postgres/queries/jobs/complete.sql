@@ -37,11 +37,14 @@ BEGIN
             SELECT
                 seq, v_now, due_at, fence, 0, claimed_at, attempt, 0, 0, 4, queue, worker, progress
             FROM gone
-        ), count AS (
-            INSERT INTO counts (queue, running, completed)
-            SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
         )
-        SELECT array_agg(place) INTO v_places FROM gone;
+        SELECT array_agg(p.place) INTO v_places
+        FROM (
+            SELECT moves(g.queue, 3, 4, NULL, array_agg(g.seq)), array_agg(g.place) AS places
+            FROM gone AS g
+            GROUP BY g.queue
+        ) AS m
+        CROSS JOIN LATERAL unnest(m.places) AS p (place);
     ELSE
         WITH gone AS (
             DELETE FROM running AS r
@@ -54,11 +57,14 @@ BEGIN
             DELETE FROM jobs AS j USING gone AS g WHERE j.ctid = g.job
         ), forgotten AS (
             DELETE FROM attempts AS t USING gone AS g WHERE t.seq = ANY (ARRAY[g.seq]) AND g.fence > 1
-        ), count AS (
-            INSERT INTO counts (queue, running)
-            SELECT queue, -count(*) FROM gone GROUP BY queue
         )
-        SELECT array_agg(place) INTO v_places FROM gone;
+        SELECT array_agg(p.place) INTO v_places
+        FROM (
+            SELECT moves(g.queue, 3, 4, NULL, array_agg(g.seq), false), array_agg(g.place) AS places
+            FROM gone AS g
+            GROUP BY g.queue
+        ) AS m
+        CROSS JOIN LATERAL unnest(m.places) AS p (place);
     END IF;
     RETURN QUERY SELECT
         'done', CASE WHEN cardinality(v_places) = cardinality(p_ids) THEN NULL ELSE coalesce(v_places, '{}') END;

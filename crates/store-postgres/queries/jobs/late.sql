@@ -63,15 +63,15 @@ BEGIN
         DELETE FROM jobs AS j USING gone AS g WHERE NOT g.is_kept AND j.seq = ANY (ARRAY[g.seq])
     ), forgotten AS (
         DELETE FROM attempts AS t USING gone AS g WHERE NOT g.is_kept AND t.seq = ANY (ARRAY[g.seq])
-    ), count AS (
-        INSERT INTO counts (queue, scheduled, ready, completed, dead, cancelled)
-        SELECT
-            queue, -count(*) FILTER (WHERE state_before = 1), -count(*) FILTER (WHERE state_before = 2),
-            count(*) FILTER (WHERE is_kept AND state = 4), count(*) FILTER (WHERE is_kept AND state = 5),
-            count(*) FILTER (WHERE is_kept AND state = 6)
-        FROM gone
-        GROUP BY queue
     )
-    SELECT 'done', g.place, g.state FROM gone AS g;
+    SELECT 'done', p.place, m.state
+    FROM (
+        SELECT
+            g.state, array_agg(g.place) AS places,
+            moves(g.queue, g.state_before, g.state, g.reason, array_agg(g.seq), g.is_kept)
+        FROM gone AS g
+        GROUP BY g.queue, g.state_before, g.state, g.reason, g.is_kept
+    ) AS m
+    CROSS JOIN LATERAL unnest(m.places) AS p (place);
 END
 $$;

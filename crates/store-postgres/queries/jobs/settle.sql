@@ -100,18 +100,15 @@ BEGIN
         USING gone AS g
         WHERE g.state >= 4 AND g.dropped & (1 << g.state::int4) <> 0 AND g.fence > 1 AND t.seq = ANY (ARRAY[g.seq])
             AND t.fence > g.fence - 50
-    ), count AS (
-        INSERT INTO counts (queue, running, scheduled, ready, completed, dead, cancelled)
-        SELECT
-            queue, -count(*),
-            count(*) FILTER (WHERE state = 1),
-            count(*) FILTER (WHERE state = 2),
-            count(*) FILTER (WHERE state = 4 AND dropped & 16 = 0),
-            count(*) FILTER (WHERE state = 5 AND dropped & 32 = 0),
-            count(*) FILTER (WHERE state = 6 AND dropped & 64 = 0)
-        FROM gone
-        GROUP BY queue
     )
-    SELECT 'done', g.place, g.state FROM gone AS g;
+    SELECT 'done', p.place, m.state
+    FROM (
+        SELECT
+            k.state, array_agg(k.place) AS places,
+            moves(k.queue, 3, k.state, k.reason, array_agg(k.seq), k.is_kept)
+        FROM (SELECT g.*, g.dropped & (1 << g.state::int4) = 0 AS is_kept FROM gone AS g) AS k
+        GROUP BY k.queue, k.state, k.reason, k.is_kept
+    ) AS m
+    CROSS JOIN LATERAL unnest(m.places) AS p (place);
 END
 $$;

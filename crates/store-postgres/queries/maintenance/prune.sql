@@ -49,13 +49,8 @@ BEGIN
         ), removed AS (
             DELETE FROM jobs AS j USING gone AS g WHERE j.seq = ANY (ARRAY[g.seq])
         )
-        SELECT count(*) INTO o_gone FROM gone;
-    END IF;
-    IF o_gone > 0 THEN
-        INSERT INTO counts (queue, completed, dead, cancelled)
-        VALUES (
-            p_queue, -o_gone * (p_state = 4)::int4, -o_gone * (p_state = 5)::int4, -o_gone * (p_state = 6)::int4
-        );
+        SELECT coalesce(sum(moves(p_queue, p_state, -1, NULL, g.jobs)), 0) INTO o_gone
+        FROM (SELECT array_agg(seq) AS jobs FROM gone HAVING count(*) > 0) AS g;
     END IF;
     RETURN NEXT;
 END

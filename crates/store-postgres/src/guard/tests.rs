@@ -34,7 +34,13 @@ async fn a_running_program_stays_out_of_a_schema_that_asks_for_more() {
     let store = PostgresStore::open_with(options).await.unwrap();
     let (queue, kind) = (Name::new("default").unwrap(), Name::new("k").unwrap());
     let ttl = Duration::from_secs(600);
-    let lease = NewLease { id: LeaseId::new(), worker: "w".to_owned(), ttl, queues: vec![queue.clone()] };
+    let lease = NewLease {
+        id: LeaseId::new(),
+        worker: "w".to_owned(),
+        ttl,
+        queues: vec![queue.clone()],
+        kinds: Vec::new(),
+    };
     store.open(&lease).await.unwrap();
     store.enqueue(&[new_job(), new_job()]).await.unwrap();
     let queues = vec![QueueShare { queue, limit: 1 }];

@@ -11,17 +11,18 @@ use uuid::Uuid;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
+use windlass_core::queue::RULES;
 use windlass_core::size::Caps;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX};
-use windlass_core::{Fence, Name};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, SickQueue};
+use windlass_core::{Fence, Name, StoreErrorKind};
 
 use crate::Tools;
 use crate::error::Fault;
 use crate::functions::CLAIM;
 use crate::row::{self, at};
 use crate::session::Session;
-use floor::Beginning;
 pub(crate) use floor::Floors;
+use floor::{Beginning, Met};
 
 pub(super) async fn claim(
     tools: &Tools,
@@ -78,6 +79,7 @@ impl<'r> Asking<'r> {
             &self.limit,
             &self.bytes,
             &MOVE_MAX,
+            &self.beginning.moved_to,
             &self.beginning.queues,
             &self.beginning.priorities,
             &self.beginning.dues,
@@ -103,10 +105,19 @@ impl<'r> Asking<'r> {
         if at::<i64>(end, 7)? > 0 {
             tools.ring(Rings::about(Topic::Finish));
         }
-        let (looked_at, took) = (at(end, 8)?, self.began.elapsed());
-        if jobs.is_empty() {
-            tools.floors.learn(request, &self.beginning, &[], looked_at, took);
-            return Ok(ClaimAnswer::jobs(Vec::new(), next_due));
+        let met = Met {
+            looked_at: at(end, 8)?,
+            took: self.began.elapsed(),
+            moved_to: next_due.is_none_or(|span| !span.is_zero()).then_some(claimed_at),
+            is_locked: at::<i64>(end, 9)? > 0,
+        };
+        let learn = |jobs: &[ClaimedJob]| {
+            let again = tools.floors.learn(request, &self.beginning, jobs, met);
+            [next_due, again].into_iter().flatten().min()
+        };
+        let has_unknown_rules = row::rules(at(end, 10)?) > RULES;
+        if jobs.is_empty() && !has_unknown_rules {
+            return Ok(ClaimAnswer::jobs(Vec::new(), learn(&[])));
         }
         tools.definitions.expect(at(end, 1)?);
         let names = request.queues.iter().map(|share| &share.queue);
@@ -130,8 +141,14 @@ impl<'r> Asking<'r> {
         }
         claimed.sort_by_key(|(place, _)| *place);
         let jobs: Vec<_> = claimed.into_iter().map(|(_, job)| job).collect();
-        tools.floors.learn(request, &self.beginning, &jobs, looked_at, took);
-        Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: Vec::new() })
+        let next_due = learn(&jobs);
+        let sick = definitions.unknown().map(|(queue, error)| SickQueue {
+            queue: queue.clone(),
+            what: error.to_string(),
+            kind: StoreErrorKind::Unavailable,
+        });
+        let sick = if has_unknown_rules { sick.collect() } else { Vec::new() };
+        Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick })
     }
 }
 

@@ -1,7 +1,5 @@
-//! Enqueue: all of a call's jobs or none.
-//!
-//! A fresh id is the rule, so jobs are inserted without asking first. When an id or the call itself turns out to be known,
-//! or a payload too large, the call is made again in the way that looks at each job.
+//! Enqueue: all of a call's jobs or none. Whether an id or the call itself is known is found out by the same statement that
+//! stores the jobs (`accept` in `migrations/0003_inner.sql`), so a repeat costs no second call.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -18,13 +16,10 @@ use crate::Tools;
 use crate::connect::Effect;
 use crate::definitions::{Current, ROUNDS};
 use crate::error::Fault;
-use crate::functions::{ENQUEUE, ENQUEUE_EACH, HAND_OVER};
+use crate::functions::{ENQUEUE, HAND_OVER};
 use crate::row;
 use crate::session::Session;
 use crate::statement::Parameters;
-
-/// What is raised when an id, of a job or of the call, is not new: `unique_violation`.
-const TAKEN: &str = "23505";
 
 pub(super) async fn enqueue(
     tools: &Tools,
@@ -37,61 +32,34 @@ pub(super) async fn enqueue(
     }
     let order = Order::of(jobs);
     let columns = Columns::of(&order);
-    let call = Uuid::from_bytes(*call.as_bytes());
-    let mut is_plain = true;
+    let calls = [Uuid::from_bytes(*call.as_bytes())];
+    let calls: &[Uuid] = &calls;
     for _ in 0..ROUNDS {
         let definitions = tools.definitions.of(session, &tools.statements, queues(jobs)).await?;
+        definitions.check_rules()?;
         let fits = fits(&order, &definitions);
-        if is_plain && !fits.contains(&0) {
-            match columns.store(tools, session, definitions.version, &call, jobs).await? {
-                Stored::Yes => return Ok(vec![Enqueued::New; jobs.len()]),
-                Stored::Taken => is_plain = false,
-                Stored::Stale => tools.definitions.forget(),
-            }
-            continue;
-        }
         let mut parameters = columns.parameters(&definitions.version);
-        let calls = [call];
-        let calls: &[Uuid] = &calls;
         parameters.push(&calls);
         parameters.push(&fits);
-        let rows = tools.statements.run(session, &ENQUEUE_EACH, &parameters).await?;
-        let said = rows.iter().map(|row| Ok((row::at(row, 0)?, row::at(row, 1)?)));
-        match answers(&order, &definitions, said.collect::<Result<Vec<(&str, Option<i64>)>, Fault>>()?)? {
-            Some(answers) => {
-                if answers.contains(&Enqueued::New) {
-                    tools.ring(Rings::about(Topic::Work));
-                }
-                return Ok(answers);
-            }
+        let rows = columns.store(tools, session, &parameters, jobs).await?;
+        match answers(&order, &definitions, said(&rows)?)? {
+            Some(answers) => return Ok(answers),
             None => tools.definitions.forget(),
         }
     }
     Err(Fault::Defect("the definitions of queues never stand still".to_owned()))
 }
 
-/// What the short way in answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stored {
-    Yes,
-    Taken,
-    Stale,
-}
+/// What the call says when all jobs were stored.
+const STORED: &str = "stored";
 
-impl Stored {
-    /// Reads it in the last column of any row.
-    fn read(rows: Result<Vec<Row>, Fault>) -> Result<(Self, Vec<Row>), Fault> {
-        match rows {
-            Err(fault) if fault.code() == Some(TAKEN) => Ok((Self::Taken, Vec::new())),
-            Err(fault) => Err(fault),
-            Ok(rows) => {
-                let row = rows.first().ok_or_else(|| Fault::Corrupt("an enqueue gave no row".to_owned()))?;
-                let stored =
-                    if row::at::<&str>(row, row.len() - 1)? == "stored" { Self::Yes } else { Self::Stale };
-                Ok((stored, rows))
-            }
-        }
+/// The answers, in the last column of the rows. Beside the jobs of a claim there is one answer for all.
+fn said(rows: &[Row]) -> Result<Vec<&str>, Fault> {
+    let mut said = rows.iter().map(|row| row::at(row, row.len() - 1)).collect::<Result<Vec<&str>, _>>()?;
+    if said.first() == Some(&STORED) {
+        said.truncate(1);
     }
+    Ok(said)
 }
 
 /// The jobs of a call in the order of their ids, in which rows are locked everywhere, so that calls about the same
@@ -117,34 +85,34 @@ pub(crate) fn fits(order: &Order<'_>, definitions: &Current) -> Vec<i64> {
     order.jobs.iter().map(|job| i64::from(fits(job))).collect()
 }
 
-/// Reads the answer of `jobs/enqueue_each.sql`, in the order of the call; nothing when the definitions have changed.
+/// Reads the answers of `jobs/enqueue.sql`, in the order of the call; nothing when the definitions have changed.
 pub(crate) fn answers(
     order: &Order<'_>,
     definitions: &Current,
-    rows: Vec<(&str, Option<i64>)>,
+    said: Vec<&str>,
 ) -> Result<Option<Vec<Enqueued>>, Fault> {
-    match rows[..] {
-        [("stale", _)] => return Ok(None),
-        [("repeated", _)] => return Ok(Some(vec![Enqueued::Repeated; order.jobs.len()])),
+    let all = |answer| Ok(Some(vec![answer; order.jobs.len()]));
+    match said[..] {
+        ["stale"] => return Ok(None),
+        [STORED] => return all(Enqueued::New),
+        ["repeated"] => return all(Enqueued::Repeated),
         _ => {}
     }
-    if rows.len() != order.jobs.len() {
-        return Err(Fault::Corrupt(format!("{} answers for {} jobs", rows.len(), order.jobs.len())));
+    if said.len() != order.jobs.len() {
+        return Err(Fault::Corrupt(format!("{} answers for {} jobs", said.len(), order.jobs.len())));
     }
-    let mut said: Vec<_> = order.places.iter().zip(&order.jobs).zip(rows).collect();
+    let mut said: Vec<_> = order.places.iter().zip(&order.jobs).zip(said).collect();
     // The first job of the call that something is wrong with names the refusal.
     said.sort_unstable_by_key(|((place, _), _)| **place);
-    let answer = |((_, job), (said, state)): ((&usize, &&NewJob), (&str, Option<i64>))| match said {
-        "new" => Ok(Enqueued::New),
-        "known" => {
-            let state = state.ok_or_else(|| Fault::Corrupt(format!("job {} stands nowhere", job.id)))?;
-            row::state(state).map(Enqueued::Existing)
-        }
-        "taken" => Err(StoreError::IdTaken { id: job.id }.into()),
-        _ => {
+    let answer = |((_, job), said): ((&usize, &&NewJob), &str)| match said.split_once(' ') {
+        None if said == "new" => Ok(Enqueued::New),
+        None if said == "taken" => Err(StoreError::IdTaken { id: job.id }.into()),
+        None if said == "large" => {
             job.check_payload(definitions.of(&job.queue).caps.payload)?;
-            Err(Fault::Corrupt(format!("a payload that fits was answered with {said:?}")))
+            Err(Fault::Corrupt("a payload that fits was called too large".to_owned()))
         }
+        Some(("known", state)) if let Ok(code) = state.parse() => row::state(code).map(Enqueued::Existing),
+        _ => Err(Fault::Corrupt(format!("job {} was answered with {said:?}", job.id))),
     };
     said.into_iter().map(answer).collect::<Result<_, _>>().map(Some)
 }
@@ -182,7 +150,7 @@ impl<'j> Columns<'j> {
         }
     }
 
-    /// The columns as parameters, in the order of the functions; the call follows.
+    /// The columns as parameters, in the order of the function; the call and what fits follow.
     fn parameters<'a>(&'a self, version: &'a i64) -> Vec<&'a (dyn ToSql + Sync)> {
         vec![
             version,
@@ -200,35 +168,31 @@ impl<'j> Columns<'j> {
         ]
     }
 
-    /// The short way in, and the ring for whoever waits.
+    /// Stores the jobs, and rings for workers that wait.
     async fn store(
         &self,
         tools: &Tools,
         session: &Session,
-        version: i64,
-        call: &Uuid,
+        parameters: Parameters<'_>,
         jobs: &[NewJob],
-    ) -> Result<Stored, Fault> {
+    ) -> Result<Vec<Row>, Fault> {
         let work = Rings::about(Topic::Work);
-        let mut parameters = self.parameters(&version);
-        parameters.push(call);
         let ring = || tools.wakeups.ring_here(work);
         if tools.wakeups.is_heard(Topic::Work)
             && let Some((open_offer, pending)) = tools.handover.offer(jobs, ring).await
             && pending.is_wanted()
         {
-            match self.hand_over(tools, session, &parameters, open_offer, pending).await {
+            match self.hand_over(tools, session, parameters, open_offer, pending).await {
                 // The claim may be the reason, and is none to refuse jobs.
                 Err(fault) if fault.is_rolled_back() && !fault.spoils() => {}
                 stored => return stored,
             }
         }
-        let rows = tools.statements.run(session, &ENQUEUE, &parameters).await;
-        let (stored, _) = Stored::read(rows)?;
-        if stored == Stored::Yes {
+        let rows = tools.statements.run(session, &ENQUEUE, parameters).await?;
+        if said(&rows)?.iter().any(|said| [STORED, "new"].contains(said)) {
             tools.ring(work);
         }
-        Ok(stored)
+        Ok(rows)
     }
 
     /// Stores the jobs and makes a claim in one transaction.
@@ -239,16 +203,11 @@ impl<'j> Columns<'j> {
         enqueue: Parameters<'_>,
         open_offer: OpenOffer<'_>,
         pending: PendingClaim,
-    ) -> Result<Stored, Fault> {
+    ) -> Result<Vec<Row>, Fault> {
         let asking = Asking::new(tools, &pending.request);
         let parameters = [enqueue, &asking.parameters()[..]].concat();
-        let rows = tools.statements.run(session, &HAND_OVER, &parameters).await;
-        let rows = match Stored::read(rows) {
-            Ok((Stored::Yes, rows)) => rows,
-            Ok((stored, _)) => {
-                pending.decline();
-                return Ok(stored);
-            }
+        let rows = match tools.statements.run(session, &HAND_OVER, &parameters).await {
+            Ok(rows) => rows,
             Err(fault) => {
                 if fault.is_rolled_back() {
                     pending.decline();
@@ -256,16 +215,24 @@ impl<'j> Columns<'j> {
                 return Err(fault);
             }
         };
+        let work = Rings::about(Topic::Work);
+        let said = said(&rows)?;
+        if said != [STORED] {
+            pending.decline();
+            if said.contains(&"new") {
+                tools.ring(work);
+            }
+            return Ok(rows);
+        }
         let everyone_here_knows = open_offer.arrive();
         let answer = asking.read(tools, session, &rows).await;
-        let work = Rings::about(Topic::Work);
         if !everyone_here_knows {
             tools.ring(work);
         } else if !matches!(&answer, Ok(ClaimAnswer::Jobs { jobs, .. }) if self.are_all_among(jobs)) {
             tools.wakeups.ring_elsewhere(work);
         }
         pending.answer(answer.map_err(|fault| fault.into_error(Effect::Write)));
-        Ok(Stored::Yes)
+        Ok(rows)
     }
 
     fn are_all_among(&self, claimed: &[ClaimedJob]) -> bool {

@@ -122,7 +122,9 @@ impl Handover {
 
     fn make_offer(&self, jobs: &[NewJob]) -> Option<(OpenOffer<'_>, oneshot::Receiver<PendingClaim>)> {
         let mut state = self.state();
-        if state.offer.is_some() || !jobs.iter().any(|job| state.waiting.want(job)) {
+        // What is not plain goes the general way, and what came with it.
+        let is_plain = jobs.iter().all(NewJob::is_plain);
+        if state.offer.is_some() || !is_plain || !jobs.iter().any(|job| state.waiting.want(job)) {
             return None;
         }
         let mut queues: Vec<Name> = Vec::new();

@@ -94,7 +94,7 @@ fn add_host(config: &mut Config, text: &str) -> Result<(), StoreError> {
 }
 
 fn port_number(text: &str) -> Result<u16, StoreError> {
-    let refused = || address(format!("the port is no number from 1 to 65535: {FORM}; {ENCODE}"));
+    let refused = || address(format!("the port is not a number from 1 to 65535: {FORM}; {ENCODE}"));
     text.parse().ok().filter(|&port| port > 0).ok_or_else(refused)
 }
 

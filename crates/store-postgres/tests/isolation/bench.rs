@@ -61,7 +61,7 @@ impl Bench {
 
     pub(crate) async fn open_lease(&self, id: LeaseId) {
         let (worker, ttl, queues) = ("w".to_owned(), Duration::from_secs(600), vec![name("default")]);
-        self.store.open(&NewLease { id, worker, ttl, queues }).await.unwrap();
+        self.store.open(&NewLease { id, worker, ttl, queues, kinds: Vec::new() }).await.unwrap();
     }
 
     pub(crate) async fn enqueue(&self, count: usize) -> Vec<NewJob> {

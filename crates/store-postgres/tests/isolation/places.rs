@@ -75,6 +75,7 @@ async fn a_schema_may_be_a_word_of_sql() {
         store.enqueue(&[new_job()]).await.unwrap();
         store.define(&name("q"), &Default::default()).await.unwrap();
         store.promote(10).await.unwrap();
+        store.tidy(10).await.unwrap();
         store.lost(10).await.unwrap();
         let client = connect(server.url()).await;
         let written = enqueue_within(&store, &client).await.unwrap_err();

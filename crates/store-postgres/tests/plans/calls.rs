@@ -17,32 +17,27 @@ pub(crate) const CALLS: &[Call] = &[
     call(
         "enqueue",
         "jobs_enqueue",
-        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{call}'",
-    ),
-    call(
-        "enqueue each",
-        "jobs_enqueue_each",
         "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', {ones}",
     ),
     call(
-        "enqueue each, known",
-        "jobs_enqueue_each",
+        "enqueue, known",
+        "jobs_enqueue",
         "1, {ids}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', {ones}",
     ),
     call(
         "claim, one kind",
         "jobs_claim",
-        "'{lease}', 1, '{late,q}', '{10,10}', '{k0}', 10, 1000000, 100, '{}', '{}', '{}'",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}'",
     ),
     call(
         "claim, several kinds",
         "jobs_claim",
-        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{}', '{}', '{}'",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}'",
     ),
     call(
         "claim from a floor",
         "jobs_claim",
-        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{2}', '{0}', '{50}'",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{0,0}', '{2}', '{0}', '{50}'",
     ),
     call("complete, kept", "jobs_complete", "1, {ids}, {queues}, {ones}, {ones}, {ones}, 1"),
     call("complete, dropped", "jobs_complete", "1, {ids}, {queues}, {ones}, {ones}, {ones}, 0"),

@@ -1,7 +1,7 @@
 -- Two workers, one of them gone, with ten jobs each; and a queue whose jobs are due or have expired.
 SET search_path = windlass;
 
-INSERT INTO leases (id, opened_at, expires_at, worker, queues) VALUES
+INSERT INTO leases (id, opened_at, expires_at, worker, serves) VALUES
     ('{LEASE}', 1, 9223372036854775807, 'w', 'late,q'),
     ('{LOST}', 1, 2, 'w', 'late,q');
 

@@ -14,19 +14,30 @@ local before, most, looks = tonumber(ARGV[2]), tonumber(ARGV[6]), tonumber(ARGV[
 local state, kind, tag = byte(ARGV[3]), ARGV[4], ARGV[5]
 local looked, found = 0, {}
 
+-- The tags of a job, each between commas; empty if it has none. See row/content.rs.
+local function tags_of(record)
+  local payload, last = read('>I4', record, RECORD.payload), records.content_end(record)
+  local at = RECORD.block_end + CONTENT.kind + byte(record, RECORD.content) + (payload <= MAX.inline and payload or 0)
+  if at > last or last > #record then return '' end
+  local flags = byte(record, at)
+  at = at + 1
+  if flags % 2 >= 1 then at = at + 1 < last and at + 2 + read('>I2', record, at) or last + 1 end
+  return flags % 4 >= 2 and sub(record, at, last) or ''
+end
+
 local function matches(record)
-  if state and byte(record, 1) ~= state then
+  if state and byte(record) ~= state then
     return false
   end
-  if kind ~= '' and kind_of(record) ~= kind then
+  if kind ~= '' and records.kind_of(record) ~= kind then
     return false
   end
   return tag == '' or string.find(tags_of(record), tag, 1, true) ~= nil
 end
 
 local function size(id, record)
-  local bytes = (record and read('>I4', record, 74) or 0) + redis.call('HSTRLEN', OUTPUTS, id) + redis.call('HSTRLEN', PROGRESS, id)
-  return pack('>I4', math.min(bytes, 4294967295))
+  local bytes = (record and read('>I4', record, RECORD.payload) or 0) + redis.call('HSTRLEN', KEY.outputs, id)
+  return pack('>I4', math.min(bytes + redis.call('HSTRLEN', KEY.progress, id), 4294967295))
 end
 
 local function answer(from)
@@ -35,9 +46,9 @@ end
 
 -- The ids of a block that may be jobs of it, the newest first: one that went and came again stands twice.
 local function ids_of(number)
-  local block, ids, seen = redis.call('GET', block_key(number)) or '', {}, {}
-  for at = #block - 15, 1, -16 do
-    local id = sub(block, at, at + 15)
+  local block, ids, seen = redis.call('GET', keys.block(number)) or '', {}, {}
+  for before = #block - WIDTH.id, 0, -WIDTH.id do
+    local id = sub(block, before + 1, before + WIDTH.id)
     if not seen[id] then
       seen[id] = true
       ids[#ids + 1] = id
@@ -50,21 +61,21 @@ end
 local function add_strange(seq, ids, strange)
   for i, stored in pairs(strange) do
     looked = looked + 1
-    local is_of_state = not state or strange_state(stored) == ARGV[3]
+    local is_of_state = not state or records.strange_state(stored) == ARGV[3]
     if seq < before and is_of_state and kind == '' and tag == '' then
       found[#found + 1] = pack('>I8', seq) .. ids[i] .. size(ids[i])
     end
   end
 end
 
-local blocks = redis.call('ZREVRANGEBYSCORE', BLOCKS, '(' .. ARGV[2], '-inf', 'WITHSCORES', 'LIMIT', 0, BLOCKS_READ)
+local blocks = redis.call('ZREVRANGEBYSCORE', KEY.blocks, '(' .. ARGV[2], '-inf', 'WITHSCORES', 'LIMIT', 0, BLOCKS_READ)
 for b = 1, #blocks, 2 do
   local block4, block_seq, ids = pack('>I4', blocks[b]), tonumber(blocks[b + 1]), ids_of(blocks[b])
-  local records, strange = {}, {}
-  if #ids > 0 then records, strange = load_records(unpack(ids)) end
+  local loaded, strange = {}, {}
+  if #ids > 0 then loaded, strange = records.load(unpack(ids)) end
   for i, id in ipairs(ids) do
-    local record = records[i]
-    local seq = record and sub(record, 82, 85) == block4 and read('>I8', record, 40)
+    local record = loaded[i]
+    local seq = record and sub(record, RECORD.block, RECORD.block_end) == block4 and read('>I8', record, RECORD.seq)
     if seq and seq < before then
       if seq <= block_seq then
         add_strange(block_seq, ids, strange)
@@ -72,7 +83,7 @@ for b = 1, #blocks, 2 do
       end
       looked = looked + 1
       if matches(record) then
-        found[#found + 1] = sub(record, 40, 47) .. id .. size(id, record)
+        found[#found + 1] = sub(record, RECORD.seq, RECORD.seq_end) .. id .. size(id, record)
       end
       if #found >= most or looked >= looks then
         return answer(seq)

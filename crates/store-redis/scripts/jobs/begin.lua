@@ -3,18 +3,17 @@
 -- ARGV: 1 clock, 2 how many, then so many ids (each once) and fences (number, nonce).
 -- Answer: a byte for each: 'a' applied, 'f' fenced.
 local n, answers, jobs = tonumber(ARGV[2]), {}, {}
-local ONE8 = sub(FIRST, 22)
-local records = redis.call('HMGET', JOBS, unpack(ARGV, 3, 2 + n))
+local found = redis.call('HMGET', KEY.jobs, unpack(ARGV, 3, 2 + n))
 for i = 1, n do
-  local record, fence = records[i] or '', ARGV[2 + n + i]
-  local tag, becomes, holds = byte(record, 1), nil, nil
-  if tag == S_FIRST or tag == S_BEGUN then
-    holds = ONE8 .. sub(record, 2, 9) == fence
-    becomes = tag == S_FIRST and string.char(S_BEGUN) .. sub(record, 2)
-  elseif tag == S_RUNNING and #record > 86 then
-    local v, flags = v_end(record), byte(record, 2)
-    holds = sub(record, 24, 31) .. sub(record, v + 1, v + 8) == fence
-    becomes = flags % 4 < 2 and '3' .. string.char(flags + 2) .. sub(record, 3)
+  local record, fence = found[i] or '', ARGV[2 + n + i]
+  local form, becomes, holds = byte(record), nil, nil
+  if form == FORM.first or form == FORM.begun then
+    holds = BYTES.one8 .. sub(record, FIRST.nonce, FIRST.nonce_end) == fence
+    becomes = form == FORM.first and char(FORM.begun) .. sub(record, FIRST.nonce)
+  elseif form == STATE.running and #record > RECORD.content then
+    local flags = byte(record, RECORD.flags)
+    holds = records.fence_of(record) == fence
+    becomes = flags % 4 < 2 and char(form, flags + 2) .. sub(record, RECORD.reason)
   end
   answers[i] = holds and 'a' or 'f'
   if holds and becomes then
@@ -23,7 +22,7 @@ for i = 1, n do
 end
 if #jobs > 0 then
   -- A removal first: a server whose memory is full takes what follows one.
-  redis.call('HDEL', JOBS, '')
-  redis.call('HSET', JOBS, unpack(jobs))
+  redis.call('HDEL', KEY.jobs, '')
+  redis.call('HSET', KEY.jobs, unpack(jobs))
 end
 return table.concat(answers)

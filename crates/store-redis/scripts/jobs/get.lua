@@ -5,23 +5,23 @@
 --   fence number of the first record of an attempt, records of attempts ...}; what there is none of is null. A strange
 --   record comes as it is stored, without attempts.
 local answers = {}
-local records, strange = load_records(unpack(ARGV, 2))
-local outputs = redis.call('HMGET', OUTPUTS, unpack(ARGV, 2))
-local progress = redis.call('HMGET', PROGRESS, unpack(ARGV, 2))
-for i, record in ipairs(records) do
+local found, strange = records.load(unpack(ARGV, 2))
+local outputs = redis.call('HMGET', KEY.outputs, unpack(ARGV, 2))
+local progress = redis.call('HMGET', KEY.progress, unpack(ARGV, 2))
+for i, record in ipairs(found) do
   local id = ARGV[1 + i]
   answers[i] = strange[i] and { strange[i], false, outputs[i], progress[i], 1 } or {}
   if record then
-    local payload = read('>I4', record, 74) > INLINE_MAX and redis.call('HGET', BODIES, id) or false
-    local last = read('>I8', record, 24)
-    local from = math.max(1, last - ATTEMPTS_KEPT + 1)
+    local payload = read('>I4', record, RECORD.payload) > MAX.inline and redis.call('HGET', KEY.bodies, id) or false
+    local last = read('>I8', record, RECORD.fence)
+    local from = math.max(1, last - MAX.attempts + 1)
     local answer = { record, payload, outputs[i], progress[i], from }
     if last > 0 then
       local fields = {}
       for number = from, last do
         fields[#fields + 1] = id .. pack('>I8', number)
       end
-      for _, attempt in ipairs(redis.call('HMGET', ATTEMPTS, unpack(fields))) do
+      for _, attempt in ipairs(redis.call('HMGET', KEY.attempts, unpack(fields))) do
         answer[#answer + 1] = attempt
       end
     end

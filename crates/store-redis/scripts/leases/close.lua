@@ -5,12 +5,12 @@
 -- ARGV 1 clock, 2 lease
 -- Answers how many jobs hang on it here.
 
-local running = redis.call('SCARD', lease_key('running:', ARGV[2]))
-local expiry = redis.call('ZSCORE', LEASES, ARGV[2])
-if expiry and tonumber(expiry) > now then
-  redis.call('ZREM', LEASES, ARGV[2])
+local running = redis.call('SCARD', keys.of_lease('running:', ARGV[2]))
+local expiry = redis.call('ZSCORE', KEY.leases, ARGV[2])
+if expiry and tonumber(expiry) > clock.now then
+  redis.call('ZREM', KEY.leases, ARGV[2])
   if running > 0 then
-    redis.call('ZADD', LEASES, now, ARGV[2])
+    redis.call('ZADD', KEY.leases, clock.now, ARGV[2])
   end
 end
 return running

@@ -7,13 +7,12 @@
 -- Jobs that one call looks at, about.
 local STEP = 250
 
-local page = redis.call('SSCAN', lease_key('running:', ARGV[2]), ARGV[4], 'COUNT', STEP)
+local page = redis.call('SSCAN', keys.of_lease('running:', ARGV[2]), ARGV[4], 'COUNT', STEP)
 local found, ids = { page[1] }, page[2]
 for from = 1, #ids, STEP do
-  local records = load_records(unpack(ids, from, math.min(from + STEP - 1, #ids)))
-  for i, record in ipairs(records) do
-    local v = record and byte(record, 1) == S_RUNNING and v_end(record)
-    if v and sub(record, v + 1, v + 24) == ARGV[3] .. ARGV[2] then
+  for i, record in ipairs((records.load(unpack(ids, from, math.min(from + STEP - 1, #ids))))) do
+    local claim = record and byte(record) == STATE.running and records.content_end(record)
+    if claim and sub(record, claim + CLAIM.nonce, claim + CLAIM.lease_end) == ARGV[3] .. ARGV[2] then
       found[#found + 1] = ids[from + i - 1]
       found[#found + 1] = record
     end

@@ -9,7 +9,7 @@
 local STEP = 50
 
 local limit = tonumber(ARGV[3])
-local leases = redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', ARGV[2], STEP)
+local leases = redis.call('ZRANGEBYSCORE', KEY.leases, '-inf', clock.now, 'LIMIT', ARGV[2], STEP)
 local found = {-1, 0}
 if #leases == STEP then
   found[1] = ARGV[2] + STEP
@@ -18,13 +18,13 @@ for _, lease in ipairs(leases) do
   if limit == 0 then
     break
   end
-  local ids = redis.call('SRANDMEMBER', lease_key('running:', lease), limit)
+  local ids = redis.call('SRANDMEMBER', keys.of_lease('running:', lease), limit)
   if #ids > 0 then
-    local records, strange = load_records(unpack(ids))
+    local loaded, strange = records.load(unpack(ids))
     for i, id in ipairs(ids) do
-      if records[i] then
+      if loaded[i] then
         found[#found + 1] = id
-        found[#found + 1] = records[i]
+        found[#found + 1] = loaded[i]
         limit = limit - 1
       elseif strange[i] then
         found[2] = found[2] + 1

@@ -5,5 +5,5 @@
 -- Answers nothing.
 
 -- A removal first: a server whose memory is full takes what follows one, and a worker must be able to come back.
-redis.call('ZREM', LEASES, '')
-redis.call('ZADD', LEASES, 'NX', expiry_after(ARGV[3]), ARGV[2])
+redis.call('ZREM', KEY.leases, '')
+redis.call('ZADD', KEY.leases, 'NX', clock.expiry_after(ARGV[3]), ARGV[2])

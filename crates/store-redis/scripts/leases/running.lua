@@ -6,6 +6,6 @@
 
 local counts = {}
 for i = 2, #ARGV do
-  counts[i - 1] = redis.call('SCARD', lease_key('running:', ARGV[i]))
+  counts[i - 1] = redis.call('SCARD', keys.of_lease('running:', ARGV[i]))
 end
 return counts

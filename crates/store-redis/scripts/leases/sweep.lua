@@ -9,14 +9,14 @@
 local MORE = 50
 
 local function stays(lease)
-  local expiry = redis.call('ZSCORE', LEASES, lease)
+  local expiry = redis.call('ZSCORE', KEY.leases, lease)
   if not expiry then
     return false
   end
-  if tonumber(expiry) > now or redis.call('SCARD', lease_key('running:', lease)) > 0 then
+  if tonumber(expiry) > clock.now or redis.call('SCARD', keys.of_lease('running:', lease)) > 0 then
     return true
   end
-  redis.call('ZREM', LEASES, lease)
+  redis.call('ZREM', KEY.leases, lease)
   return false
 end
 
@@ -26,7 +26,7 @@ for i = 2, #ARGV do
     staying[#staying + 1] = i - 1
   end
 end
-for _, lease in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, MORE)) do
+for _, lease in ipairs(redis.call('ZRANGEBYSCORE', KEY.leases, '-inf', clock.now, 'LIMIT', 0, MORE)) do
   stays(lease)
 end
 return staying

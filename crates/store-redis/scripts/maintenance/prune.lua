@@ -8,15 +8,15 @@
 -- be skipped from now on; or nothing if the definition has changed.
 
 -- What one call may weigh: a job 1, a record of an attempt 1, each 8 KiB of payload or output 1.
-local WEIGHT_MAX = 1000
+local WEIGHT_MAX, HEAVY = 1000, 8192
 
-if (redis.call('HGET', META, 'version') or '0') ~= ARGV[2] then
+if (redis.call('HGET', KEY.meta, 'version') or '0') ~= ARGV[2] then
   return {}
 end
 local state, most, skip = byte(ARGV[3]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local ended = ENDED[state]
+local ended = places.ENDED[state]
 local surplus = ARGV[4] == '' and 0 or redis.call('ZCARD', ended) - ARGV[4]
-local oldest_kept = ARGV[5] == '' and -1 or now - ARGV[5]
+local oldest_kept = ARGV[5] == '' and -1 or clock.now - ARGV[5]
 if most == 0 then
   return { 0, 0, 0 }
 end
@@ -28,38 +28,35 @@ for i = 1, #first, 2 do
   if skip + #ids >= surplus and tonumber(first[i + 1]) >= oldest_kept then
     break
   end
-  ids[#ids + 1] = sub(first[i], 9)
+  ids[#ids + 1] = sub(first[i], PLACE.id)
 end
 if #ids == 0 then
   return { 0, 0, 0 }
 end
 
-local records, strange = load_records(unpack(ids))
-local has_outputs = redis.call('EXISTS', OUTPUTS) == 1
-local weight, places, gone, passed = 0, 0, 0, 0
-local members = batch('ZREM', ended)
+local found, strange = records.load(unpack(ids))
+local has_outputs = redis.call('EXISTS', KEY.outputs) == 1
+local weight, looked_at, gone, passed = 0, 0, 0, 0
 for i, id in ipairs(ids) do
   if weight >= WEIGHT_MAX then
     break
   end
-  local record = records[i]
-  places = i
-  if strange[i] then
+  local record = found[i]
+  looked_at = i
+  if record and byte(record) == state then
+    local bytes = read('>I4', record, RECORD.payload)
+    if has_outputs then
+      bytes = bytes + redis.call('HSTRLEN', KEY.outputs, id)
+    end
+    weight = weight + 1 + bytes / HEAVY + moves.remove(id, record)
+    gone = gone + 1
+  elseif strange[i] then
     passed = passed + 1
   else
     -- A place without a job should not be; it goes as well.
-    members[#members + 1] = first[2 * i - 1]
-  end
-  if record and byte(record, 1) == state then
-    local bytes = read('>I4', record, 74)
-    if has_outputs then
-      bytes = bytes + redis.call('HSTRLEN', OUTPUTS, id)
-    end
-    weight = weight + 1 + bytes / 8192 + forget(id, record)
-    gone = gone + 1
+    batch.add(batch.of('ZREM', ended), first[2 * i - 1])
   end
 end
-count(state, -gone)
-write()
-write_released()
-return { gone, (places < #ids or places == most) and 1 or 0, passed }
+batch.write()
+blocks.write_released()
+return { gone, (looked_at < #ids or looked_at == most) and 1 or 0, passed }

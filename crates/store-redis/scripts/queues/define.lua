@@ -4,10 +4,10 @@
 -- ARGV 1 clock, 2 definition as JSON
 -- Answers the version. To define a queue as it is changes nothing.
 
-local known = redis.call('HMGET', META, 'version', 'config')
+local known = redis.call('HMGET', KEY.meta, 'version', 'config')
 if known[1] and known[2] == ARGV[2] then
   return tonumber(known[1])
 end
-local version = redis.call('HINCRBY', META, 'version', 1)
-redis.call('HSET', META, 'config', ARGV[2])
+local version = redis.call('HINCRBY', KEY.meta, 'version', 1)
+redis.call('HSET', KEY.meta, 'config', ARGV[2])
 return version

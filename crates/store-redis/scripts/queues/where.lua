@@ -6,7 +6,7 @@
 
 local found = {}
 for i = 2, #ARGV do
-  if redis.call('HEXISTS', JOBS, ARGV[i]) == 1 then
+  if redis.call('HEXISTS', KEY.jobs, ARGV[i]) == 1 then
     found[#found + 1] = i - 1
   end
 end

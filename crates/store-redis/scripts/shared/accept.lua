@@ -1,49 +1,123 @@
--- Jobs that are handed in, as packed.rs packs them: ARGV[at] how many, n, and after it how many runs of jobs in a row
--- that have their head in common; for each run the head and how many jobs it has; then n ids, n contents, and the payloads
--- that are too long for the content, in order. A head:
---   1 '1' if the payload is above the queue's cap, 2-3 priority, 4-7 payload length, 8-11 length of the content,
---   12 due 'n'ow, 'a'fter or a't', 13-20 those micros, 21 'e' if it expires, 22-29 after how many micros,
---   30 length of kind, 31- kind.
--- Needs: keys, record. `begin_jobs` comes first and says where they begin; ids come after ARGV[first].
-local first, number_of_jobs, next_body
-local next_run, left_of_run, head, is_apart
+-- The one way into a queue: writes new jobs, whatever brought them, a call, a transfer from another queue or, when they
+-- come, what follows an end. Who may bring them, and whether they are new, is the caller's to know.
+-- Needs: keys, clock, batch, kinds, blocks, tell.
+local accept = (function()
+  local of, add = batch.of, batch.add
+  local jobs, bodies, expiring, number = of('HSET', KEY.jobs), of('HSET', KEY.bodies), of('ZADD', KEY.expiring), 0
+  local entered = { [STATE.scheduled] = 0, [STATE.ready] = 0 }
+  -- The instant of acceptance; the seq of the first job and of the newest, and how many places the first one has passed.
+  local accepted, accepted8, first_seq, last_seq, passed
+  -- The block that is being filled: its number, how many ids it has, those that are new; and all that were.
+  local block, block4, filled, ids, in_block, opened = 0, nil, MAX.block, nil, 0, {}
+  -- What the newest head says.
+  local head_before, state, start, middle, orders, score, due8, expires_at
+  local takes = {}
 
-local function begin_jobs(at)
-  number_of_jobs = tonumber(ARGV[at])
-  next_run, left_of_run = at + 2, 0
-  first = at + 1 + 2 * ARGV[at + 1]
-  next_body = first + 2 * number_of_jobs + 1
-end
+  local function open_block(number)
+    block, block4, ids, in_block = number, pack('>I4', number), {}, 0
+    opened[#opened + 1] = { number = number, ids = ids }
+  end
 
--- The records under the ids that are handed in, and those that are strange.
-local function records_there()
-  return load_records(unpack(ARGV, first + 1, first + number_of_jobs))
-end
+  -- Begins where `seq` and `block` of META say, nil if they are not there: at an instant, from a seq on if that is later,
+  -- the first job so many places behind it.
+  local function begin(seq, current, at, from_seq, places_passed)
+    accepted, accepted8, passed = at, clock.instant(at), places_passed
+    first_seq = math.max((tonumber(seq) or 0) + 1 - passed, from_seq)
+    if current then
+      open_block(tonumber(current))
+      filled = redis.call('STRLEN', keys.block(current)) / WIDTH.id
+    end
+  end
 
--- Head, content and, if it stands apart, payload of a job. To be asked once for each, in order.
-local function job_at(i)
-  if left_of_run == 0 then
-    head, left_of_run = ARGV[next_run], tonumber(ARGV[next_run + 1])
-    next_run, is_apart = next_run + 2, read('>I4', head, 4) > INLINE_MAX
+  -- Whether the line of a kind takes jobs that are ready now: those that come behind its last one.
+  local function line_takes(kind)
+    if takes[kind] == nil then
+      local last = redis.call('LINDEX', keys.line(kind), -1)
+      local due, seq = 0, 0
+      if last then
+        due, seq = read('>I8', last), read('>I8', last, TURN.seq)
+      end
+      -- Also where jobs stand already: a list that was lost is made again.
+      kinds.list(kind)
+      takes[kind] = due < accepted or (due == accepted and seq < first_seq + passed)
+    end
+    return takes[kind]
   end
-  left_of_run = left_of_run - 1
-  local v = ARGV[first + number_of_jobs + i]
-  if not is_apart then
-    return head, v
-  end
-  next_body = next_body + 1
-  return head, v, ARGV[next_body - 1]
-end
 
--- Whether the job that has the id is the one that is handed in: kind and payload are the same.
-local function is_same(id, record, head, v, body)
-  local payload = read('>I4', head, 4)
-  if sub(record, 74, 77) ~= sub(head, 4, 7) then
-    return false
+  local function read_head(head)
+    local form, micros = sub(head, HEAD.due, HEAD.due_end), read('>I8', head, HEAD.due_micros)
+    local due, kind, priority = accepted, sub(head, HEAD.kind), read('>h', head, HEAD.priority)
+    if form == 'a' then
+      due = accepted + micros
+    elseif form == 't' then
+      due = math.max(accepted, micros)
+    end
+    due8, state, expires_at = clock.instant(due), due > accepted and STATE.scheduled or STATE.ready, nil
+    if sub(head, HEAD.expires, HEAD.expires_end) == 'e' then
+      expires_at = accepted + read('>I8', head, HEAD.expires_micros)
+    end
+    start = char(FORM.short + (state == STATE.ready and 1 or 4) + (expires_at and 2 or 0)) .. due8
+    middle = sub(head, HEAD.priority, HEAD.priority_end) .. (state == STATE.ready and '' or accepted8)
+      .. (expires_at and clock.instant(expires_at) or '') .. sub(head, HEAD.payload, HEAD.length_end)
+    if state == STATE.scheduled then
+      orders, score = of('ZADD', KEY.scheduled), string.format('%.0f', due)
+    elseif priority == 0 and line_takes(kind) then
+      orders, score = of('RPUSH', keys.line(kind)), nil
+    else
+      orders, score = kinds.zset(kind), string.format('%d', -priority)
+    end
   end
-  local compared = 1 + byte(v, 1) + (body and 0 or payload)
-  if sub(record, 86, 85 + compared) ~= sub(v, 1, compared) then
-    return false
+
+  -- Accepts a job, so many places behind the first seq or behind the one before. Answers its state.
+  -- Unique keys are tested and taken, gates and links entered before this: a job that has any begins in the long form.
+  local function job(id, head, content, body, offset)
+    if head ~= head_before then
+      read_head(head)
+      head_before = head
+    end
+    if filled == MAX.block then
+      open_block(block + 1)
+      filled = 0
+    end
+    filled, in_block = filled + 1, in_block + 1
+    ids[in_block] = id
+    last_seq = first_seq + (offset or number)
+    if in_block == 1 then opened[#opened].seq = last_seq end
+    local seq8 = pack('>I8', last_seq)
+    number = number + 1
+    jobs[2 * number - 1] = id
+    jobs[2 * number] = start .. seq8 .. middle .. block4 .. content
+    local at = #orders
+    if score then
+      orders[at + 1], at = score, at + 1
+    end
+    orders[at + 1] = state == STATE.ready and due8 .. seq8 .. id or seq8 .. id
+    entered[state] = entered[state] + 1
+    if body then add(bodies, id, body) end
+    if expires_at then add(expiring, string.format('%.0f', expires_at), id) end
+    return state
   end
-  return not body or redis.call('HGET', BODIES, id) == body
-end
+
+  -- Writes what was accepted. The caller has written something before that a server without memory refuses.
+  local function write(current)
+    for each, jobs_entered in pairs(entered) do
+      tell(nil, each, byte('-'), jobs_entered)
+    end
+    redis.call('HSET', KEY.meta, 'seq', string.format('%.0f', last_seq), 'block', block)
+    batch.write()
+    for _, each in ipairs(opened) do
+      if #each.ids > 0 then
+        redis.call('APPEND', keys.block(each.number), table.concat(each.ids))
+        if redis.call('HINCRBY', KEY.live, each.number, #each.ids) == #each.ids then
+          redis.call('ZADD', KEY.blocks, 'NX', each.seq, each.number)
+        end
+      end
+    end
+    -- The block that was being filled may have lost all of its jobs meanwhile.
+    if current and opened[2] and tonumber(redis.call('HGET', KEY.live, current) or 0) <= 0 then
+      blocks.drop(current)
+    end
+  end
+
+  return { begin = begin, job = job, write = write, number = function() return number end }
+end)()

@@ -1,64 +1,79 @@
 -- Gathers writes, so that a key is written by one command for many jobs and nothing is written before all was read.
 -- Removals go first: a server without memory refuses only what comes as a script's first write, and a call that
 -- begins by taking something away goes through as a whole.
--- Needs: keys, record, lines.
-local VALUES_MAX = 4000
-local REMOVALS = { ZREM = true, SREM = true, HDEL = true }
-local batches, batches_of, counts = {}, {}, {}
+-- Needs: keys, lines.
+local batch = (function()
+  local VALUES_MAX = 4000
+  local REMOVALS = { ZREM = true, SREM = true, HDEL = true }
+  local gathered, by_command, counts = {}, {}, {}
 
--- The values that one command will be given for a key.
-local function batch(command, key)
-  local of = batches_of[command]
-  if not of then
-    of = {}
-    batches_of[command] = of
+  -- Has a command given these values for a key, which may still grow until all is written.
+  local function give(command, key, values)
+    gathered[#gathered + 1] = { command, key, values }
   end
-  local values = of[key]
-  if not values then
-    values = {}
-    of[key] = values
-    batches[#batches + 1] = { command, key, values }
-  end
-  return values
-end
 
--- Counts jobs into a state (its first byte in a record) or, below zero, out of it.
-local function count(state, by)
-  counts[state] = (counts[state] or 0) + by
-end
-
-local function write_batch(each)
-  local values, changed = each[3], 0
-  for from = 1, #values, VALUES_MAX do
-    local answer = redis.call(each[1], each[2], unpack(values, from, math.min(from + VALUES_MAX - 1, #values)))
-    changed = changed + (tonumber(answer) or 0)
-  end
-  return changed
-end
-
--- Writes all that was gathered.
-local function write()
-  for _, each in ipairs(batches) do
-    if REMOVALS[each[1]] then
-      local left = #each[3] - write_batch(each)
-      local kind = ready_kinds[each[2]]
-      -- What a zset of ready jobs does not have stands in a line, and stays there.
-      if kind and left > 0 then note_stale(kind, left) end
+  -- The values that one command will be given for a key.
+  local function of(command, key)
+    local by_key = by_command[command]
+    if not by_key then
+      by_key = {}
+      by_command[command] = by_key
     end
-  end
-  for _, each in ipairs(batches) do
-    if not REMOVALS[each[1]] then write_batch(each) end
-  end
-  for state, by in pairs(counts) do
-    if by ~= 0 then
-      redis.call('HINCRBY', META, 'c' .. string.char(state), by)
+    local values = by_key[key]
+    if not values then
+      values = {}
+      by_key[key] = values
+      give(command, key, values)
     end
+    return values
   end
-  batches, batches_of, counts = {}, {}, {}
-end
 
--- As `write`, also on a server without memory if nothing is taken away: to take nothing away is a removal as well.
-local function write_anyway()
-  redis.call('HDEL', JOBS, '')
-  write()
-end
+  local function add(values, a, b)
+    local n = #values
+    values[n + 1] = a
+    values[n + 2] = b
+  end
+
+  -- Counts jobs into a state (its first byte in a record) or, below zero, out of it.
+  local function count(state, by)
+    counts[state] = (counts[state] or 0) + by
+  end
+
+  local function write_one(each)
+    local values, changed = each[3], 0
+    for from = 1, #values, VALUES_MAX do
+      local answer = redis.call(each[1], each[2], unpack(values, from, math.min(from + VALUES_MAX - 1, #values)))
+      changed = changed + (tonumber(answer) or 0)
+    end
+    return changed
+  end
+
+  -- Writes all that was gathered.
+  local function write()
+    for _, each in ipairs(gathered) do
+      if REMOVALS[each[1]] then
+        local left = #each[3] - write_one(each)
+        local kind = keys.kind_of[each[2]]
+        -- What a zset of ready jobs does not have stands in a line, and stays there.
+        if kind and left > 0 then lines.note_stale(kind, left) end
+      end
+    end
+    for _, each in ipairs(gathered) do
+      if not REMOVALS[each[1]] then write_one(each) end
+    end
+    for state, by in pairs(counts) do
+      if by ~= 0 then
+        redis.call('HINCRBY', KEY.meta, 'c' .. char(state), by)
+      end
+    end
+    gathered, by_command, counts = {}, {}, {}
+  end
+
+  -- As `write`, also on a server without memory if nothing is taken away: to take nothing away is a removal as well.
+  local function write_anyway()
+    redis.call('HDEL', KEY.jobs, '')
+    write()
+  end
+
+  return { give = give, of = of, add = add, count = count, write = write, write_anyway = write_anyway }
+end)()

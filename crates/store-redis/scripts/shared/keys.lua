@@ -1,9 +1,51 @@
--- The keys of one queue: every script about a queue gets all of them, in this order (keys.rs).
--- Keys of a kind, a lease or a block are made from PREFIX; they carry the same tag and so live in the same slot.
-local META, JOBS, BODIES, OUTPUTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local PROGRESS, ATTEMPTS, BLOCKS, LIVE = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local SCHEDULED, EXPIRING = KEYS[9], KEYS[10]
-local COMPLETED, DEAD, CANCELLED = KEYS[11], KEYS[12], KEYS[13]
-local LEASES, TRANSFERS, RECEIVED = KEYS[14], KEYS[15], KEYS[16]
--- KEYS[17] is never there; see keys.rs.
-local PREFIX = string.sub(META, 1, -5)
+-- What scripts about a queue begin with: short names for what they call often, and the keys that they make up, of a kind,
+-- a lease, a block or a call. These carry the tag of the queue and so live in its slot. The keys that are known beforehand
+-- are KEY.meta and so on (keys.rs).
+local byte, sub, find, char = string.byte, string.sub, string.find, string.char
+local pack, read = struct.pack, struct.unpack
+
+local keys = (function()
+  local prefix = sub(KEY.meta, 1, -1 - #'meta')
+  local ready_keys, kind_of, lease_keys = {}, {}, {}
+
+  -- The ready jobs of a kind that stand in a zset.
+  local function zset(kind)
+    return prefix .. 'ready:' .. kind
+  end
+
+  -- The same, and notes of which kind it is.
+  local function ready(kind)
+    local key = ready_keys[kind]
+    if not key then
+      key = zset(kind)
+      ready_keys[kind], kind_of[key] = key, kind
+    end
+    return key
+  end
+
+  -- The jobs that hang on a lease ('running:'), and those of them that are asked to stop ('stopping:').
+  local function of_lease(name, lease)
+    local key = lease_keys[name .. lease]
+    if not key then
+      key = prefix .. name .. string.gsub(lease, '.', function(c) return string.format('%02x', byte(c)) end)
+      lease_keys[name .. lease] = key
+    end
+    return key
+  end
+
+  return {
+    zset = zset,
+    ready = ready,
+    of_lease = of_lease,
+    -- The kind whose key `ready` has made.
+    kind_of = kind_of,
+    -- The kinds that may have ready jobs (kinds.lua), and ready jobs that a program did not know (claim/parked.lua).
+    kinds = prefix .. 'kinds',
+    parked = prefix .. 'parked',
+    -- How many members of a kind's line are stale, by kind (lines.lua).
+    stale = prefix .. 'stale',
+    line = function(kind) return prefix .. 'line:' .. kind end,
+    block = function(number) return prefix .. 'block:' .. number end,
+    call = function(call) return prefix .. 'call:' .. sub(call, CALL.id, CALL.id_end) end,
+  }
+end)()

@@ -1,90 +1,111 @@
--- Where a job that does not run is found: by its turn, its due instant, its expiry or its end.
--- Needs: keys, record, lines, batch, blocks.
-local ENDED = { [S_COMPLETED] = COMPLETED, [S_DEAD] = DEAD, [S_CANCELLED] = CANCELLED }
+-- Where a job is found: by its turn, its due instant, its lease, its end or its expiry; and what is kept beside its record.
+-- Only moves and accept change any of it.
+-- Needs: keys, records, batch, kinds, blocks.
+local places = (function()
+  local of, add = batch.of, batch.add
+  local ENDED = {
+    [STATE.completed] = KEY.completed,
+    [STATE.dead] = KEY.dead,
+    [STATE.cancelled] = KEY.cancelled,
+  }
 
-local function add(values, a, b)
-  local n = #values
-  values[n + 1] = a
-  values[n + 2] = b
-end
-
-local function may_expire(record)
-  return sub(record, 50, 57) ~= ZERO8 and sub(record, 4, 7) == ZERO4
-end
-
--- Puts a job into the orders of its state, and counts it.
-local function enter(id, record)
-  local state = byte(record, 1)
-  count(state, 1)
-  if state == S_READY then
-    add(batch('ZADD', ready_key(kind_of(record))), 0 - read('>h', record, 48), sub(record, 32, 47) .. id)
-  elseif state == S_SCHEDULED then
-    add(batch('ZADD', SCHEDULED), (read('>I8', record, 32)), sub(record, 40, 47) .. id)
-  elseif ENDED[state] then
-    add(batch('ZADD', ENDED[state]), (read('>I8', record, 66)), sub(record, 40, 47) .. id)
+  local function may_expire(record)
+    return sub(record, RECORD.expiry, RECORD.expiry_end) ~= BYTES.zero8
+      and sub(record, RECORD.attempt, RECORD.attempt_end) == BYTES.zero4
   end
-  if state < S_RUNNING and may_expire(record) then
-    add(batch('ZADD', EXPIRING), (read('>I8', record, 50)), id)
-  end
-end
 
--- Takes a job out of the orders of its state, and counts it out.
-local function leave(id, record)
-  local state = byte(record, 1)
-  count(state, -1)
-  if state == S_READY then
-    add(batch('ZREM', ready_key(kind_of(record))), sub(record, 32, 47) .. id)
-  elseif state == S_SCHEDULED then
-    add(batch('ZREM', SCHEDULED), sub(record, 40, 47) .. id)
-  elseif ENDED[state] then
-    add(batch('ZREM', ENDED[state]), sub(record, 40, 47) .. id)
+  -- Puts a job that is ready into the order of its kind.
+  local function enter_ready(id, record)
+    add(kinds.zset(records.kind_of(record)), 0 - read('>h', record, RECORD.priority),
+      sub(record, RECORD.due, RECORD.seq_end) .. id)
   end
-  if state < S_RUNNING and may_expire(record) then
-    add(batch('ZREM', EXPIRING), id)
-  end
-end
 
--- Whether any job of the queue has an output, or progress: mostly none has, and nothing must be removed. Asked once, and
--- before the first write, so that a key of another type ends the script there.
-local outputs, progress
-
-local function look_beside()
-  if not outputs then
-    outputs, progress = redis.call('HLEN', OUTPUTS), redis.call('HLEN', PROGRESS)
-  end
-end
-
--- Removes all that is kept of jobs that complete in their first attempt with nothing apart (record.lua), but for their
--- blocks. Ids may be added to the list until all is written.
-local function forget_first(ids)
-  look_beside()
-  batches[#batches + 1] = { 'HDEL', JOBS, ids }
-  if outputs > 0 then batches[#batches + 1] = { 'HDEL', OUTPUTS, ids } end
-  if progress > 0 then batches[#batches + 1] = { 'HDEL', PROGRESS, ids } end
-end
-
--- Removes all that is kept of a job; its places are left before. The attempt that runs or completed has no record of
--- its own unless it was reaped before; those before it have, as far as they are kept. Answers how many records of
--- attempts that may be.
-local function forget(id, record)
-  look_beside()
-  add(batch('HDEL', JOBS), id)
-  if outputs > 0 then add(batch('HDEL', OUTPUTS), id) end
-  if progress > 0 then add(batch('HDEL', PROGRESS), id) end
-  if read('>I4', record, 74) > INLINE_MAX then
-    add(batch('HDEL', BODIES), id)
-  end
-  local state, last = byte(record, 1), read('>I8', record, 24)
-  if state == S_RUNNING or state == S_COMPLETED and byte(record, 2) ~= REAPED then
-    last = last - 1
-  end
-  local attempts = math.min(last, ATTEMPTS_KEPT)
-  if attempts > 0 then
-    local values = batch('HDEL', ATTEMPTS)
-    for number = last - attempts + 1, last do
-      add(values, id .. pack('>I8', number))
+  -- Puts a job that waits or has ended into the orders of its state.
+  local function enter(id, record)
+    local state = byte(record)
+    if state == STATE.ready then
+      enter_ready(id, record)
+    elseif state == STATE.scheduled then
+      add(of('ZADD', KEY.scheduled), (read('>I8', record, RECORD.due)), sub(record, RECORD.seq, RECORD.seq_end) .. id)
+    else
+      add(of('ZADD', ENDED[state]), (read('>I8', record, RECORD.finished)), sub(record, RECORD.seq, RECORD.seq_end) .. id)
+    end
+    if state < STATE.running and may_expire(record) then
+      add(of('ZADD', KEY.expiring), (read('>I8', record, RECORD.expiry)), id)
     end
   end
-  release(sub(record, 82, 85))
-  return attempts
-end
+
+  -- Takes a job out of the orders of its state.
+  local function leave(id, record)
+    local state = byte(record)
+    if state == STATE.running then
+      local lease = records.lease_of(record)
+      add(of('SREM', keys.of_lease('running:', lease)), id)
+      if byte(record, RECORD.flags) % 2 == 1 then add(of('SREM', keys.of_lease('stopping:', lease)), id) end
+    elseif state == STATE.ready then
+      add(of('ZREM', keys.ready(records.kind_of(record))), sub(record, RECORD.due, RECORD.seq_end) .. id)
+    elseif state == STATE.scheduled then
+      add(of('ZREM', KEY.scheduled), sub(record, RECORD.seq, RECORD.seq_end) .. id)
+    else
+      add(of('ZREM', ENDED[state]), sub(record, RECORD.seq, RECORD.seq_end) .. id)
+    end
+    if state < STATE.running and may_expire(record) then
+      add(of('ZREM', KEY.expiring), id)
+    end
+  end
+
+  -- Whether any job of the queue has an output, or progress: mostly none has, and nothing must be removed. Asked once, and
+  -- before the first write, so that a key of another type ends the script there.
+  local outputs, progress
+
+  local function look_beside()
+    if not outputs then
+      outputs, progress = redis.call('HLEN', KEY.outputs), redis.call('HLEN', KEY.progress)
+    end
+  end
+
+  -- Removes all that is kept of jobs that complete in their first attempt with nothing apart, but for their blocks. Ids may
+  -- be added to the list until all is written.
+  local function forget_first(ids)
+    look_beside()
+    batch.give('HDEL', KEY.jobs, ids)
+    if outputs > 0 then batch.give('HDEL', KEY.outputs, ids) end
+    if progress > 0 then batch.give('HDEL', KEY.progress, ids) end
+  end
+
+  -- Removes all that is kept of a job, but for its places. The attempt that runs or completed has no record of its own
+  -- unless it was reaped before; those before it have, as far as they are kept. Answers how many records of attempts that
+  -- may be.
+  local function forget(id, record)
+    look_beside()
+    add(of('HDEL', KEY.jobs), id)
+    if outputs > 0 then add(of('HDEL', KEY.outputs), id) end
+    if progress > 0 then add(of('HDEL', KEY.progress), id) end
+    if read('>I4', record, RECORD.payload) > MAX.inline then
+      add(of('HDEL', KEY.bodies), id)
+    end
+    local state, last = byte(record), read('>I8', record, RECORD.fence)
+    if state == STATE.running or state == STATE.completed and byte(record, RECORD.flags) ~= FLAGS.reaped then
+      last = last - 1
+    end
+    local attempts = math.min(last, MAX.attempts)
+    if attempts > 0 then
+      local values = of('HDEL', KEY.attempts)
+      for number = last - attempts + 1, last do
+        add(values, id .. pack('>I8', number))
+      end
+    end
+    blocks.release(sub(record, RECORD.block, RECORD.block_end))
+    return attempts
+  end
+
+  return {
+    ENDED = ENDED,
+    may_expire = may_expire,
+    enter_ready = enter_ready,
+    enter = enter,
+    leave = leave,
+    forget_first = forget_first,
+    forget = forget,
+  }
+end)()

@@ -1,21 +1,21 @@
 -- Puts transfers into the stream of a queue, all of them or none. From then on what they say is accepted.
 -- KEYS: those of the queue.
--- ARGV: 1 clock, 2 the call (shared/call), 3- target and content of each transfer.
+-- ARGV: 1 clock, 2 the call (shared/calls), 3- target and content of each transfer.
 -- Answer: nil if the call was accepted before, else {number of the first transfer, the others follow, first place in the
 --   order of acceptance, instant of acceptance, how many transfers waited before}, all but the last as texts.
-if is_repeated(ARGV[2]) then
+if calls.is_repeated(ARGV[2]) then
   return false
 end
-local meta = redis.call('HMGET', META, 'seq', 'transfers')
+local meta = redis.call('HMGET', KEY.meta, 'seq', 'transfers')
 -- The place is not kept for them: a target where others came first meanwhile puts them behind those.
-local seq = string.format('%.0f', math.max((tonumber(meta[1]) or 0) + 1, real))
+local seq = string.format('%.0f', math.max((tonumber(meta[1]) or 0) + 1, clock.real))
 -- Numbers grow with the time, so that they go on growing when a server has lost its newest ones.
-local transfer = math.max((tonumber(meta[2]) or 0) + 1, real)
-local waiting, accepted, last = redis.call('XLEN', TRANSFERS), string.format('%.0f', now), nil
+local transfer = math.max((tonumber(meta[2]) or 0) + 1, clock.real)
+local waiting, accepted, last = redis.call('XLEN', KEY.transfers), string.format('%.0f', clock.now), nil
 for i = 3, #ARGV, 2 do
   last = string.format('%.0f', transfer + (i - 3) / 2)
-  redis.call('XADD', TRANSFERS, last .. '-0', 'to', ARGV[i], 'seq', seq, 'at', accepted, 'content', ARGV[i + 1])
+  redis.call('XADD', KEY.transfers, last .. '-0', 'to', ARGV[i], 'seq', seq, 'at', accepted, 'content', ARGV[i + 1])
 end
-redis.call('HSET', META, 'transfers', last)
-remember_call(ARGV[2])
+redis.call('HSET', KEY.meta, 'transfers', last)
+calls.remember(ARGV[2])
 return { string.format('%.0f', transfer), seq, accepted, waiting }

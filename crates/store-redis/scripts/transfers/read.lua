@@ -9,7 +9,7 @@ for i = 3, #ARGV do
 end
 local after, transfers, looked_at, bytes = ARGV[2], {}, 0, 0
 while looked_at < LOOKED_AT_MAX and bytes < BYTES_MAX do
-  local found = redis.call('XRANGE', TRANSFERS, '(' .. after .. '-0', '+', 'COUNT', AT_ONCE)
+  local found = redis.call('XRANGE', KEY.transfers, '(' .. after .. '-0', '+', 'COUNT', AT_ONCE)
   for _, entry in ipairs(found) do
     local fields = entry[2]
     after = string.match(entry[1], '^%d+')

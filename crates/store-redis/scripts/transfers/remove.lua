@@ -6,4 +6,4 @@ local ids = {}
 for i = 2, #ARGV do
   ids[i - 1] = ARGV[i] .. '-0'
 end
-return redis.call('XDEL', TRANSFERS, unpack(ids))
+return redis.call('XDEL', KEY.transfers, unpack(ids))

@@ -178,7 +178,7 @@ impl Router {
             Ok(Value::ServerError(error)) => {
                 let said = Said::from(&error);
                 if said.text.contains("cluster support disabled") {
-                    let text = "this server is no node of a Cluster: use redis://host:port/database";
+                    let text = "this server is not a node of a Cluster: use redis://host:port/database";
                     return Err(Away { what: text.to_owned(), cause: None, is_lasting: true });
                 }
                 Err(Away::said(&said))

@@ -19,19 +19,19 @@ use crate::RedisOptions;
 use crate::script::Script;
 
 /// Reads one of our keys, without writing.
-static READ: Script = Script::new("tests/read", "return redis.call('HGET', KEYS[1], ARGV[1])");
+static READ: Script = Script::new("tests/read", &["return redis.call('HGET', KEYS[1], ARGV[1])"]);
 /// Its first write is one that needs memory, as in an enqueue.
-static GROW: Script = Script::new("tests/grow", "return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])");
+static GROW: Script = Script::new("tests/grow", &["return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])"]);
 /// Its first write removes, as in a settle.
 static REMOVE: Script = Script::new(
     "tests/remove",
-    "redis.call('HDEL', KEYS[1], '') return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])",
+    &["redis.call('HDEL', KEYS[1], '') return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])"],
 );
 /// Runs for a while of the server's clock.
 static LONG: Script = Script::new(
     "tests/long",
-    "local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end \
-     local until_ = now() + ARGV[1] while now() < until_ do end return 1",
+    &["local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end \
+     local until_ = now() + ARGV[1] while now() < until_ do end return 1"],
 );
 
 pub(crate) async fn open(url: &str) -> Server {

@@ -9,16 +9,10 @@ use windlass_core::{JobId, State};
 
 use crate::error::Fault;
 use crate::queue_cache::QueueCache;
-use crate::script::{Script, script};
+use crate::script::Script;
+use crate::scripts::{CANCEL, DELETE, RETRY};
 use crate::session::Session;
 use crate::{Tools, answer};
-
-static CANCEL: Script =
-    script!("jobs/cancel", "keys", "clock", "record", "lines", "batch", "blocks", "places", "amend");
-static RETRY: Script =
-    script!("jobs/retry", "keys", "clock", "record", "lines", "batch", "blocks", "places", "amend");
-static DELETE: Script =
-    script!("jobs/delete", "keys", "clock", "record", "lines", "batch", "blocks", "places", "amend");
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,9 @@ use windlass_core::store::{Begin, Settled};
 use super::settle::{by_queue, steps};
 use crate::error::Fault;
 use crate::row;
-use crate::script::{Script, script};
+use crate::scripts::BEGIN;
 use crate::session::Session;
 use crate::{Tools, answer, spread};
-
-static BEGIN: Script = script!("jobs/begin", "keys", "record");
 
 pub(super) async fn begin(
     tools: &Tools,

@@ -17,17 +17,14 @@ use windlass_core::job::NewJob;
 use windlass_core::store::{CALL_MEMORY, Enqueued};
 use windlass_core::{CallId, JobId, Name, State, StoreError};
 
-use super::ENQUEUE;
 use super::packed::Packed;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
-use crate::script::{Script, script};
+use crate::scripts::{CHECK, ENQUEUE};
 use crate::session::Session;
 use crate::transfers::{self, Transfer};
 use crate::{Tools, answer, spread};
 use plan::{Chunk, Plan};
-
-static CHECK: Script = script!("jobs/check", "keys", "record", "accept");
 
 pub(super) async fn enqueue(
     tools: &Tools,

@@ -8,11 +8,9 @@ use windlass_core::{JobId, Name};
 use crate::error::Fault;
 use crate::queue_cache::QueueCache;
 use crate::row::{Apart, Row, attempt};
-use crate::script::{Script, script};
+use crate::scripts::GET;
 use crate::session::Session;
 use crate::{Tools, answer};
-
-static GET: Script = script!("jobs/get", "keys", "record");
 
 /// How many jobs one script reads: each may have as many attempts as are kept, with 64 KiB of error text, beside payload,
 /// output and progress.

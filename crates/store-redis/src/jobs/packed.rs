@@ -1,17 +1,18 @@
-//! Jobs on their way into a queue, as `scripts/shared/accept.lua` takes them, and as transfers carry them.
+//! Jobs on their way into a queue, as `scripts/shared/packed.lua` takes them, and as transfers carry them.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use windlass_core::job::NewJob;
 use windlass_core::options::Due;
 
 use crate::error::Fault;
+use crate::format::HEAD;
 use crate::row::{self, INLINE_MAX, Reader, content};
 
 /// The form in which transfers carry jobs.
 const FORMAT: u8 = 1;
 
 /// Where a head has the payload's length.
-const PAYLOAD_LENGTH: std::ops::Range<usize> = 3..7;
+const PAYLOAD_LENGTH: std::ops::Range<usize> = HEAD.before("payload")..HEAD.before("length");
 
 /// Some jobs of one queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -111,9 +112,9 @@ fn part(from: &mut Reader) -> Option<Bytes> {
     from.take(length as usize)
 }
 
-/// What most jobs of a call have in common, so that the script reads it once.
+/// What most jobs of a call have in common ([`HEAD`]), so that the script reads it once.
 fn head(job: &NewJob, spec_length: usize, cap: usize) -> Bytes {
-    let mut head = BytesMut::with_capacity(30 + job.kind.as_str().len());
+    let mut head = BytesMut::with_capacity(HEAD.width() + job.kind.as_str().len());
     head.put_u8(if job.check_payload(cap).is_err() { b'1' } else { b'0' });
     head.put_i16(job.priority);
     head.put_u32(u32::try_from(job.payload.len()).unwrap_or(u32::MAX));

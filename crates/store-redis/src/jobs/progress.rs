@@ -11,11 +11,9 @@ use super::settle::{by_queue, steps};
 use crate::definitions::{ROUNDS, never_stands_still};
 use crate::error::Fault;
 use crate::row;
-use crate::script::{Script, script};
+use crate::scripts::PROGRESS;
 use crate::session::Session;
 use crate::{Tools, answer, spread};
-
-static PROGRESS: Script = script!("jobs/progress", "keys", "record", "lines", "batch", "blocks", "places");
 
 pub(super) async fn progress(
     tools: &Tools,

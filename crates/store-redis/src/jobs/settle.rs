@@ -14,21 +14,17 @@ use windlass_core::{JobId, Name, State};
 use super::enqueue::word;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
+use crate::format::OUTCOME;
 use crate::ids::{IdSet, Secret};
 use crate::row::{self, attempt};
-use crate::script::{Script, script};
+use crate::script::Script;
+use crate::scripts::{SETTLE, SETTLE_LATE};
 use crate::session::Session;
 use crate::{Tools, answer, spread};
 
-static SETTLE: Script =
-    script!("jobs/settle", "keys", "clock", "record", "lines", "batch", "blocks", "places");
-
-static SETTLE_LATE: Script =
-    script!("jobs/settle_late", "keys", "clock", "record", "lines", "batch", "blocks", "places");
-
 /// The most outcomes that one script writes, and the most bytes of theirs; a single one may have more.
 const ITEMS_MAX: usize = 500;
-const BYTES_MAX: usize = 4 << 20;
+const BYTES_MAX: usize = 1 << 20;
 
 /// What gives the right to write an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,9 +238,9 @@ impl Batch<'_> {
 struct Runs(Vec<(Common, Vec<usize>)>);
 
 /// How much that is.
-const COMMON_BYTES: usize = 40;
+const COMMON_BYTES: usize = OUTCOME.width();
 
-/// As the script takes it.
+/// As the script takes it, [`OUTCOME`].
 type Common = [u8; COMMON_BYTES];
 
 impl Runs {

@@ -33,7 +33,10 @@ impl Scene {
         let options = options.namespace(&format!("lines-{:x}", fastrand::u64(..))).unwrap();
         let store = RedisStore::open_with(options.clock(Arc::new(clock.clone()))).await.unwrap();
         let queues = vec![name("q")];
-        store.open(&NewLease { id: lease, worker: "w".into(), ttl: 3600 * SECOND, queues }).await.unwrap();
+        store
+            .open(&NewLease { id: lease, worker: "w".into(), ttl: 3600 * SECOND, queues, kinds: Vec::new() })
+            .await
+            .unwrap();
         Self { store, clock, lease }
     }
 
@@ -236,7 +239,7 @@ async fn a_returned_job_goes_before_the_line() {
 
 #[tokio::test]
 async fn wrong_content_under_a_key_stops_a_script_before_it_writes() {
-    for key in ["line:k", "ready:k", "expiring", "scheduled", "jobs", "leases"] {
+    for key in ["line:k", "ready:k", "expiring", "scheduled", "jobs", "leases", "kinds", "parked"] {
         let scene = Scene::new().await;
         let before = scene.add(1, Options::new()).await;
         let lost = scene.ask("EXISTS", key, &[]).await;

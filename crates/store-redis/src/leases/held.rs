@@ -9,11 +9,9 @@ use windlass_core::{LeaseId, Name};
 use super::look::read_lost;
 use super::renew::id;
 use crate::error::Fault;
-use crate::script::{Script, script};
+use crate::scripts::HELD;
 use crate::session::Session;
 use crate::{Tools, answer, spread};
-
-static HELD: Script = script!("leases/held", "keys", "record");
 
 /// How often the jobs of one lease in one queue are looked through further: more than a worker can hold.
 const PAGES_MAX: usize = 2_000;

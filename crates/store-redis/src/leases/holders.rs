@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use windlass_core::store::{NewLease, serves};
 use windlass_core::{LeaseId, Name};
 
 use super::copies::Copies;
 use crate::error::Fault;
+use crate::format::LEASE;
 use crate::session::Session;
 use crate::{Tools, answer};
 
@@ -16,7 +18,7 @@ use crate::{Tools, answer};
 const REMEMBERED_MAX: usize = 1_000;
 
 /// Where the label begins in the record of a lease, after the instant of its opening.
-pub(super) const OPENED_BYTES: usize = 8;
+pub(super) const OPENED_BYTES: usize = LEASE.before("rest");
 
 /// The holder of a lease.
 #[derive(Debug, Default)]
@@ -25,23 +27,26 @@ pub(crate) struct Holder {
     pub(crate) label: String,
     /// The queues that it serves.
     pub(crate) queues: Vec<Name>,
+    /// The kinds that it runs.
+    pub(crate) kinds: Vec<Name>,
     /// Where the lease lives.
     pub(crate) copies: Copies,
 }
 
 impl Holder {
-    /// As it is stored: the length of the label, the label, and the queues with spaces between them.
+    /// Who will hold a lease.
+    pub(super) fn of(lease: &NewLease) -> Self {
+        let (label, queues, kinds) = (lease.label(), lease.queues.clone(), lease.kinds.clone());
+        Self { label, queues, kinds, copies: Copies::default() }
+    }
+
+    /// As it is stored: the length of the label, the label, and what the worker serves.
     pub(super) fn pack(&self) -> Bytes {
         let length = u16::try_from(self.label.len()).expect("a kept label is short");
         let mut packed = BytesMut::new();
         packed.put_u16(length);
         packed.put_slice(self.label.as_bytes());
-        for (place, queue) in self.queues.iter().enumerate() {
-            if place > 0 {
-                packed.put_u8(b' ');
-            }
-            packed.put_slice(queue.as_str().as_bytes());
-        }
+        packed.put_slice(serves::text(&self.queues, &self.kinds).as_bytes());
         packed.freeze()
     }
 
@@ -53,14 +58,10 @@ impl Holder {
 
     fn read(packed: &[u8]) -> Option<Self> {
         let (length, rest) = packed.split_first_chunk()?;
-        let (label, queues) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
-        let queues = std::str::from_utf8(queues).ok()?;
-        let names = queues.split(' ').filter(|name| !name.is_empty());
-        Some(Self {
-            label: std::str::from_utf8(label).ok()?.to_owned(),
-            queues: names.map(|name| Name::new(name).ok()).collect::<Option<_>>()?,
-            copies: Copies::default(),
-        })
+        let (label, served) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+        let (queues, kinds) = serves::read(std::str::from_utf8(served).ok()?);
+        let label = std::str::from_utf8(label).ok()?.to_owned();
+        Some(Self { label, queues, kinds, copies: Copies::default() })
     }
 }
 
@@ -117,7 +118,12 @@ mod tests {
         for queues in [vec![], vec![name("q")], vec![name("b:c"), name("a.-_")]] {
             for label in ["", "höst «☃»", "a b"] {
                 let copies = Copies::default();
-                let holder = Holder { label: label.to_owned(), queues: queues.clone(), copies };
+                let holder = Holder {
+                    label: label.to_owned(),
+                    queues: queues.clone(),
+                    kinds: vec![name("k")],
+                    copies,
+                };
                 let read = Holder::unpack(&holder.pack()).ok().map(|holder| (holder.label, holder.queues));
                 assert_eq!(read, Some((label.to_owned(), queues.clone())));
             }
@@ -126,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_is_no_holder_is_told() {
-        for bytes in [&b""[..], b"\0", b"\0\x05abc", b"\0\x01aq{}"] {
+        for bytes in [&b""[..], b"\0", b"\0\x05abc", b"\0\x01a\xff"] {
             assert!(Holder::unpack(bytes).is_err(), "{bytes:?}");
         }
     }

@@ -14,17 +14,10 @@ use super::renew::{id, record_keys};
 use crate::error::Fault;
 use crate::pauses::Work;
 use crate::row::Row;
-use crate::script::{Script, script};
+use crate::scripts::{COUNT_RUNNING, EXPIRED_RECORDS, FORGET_RECORDS, LIST_RECORDS, LOST, SWEEP_LEASES};
 use crate::session::Session;
 use crate::walk::{OfQueue, Walk};
 use crate::{Tools, answer};
-
-static LOST: Script = script!("leases/lost", "keys", "clock", "record");
-static SWEEP: Script = script!("leases/sweep", "keys", "clock", "record");
-static RUNNING: Script = script!("leases/running", "keys", "record");
-static LIST_RECORDS: Script = script!("leases/namespace/list", "clock");
-static EXPIRED_RECORDS: Script = script!("leases/namespace/expired", "clock");
-static FORGET_RECORDS: Script = script!("leases/namespace/forget", "clock", "lease_record");
 
 /// How many lost jobs one script answers.
 const LOST_STEP: u32 = 250;
@@ -116,7 +109,7 @@ async fn sweep_copies(tools: &Tools, session: &Session, leases: &[Bytes]) -> Res
     let hasty = &session.hasty();
     let swept = Walk::of(Work::Sweep, tools, session).each(queues, |queue: Name| async move {
         let arguments = std::iter::once(tools.clock()).chain(leases.iter().cloned()).collect();
-        let staying = hasty.run(&SWEEP, tools.keys.queue(&queue).all(), arguments).await?;
+        let staying = hasty.run(&SWEEP_LEASES, tools.keys.queue(&queue).all(), arguments).await?;
         answer::array(staying)?.into_iter().map(answer::integer).collect::<Result<Vec<_>, _>>()
     });
     let swept = swept.await;
@@ -182,7 +175,7 @@ async fn count_running(tools: &Tools, session: &Session, records: &mut [LeaseRec
         for step in places.chunks(STEP as usize) {
             let leases = step.iter().map(|&place| ids[place].clone());
             let arguments = std::iter::once(tools.clock()).chain(leases).collect();
-            let running = hasty.run(&RUNNING, tools.keys.queue(&queue).all(), arguments).await?;
+            let running = hasty.run(&COUNT_RUNNING, tools.keys.queue(&queue).all(), arguments).await?;
             for (&place, running) in step.iter().zip(answer::array(running)?) {
                 counts.push((place, answer::integer(running)?));
             }
@@ -212,12 +205,13 @@ fn lease_record(id: Value, record: &[u8], expiry: i64, now: i64) -> Result<Lease
     let (opened, holder) = record
         .split_first_chunk::<OPENED_BYTES>()
         .ok_or_else(|| Fault::Corrupt("a lease has a record that cannot be read".to_owned()))?;
-    let Holder { label, queues, .. } = Holder::unpack(holder)?;
+    let Holder { label, queues, kinds, .. } = Holder::unpack(holder)?;
     let expires = if expiry >= NEVER_MICROS { i64::MAX } else { expiry };
     Ok(LeaseRecord {
         id: LeaseId::from_bytes(id),
         worker: label,
         queues,
+        kinds,
         opened_at: Timestamp::from_micros(i64::from_be_bytes(*opened)),
         expires_at: Timestamp::from_micros(expires),
         is_lost: expires <= now,

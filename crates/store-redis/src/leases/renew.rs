@@ -18,16 +18,9 @@ use super::copies::LeaseCopy;
 use super::holders::{Holder, Holders};
 use crate::error::Fault;
 use crate::pauses::sick;
-use crate::script::{Script, script};
+use crate::scripts::{CLOSE_LEASE, CLOSE_RECORD, OPEN_LEASE, OPEN_RECORD, RENEW_LEASE, RENEW_RECORD};
 use crate::session::Session;
 use crate::{Tools, answer, row};
-
-static OPEN: Script = script!("leases/open", "keys", "clock", "lease");
-static RENEW: Script = script!("leases/renew", "keys", "clock", "record", "lease");
-static CLOSE: Script = script!("leases/close", "keys", "clock", "record");
-static OPEN_RECORD: Script = script!("leases/namespace/open", "clock", "lease", "lease_record");
-static RENEW_RECORD: Script = script!("leases/namespace/renew", "clock", "lease", "lease_record");
-static CLOSE_RECORD: Script = script!("leases/namespace/close", "clock", "lease_record");
 
 /// The most jobs of one queue that a renewal tells to stop; others are told by the next one.
 const STOPPING_MAX: u32 = 500;
@@ -50,8 +43,7 @@ pub(super) async fn open(tools: &Tools, session: &Session, lease: &NewLease) -> 
         Err(fault) if lease.queues.is_empty() || matches!(fault, Fault::Refused(_)) => return Err(fault),
         Err(fault) => {
             tracing::debug!(?fault, lease = %lease.id, "a lease is opened without its record");
-            let (label, queues) = (lease.label(), lease.queues.clone());
-            (Holder { label, queues, ..Holder::default() }, row::micros(lease.ttl))
+            (Holder::of(lease), row::micros(lease.ttl))
         }
     };
     let holder = tools.holders.remember(lease.id, Arc::new(holder));
@@ -90,8 +82,7 @@ pub(super) async fn open(tools: &Tools, session: &Session, lease: &NewLease) -> 
 
 /// Enters the queues and writes the record. Answers who holds the lease, and for how many micros it lives.
 async fn open_record(tools: &Tools, session: &Session, lease: &NewLease) -> Result<(Holder, u64), Fault> {
-    let (label, queues) = (lease.label(), lease.queues.clone());
-    let holder = Holder { label, queues, ..Holder::default() };
+    let holder = Holder::of(lease);
     tools.registry.enter(session, &tools.keys, &lease.queues).await?;
     let arguments = vec![tools.clock(), id(lease.id), micros(lease.ttl), holder.pack()];
     let found = answer::array(session.run(&OPEN_RECORD, record_keys(tools), arguments).await?)?;
@@ -116,7 +107,7 @@ impl Opening<'_> {
     async fn copy(self, queue: &Name, micros: u64) -> Result<(), Fault> {
         let Self { tools, session, lease } = self;
         let arguments = vec![tools.clock(), id(lease), micros.to_string().into()];
-        session.run(&OPEN, tools.keys.queue(queue).all(), arguments).await?;
+        session.run(&OPEN_LEASE, tools.keys.queue(queue).all(), arguments).await?;
         Ok(())
     }
 
@@ -130,7 +121,7 @@ impl Opening<'_> {
         }
         let limit = Bytes::from(limit.min(STOPPING_MAX).to_string());
         let arguments = vec![tools.clock(), id(lease), micros(ttl), limit];
-        match session.run(&RENEW, tools.keys.queue(queue).all(), arguments).await? {
+        match session.run(&RENEW_LEASE, tools.keys.queue(queue).all(), arguments).await? {
             Value::Nil => Ok(None),
             asked => {
                 let asked = answer::byte_strings(asked)?;
@@ -241,7 +232,7 @@ pub(super) async fn close(tools: &Tools, session: &Session, lease: LeaseId) -> R
     let hasty = &session.hasty();
     let closed = join_all(holder.queues.iter().map(|queue| async move {
         let arguments = vec![tools.clock(), id(lease)];
-        let running = hasty.run(&CLOSE, tools.keys.queue(queue).all(), arguments);
+        let running = hasty.run(&CLOSE_LEASE, tools.keys.queue(queue).all(), arguments);
         brief(session, Box::pin(async { answer::integer(running.await?) })).await
     }));
     let (mut running, mut has_closed, mut first) = (0, holder.queues.is_empty(), None);

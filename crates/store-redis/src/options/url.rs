@@ -135,19 +135,18 @@ fn target(text: &str, default_port: u16) -> Result<Target, StoreError> {
     if host.is_empty() {
         return Err(refused());
     }
-    let port = match port {
-        "" => default_port,
-        port => port
-            .parse()
-            .ok()
-            .filter(|&port| port > 0)
-            .ok_or_else(|| address(format!("the port is no number from 1 to 65535: {FORM}; {ENCODE}")))?,
-    };
+    let port =
+        match port {
+            "" => default_port,
+            port => port.parse().ok().filter(|&port| port > 0).ok_or_else(|| {
+                address(format!("the port is not a number from 1 to 65535: {FORM}; {ENCODE}"))
+            })?,
+        };
     Ok(Target::Tcp(decoded(host)?.into_owned(), port))
 }
 
 fn database_number(text: &str) -> Result<u32, StoreError> {
-    let refused = || address(format!("the database is no number from 0 on: use /0; {ENCODE}"));
+    let refused = || address(format!("the database is not a number from 0 on: use /0; {ENCODE}"));
     text.parse().ok().filter(|&number| number < 1 << 20).ok_or_else(refused)
 }
 

@@ -24,7 +24,7 @@ fn packed(job: &NewJob, fence: u64, label: &str) -> Bytes {
     record.put_u32(job.payload.len() as u32);
     record.put_u32(content.len() as u32);
     record.put_u32(9);
-    assert_eq!(record.len(), 85);
+    assert_eq!(record.len(), format::RECORD.before("content"));
     record.put_slice(&content);
     if fence > 0 {
         record.put_u64(5);
@@ -86,6 +86,7 @@ fn packed_first(job: &NewJob, label: &str, form: u8) -> Bytes {
     record.put_u32(job.payload.len() as u32);
     record.put_u32(content.len() as u32);
     record.put_u32(9);
+    assert_eq!(record.len(), format::FIRST.before("content"));
     record.put_slice(&content);
     record.put_u16(label.len() as u16);
     record.put_slice(label.as_bytes());

@@ -10,13 +10,9 @@ use windlass_core::bell::{Rings, Topic};
 
 use super::transfer::{Content, Posted, Transfer};
 use crate::error::{Away, Fault};
-use crate::jobs::ENQUEUE;
-use crate::script::{Script, script};
+use crate::scripts::{ENQUEUE, READ_TRANSFERS, REMOVE_TRANSFERS};
 use crate::session::Session;
 use crate::{Tools, answer};
-
-static READ: Script = script!("transfers/read", "keys");
-static REMOVE: Script = script!("transfers/remove", "keys");
 
 /// How often the stream is read in one delivery.
 const READS_MAX: usize = 50;
@@ -176,7 +172,8 @@ impl<'a> Delivery<'a> {
         let mut arguments = vec![self.tools.clock(), after.clone()];
         arguments.extend(targets.iter().map(|target| Bytes::copy_from_slice(target.as_str().as_bytes())));
         let keys = self.tools.keys.queue(self.source).all();
-        let mut answer = answer::array(self.session.run(&READ, keys, arguments).await?)?.into_iter();
+        let mut answer =
+            answer::array(self.session.run(&READ_TRANSFERS, keys, arguments).await?)?.into_iter();
         let next = answer::bytes(answer.next().unwrap_or(Value::Nil))?;
         let fields = answer::byte_strings(answer.next().unwrap_or(Value::Nil))?;
         let transfers = fields.chunks_exact(5).map(transfer).collect::<Result<_, _>>()?;
@@ -189,7 +186,7 @@ impl<'a> Delivery<'a> {
         arguments.extend(numbers.map(|number| Bytes::from(number.to_string())));
         if arguments.len() > 1 {
             let keys = self.tools.keys.queue(self.source).all();
-            self.session.run(&REMOVE, keys, arguments).await?;
+            self.session.run(&REMOVE_TRANSFERS, keys, arguments).await?;
         }
         Ok(())
     }

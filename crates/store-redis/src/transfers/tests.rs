@@ -81,6 +81,7 @@ async fn what_a_client_left_behind_is_delivered_by_maintenance_of_another() {
     drop(dying);
     assert_eq!(listed(&other, "b").await, []);
     other.promote(100).await.unwrap();
+    assert_eq!(other.tidy(100).await.unwrap(), 1);
     assert_eq!((listed(&other, "b").await, listed(&other, "c").await), (ids(&first), ids(&second)));
     assert_eq!(deliver_all(&other).await.unwrap(), 0, "the stream is empty");
 }

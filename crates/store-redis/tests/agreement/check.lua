@@ -67,9 +67,13 @@ for _, job in pairs(jobs) do kinds[job.kind] = true end
 for kind in pairs(stale_counts) do kinds[kind] = true end
 
 -- Turns.
-local turns = {}
+local turns, listed = {}, {}
+for _, kind in ipairs(redis.call('SMEMBERS', P .. 'kinds')) do listed[kind] = true end
 for kind in pairs(kinds) do
   local stale = 0
+  if not listed[kind] and redis.call('EXISTS', P .. 'line:' .. kind, P .. 'ready:' .. kind) > 0 then
+    say('', kind .. ' has turns and is not listed')
+  end
   for _, member in ipairs(redis.call('LRANGE', P .. 'line:' .. kind, 0, -1)) do
     local id = string.sub(member, 17)
     local job = jobs[id]

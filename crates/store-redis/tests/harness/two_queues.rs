@@ -51,7 +51,10 @@ impl Scene {
         let store = RedisStore::open_with(options.clock(Arc::new(clock.clone()))).await.unwrap();
         let queues = vec![name("bad"), name("good")];
         let lease = LeaseId::new();
-        store.open(&NewLease { id: lease, worker: "w".into(), ttl: TTL, queues }).await.unwrap();
+        store
+            .open(&NewLease { id: lease, worker: "w".into(), ttl: TTL, queues, kinds: Vec::new() })
+            .await
+            .unwrap();
         Self { server, namespace, store, clock, lease }
     }
 
@@ -62,11 +65,15 @@ impl Scene {
     }
 
     pub(crate) async fn claim(&self, limit: u32) -> Claimed {
+        self.claim_kinds(limit, &["k"]).await
+    }
+
+    pub(crate) async fn claim_kinds(&self, limit: u32, kinds: &[&str]) -> Claimed {
         let request = ClaimRequest {
             lease: self.lease,
             nonce: Fence::nonce(),
             queues: ["bad", "good"].map(|queue| QueueShare { queue: name(queue), limit }).to_vec(),
-            kinds: vec![name("k")],
+            kinds: kinds.iter().map(|kind| name(kind)).collect(),
             limit,
             bytes: usize::MAX,
         };
@@ -110,6 +117,13 @@ impl Scene {
         let (script, key) = (format!("{read}{script}"), self.key("jobs"));
         let id: String = id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         self.server.command(&[&["EVAL", &script, "1", &key, &id], more].concat())
+    }
+
+    /// Lets this program know the form of what is parked in queue `bad`, as a newer one would.
+    pub(crate) fn know_parked(&self) {
+        let script = "for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do \
+             redis.call('ZADD', KEYS[1], 65, member) end";
+        self.server.command(&["EVAL", script, "1", &self.key("parked")]);
     }
 
     pub(crate) async fn get(&self, id: JobId) -> JobRecord {

@@ -3,6 +3,6 @@ SELECT
     j.spec, j.tags,
     coalesce(j.payload, (SELECT p.payload FROM windlass_payloads AS p WHERE p.seq = j.seq))
 FROM windlass_jobs AS j
-WHERE j.state = 2 AND j.queue = ?1 AND j.kind = ?2 AND j.form <= ?4
+WHERE j.state = 2 AND j.queue = ?1 AND j.kind = ?2 AND j.form = 1
 ORDER BY j.priority DESC, j.due_at, j.seq
 LIMIT ?3

@@ -1,5 +1,5 @@
 SELECT
-    l.id, l.worker, l.queues, l.opened_at, l.expires_at,
+    l.id, l.worker, l.serves, l.opened_at, l.expires_at,
     (SELECT count(*) FROM windlass_jobs AS j WHERE j.state = 3 AND j.lease = l.key)
 FROM windlass_leases AS l
 ORDER BY l.key DESC

@@ -50,7 +50,7 @@ struct Row {
 }
 
 /// Remembers a call. False if it is known already.
-pub(super) fn remember(session: &Session<'_>, call: CallId) -> Result<bool, Fault> {
+pub(crate) fn remember(session: &Session<'_>, call: CallId) -> Result<bool, Fault> {
     let mut calls = session.calls.borrow_mut();
     calls.read(session.connection)?;
     let is_new = !calls.knows(call);
@@ -61,7 +61,7 @@ pub(super) fn remember(session: &Session<'_>, call: CallId) -> Result<bool, Faul
 }
 
 /// The call was refused: nothing of it is left.
-pub(super) fn take_back(session: &Session<'_>, call: CallId) {
+pub(crate) fn take_back(session: &Session<'_>, call: CallId) {
     session.calls.borrow_mut().fresh.retain(|fresh| *fresh != call);
 }
 

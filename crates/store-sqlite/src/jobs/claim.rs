@@ -4,18 +4,17 @@ mod line;
 
 use std::time::Duration;
 
-use rusqlite::params;
 use windlass_core::job::{ClaimedJob, LostJob};
 use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room};
 use windlass_core::{Fence, State};
 
 use crate::error::Fault;
 use crate::leases::{self, Living};
+use crate::maintenance;
+use crate::moves::{self, Claim, Standing};
 use crate::session::Session;
-use crate::{maintenance, row};
+use crate::transaction::at_once;
 use line::{Candidate, Line};
-
-const CLAIM: &str = include_str!("../../queries/jobs/claim.sql");
 
 pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
     let Some(lease) = leases::living(session, request.lease)? else { return Ok(ClaimAnswer::LeaseLost) };
@@ -67,12 +66,10 @@ impl Filling<'_> {
                 break;
             }
             self.add(session, job);
-            unwritten.push(seq);
+            unwritten.push(Standing { seq, queue: &share.queue, state: State::Ready });
             taken += 1;
         }
-        self.write(session, &mut unwritten)?;
-        session.moved(&share.queue, State::Ready, State::Running, taken);
-        Ok(())
+        self.write(session, &mut unwritten)
     }
 
     /// Hands a job out, as the claim is about to leave it.
@@ -96,18 +93,14 @@ impl Filling<'_> {
     }
 
     /// Lets jobs run; one statement for all of them, because opening it costs more than a row.
-    fn write(&self, session: &Session<'_>, seqs: &mut Vec<i64>) -> Result<(), Fault> {
-        if seqs.is_empty() {
+    fn write(&self, session: &Session<'_>, jobs: &mut Vec<Standing<'_>>) -> Result<(), Fault> {
+        if jobs.is_empty() {
             return Ok(());
         }
-        session.prepare(CLAIM)?.execute(params![
-            row::list(seqs),
-            row::to_stored(self.request.nonce),
-            session.now.as_micros(),
-            self.lease.key,
-            self.lease.worker,
-        ])?;
-        seqs.clear();
+        let Living { key, worker } = &self.lease;
+        let claim = Claim { nonce: self.request.nonce, lease: *key, worker };
+        at_once(moves::claim(&mut session.tx(), jobs, claim))?;
+        jobs.clear();
         Ok(())
     }
 }

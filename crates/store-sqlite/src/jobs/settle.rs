@@ -4,25 +4,21 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use rusqlite::{CachedStatement, params};
-use windlass_core::clock::Timestamp;
 use windlass_core::job::{ATTEMPTS_KEPT, Counters};
 use windlass_core::judge::Transition;
-use windlass_core::outcome::Reason;
 use windlass_core::size::TooLarge;
-use windlass_core::store::{Begin, Progress, Settled, Settlement};
+use windlass_core::store::{Begin, Cause, Progress, Settled, Settlement};
 use windlass_core::{Fence, JobId, Name, State};
 
-use super::amend::remove;
 use crate::error::Fault;
+use crate::moves::{self, Standing};
 use crate::session::Session;
+use crate::transaction::at_once;
 use crate::{leases, row};
 
 pub(crate) const RUNNING: &str = include_str!("../../queries/jobs/running.sql");
 const REAPED: &str = include_str!("../../queries/jobs/reaped.sql");
 const BEGIN: &str = include_str!("../../queries/jobs/begin.sql");
-const TAKE_BACK: &str = include_str!("../../queries/jobs/take_back.sql");
-const COMPLETE: &str = include_str!("../../queries/jobs/complete.sql");
-pub(crate) const SETTLE: &str = include_str!("../../queries/jobs/settle.sql");
 const INSERT_ATTEMPT: &str = include_str!("../../queries/jobs/insert_attempt.sql");
 const FORGET_ATTEMPTS: &str = include_str!("../../queries/jobs/forget_attempts.sql");
 const PROGRESS: &str = include_str!("../../queries/jobs/progress.sql");
@@ -30,7 +26,7 @@ const PROGRESS: &str = include_str!("../../queries/jobs/progress.sql");
 /// What gives the right to write an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Right {
-    /// The fence: the worker itself. That its lease may have run out does not matter as long as nobody has
+    /// The fence: the worker itself. That its lease may have run out does not matter as long as no reaper has
     /// taken the job back.
     Fence,
     /// The fence and a lease that has run out, tested again here: a reaper.
@@ -45,6 +41,13 @@ impl Right {
         match self {
             Self::Fence | Self::LostLease => RUNNING,
             Self::Late => REAPED,
+        }
+    }
+
+    const fn cause(self) -> Cause {
+        match self {
+            Self::LostLease => Cause::Reaped,
+            Self::Fence | Self::Late => Cause::Settled,
         }
     }
 }
@@ -163,7 +166,7 @@ impl<'a> Attempt<'a> {
         session: &Session<'_>,
         transition: &Transition,
         right: Right,
-        ends: &mut Ends,
+        ends: &mut Ends<'a>,
     ) -> Result<Settled, Fault> {
         let config = session.config(self.queue)?;
         if let Err(error) = transition.check_output(config.caps.output) {
@@ -173,13 +176,14 @@ impl<'a> Attempt<'a> {
             true => Cow::Owned(transition.clone().honoring_cancel(true)),
             false => Cow::Borrowed(transition),
         };
-        if !self.state.may_become(next.state) {
-            return Err(Fault::Defect(format!("a {} job was told to become {}", self.state, next.state)));
-        }
         if !config.retention.keeps(next.state) {
             ends.ids.insert(self.id);
-            ends.removed.push(self.seq);
-            session.removed(self.queue, self.state, 1);
+            ends.removed.push(moves::end_unkept(
+                &mut session.tx(),
+                self.standing(),
+                next.state,
+                right.cause(),
+            ));
             return Ok(Settled::Applied(next.state));
         }
         if next.is_recorded() {
@@ -188,32 +192,15 @@ impl<'a> Attempt<'a> {
         let is_plain = next.output.is_none() && next.counters == self.counters;
         if next.state == State::Completed && is_plain {
             ends.ids.insert(self.id);
-            ends.completed.push(self.seq);
+            ends.completed.push(self.standing());
         } else {
-            self.write(session, &next)?;
-            if right == Right::LostLease && next.state.is_waiting() {
-                session.prepare(TAKE_BACK)?.execute([self.seq])?;
-            }
+            at_once(moves::settle(&mut session.tx(), self.standing(), &next, right.cause()))?;
         }
-        session.moved(self.queue, self.state, next.state, 1);
         Ok(Settled::Applied(next.state))
     }
 
-    fn write(&self, session: &Session<'_>, next: &Transition) -> Result<(), Fault> {
-        let counters = next.counters;
-        session.prepare(SETTLE)?.execute(params![
-            self.seq,
-            next.state.code(),
-            next.delay().map(|delay| session.now.plus(delay).as_micros()),
-            counters.attempt,
-            counters.stalls,
-            counters.ambiguous,
-            row::micros(counters.backoff),
-            next.reason.map(Reason::as_str),
-            next.finished_at(session.now).map(Timestamp::as_micros),
-            next.kept_output().map(|output| &output[..]),
-        ])?;
-        Ok(())
+    fn standing(&self) -> Standing<'a> {
+        Standing { seq: self.seq, queue: self.queue, state: self.state }
     }
 
     /// Keeps a record of the attempt, before its outcome is written. Every claim that did not complete leaves
@@ -239,21 +226,20 @@ impl<'a> Attempt<'a> {
 /// Jobs that come to an end that leaves nothing to write but itself: completed without output, as nearly all
 /// do, or not kept by their queue. They are written together, because opening a statement costs more than a row.
 #[derive(Default)]
-struct Ends {
+struct Ends<'a> {
     /// All of them.
     ids: HashSet<JobId>,
-    completed: Vec<i64>,
-    removed: Vec<i64>,
+    completed: Vec<Standing<'a>>,
+    removed: Vec<Standing<'a>>,
 }
 
-impl Ends {
+impl Ends<'_> {
     fn write(&self, session: &Session<'_>) -> Result<(), Fault> {
         if !self.completed.is_empty() {
-            let fields = params![row::list(&self.completed), session.now.as_micros()];
-            session.prepare(COMPLETE)?.execute(fields)?;
+            at_once(moves::complete(&mut session.tx(), &self.completed))?;
         }
         if !self.removed.is_empty() {
-            remove(session, &self.removed)?;
+            at_once(moves::remove(&mut session.tx(), &self.removed, Cause::NotKept))?;
         }
         Ok(())
     }

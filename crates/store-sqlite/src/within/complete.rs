@@ -1,16 +1,15 @@
 //! Completing over a line.
 
-use windlass_core::clock::Timestamp;
-use windlass_core::outcome::Reason;
 use windlass_core::sql::Value;
-use windlass_core::store::{Settled, Settlement};
+use windlass_core::store::{Cause, Settled, Settlement};
 use windlass_core::{State, StoreError};
 
 use super::{Failed, UserTx};
 use crate::error::Fault;
-use crate::jobs::amend::{DELETE, DELETE_ATTEMPTS, DELETE_PAYLOADS};
-use crate::jobs::settle::{RUNNING, SETTLE};
+use crate::jobs::settle::RUNNING;
+use crate::moves::{self, Standing};
 use crate::row;
+use crate::transaction::Transaction;
 
 const FOREIGN_KEYS: &str = include_str!("../../queries/within/foreign_keys.sql");
 const MAKE_POISON: &str = include_str!("../../queries/within/make_poison.sql");
@@ -27,7 +26,7 @@ pub(super) async fn complete(tx: &mut UserTx<'_>, settlement: &Settlement) -> Re
         row::to_stored(fence.number).into(),
         row::to_stored(fence.nonce).into(),
     ];
-    let rows = tx.run(RUNNING, right).await?;
+    let rows = tx.ask(RUNNING, right).await?;
     let Some(found) = rows.first() else { return poison(tx).await };
     let seq = found.int(0)?;
     if found.text(1)? != queue.as_str() {
@@ -37,36 +36,20 @@ pub(super) async fn complete(tx: &mut UserTx<'_>, settlement: &Settlement) -> Re
     if let Err(error) = transition.check_output(config.caps.output) {
         return Ok(Settled::Refused(error));
     }
-    tx.deltas.add(queue, State::Running, -1);
-    if !config.retention.keeps(transition.state) {
-        let list = row::list(&[seq]);
-        for sql in [DELETE, DELETE_PAYLOADS, DELETE_ATTEMPTS] {
-            tx.run(sql, vec![list.as_str().into()]).await?;
-        }
-        return Ok(Settled::Applied(transition.state));
+    let job = Standing { seq, queue, state: State::Running };
+    if config.retention.keeps(transition.state) {
+        moves::settle(tx, job, transition, Cause::Settled).await?;
+    } else {
+        let job = moves::end_unkept(tx, job, transition.state, Cause::Settled);
+        moves::remove(tx, &[job], Cause::NotKept).await?;
     }
-    let counters = transition.counters;
-    let fields = vec![
-        seq.into(),
-        i64::from(transition.state.code()).into(),
-        None::<i64>.into(),
-        i64::from(counters.attempt).into(),
-        i64::from(counters.stalls).into(),
-        i64::from(counters.ambiguous).into(),
-        row::micros(counters.backoff).into(),
-        transition.reason.map(|reason| Reason::as_str(reason).to_owned()).into(),
-        transition.finished_at(tx.now).map(Timestamp::as_micros).into(),
-        transition.kept_output().cloned().into(),
-    ];
-    tx.run(SETTLE, fields).await?;
-    tx.deltas.add(queue, transition.state, 1);
     Ok(Settled::Applied(transition.state))
 }
 
 /// What keeps a stale attempt from committing is a foreign key, which SQLite tests only where it is told to.
 /// It cannot be told inside a transaction.
 async fn check_foreign_keys(tx: &mut UserTx<'_>) -> Result<(), Failed> {
-    let rows = tx.run(FOREIGN_KEYS, Vec::new()).await?;
+    let rows = tx.ask(FOREIGN_KEYS, Vec::new()).await?;
     if rows.first().map(|row| row.int(0)).transpose()? == Some(1) {
         return Ok(());
     }
@@ -78,7 +61,7 @@ async fn check_foreign_keys(tx: &mut UserTx<'_>) -> Result<(), Failed> {
 /// Leaves the transaction open, for it is its owner's to end, but with a broken promise in it: `COMMIT` fails.
 /// Rolling it back from here would let later statements of its owner take effect one by one.
 async fn poison(tx: &mut UserTx<'_>) -> Result<Settled, Failed> {
-    tx.run(MAKE_POISON, Vec::new()).await?;
-    tx.run(POISON, Vec::new()).await?;
+    tx.ask(MAKE_POISON, Vec::new()).await?;
+    tx.ask(POISON, Vec::new()).await?;
     Ok(Settled::Fenced)
 }

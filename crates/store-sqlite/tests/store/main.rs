@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod clock;
+mod fixture;
 mod full;
 mod group;
 mod life;
@@ -37,7 +38,10 @@ async fn lease(store: &SqliteStore) -> LeaseId {
 
 async fn lease_for(store: &SqliteStore, ttl: Duration) -> LeaseId {
     let id = LeaseId::new();
-    store.open(&NewLease { id, worker: "w".into(), ttl, queues: vec![name("default")] }).await.unwrap();
+    store
+        .open(&NewLease { id, worker: "w".into(), ttl, queues: vec![name("default")], kinds: Vec::new() })
+        .await
+        .unwrap();
     id
 }
 

@@ -32,12 +32,14 @@ pub async fn an_open_lease_reads_back(h: &impl Harness) {
         worker: "höst-7 «a»".into(),
         ttl: TTL,
         queues: vec![name("b"), name(QUEUE)],
+        kinds: vec![name("z"), name("a:b")],
     };
     scene.store.open(&lease).await.expect("a lease opens");
     scene.add_many(3).await;
     let jobs = scene.claim(lease.id, 2).await;
     let record = find(&scene, lease.id).await.expect("the lease is there");
     assert_eq!((&record.worker, &record.queues), (&lease.worker, &lease.queues));
+    assert_eq!(record.kinds, lease.kinds);
     assert_eq!(record.expires_at, record.opened_at.plus(TTL));
     assert_eq!((record.is_lost, record.running), (false, 2));
     scene.settle(&jobs[0], completed()).await;
@@ -104,7 +106,13 @@ pub async fn a_lost_lease_stays_lost(h: &impl Harness) {
 /// Opening the same lease again changes nothing, and does not bring it back.
 pub async fn a_repeated_open_changes_nothing(h: &impl Harness) {
     let scene = Scene::new(h).await;
-    let first = NewLease { id: LeaseId::new(), worker: "one".into(), ttl: TTL, queues: Vec::new() };
+    let first = NewLease {
+        id: LeaseId::new(),
+        worker: "one".into(),
+        ttl: TTL,
+        queues: Vec::new(),
+        kinds: Vec::new(),
+    };
     scene.store.open(&first).await.expect("a lease opens");
     let before = find(&scene, first.id).await;
     h.advance(seconds(10)).await;
@@ -122,7 +130,8 @@ pub async fn a_label_is_any_text(h: &impl Harness) {
     let long = format!("{}\0{}", "ü".repeat(60), "x".repeat(5_000));
     for worker in ["", "\0", "a\0b", "'; --\n\u{1b}[2J", "höst «☃» 💥", &long] {
         let queues = vec![name(QUEUE)];
-        let lease = NewLease { id: LeaseId::new(), worker: worker.to_owned(), ttl: TTL, queues };
+        let lease =
+            NewLease { id: LeaseId::new(), worker: worker.to_owned(), ttl: TTL, queues, kinds: Vec::new() };
         scene.store.open(&lease).await.expect("a lease opens");
         let kept = lease.label();
         assert!(kept.len() <= LABEL_MAX && !kept.contains('\0'));
@@ -186,7 +195,13 @@ pub async fn a_sweep_forgets_idle_lost_leases(h: &impl Harness) {
 pub async fn extreme_lengths_are_fine(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let open = async |ttl| {
-        let lease = NewLease { id: LeaseId::new(), worker: String::new(), ttl, queues: Vec::new() };
+        let lease = NewLease {
+            id: LeaseId::new(),
+            worker: String::new(),
+            ttl,
+            queues: Vec::new(),
+            kinds: Vec::new(),
+        };
         scene.store.open(&lease).await.expect("a lease opens");
         lease.id
     };

@@ -194,7 +194,7 @@ fn fence(job: &ClaimedJob, is_forged: bool) -> Fence {
 }
 
 fn lease(id: LeaseId, ttl: std::time::Duration) -> NewLease {
-    NewLease { id, worker: "model".into(), ttl, queues: QUEUES.map(name).to_vec() }
+    NewLease { id, worker: "model".into(), ttl, queues: QUEUES.map(name).to_vec(), kinds: Vec::new() }
 }
 
 fn text<T: Debug>(answer: StoreResult<T>) -> String {

@@ -139,8 +139,8 @@ impl RedisCluster {
         self.try_until_well().unwrap_or_else(|error| panic!("the Cluster does not become well: {error}"));
     }
 
-    /// Moves a slot with all its keys to another primary, while everybody uses it: a few keys at a time, with the
-    /// pause between them.
+    /// Moves a slot with all its keys to another primary while clients use it: in about ten steps, with the pause
+    /// between them.
     ///
     /// # Panics
     ///
@@ -153,8 +153,12 @@ impl RedisCluster {
         target.command(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source_id]);
         source.command(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target_id]);
         let port = target.port().to_string();
+        // In about ten steps, however many calls the queue remembers in keys of their own.
+        let keys: u32 =
+            source.command(&["CLUSTER", "COUNTKEYSINSLOT", &slot]).trim().parse().expect("a number");
+        let step = (keys / 10).max(3).to_string();
         loop {
-            let keys = source.command(&["CLUSTER", "GETKEYSINSLOT", &slot, "3"]);
+            let keys = source.command(&["CLUSTER", "GETKEYSINSLOT", &slot, &step]);
             if keys.is_empty() {
                 break;
             }

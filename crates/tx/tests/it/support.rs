@@ -53,7 +53,10 @@ impl Scene {
         let (lease, queue) = (LeaseId::new(), name("default"));
         let queues = vec![queue.clone()];
         let ttl = Duration::from_secs(600);
-        self.store.open(&NewLease { id: lease, worker: "test".into(), ttl, queues }).await.unwrap();
+        self.store
+            .open(&NewLease { id: lease, worker: "test".into(), ttl, queues, kinds: Vec::new() })
+            .await
+            .unwrap();
         let request = ClaimRequest {
             lease,
             nonce: windlass_core::Fence::nonce(),

@@ -14,8 +14,8 @@ use windlass_tx::{BlockingTx, Tx};
 
 use super::Client;
 use super::handle::{Choice, Handle};
-use super::insist::{Repeat, Tries, insist};
 use super::lane::Enqueues;
+use super::repeat::{Repeat, repeat, retries};
 use crate::error::{Error, Result};
 use crate::job::{self, Job};
 
@@ -26,7 +26,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 type Answered<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
-/// A job on its way: say more about it, then await it.
+/// A job to be enqueued: set its options, then await it.
 #[must_use = "a job is enqueued when this is awaited"]
 pub struct Enqueue<J> {
     client: Client,
@@ -189,7 +189,7 @@ macro_rules! options {
                 self.with(|options| options.trace(trace))
             }
 
-            /// Adds a value that the handler and everyone who looks at it can read. Nothing is decided by it.
+            /// Adds a value that the handler and readers of the job can see. Nothing is decided by it.
             pub fn meta(self, key: impl Into<String>, value: impl Into<String>) -> Self {
                 self.with(|options| options.meta(key, value))
             }
@@ -199,7 +199,7 @@ macro_rules! options {
                 self.with(|options| options.max_stalls(stalls))
             }
 
-            /// Adds a word to find it by.
+            /// Adds a tag to find it by.
             pub fn tag(self, tag: impl Into<String>) -> Self {
                 self.with(|options| options.tag(tag))
             }
@@ -247,9 +247,10 @@ impl<J: Job> IntoFuture for EnqueueAll<J> {
             }
             // A caller that goes away must not interrupt the call between two tries.
             let (store, batch) = (Arc::clone(client.store()), Arc::clone(&jobs));
-            let call = tokio::spawn(async move {
-                insist(&Enqueues(store), &batch, Repeat::AsItWas, &mut Tries::new()).await
-            });
+            let call =
+                tokio::spawn(
+                    async move { repeat(&Enqueues(store), &batch, Repeat::Whole, &mut retries()).await },
+                );
             let answers: Vec<Enqueued> = call.await.map_err(|_ended| Error::Closed)??;
             Ok(handles(&client, &jobs, answers))
         })

@@ -36,17 +36,16 @@ enum Origin {
     Existing,
 }
 
-/// Who made the id of a job.
+/// What made the id of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// The call that enqueues it, so nobody else can have stored it.
+    /// The call that enqueues it, so no other call can have stored it.
     Call,
-    /// Its caller, who may use it in several calls.
+    /// The caller, which may use it in several calls.
     Caller,
 }
 
-/// For so long a job that was just accepted may be on its way to where it is looked for; before, that it is not
-/// there does not mean that it has gone.
+/// How long a job that was just accepted may take to be found. Until then, a missing job may still arrive.
 const ARRIVAL_MAX: Duration = Duration::from_secs(2);
 /// How soon the state is asked for again; grows while nothing happens.
 const POLL_FIRST: Duration = Duration::from_millis(5);
@@ -86,7 +85,7 @@ impl<J: Job> Handle<J> {
         self.origin == Origin::New
     }
 
-    /// The job's state now; nothing when the store no longer has it.
+    /// The job's state now; nothing when the store does not have it any more.
     pub async fn state(&self) -> Result<Option<State>> {
         Ok(self.look().await?.map(|record| record.state))
     }
@@ -146,7 +145,7 @@ impl<J: Job> Handle<J> {
         Ok(record)
     }
 
-    /// Whether a job that is not there may still be on its way.
+    /// Whether a job that is not there may still arrive.
     fn may_arrive(&self) -> bool {
         !self.was_seen.load(Ordering::Relaxed) && self.made.elapsed() < ARRIVAL_MAX
     }
@@ -165,7 +164,7 @@ impl<J> fmt::Debug for Handle<J> {
     }
 }
 
-/// Why there is no output.
+/// Why a job has no output.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum OutputError {

@@ -10,10 +10,10 @@ use windlass_core::batch::{Limits, WEIGHT_MAX};
 use windlass_core::store::{Begin, Enqueued, Progress, Settled, StoreResult};
 use windlass_core::{CallId, JobId, Name, NewJob, Store, StoreError};
 
-use super::apart;
-use super::copies::copies;
+use super::shared_error::copies;
+use super::split;
 use crate::lanes::{Flush, Origin};
-use crate::supervise::panic_text;
+use crate::retries::lost;
 
 /// What one caller gets.
 pub(super) type Answer<T> = Result<T, StoreError>;
@@ -51,11 +51,9 @@ impl<C: Call> Flush for C {
 
     async fn flush(self: &Arc<Self>, _origin: Origin<Self>, items: Vec<C::Item>) -> Vec<Answer<C::Answer>> {
         let count = items.len();
-        let flushed = AssertUnwindSafe(apart::flush(&**self, items)).catch_unwind().await;
-        // A panic around the call concerns those who wait for it, and nobody who comes later.
-        flushed.unwrap_or_else(|panic| {
-            copies(StoreError::Unknown { what: panic_text(&*panic), source: None }, count)
-        })
+        let flushed = AssertUnwindSafe(split::flush(&**self, items)).catch_unwind().await;
+        // A panic around the call fails the callers that wait for it, and no later ones.
+        flushed.unwrap_or_else(|panic| copies(lost(&*panic), count))
     }
 }
 

@@ -1,19 +1,19 @@
-//! How a running attempt is told to stop, and by whom. Shared by the attempt, its handler and everybody who
-//! may stop it; the strongest reason wins.
+//! How a running attempt is told to stop, and why. Shared by the attempt, its handler and the parts that may stop it;
+//! the strongest reason wins.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tokio::sync::Notify;
 
-/// Why an attempt should stop, weakest first: a later word only counts if it is stronger.
+/// Why an attempt should stop, weakest first: a later reason only counts if it is stronger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Stop {
-    /// Nobody wants it to stop.
+    /// It should go on.
     No = 0,
     /// It took longer than its timeout.
     Timeout = 1,
-    /// Somebody asked for the job to be cancelled.
+    /// The job was asked to be cancelled.
     Requested = 2,
     /// The worker shuts down.
     Shutdown = 3,
@@ -43,7 +43,7 @@ impl Control {
         Stop::ALL[usize::from(self.stop.load(Ordering::Acquire))]
     }
 
-    /// Tells the attempt to stop, and wakes whoever waits for that.
+    /// Tells the attempt to stop, and wakes the waiters.
     pub(crate) fn stop(&self, reason: Stop) {
         let before = self.stop.fetch_max(reason as u8, Ordering::AcqRel);
         if before < reason as u8 {
@@ -54,7 +54,7 @@ impl Control {
     /// Waits for a reason that is stronger than the one already heard.
     pub(crate) async fn stronger_than(&self, heard: Stop) -> Stop {
         loop {
-            // Registered before the reason is read, so that a word between the two is not missed.
+            // Registered before the reason is read, so that a change between the two is not missed.
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();

@@ -22,7 +22,7 @@ pub(crate) enum Completion {
     Engine = 0,
     /// The fence was stale; the job is another attempt's.
     Stale = 1,
-    /// A transaction was handed to the store: it completes the job or nobody does.
+    /// A transaction was handed to the store: only its commit completes the job.
     Begun = 2,
     /// And the handler has returned as if it were committed.
     Returned = 3,
@@ -30,9 +30,9 @@ pub(crate) enum Completion {
 
 /// The [`Completion`] of one attempt.
 #[derive(Debug, Default)]
-pub(crate) struct CompletionPart(AtomicU8);
+pub(crate) struct CompletionState(AtomicU8);
 
-impl CompletionPart {
+impl CompletionState {
     pub(crate) fn get(&self) -> Completion {
         [Completion::Engine, Completion::Stale, Completion::Begun, Completion::Returned]
             [usize::from(self.0.load(Ordering::Acquire))]
@@ -53,7 +53,7 @@ impl Ctx {
     /// store in between: the transaction may hold what they wait for.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when the job is no longer this attempt's. The transaction cannot be committed then:
+    /// [`Error::Fenced`] when the job has gone to another attempt. The transaction cannot be committed then:
     /// pass the error on. [`Error::Store`] when the transaction is not one of the store's database.
     pub async fn complete_within<T: Tx>(&self, tx: &mut T) -> Result<()> {
         self.complete(tx, None).await
@@ -93,7 +93,7 @@ impl Ctx {
         let settlement =
             Settlement { queue: self.queue().clone(), id: self.id(), fence: self.fence(), transition };
         let part = &self.inner().within;
-        // Before the first word: a call that is dropped half-way may have written, and be committed.
+        // Before the first statement: a call that is dropped half-way may have written, and be committed.
         part.set(Completion::Begun);
         match windlass_tx::complete(&**self.client().store(), tx, &settlement).await? {
             Settled::Applied(_) => Ok(()),

@@ -8,14 +8,14 @@ use windlass_store_memory::MemoryStore;
 
 use super::*;
 use crate::client::Client;
-use crate::ctx::Landing;
+use crate::ctx::Claimed;
 
 async fn attempt() -> Ctx {
     let store = Arc::new(MemoryStore::new());
     let (lease, queue) = (LeaseId::new(), Name::new("default").unwrap());
     store.enqueue(&[NewJob::new("k", "", Options::new()).unwrap()]).await.unwrap();
     let ttl = Duration::from_secs(60);
-    let new = NewLease { id: lease, worker: "w".into(), ttl, queues: vec![queue.clone()] };
+    let new = NewLease { id: lease, worker: "w".into(), ttl, queues: vec![queue.clone()], kinds: Vec::new() };
     store.open(&new).await.unwrap();
     let request = ClaimRequest {
         lease,
@@ -26,8 +26,8 @@ async fn attempt() -> Ctx {
         bytes: 1,
     };
     let ClaimAnswer::Jobs { mut jobs, .. } = store.claim(&request).await.unwrap() else { panic!("no lease") };
-    let landing = Landing { lease, at: Instant::now() };
-    Ctx::new(jobs.remove(0), Client::new(store), None, landing)
+    let claimed = Claimed { lease, at: Instant::now() };
+    Ctx::new(jobs.remove(0), Client::new(store), None, claimed)
 }
 
 #[tokio::test]
@@ -35,9 +35,13 @@ async fn work_that_was_done_is_told_of_after_the_lease_is_lost() {
     let ctx = attempt().await;
     let completed = || End::Returned(Outcome::Completed { output: None });
     ctx.inner().control.stop(Stop::Lost);
-    assert_eq!(weigh(&ctx, completed()), Some(Outcome::Completed { output: None }), "the store may take it");
-    assert_eq!(weigh(&ctx, End::Returned(Outcome::Retry { failure: Failure::error("no") })), None);
-    assert_eq!(weigh(&ctx, End::Dropped), None);
+    assert_eq!(
+        classify(&ctx, completed()),
+        Some(Outcome::Completed { output: None }),
+        "the store may take it"
+    );
+    assert_eq!(classify(&ctx, End::Returned(Outcome::Retry { failure: Failure::error("no") })), None);
+    assert_eq!(classify(&ctx, End::Dropped), None);
     ctx.inner().control.stop(Stop::Gone);
-    assert_eq!(weigh(&ctx, completed()), None, "the attempt has ended already");
+    assert_eq!(classify(&ctx, completed()), None, "the attempt has ended already");
 }

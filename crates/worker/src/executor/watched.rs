@@ -10,14 +10,14 @@ use windlass_core::Outcome;
 
 use crate::ctx::Ctx;
 use crate::panicked::{Panicked, catch};
-use crate::registry::{Attempt, Outcoming};
+use crate::registry::{Attempt, OutcomeFuture};
 
 /// The future of one attempt's handler and layers.
 pub(super) struct Watched<'a> {
     ctx: &'a Ctx,
     attempt: &'a Attempt,
     /// Made in the first poll, for making it may panic as well.
-    future: Option<Outcoming>,
+    future: Option<OutcomeFuture>,
     slow_poll: Duration,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Watched<'a> {
         Self { ctx, attempt, future: None, slow_poll }
     }
 
-    /// Drops the handler where it stands. A panic in a destructor ends here.
+    /// Drops the handler as it is. A panic in a destructor ends here.
     pub(super) fn dispose(self) {
         let future = self.future;
         if let Err(panic) = catch(move || drop(future)) {
@@ -44,14 +44,14 @@ impl Future for Watched<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        // The first turn begins with the attempt.
+        // The first poll begins with the attempt.
         let began = if this.future.is_none() { this.ctx.begin() } else { Instant::now() };
-        this.ctx.inner().turn.begin(began);
+        this.ctx.inner().poll.begin(began);
         let polled = catch(|| {
             let future = this.future.get_or_insert_with(|| this.attempt.start(this.ctx.clone()));
             future.as_mut().poll(context)
         });
-        this.ctx.inner().turn.end();
+        this.ctx.inner().poll.end();
         let held = began.elapsed();
         if held >= this.slow_poll {
             warn(this.ctx, held);

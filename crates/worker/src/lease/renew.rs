@@ -9,71 +9,90 @@ use windlass_core::bell::Topic;
 use windlass_core::store::Renewal;
 use windlass_core::{Fence, JobId, LeaseId, Name, Outcome};
 
-use super::{Held, owned};
+use super::Held;
+use super::keeper::{Keeper, Summary, owned};
 use crate::ctx::Ctx;
 use crate::ctx::control::Stop;
-use crate::engine::Engine;
-use crate::supervise::{Part, backoff};
+use crate::health::Part;
+use crate::retries::backoff;
 
-/// Renewals that cancel requests ask for are no closer than this.
+/// The least time between renewals that cancel requests ask for.
 const RING_GAP: Duration = Duration::from_millis(5);
 /// A cancel request whose job was not found here is asked for again.
 const MISSED_AGAIN: Duration = Duration::from_millis(100);
 
-impl Engine {
-    /// Renews until `over` says why not to; nothing comes back when the lease is lost before.
+impl Keeper {
+    /// Renews until `over` says why not to, and answers that with the lease as it is then; nothing comes back when the
+    /// lease is lost before.
     pub(super) async fn renew_until<T>(
         self: &Arc<Self>,
         mut held: Held,
         over: impl Future<Output = T>,
-    ) -> Option<T> {
-        let ttl = self.config.lease;
-        let mut cancels = self.store().bell().listen(Topic::Cancel);
-        // At once, for a request to cancel that came before anybody listened.
+    ) -> Option<(T, Held)> {
+        let mut cancels = self.store.bell().listen(Topic::Cancel);
+        // At once, for a cancel request that came before this listened.
         let mut next = Instant::now();
         // A store names a queue each time once the lease is lost there.
         let mut lost_before = Vec::new();
         tokio::pin!(over);
         loop {
-            self.board.expect_within(Part::Lease, Some(ttl / 3));
+            self.board.expect_within(Part::Lease, Some(self.config.ttl / 3));
             let last = Instant::now();
             tokio::select! {
                 biased;
                 () = sleep_until(held.deadline) => return None,
-                over = &mut over => return Some(over),
+                over = &mut over => return Some((over, held)),
                 () = sleep_until(next) => {}
-                () = self.lease.doubted.notified(), if self.lease.is_current(held.id) => {}
+                () = self.lease.verify_now.notified(), if self.lease.is_current(held.id) => {}
                 () = cancels.rung() => sleep_until(last + RING_GAP).await,
             }
-            let sent = Instant::now();
-            let (store, id, limit) = (Arc::clone(self.store()), held.id, self.config.held_max());
-            let renewed = tokio::select! {
-                biased;
-                renewed = owned(async move { store.renew(id, ttl, limit).await }) => renewed,
-                () = sleep_until(held.deadline) => return None,
-            };
-            match renewed {
-                Ok(Renewal::Renewed { cancel, mut lost }) => {
-                    held.deadline = self.local_deadline(sent);
-                    self.note_renewal(held);
-                    lost.retain(|queue| !lost_before.contains(queue));
-                    self.lose_queues(held.id, &lost);
-                    lost_before.append(&mut lost);
-                    let is_missed = !self.cancel(&cancel);
-                    next = sent + if is_missed { MISSED_AGAIN.min(ttl / 3) } else { ttl / 3 };
-                }
-                Ok(Renewal::Lost) => return None,
-                Err(error) => {
-                    let failures = self.board.failure(Part::Lease, &error.to_string());
-                    next = Instant::now() + backoff(failures).min(ttl / 10);
-                }
+            let summary;
+            (summary, next) = self.renew_once(&mut held, &mut lost_before).await;
+            if summary == Summary::Lost {
+                return None;
             }
         }
     }
 
-    /// Until when a lease that was last renewed by a call sent then is surely ours.
+    /// One renewal, and when the next one is due.
+    pub(super) async fn renew_once(
+        self: &Arc<Self>,
+        held: &mut Held,
+        lost_before: &mut Vec<Name>,
+    ) -> (Summary, Instant) {
+        let (sent, ttl) = (Instant::now(), self.config.ttl);
+        let (store, id, limit) = (Arc::clone(&self.store), held.id, self.config.held_max);
+        let renewed = tokio::select! {
+            biased;
+            renewed = owned(async move { store.renew(id, ttl, limit).await }) => renewed,
+            () = sleep_until(held.deadline) => return (Summary::Lost, sent),
+        };
+        match renewed {
+            Ok(Renewal::Renewed { cancel, mut lost }) => {
+                held.deadline = self.local_deadline(sent);
+                self.note_renewal(*held);
+                if self.lease.may_retire(id) && self.lease.was_away.swap(false, Ordering::Relaxed) {
+                    self.lease.retire(id);
+                }
+                lost.retain(|queue| !lost_before.contains(queue));
+                self.lose_queues(held.id, &lost);
+                lost_before.append(&mut lost);
+                let is_missed = !self.cancel(&cancel);
+                let next = sent + if is_missed { MISSED_AGAIN.min(ttl / 3) } else { ttl / 3 };
+                (Summary::Held, next)
+            }
+            Ok(Renewal::Lost) => (Summary::Lost, sent),
+            Err(error) => {
+                self.lease.note_failure(&error);
+                let failures = self.board.failure(Part::Lease, &error.to_string());
+                (Summary::Failed, Instant::now() + backoff(failures).min(ttl / 10))
+            }
+        }
+    }
+
+    /// Until when a lease that was last renewed by a call sent then is surely alive.
     pub(super) fn local_deadline(&self, sent: Instant) -> Instant {
-        sent + self.config.lease - self.config.lease / 10
+        sent + self.config.ttl - self.config.ttl / 10
     }
 
     fn note_renewal(&self, renewed: Held) {
@@ -84,18 +103,19 @@ impl Engine {
         }
     }
 
-    /// Tells attempts that somebody asked for them to stop, and whether all of them were found.
+    /// Tells attempts that their jobs are to be cancelled, and answers whether all of them were found.
     fn cancel(self: &Arc<Self>, requests: &[(JobId, Fence)]) -> bool {
         let mut found_all = true;
         for (id, fence) in requests {
-            let mut floor = self.floor();
+            let mut slots = self.attempts.slots();
             let is_it = |ctx: &&Ctx| ctx.id() == *id && ctx.fence() == *fence;
-            if let Some(ctx) = floor.running().find(is_it) {
+            if let Some(ctx) = slots.running().find(is_it) {
                 ctx.inner().control.stop(Stop::Requested);
-            } else if let Some(ctx) = floor.take(*id) {
-                let engine = Arc::clone(self);
+            } else if let Some(ctx) = slots.take(*id) {
+                let settler = Arc::clone(&self.attempts.settler);
                 // Not here: a full lane must not keep the lease from being renewed.
-                self.runtime.spawn(async move { engine.settler.settle(&ctx, Outcome::Cancelled).await });
+                let cancelled = async move { settler.settle(&ctx, Outcome::Cancelled).await };
+                self.attempts.runtime.spawn(cancelled);
             } else {
                 found_all = false;
             }
@@ -103,32 +123,33 @@ impl Engine {
         found_all
     }
 
-    /// Lets go of what hung on the lease in queues where it no longer lives. Their next jobs are claimed under
-    /// another lease; what came from the other queues stays under this one.
+    /// Lets go of the jobs of queues where the lease is lost. Their next jobs are claimed under another lease; what came
+    /// from the other queues stays under this one.
     fn lose_queues(&self, id: LeaseId, queues: &[Name]) {
         if queues.is_empty() {
             return;
         }
         for queue in queues {
             tracing::error!(lease = %id, %queue, "lost the lease in a queue: stopping its attempts from there");
-            self.floor().lease_lost_in(id, queue);
+            self.attempts.slots().lease_lost_in(id, queue);
         }
         self.lease.retire(id);
     }
 
-    /// Lets go of everything that hung on a lost lease.
-    pub(super) fn lose_lease(self: &Arc<Self>, id: LeaseId) {
-        tracing::error!(lease = %id, "lost the lease: stopping its attempts and opening a new one");
-        self.lease.held().take_if(|held| held.id == id);
-        self.lease.lost.fetch_add(1, Ordering::Relaxed);
+    /// Lets go of all jobs of a lost lease.
+    pub(super) fn lose(self: &Arc<Self>, id: LeaseId) {
+        tracing::error!(lease = %id, "lost the lease: stopping its attempts");
+        if self.lease.held().take_if(|held| held.id == id).is_some() {
+            self.lease.lost.fetch_add(1, Ordering::Relaxed);
+        }
         self.board.failure(Part::Lease, "the lease was lost");
-        self.floor().lease_lost(id);
+        self.attempts.slots().lease_lost(id);
         // If the store still takes it for alive, others need not wait until it has run out.
-        let engine = Arc::clone(self);
+        let keeper = Arc::clone(self);
         tokio::spawn(async move {
-            let closed = engine.store().close(id).await;
+            let closed = keeper.store.close(id).await;
             closed.unwrap_or_else(|error| tracing::debug!(%error, "could not close the lost lease"));
-            engine.lost.notify_one();
+            keeper.attempts.wakers.reaper.notify_one();
         });
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use windlass_core::Store;
 use windlass_core::store::StoreResult;
 
-use super::{BATCH_MAX, CALLS_MAX};
+use super::{BATCH_MAX, CALLS_MAX, Sweep};
+use crate::health::Part;
 
 /// Prunes finished jobs in bounded batches.
 #[derive(Clone)]
@@ -40,5 +41,13 @@ impl Pruner {
             }
         }
         Ok(summary)
+    }
+}
+
+impl Sweep for Pruner {
+    const PART: Part = Part::Pruner;
+
+    async fn sweep(&self) -> StoreResult<()> {
+        self.run_once().await.map(drop)
     }
 }

@@ -1,13 +1,17 @@
 //! Takes the jobs of lost leases back, each through the judge.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_core::store::{Settled, Settlement, StoreResult};
 use windlass_core::{Store, judge};
 
-use super::{BATCH_MAX, CALLS_MAX};
+use super::{BATCH_MAX, CALLS_MAX, Sweep};
+use crate::attempts::Attempts;
+use crate::health::Part;
+use crate::lease::Lease;
 
-/// Takes lost jobs back and forgets leases that nothing hangs on.
+/// Takes lost jobs back and forgets leases without jobs.
 #[derive(Clone)]
 pub struct Reaper {
     store: Arc<dyn Store>,
@@ -73,5 +77,34 @@ impl Reaper {
             }
         }
         Ok(taken)
+    }
+}
+
+/// How long a round waits for this worker's own outcomes to be recorded.
+const RECORD_MAX: Duration = Duration::from_secs(1);
+
+/// The reaper of a worker: records what the worker did before lost jobs are taken back, or it would be done again.
+pub(crate) struct WorkerReaper {
+    pub(crate) reaper: Reaper,
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) attempts: Arc<Attempts>,
+}
+
+impl Sweep for WorkerReaper {
+    const PART: Part = Part::Reaper;
+
+    async fn sweep(&self) -> StoreResult<()> {
+        if let Some(until) = self.lease.recovers_until() {
+            tokio::time::sleep_until(until).await;
+        }
+        let settler = &self.attempts.settler;
+        if settler.unsettled() > 0 {
+            let _ = tokio::time::timeout(RECORD_MAX, settler.run_once()).await;
+        }
+        self.reaper.run_once().await.map(drop)
+    }
+
+    async fn woken(&self) {
+        self.attempts.wakers.reaper.notified().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Outcomes on their way to the store.
+//! Batches of outcomes that are not recorded yet.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,21 +1,26 @@
-//! Records the outcomes of one lane after the other; see the drawing in [`super`].
+//! What all modes of the drawing in [`super`] use: one store call, pauses, and how it is going.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt;
+use windlass_core::backoff::Transient;
 use windlass_core::batch::{Limits, WEIGHT_MAX};
 use windlass_core::store::{Settled, StoreResult};
 use windlass_core::{LeaseId, Store, StoreError, StoreErrorKind};
 
-use super::aside::Asides;
+use super::background::Background;
 use super::batch::{Batch, Entry};
-use super::flights::Flights;
-use crate::lanes::{Flush, Origin, QueueLanes};
+use super::in_flight::InFlight;
+use crate::health::Part;
+use crate::lanes::{Flush, Origin};
 use crate::lease::Lease;
-use crate::supervise::{Board, Part, backoff, panic_text};
+use crate::retries::panic_text;
+use crate::supervise::Board;
 
+/// Writes outcomes to the store.
 pub(super) struct Recorder {
     pub(super) store: Arc<dyn Store>,
     pub(super) board: Arc<Board>,
@@ -25,23 +30,29 @@ pub(super) struct Recorder {
     /// Its copies count marks in lanes.
     pub(super) marks: Arc<()>,
     pub(super) fenced: AtomicU64,
-    pub(super) asides: Asides,
-    flights: Flights,
-    /// Lanes and asides that have trouble.
-    pub(super) ailing: AtomicUsize,
+    pub(super) background: Background,
+    in_flight: InFlight,
+    /// Lanes and background that have trouble.
+    pub(super) troubles: AtomicUsize,
 }
 
 /// A call failed.
 pub(super) struct Failed {
     pub(super) text: String,
-    /// It may pass; otherwise the store has refused it.
-    pub(super) is_passing: bool,
+    /// It may go through later; otherwise the store has refused it.
+    pub(super) is_transient: bool,
+}
+
+impl Transient for Failed {
+    fn is_transient(&self) -> bool {
+        self.is_transient
+    }
 }
 
 /// As long as this lives, something is wrong, whatever goes through elsewhere.
-pub(super) struct Ailing<'a>(&'a AtomicUsize);
+pub(super) struct Trouble<'a>(&'a AtomicUsize);
 
-impl Drop for Ailing<'_> {
+impl Drop for Trouble<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -64,9 +75,9 @@ impl Flush for Recorder {
         });
         let batch: Batch = outcomes.collect();
         if !batch.is_empty() {
-            let _flight = self.flights.begin();
+            let _flush = self.in_flight.begin();
             let mut leases: Vec<LeaseId> =
-                batch.attempts().iter().map(|ctx| ctx.inner().landing.lease).collect();
+                batch.attempts().iter().map(|ctx| ctx.inner().claimed.lease).collect();
             leases.dedup();
             let recorded = AssertUnwindSafe(self.record(origin, batch)).catch_unwind().await;
             if let Err(panic) = recorded {
@@ -83,81 +94,48 @@ impl Recorder {
     pub(super) fn new(store: Arc<dyn Store>, board: Arc<Board>, lease: Arc<Lease>) -> Self {
         Self {
             store,
-            flights: Flights::new(Arc::clone(&board)),
+            in_flight: InFlight::new(Arc::clone(&board)),
             board,
             lease,
             unsettled: Arc::default(),
             marks: Arc::default(),
             fenced: AtomicU64::default(),
-            asides: Asides::default(),
-            ailing: AtomicUsize::default(),
+            background: Background::default(),
+            troubles: AtomicUsize::default(),
         }
     }
 
     /// Records outcomes, and then failures for those whose output is refused.
     async fn record(self: &Arc<Self>, origin: Origin<Self>, batch: Batch) {
         let refused = match &origin {
-            Origin::Shared(queues) => self.together(queues, batch).await,
-            Origin::Queue => self.of_queue(batch).await,
+            Origin::Shared(queues) => self.write_together(queues, batch).await,
+            Origin::Queue => self.write_queue(batch).await,
         };
         if refused.is_empty() {
             return;
         }
         // Failures with short texts: none is refused again.
         match &origin {
-            Origin::Shared(queues) => self.together(queues, refused).await,
-            Origin::Queue => self.of_queue(refused).await,
+            Origin::Shared(queues) => self.write_together(queues, refused).await,
+            Origin::Queue => self.write_queue(refused).await,
         };
     }
 
-    /// The shared lane: what fails, and fails again in halves, is left to the lanes of its queues.
-    async fn together(self: &Arc<Self>, queues: &Arc<QueueLanes<Self>>, batch: Batch) -> Batch {
-        let failed = match self.attempt(&batch).await {
-            Ok(answers) => return self.recorded(batch, answers).await,
-            Err(failed) => failed,
-        };
-        let failures = self.board.failure(Part::Settler, &failed.text);
-        let mut refused = Batch::default();
-        let parts = if batch.len() == 1 {
-            vec![batch]
-        } else {
-            if failed.is_passing {
-                tokio::time::sleep(backoff(failures.min(2))).await;
-            }
-            let mut rest = Vec::new();
-            for half in batch.sorted().halves() {
-                match self.attempt(&half).await {
-                    Ok(answers) => refused.append(self.recorded(half, answers).await),
-                    Err(_failed) => rest.push(half),
-                }
-            }
-            rest
-        };
-        for (settlement, unsettled) in parts.into_iter().flatten() {
-            let queue = settlement.queue.clone();
-            if let Err(Entry::Settle { unsettled, .. }) =
-                queues.take(&queue, Entry::Settle { settlement, unsettled })
-            {
-                self.give_up(&unsettled);
-            }
-        }
-        refused
-    }
-
-    /// Asks the store once.
-    pub(super) async fn attempt(&self, batch: &Batch) -> Result<Vec<Settled>, Failed> {
+    /// Writes a batch by one store call.
+    pub(super) async fn write_once(&self, batch: &Batch) -> Result<Vec<Settled>, Failed> {
         match self.guarded(self.store.settle(batch.settlements())).await {
             Ok(answers) => Ok(answers),
             Err(error) => {
-                self.doubt(batch, &error);
-                Err(Failed { text: error.to_string(), is_passing: error.is_transient() })
+                self.mark_unknown(batch, &error);
+                Err(Failed { text: error.to_string(), is_transient: error.is_transient() })
             }
         }
     }
 
     /// When an answer was lost, the outcomes may have been recorded.
-    pub(super) fn doubt(&self, batch: &Batch, error: &StoreError) {
+    pub(super) fn mark_unknown(&self, batch: &Batch, error: &StoreError) {
         if error.kind() == StoreErrorKind::Unknown {
+            self.lease.note_failure(error);
             let attempts = batch.attempts().iter();
             attempts.for_each(|ctx| ctx.inner().is_perhaps_recorded.store(true, Ordering::Relaxed));
         }
@@ -168,31 +146,27 @@ impl Recorder {
         &self,
         call: impl Future<Output = StoreResult<T>> + Send,
     ) -> StoreResult<T> {
-        AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|panic| {
-            let what = panic_text(&*panic);
-            self.board.restart(Part::Settler, &what);
-            Err(StoreError::Unknown { what, source: None })
-        })
+        self.board.guard(Part::Settler, call).await
     }
 
-    /// Waits after a failure, or until the store is seen to be there: outcomes that wait for longer than a lease lives
-    /// are in a hurry, and a lease that was opened since is the first sign of its return.
-    pub(super) async fn rest(&self, failures: u32, openings: u64) {
+    /// Waits after a failure, or until the store answers again: outcomes that wait for longer than a lease lives are urgent,
+    /// and a lease that was opened since is the first sign.
+    pub(super) async fn pause(&self, pause: Duration, openings: u64) {
         tokio::select! {
-            () = tokio::time::sleep(backoff(failures)) => {}
+            () = tokio::time::sleep(pause) => {}
             () = self.lease.opened_since(openings) => {}
         }
     }
 
     /// The store has answered.
-    pub(super) async fn recorded(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
+    pub(super) async fn answered(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
         self.success();
-        self.conclude(batch, answers).await
+        self.handle_answers(batch, answers).await
     }
 
     /// Something went through. The board hears of it when nothing else has trouble.
     pub(super) fn success(&self) {
-        if self.ailing.load(Ordering::Relaxed) == 0 {
+        if self.troubles.load(Ordering::Relaxed) == 0 {
             self.board.success(Part::Settler);
         }
     }
@@ -203,9 +177,9 @@ impl Recorder {
         self.board.failure(Part::Settler, &format!("queue {}: {}", first.queue(), failed.text));
     }
 
-    pub(super) fn ail(&self) -> Ailing<'_> {
-        self.ailing.fetch_add(1, Ordering::Relaxed);
-        Ailing(&self.ailing)
+    pub(super) fn trouble(&self) -> Trouble<'_> {
+        self.troubles.fetch_add(1, Ordering::Relaxed);
+        Trouble(&self.troubles)
     }
 
     pub(super) fn fenced(&self) -> u64 {

@@ -8,7 +8,7 @@ use windlass_store_memory::MemoryStore;
 
 use super::*;
 use crate::client::Client;
-use crate::ctx::Landing;
+use crate::ctx::Claimed;
 
 /// Attempts at jobs of the queue `default`.
 struct Scene {
@@ -29,15 +29,21 @@ impl Scene {
         let ttl = Duration::from_secs(60);
         let store = self.client.store();
         store
-            .open(&NewLease { id: lease, worker: "w".into(), ttl, queues: vec![queue.clone()] })
+            .open(&NewLease {
+                id: lease,
+                worker: "w".into(),
+                ttl,
+                queues: vec![queue.clone()],
+                kinds: Vec::new(),
+            })
             .await
             .unwrap();
         let queues = vec![QueueShare { queue, limit }];
         let request =
             ClaimRequest { lease, nonce: Fence::nonce(), queues, kinds: vec![kind], limit, bytes: 1 << 20 };
         let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else { panic!("no lease") };
-        let landing = Landing { lease, at: Instant::now() };
-        jobs.into_iter().map(|job| Ctx::new(job, self.client.clone(), None, landing)).collect()
+        let claimed = Claimed { lease, at: Instant::now() };
+        jobs.into_iter().map(|job| Ctx::new(job, self.client.clone(), None, claimed)).collect()
     }
 
     /// Attempts whose jobs are taken back because their worker counts as dead.
@@ -46,7 +52,7 @@ impl Scene {
         let jobs: Vec<_> = (0..count).map(|_| NewJob::new("k", "", Options::new()).unwrap()).collect();
         store.enqueue(&jobs).await.unwrap();
         let attempts = self.claim(count).await;
-        store.close(attempts[0].inner().landing.lease).await.unwrap();
+        store.close(attempts[0].inner().claimed.lease).await.unwrap();
         let taken_back = store.lost(count).await.unwrap().into_iter().map(|lost| Settlement {
             queue: lost.queue.clone(),
             id: lost.id,
@@ -63,13 +69,13 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn what_was_done_counts_when_nobody_has_taken_the_job_since() {
+async fn what_was_done_counts_when_the_job_was_not_claimed_since() {
     let scene = Scene::new();
     let attempts = scene.reaped(3).await;
     let output = Some(Bytes::from_static(b"7"));
     scene.settler.settle(&attempts[0], Outcome::Completed { output: output.clone() }).await;
     scene.settler.settle(&attempts[1], Outcome::Returned).await;
-    scene.settler.flushed().await;
+    scene.settler.run_once().await;
     let record = scene.client.job(attempts[0].id()).await.unwrap().unwrap();
     assert_eq!((record.state, record.output, record.fence), (State::Completed, output, 1));
     assert_eq!(scene.state(&attempts[1]).await, State::Ready, "only an end is taken late");
@@ -77,7 +83,7 @@ async fn what_was_done_counts_when_nobody_has_taken_the_job_since() {
     // The others are taken by the next worker, and what the first one says of them is refused.
     assert_eq!(scene.claim(9).await.len(), 2);
     scene.settler.settle(&attempts[2], Outcome::Completed { output: None }).await;
-    scene.settler.flushed().await;
+    scene.settler.run_once().await;
     assert_eq!(scene.state(&attempts[2]).await, State::Running);
     assert_eq!(scene.settler.fenced(), 2);
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use super::{HELD_LOOK, Running, Stage};
+use super::{HELD_INTERVAL, Running, Stage};
 use crate::engine::Engine;
 use crate::error::Result;
 
@@ -24,16 +24,16 @@ pub(crate) async fn run_until_signal(start: impl FnOnce() -> Result<Running>) ->
     let (started, starts) = oneshot::channel::<Arc<Engine>>();
     let hear = move || {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let heed = async {
+        let obey = async {
             let signals = Signals::new();
             let _ = listens.send(());
             // A worker that does not start has nothing to end.
             if let Ok(engine) = starts.await {
-                engine.heed(signals).await;
+                engine.obey(signals).await;
             }
         };
         match runtime {
-            Ok(runtime) => runtime.block_on(heed),
+            Ok(runtime) => runtime.block_on(obey),
             Err(error) => tracing::error!(%error, "cannot listen for signals: end the worker otherwise"),
         }
     };
@@ -51,7 +51,7 @@ pub(crate) async fn run_until_signal(start: impl FnOnce() -> Result<Running>) ->
 
 impl Engine {
     /// Brings the worker to its end when signals ask for it.
-    async fn heed(self: Arc<Self>, mut signals: Signals) {
+    async fn obey(self: Arc<Self>, mut signals: Signals) {
         let mut ended = self.ended.subscribe();
         tokio::select! {
             name = signals.next() => tracing::info!(signal = name, "stopping; once more to stop at once"),
@@ -70,21 +70,21 @@ impl Engine {
     }
 
     /// The worker has ended by a signal. Handlers that hold threads of the runtime would keep the process alive,
-    /// for ever if need be: a runtime that is dropped waits for them. When nothing else is left, it exits.
+    /// without limit: a runtime that is dropped waits for them. When nothing else is left, it exits.
     async fn leave_process(&self) {
-        while self.floor().is_held() {
+        while self.attempts.slots().is_held() {
             if self.lag.silence(Instant::now()) >= SILENT_MAX {
-                let held = self.floor().blocked(Instant::now(), Duration::ZERO);
+                let held = self.attempts.slots().blocked(Instant::now(), Duration::ZERO);
                 let kinds = held.iter().map(|held| held.kind.as_str()).collect::<Vec<_>>().join(", ");
                 tracing::error!(kinds, "the process exits: only handlers that hold their thread are left");
                 std::process::exit(1);
             }
-            tokio::time::sleep(HELD_LOOK).await;
+            tokio::time::sleep(HELD_INTERVAL).await;
         }
     }
 }
 
-/// SIGTERM and SIGINT, or Ctrl-C where there are no such signals.
+/// SIGTERM and SIGINT, or Ctrl-C on systems without them.
 struct Signals {
     #[cfg(unix)]
     each: Vec<(&'static str, tokio::signal::unix::Signal)>,

@@ -6,56 +6,31 @@ use windlass_core::Name;
 
 use super::Wakeups;
 use crate::error::ConfigError;
-use crate::maintenance::Maintenance;
+use crate::maintenance::{self, Maintenance};
 use crate::registry::Registry;
+use crate::slots::{self, QueueSlots};
+use crate::{fetcher, lease};
 
-/// The settings of a worker, checked.
+/// The settings of a worker, checked: those of its parts, and a few that several of them use.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    pub(crate) concurrency: usize,
-    pub(crate) queues: Vec<QueueSlots>,
-    pub(crate) kinds: Vec<Name>,
-    pub(crate) prefetch_max: usize,
-    pub(crate) lease: Duration,
-    pub(crate) poll_interval: Duration,
-    pub(crate) wakeups: Wakeups,
+    pub(crate) slots: slots::Config,
+    pub(crate) fetcher: fetcher::Config,
+    pub(crate) lease: lease::Config,
+    pub(crate) maintenance: Maintenance,
+    pub(crate) reaper: maintenance::Config,
+    pub(crate) promoter: maintenance::Config,
+    pub(crate) pruner: maintenance::Config,
     pub(crate) drain_deadline: Duration,
     pub(crate) cancel_grace: Duration,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) name: String,
     pub(crate) blocking_threads: usize,
-    pub(crate) maintenance: Maintenance,
-    pub(crate) reap_interval: Duration,
-    pub(crate) promote_interval: Duration,
-    pub(crate) prune_interval: Duration,
     pub(crate) slow_poll: Duration,
 }
 
-/// What one queue may use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct QueueSlots {
-    pub(crate) queue: Name,
-    /// Slots that only it may use.
-    pub(crate) reserved: usize,
-    /// Slots that it may use at most.
-    pub(crate) limit: usize,
-}
-
 impl Config {
-    /// The queues this worker serves.
-    pub(crate) fn queue_names(&self) -> Vec<Name> {
-        self.queues.iter().map(|slots| slots.queue.clone()).collect()
-    }
-
     /// How long an async handler may hold its thread before it counts as blocked.
     pub(crate) fn blocked_after(&self) -> Duration {
         self.slow_poll.saturating_mul(100)
-    }
-
-    /// The most jobs that can hang on this worker's lease.
-    pub(crate) fn held_max(&self) -> u32 {
-        let jobs = self.concurrency.saturating_add(self.prefetch_max).saturating_mul(2);
-        u32::try_from(jobs).unwrap_or(u32::MAX)
     }
 }
 
@@ -105,8 +80,8 @@ impl Default for Draft {
     }
 }
 
-/// What every longer duration means. Sums of it with any instant of this process do not overflow.
-const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// The longest duration that is told apart from longer ones. Sums of it with any instant of this process do not overflow.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 impl Draft {
     /// The settings if they make sense together.
@@ -121,45 +96,49 @@ impl Draft {
         .into_iter()
         .chain(&mut self.reap_interval)
         {
-            *duration = FOR_EVER.min(*duration);
+            *duration = LONGEST.min(*duration);
         }
         at_least("concurrency", self.concurrency, 1)?;
         if let Some(threads) = self.blocking_threads {
             at_least("blocking_threads", threads, 1)?;
         }
         let tick = Duration::from_millis(1);
-        let reap_interval = self.reap_interval.unwrap_or((self.lease / 6).max(tick));
-        for (what, given, least) in [
-            ("lease", self.lease, self.lease_least),
-            ("lease", self.lease, 10 * tick),
-            ("poll_interval", self.poll_interval, tick),
-            ("reap_interval", reap_interval, tick),
-            ("prune_interval", self.prune_interval, tick),
-            ("slow_poll", self.slow_poll, tick),
-            ("timeout", self.timeout.unwrap_or(tick), Duration::from_nanos(1)),
-        ] {
-            if given < least {
-                return Err(ConfigError::TooShort { what, given, least });
-            }
-        }
-        let queues = self.queues(registry)?;
-        Ok(Config {
+        at_least_long("slow_poll", self.slow_poll, tick)?;
+        let slots = slots::Config {
             concurrency: self.concurrency,
-            queues,
-            kinds: registry.kinds(),
+            queues: self.queues(registry)?,
             prefetch_max: self.prefetch_max,
-            lease: self.lease,
+        };
+        slots.check()?;
+        let fetcher = fetcher::Config {
+            queues: slots.queue_names(),
+            kinds: registry.kinds(),
             poll_interval: self.poll_interval,
             wakeups: self.wakeups,
+            timeout: self.timeout,
+        };
+        fetcher.check()?;
+        let lease = lease::Config {
+            worker: self.name.unwrap_or_else(label),
+            queues: slots.queue_names(),
+            kinds: fetcher.kinds.clone(),
+            ttl: self.lease,
+            held_max: slots.held_max(),
+        };
+        lease.check(self.lease_least)?;
+        let reap_interval = self.reap_interval.unwrap_or((self.lease / 6).max(tick));
+        let promote_interval = self.poll_interval.max(Duration::from_secs(1));
+        Ok(Config {
+            slots,
+            fetcher,
+            lease,
+            maintenance: self.maintenance,
+            reaper: maintenance::Config::new("reap_interval", reap_interval)?,
+            promoter: maintenance::Config::new("poll_interval", promote_interval)?,
+            pruner: maintenance::Config::new("prune_interval", self.prune_interval)?,
             drain_deadline: self.drain_deadline,
             cancel_grace: self.cancel_grace,
-            timeout: self.timeout,
-            name: self.name.unwrap_or_else(label),
             blocking_threads: self.blocking_threads.unwrap_or(self.concurrency),
-            maintenance: self.maintenance,
-            reap_interval,
-            promote_interval: self.poll_interval.max(Duration::from_secs(1)),
-            prune_interval: self.prune_interval,
             slow_poll: self.slow_poll,
         })
     }
@@ -190,26 +169,7 @@ impl Draft {
             slots.limit = limit.unwrap_or(slots.limit).min(self.concurrency);
             slots.reserved = reserved.unwrap_or(slots.reserved);
         }
-        self.check_slots(&queues)?;
         Ok(queues)
-    }
-
-    fn check_slots(&self, queues: &[QueueSlots]) -> Result<(), ConfigError> {
-        let concurrency = self.concurrency;
-        let reserved: usize = queues.iter().map(|slots| slots.reserved).sum();
-        if reserved > concurrency {
-            return Err(ConfigError::OverReserved { reserved, concurrency });
-        }
-        for QueueSlots { queue, reserved: own, limit } in queues {
-            let queue = queue.to_string();
-            if own > limit {
-                return Err(ConfigError::ReservedAboveLimit { queue, reserved: *own, slots: *limit });
-            }
-            if *own == 0 && reserved == concurrency {
-                return Err(ConfigError::NoSlot { queue });
-            }
-        }
-        Ok(())
     }
 }
 
@@ -219,6 +179,11 @@ fn named(name: &str) -> Result<Name, ConfigError> {
 
 fn at_least(what: &'static str, given: usize, least: usize) -> Result<(), ConfigError> {
     if given < least { Err(ConfigError::TooSmall { what, given, least }) } else { Ok(()) }
+}
+
+/// Whether a duration is long enough.
+pub(crate) fn at_least_long(what: &'static str, given: Duration, least: Duration) -> Result<(), ConfigError> {
+    if given < least { Err(ConfigError::TooShort { what, given, least }) } else { Ok(()) }
 }
 
 /// Host and number of this process.

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use windlass_core::outcome::Ending;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, NewLease, QueueShare, Settled};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, Settled};
 use windlass_core::{Fence, LeaseId, State, StoreError};
 
 use super::Config;
 use crate::client::Client;
-use crate::ctx::{Ctx, Landing};
+use crate::ctx::{Claimed, Ctx};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
 use crate::settler::{has_completed_within, settlement};
@@ -53,8 +53,7 @@ const BATCH: u32 = 100;
 pub(super) async fn drain(client: &Client, config: &Config, executor: &Executor) -> Result<Drained> {
     let store = client.store();
     let lease = LeaseId::new();
-    let (worker, queues) = (config.name.clone(), config.queue_names());
-    store.open(&NewLease { id: lease, worker, ttl: config.lease, queues }).await?;
+    store.open(&config.lease.new_lease(lease)).await?;
     let drained = rounds(client, config, executor, lease).await;
     store.close(lease).await?;
     drained
@@ -65,8 +64,13 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
     let request = ClaimRequest {
         lease,
         nonce: Fence::nonce(),
-        queues: config.queue_names().into_iter().map(|queue| QueueShare { queue, limit: BATCH }).collect(),
-        kinds: config.kinds.clone(),
+        queues: config
+            .slots
+            .queue_names()
+            .into_iter()
+            .map(|queue| QueueShare { queue, limit: BATCH })
+            .collect(),
+        kinds: config.fetcher.kinds.clone(),
         limit: BATCH,
         bytes: usize::MAX,
     };
@@ -79,7 +83,8 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
             return Ok(drained);
         }
         for job in jobs {
-            let ctx = Ctx::new(job, client.clone(), config.timeout, Landing { lease, at: Instant::now() });
+            let ctx =
+                Ctx::new(job, client.clone(), config.fetcher.timeout, Claimed { lease, at: Instant::now() });
             one(client, executor, ctx, &mut drained).await?;
         }
         if drained.total() >= ATTEMPTS_MAX {

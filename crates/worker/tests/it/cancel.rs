@@ -52,7 +52,7 @@ impl Job for Spin {
 fn spin(_job: Spin, ctx: Ctx) -> Result<(), JobError> {
     let began = Instant::now();
     while !ctx.is_cancelled() {
-        assert!(began.elapsed() < PATIENCE, "nobody told it to stop");
+        assert!(began.elapsed() < PATIENCE, "it was not told to stop");
         std::thread::park_timeout(Duration::from_millis(1));
     }
     Err(JobError::new("stopped"))

@@ -126,3 +126,17 @@ async fn jobs_can_be_cancelled_retried_and_deleted() {
     assert!(matches!(handle.output().await, Err(OutputError::Missing { .. })));
     assert_eq!(client.delete(handle.id()).await.unwrap(), Amended::Missing);
 }
+
+/// On a store that finishes its calls a lone enqueue passes no lane. It is repeated all the same.
+#[tokio::test]
+async fn a_lone_enqueue_without_a_lane_is_one_job_however_often_it_is_repeated() {
+    let store = Faulty::finishing();
+    let (client, _) = scene_on(Arc::clone(&store) as _);
+    for fault in [Fault::Unavailable, Fault::Unknown, Fault::Vanished, Fault::Panic] {
+        store.fail(Call::Enqueue, fault, 2);
+        let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+        assert!(handle.is_new(), "{fault:?}");
+        assert_eq!(client.job(handle.id()).await.unwrap().unwrap().state, State::Ready, "{fault:?}");
+    }
+    assert_eq!(client.queue("default").unwrap().counts().await.unwrap().of(State::Ready), 4);
+}

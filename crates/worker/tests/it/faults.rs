@@ -57,7 +57,7 @@ async fn stopping_waits_until_everything_is_recorded() {
     assert_eq!((handle.state().await.unwrap(), store.failed(Call::Settle)), (Some(State::Completed), 3));
 }
 
-/// The clock is the test's, so that nobody has to wait for the limits.
+/// The clock is the test's, so that no test waits for the limits.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_does_not_keep_the_worker_from_ending() {
     let store = Faulty::new();
@@ -98,10 +98,10 @@ async fn a_job_whose_outcome_cannot_be_recorded_is_not_kept_from_others() {
     let refused = client.enqueue(probe(Act::Wait)).await.unwrap();
     until_begun(&client, &refused).await;
     let lease = running.health().lease.id;
-    // Meanwhile a claim is on its way, under the same lease.
+    // Meanwhile a claim is in flight, under the same lease.
     store.fail(Call::Claim, Fault::Late, 1);
     let late = client.enqueue(probe(Act::Succeed)).await.unwrap();
-    eventually("the claim is on its way", async || store.failed(Call::Claim) == 1).await;
+    eventually("the claim is in flight", async || store.failed(Call::Claim) == 1).await;
     store.fail(Call::Settle, Fault::Internal, u32::MAX);
     stage.release(2);
     eventually("there is another lease", async || {
@@ -183,5 +183,40 @@ async fn an_outcome_that_something_is_in_the_way_of_holds_no_other_up() {
     store.stick([]);
     assert_eq!(end_of(&stuck).await.state, State::Completed);
     assert_eq!(stage.started(), 21, "nothing ran again");
+    running.stop().await;
+}
+
+/// A server whose disk lags behind, or a replica that takes over, has the last jobs running although their worker is done
+/// with them and alive. They are found when the store was away, whichever call noticed it.
+#[tokio::test]
+async fn what_a_server_forgot_is_run_again_after_it_was_away() {
+    for (call, fault) in
+        [(Call::Renew, Fault::Unavailable), (Call::Claim, Fault::Unavailable), (Call::Claim, Fault::Vanished)]
+    {
+        let store = Faulty::new();
+        let (client, stage) = scene_on(Arc::clone(&store) as _);
+        let running = worker(&client, &stage).poll_interval(Duration::from_millis(20)).start().unwrap();
+        store.fail(Call::Settle, Fault::Forgotten, 1);
+        let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+        stage.until_ended(1).await;
+        eventually("answered", async || store.failed(Call::Settle) == 1).await;
+        assert_eq!(handle.state().await.unwrap(), Some(State::Running));
+        store.fail(call, fault, 1);
+        assert_eq!(end_of(&handle).await.state, State::Completed);
+        assert_eq!(stage.started(), 2, "{call:?}");
+        running.stop().await;
+    }
+}
+
+/// Also if no call noticed: a lease is given up when it is old.
+#[tokio::test]
+async fn what_a_server_forgot_is_run_again_in_time() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = worker(&client, &stage).lease_unchecked(Duration::from_millis(300)).start().unwrap();
+    store.fail(Call::Settle, Fault::Forgotten, 1);
+    let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
+    assert_eq!(end_of(&handle).await.state, State::Completed);
+    assert_eq!((stage.started(), store.failed(Call::Settle)), (2, 1));
     running.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Leases: lost ones cost nobody anything but time, and busy threads do not lose them.
+//! Leases: lost ones cost nothing but time, and busy threads do not lose them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,11 +46,13 @@ async fn an_outcome_is_late(fault: Fault) {
     let store = Faulty::new();
     let (client, stage) = scene_on(Arc::clone(&store) as _);
     let running = worker(&client, &stage).lease_unchecked(Duration::from_millis(400)).start().unwrap();
+    eventually("a lease is open", async || running.health().lease.id.is_some()).await;
+    let lease = running.health().lease.id.unwrap();
     store.fail(Call::Settle, fault, u32::MAX);
     let handle = client.enqueue(probe(Act::Succeed)).await.unwrap();
     eventually("the outcome cannot be recorded", async || store.failed(Call::Settle) > 0).await;
-    client.store().close(running.health().lease.id.unwrap()).await.unwrap();
-    // It runs again, because nobody knows that it was done.
+    client.store().close(lease).await.unwrap();
+    // It runs again, because the store does not know that it was done.
     stage.until_started(2).await;
     store.heal();
     let record = end_of(&handle).await;
@@ -134,7 +136,7 @@ async fn progress_of_a_lost_attempt_is_refused() {
     let running = Worker::with_state(&client, stage.clone()).handle(reports).start().unwrap();
     let handle = client.enqueue(Report).await.unwrap();
     stage.until_started(1).await;
-    // Taken back and given to nobody: the handler is not told, and finds out when it writes.
+    // Taken back and not claimed again: the handler is not told, and finds out when it writes.
     client.store().close(running.health().lease.id.unwrap()).await.unwrap();
     let reaper = windlass_worker::Reaper::new(Arc::clone(client.store()));
     assert_eq!(reaper.run_once().await.unwrap().jobs, 1);
@@ -256,7 +258,7 @@ async fn handlers_that_hold_every_thread_for_several_leases_are_not_reaped() {
     });
     let handles = client.enqueue_all((0..2).map(|_| Burn { millis: 2_000 })).await.unwrap();
     stage.until_started(2).await;
-    // Somebody else looks for lost jobs all the time.
+    // Another worker looks for lost jobs all the time.
     let reaper = windlass_worker::Reaper::new(store);
     while stage.ended() < 2 {
         assert_eq!(reaper.run_once().await.unwrap().jobs, 0, "a job of a living worker was taken back");

@@ -10,6 +10,7 @@ mod faults;
 mod faulty;
 mod isolation;
 mod lease;
+mod moved;
 mod outcomes;
 mod prefetch;
 mod queue;

@@ -117,7 +117,7 @@ async fn outcomes_go_out_in_batches_of_a_bounded_weight() {
     let running = worker(&client, &stage).concurrency(13).start().unwrap();
     stage.release(1);
     stage.until_ended(13).await;
-    eventually("the first is on its way", async || store.failed(Call::Settle) == 1).await;
+    eventually("the first is in flight", async || store.failed(Call::Settle) == 1).await;
     store.release();
     assert_eq!(end_of(&first).await.state, State::Completed);
     eventually("all is recorded", async || running.health().unsettled == 0).await;

@@ -28,7 +28,7 @@ pub(crate) enum Act {
     Panic,
     LongError(usize),
     Output(usize),
-    /// Waits until it is released, whatever anybody says.
+    /// Waits until it is released, also when it is told to stop.
     Wait,
     /// Waits until it is told to stop, and then returns an error.
     Heed,

@@ -1,10 +1,12 @@
-//! `jobs cancel`, `jobs retry` and `jobs delete`: one answer per id. By filter they are in `filtered`.
+//! `jobs cancel`, `jobs retry`, `jobs delete` and `jobs move`: one answer per id. By filter they are in `filtered`.
 
 use std::io::{BufRead, IsTerminal, Write};
 
 use serde::Serialize;
+use windlass::Client;
+use windlass::worker::Moved;
 use windlass_core::store::Amended;
-use windlass_core::{JobId, State, Store};
+use windlass_core::{JobId, Name, State};
 
 use super::filtered;
 use crate::args::{ChoiceArgs, DeleteArgs};
@@ -15,20 +17,34 @@ use crate::session::{Access, Session};
 const CHUNK: usize = 1_000;
 
 /// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     Cancel,
     Retry,
     Delete,
+    /// To this queue.
+    Move(Name),
 }
 
 impl Change {
     /// Asks for it.
-    pub(super) async fn apply(self, store: &dyn Store, ids: &[JobId]) -> anyhow::Result<Vec<Amended>> {
+    pub(super) async fn apply(&self, client: &Client, ids: &[JobId]) -> anyhow::Result<Vec<Amended>> {
+        let store = client.store();
         Ok(match self {
             Self::Cancel => store.cancel(ids).await?,
             Self::Retry => store.retry(ids).await?,
             Self::Delete => store.delete(ids).await?,
+            Self::Move(queue) => {
+                let mut answers = Vec::with_capacity(ids.len());
+                for id in ids {
+                    answers.push(match client.move_job(*id, queue).await? {
+                        Moved::Done(_, state) => Amended::Done(state),
+                        Moved::Refused(state) => Amended::Refused(state),
+                        Moved::Missing => Amended::Missing,
+                    });
+                }
+                answers
+            }
         })
     }
 }
@@ -38,6 +54,9 @@ struct Answer {
     id: String,
     answer: &'static str,
     state: Option<State>,
+    /// Under which id a moved job is in its new queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved_to: Option<String>,
 }
 
 /// Deletes after asking. By filter, the expected count is the answer.
@@ -67,18 +86,20 @@ fn confirmed(jobs: usize) -> anyhow::Result<bool> {
 /// Applies a change to the chosen jobs.
 pub(crate) async fn run(session: &mut Session, change: Change, args: ChoiceArgs) -> anyhow::Result<Exit> {
     if args.ids.is_empty() {
-        filtered::run(session, change, args.filter.into(), args.expect).await
+        filtered::run(session, &change, args.filter.into(), args.expect).await
     } else {
-        by_id(session, change, &args.ids).await
+        by_id(session, &change, &args.ids).await
     }
 }
 
 /// Applies a change to each job and prints each answer.
-async fn by_id(session: &mut Session, change: Change, ids: &[JobId]) -> anyhow::Result<Exit> {
+async fn by_id(session: &mut Session, change: &Change, ids: &[JobId]) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
     let (mut refused, mut missing) = (false, Vec::new());
-    for chunk in ids.chunks(CHUNK) {
-        let answers = change.apply(&**client.store(), chunk).await?;
+    // Each move is several calls, and is said before the next one may fail.
+    let chunk = if matches!(change, Change::Move(_)) { 1 } else { CHUNK };
+    for chunk in ids.chunks(chunk) {
+        let answers = change.apply(&client, chunk).await?;
         for (id, amended) in chunk.iter().zip(answers) {
             match amended {
                 Amended::Refused(_) => refused = true,
@@ -95,19 +116,23 @@ async fn by_id(session: &mut Session, change: Change, ids: &[JobId]) -> anyhow::
     })
 }
 
-fn print(session: &mut Session, change: Change, id: JobId, amended: Amended) -> std::io::Result<()> {
+fn print(session: &mut Session, change: &Change, id: JobId, amended: Amended) -> std::io::Result<()> {
     if session.output.is_json() {
         let (answer, state) = match amended {
             Amended::Done(state) => ("done", Some(state)),
             Amended::Refused(state) => ("refused", Some(state)),
             Amended::Missing => ("missing", None),
         };
-        return session.output.json(&Answer { id: id.to_string(), answer, state });
+        let moved_to = match (change, amended) {
+            (Change::Move(queue), Amended::Done(_)) => Some(id.moved_to(queue).to_string()),
+            _ => None,
+        };
+        return session.output.json(&Answer { id: id.to_string(), answer, state, moved_to });
     }
-    session.output.line(format_args!("{id} {}", said(change, amended)))
+    session.output.line(format_args!("{id} {}", said(change, id, amended)))
 }
 
-fn said(change: Change, amended: Amended) -> String {
+fn said(change: &Change, id: JobId, amended: Amended) -> String {
     match (change, amended) {
         (_, Amended::Missing) => "refused: no such job".to_owned(),
         (Change::Cancel, Amended::Done(State::Running)) => "running, asked to stop".to_owned(),
@@ -118,6 +143,13 @@ fn said(change: Change, amended: Amended) -> String {
             format!("refused: it is {state}, only dead, cancelled and scheduled jobs can be sent to ready")
         }
         (Change::Delete, Amended::Refused(state)) => format!("refused: it is {state}, cancel it first"),
+        (Change::Move(queue), Amended::Done(_)) => format!("moved to {queue} as {}", id.moved_to(queue)),
+        (Change::Move(queue), Amended::Refused(State::Running | State::Completed)) => {
+            format!("refused: only jobs that wait, are dead or were cancelled can be moved to {queue}")
+        }
+        (Change::Move(queue), Amended::Refused(_)) => {
+            format!("refused: it is in {queue} already, or does not read")
+        }
     }
 }
 

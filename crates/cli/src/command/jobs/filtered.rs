@@ -1,4 +1,4 @@
-//! `jobs cancel`, `jobs retry` and `jobs delete` by filter. Counts first, and changes jobs only if as many match as the
+//! `jobs cancel`, `jobs retry`, `jobs delete` and `jobs move` by filter. Counts first, and changes jobs only if as many match as the
 //! caller expects: a filter that is wider than meant changes nothing. Page by page, so an interrupted run leaves whole
 //! pages done, and a repeat counts what is left.
 
@@ -24,7 +24,7 @@ struct Answer {
 
 pub(super) async fn run(
     session: &mut Session,
-    change: Change,
+    change: &Change,
     filter: Filter,
     expected: Option<u64>,
 ) -> anyhow::Result<Exit> {
@@ -61,7 +61,7 @@ pub(super) async fn run(
 }
 
 /// A state that the change never takes is a slip of the command line.
-fn check_state(change: Change, filter: &Filter) -> Result<(), Fault> {
+fn check_state(change: &Change, filter: &Filter) -> Result<(), Fault> {
     let (Some(state), verb) = (filter.state, change.verb()) else { return Ok(()) };
     if change.takes(state) {
         return Ok(());
@@ -72,7 +72,7 @@ fn check_state(change: Change, filter: &Filter) -> Result<(), Fault> {
 }
 
 /// The jobs that the filter and the change take, the newest first.
-async fn matching(client: &Client, change: Change, filter: &Filter) -> anyhow::Result<Vec<JobId>> {
+async fn matching(client: &Client, change: &Change, filter: &Filter) -> anyhow::Result<Vec<JobId>> {
     let (mut found, mut next): (Vec<JobId>, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = client.list(filter, next.as_ref(), PAGE).await?;
@@ -87,12 +87,12 @@ async fn matching(client: &Client, change: Change, filter: &Filter) -> anyhow::R
 /// Changes exactly the jobs that were counted, page by page.
 async fn apply(
     client: &Client,
-    change: Change,
+    change: &Change,
     counted: &[JobId],
     answer: &mut Answer,
 ) -> anyhow::Result<()> {
     for ids in counted.chunks(PAGE as usize) {
-        for amended in change.apply(&**client.store(), ids).await? {
+        for amended in change.apply(client, ids).await? {
             match amended {
                 Amended::Done(_) => answer.changed += 1,
                 // A job that ended or was removed meanwhile.
@@ -105,7 +105,7 @@ async fn apply(
 
 fn print(
     session: &mut Session,
-    change: Change,
+    change: &Change,
     expected: Option<u64>,
     answer: &Answer,
 ) -> anyhow::Result<()> {
@@ -133,33 +133,42 @@ fn jobs(count: u64) -> String {
 }
 
 impl Change {
-    fn verb(self) -> &'static str {
+    fn verb(&self) -> &'static str {
         match self {
             Self::Cancel => "cancel",
             Self::Retry => "retry",
             Self::Delete => "delete",
+            Self::Move(_) => "move",
         }
     }
 
-    fn done(self) -> &'static str {
+    fn done(&self) -> &'static str {
         match self {
             Self::Cancel => "cancelled or asked to stop:",
             Self::Retry => "sent to ready:",
             Self::Delete => "deleted:",
+            Self::Move(_) => "moved:",
         }
     }
 
     /// Whether the change is possible in this state.
-    fn takes(self, state: State) -> bool {
+    fn takes(&self, state: State) -> bool {
         match self {
             Self::Cancel => !state.is_terminal(),
             Self::Retry => matches!(state, State::Dead | State::Cancelled | State::Scheduled),
             Self::Delete => state != State::Running,
+            Self::Move(_) => !matches!(state, State::Running | State::Completed),
         }
     }
 
-    /// Whether this job is to be changed. One that was asked to stop is not asked again, so a repeat comes to an end.
-    fn takes_job(self, job: &JobRecord) -> bool {
-        self.takes(job.state) && !(self == Self::Cancel && job.cancel_requested)
+    /// Whether this job is to be changed. One that was asked to stop is not asked again, and one that is in the queue to
+    /// move to stays there, so a repeat comes to an end.
+    fn takes_job(&self, job: &JobRecord) -> bool {
+        let is_done = match self {
+            Self::Cancel => job.cancel_requested,
+            Self::Move(queue) => job.queue == *queue,
+            Self::Retry | Self::Delete => false,
+        };
+        self.takes(job.state) && !is_done
     }
 }

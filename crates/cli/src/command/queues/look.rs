@@ -3,7 +3,8 @@
 
 use std::time::SystemTime;
 
-use windlass::{Backlog, Client};
+use windlass::Client;
+use windlass::worker::Backlog;
 use windlass_core::State;
 use windlass_core::clock::Timestamp;
 use windlass_core::queue::QueueRecord;
@@ -71,6 +72,8 @@ pub(super) async fn at_all(client: &Client, queues: &[QueueRecord]) -> anyhow::R
         let serving = leases.iter().filter(|lease| !lease.is_lost && lease.queues.contains(&queue.name));
         let mut workers: Vec<String> = serving.map(|lease| lease.worker.clone()).collect();
         workers.sort_unstable();
+        // A worker that changes its lease has two for a while.
+        workers.dedup();
         looks.push(Look { backlog, workers, at });
     }
     Ok(looks)

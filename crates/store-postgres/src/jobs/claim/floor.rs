@@ -1,10 +1,10 @@
 //! Where claims begin to look.
 //!
-//! A job leaves the line when it is claimed, and its place in the index is cleared soon after, unless somebody holds
-//! an old snapshot (a long report, a forgotten transaction, a replica that asks for it). Then the line begins with
+//! A job leaves an index when it is claimed, promoted or dead, and its place there is cleared soon after, unless a session
+//! holds an old snapshot (a long report, a forgotten transaction, a replica that asks for it). Then the index begins with
 //! ever more dead places, and a look from its beginning takes ever longer. So a claim tells how many places it
 //! looked at. When these were far more than the jobs it took, the next ones begin where this one ended: jobs that
-//! come later are due later. What comes into the line further ahead after all (a job that was put back, a commit that
+//! come later are due, and expire, later. What comes further ahead after all (a job that was put back, a commit that
 //! took long) is found by the look from the beginning that is still taken every few seconds.
 
 use std::cmp::Reverse;
@@ -31,6 +31,12 @@ const LEVELS_MAX: usize = 16;
 const LEVEL_MEMORY: Duration = Duration::from_secs(60);
 /// Lines that are remembered.
 const LINES_MAX: usize = 1_000;
+/// How soon to claim again when other calls had locked what could have been taken: most claims end within that. Doubled
+/// with each such answer, for a lock can also be held for long.
+const LOCKED_PAUSE: Duration = Duration::from_millis(2);
+const LOCKED_DOUBLINGS_MAX: u32 = 7;
+/// From the beginning of an index by instants.
+const BEGINNING: i64 = i64::MIN;
 
 /// The floors of the lines that this process claims from.
 #[derive(Debug, Default)]
@@ -47,6 +53,10 @@ struct Line {
     /// Looks from the beginning, one after the other, that met far more places than jobs. The first of them clears the
     /// dead places, unless they cannot be cleared.
     slow_looks: u32,
+    /// Up to when all due and expired jobs were moved.
+    moved_to: Option<Timestamp>,
+    /// Claims, one after the other, that met jobs which other calls had locked.
+    locked_looks: u32,
 }
 
 /// How far jobs of one priority were taken.
@@ -62,12 +72,27 @@ pub(super) struct Beginning {
     pub(super) queues: Vec<i64>,
     pub(super) priorities: Vec<i64>,
     pub(super) dues: Vec<i64>,
+    /// For each queue of the claim, from which instant on to look for expired and for due jobs.
+    pub(super) moved_to: Vec<i64>,
 }
 
 impl Beginning {
     fn is_floor(&self, place: usize) -> bool {
         self.queues.contains(&(place as i64 + 1))
+            || self.moved_to.get(place).is_some_and(|from| *from != BEGINNING)
     }
+}
+
+/// What a claim has met.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Met {
+    /// How many places of indexes it looked at, and how long that took.
+    pub(super) looked_at: i64,
+    pub(super) took: Duration,
+    /// Up to when all due and expired jobs were moved, unless there were more than one claim moves.
+    pub(super) moved_to: Option<Timestamp>,
+    /// Whether other calls had locked jobs that it could have taken.
+    pub(super) is_locked: bool,
 }
 
 impl Floors {
@@ -77,9 +102,13 @@ impl Floors {
         let (kinds, now) = (digest(&request.kinds), Instant::now());
         let mut beginning = Beginning::default();
         for (place, share) in request.queues.iter().enumerate() {
+            beginning.moved_to.push(BEGINNING);
             let Some(line) = lines.get(&(share.queue.clone(), kinds)) else { continue };
             if line.until.is_none_or(|until| until <= now) || line.levels.len() > LEVELS_MAX {
                 continue;
+            }
+            if let Some(moved_to) = line.moved_to {
+                beginning.moved_to[place] = moved_to.minus(LAG).as_micros();
             }
             let mut levels: Vec<_> = line.levels.iter().collect();
             levels.sort_unstable_by_key(|(priority, _)| Reverse(**priority));
@@ -92,34 +121,43 @@ impl Floors {
         beginning
     }
 
-    /// Learns from a claim that began so, what it took, how many places it looked at, and how long that took.
+    /// Learns from a claim that began so, what it took and what it met. Answers how soon to claim again because other calls
+    /// had locked jobs, if so.
     pub(super) fn learn(
         &self,
         request: &ClaimRequest,
         beginning: &Beginning,
         taken: &[ClaimedJob],
-        looked_at: i64,
-        took: Duration,
-    ) {
+        met: Met,
+    ) -> Option<Duration> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() > LINES_MAX {
             lines.clear();
         }
-        // Several kinds are looked at side by side, each as far as the claim might go.
-        let fair = i64::from(request.limit).saturating_mul(request.kinds.len() as i64);
-        let is_slow = looked_at > fair.saturating_add(DEAD_MAX);
+        // Several kinds are looked at side by side, and a little further than the claim goes; see jobs/claim/choose.
+        let fair = 8 * (i64::from(request.limit) + request.kinds.len() as i64);
+        let is_slow = met.looked_at > fair.saturating_add(DEAD_MAX);
         let kinds = digest(&request.kinds);
+        let mut again = None;
         for (place, share) in request.queues.iter().enumerate() {
             let line = lines.entry((share.queue.clone(), kinds)).or_default();
             let has_overlooked = line.take(taken.iter().filter(|job| job.queue == share.queue));
+            line.moved_to = line.moved_to.max(met.moved_to);
+            let pause = LOCKED_PAUSE * (1 << line.locked_looks.min(LOCKED_DOUBLINGS_MAX));
+            again = again.max(met.is_locked.then_some(pause));
+            line.locked_looks = if met.is_locked { line.locked_looks.saturating_add(1) } else { 0 };
             if !beginning.is_floor(place) {
                 line.slow_looks = if is_slow { line.slow_looks + 1 } else { 0 };
-                let pause = (took * PAUSE_FACTOR).clamp(PAUSE.0, PAUSE.1);
+                let pause = (met.took * PAUSE_FACTOR).clamp(PAUSE.0, PAUSE.1);
                 // As long as there is something below the floor, nobody begins above it.
                 let is_worth_it = line.slow_looks > 1 && !has_overlooked;
                 line.until = is_worth_it.then(|| Instant::now() + pause);
+            } else if has_overlooked {
+                // It moved due jobs, and so began below. What it did not take of them lies there.
+                line.until = None;
             }
         }
+        again
     }
 }
 
@@ -196,22 +234,26 @@ mod tests {
         }
     }
 
+    fn met(looked_at: i64) -> Met {
+        Met { looked_at, took: Duration::from_millis(1), moved_to: None, is_locked: false }
+    }
+
     #[test]
     fn a_claim_begins_at_the_floor_only_after_a_slow_look() {
         let (floors, request) = (Floors::default(), request());
         let jobs = [job(0, 5_000_000), job(7, 3_000_000), job(0, 9_000_000)];
         let beginning = floors.beginning(&request);
-        floors.learn(&request, &beginning, &jobs, 30, Duration::from_millis(1));
+        floors.learn(&request, &beginning, &jobs, met(30));
         assert!(floors.beginning(&request).queues.is_empty(), "nothing was slow");
-        floors.learn(&request, &beginning, &[], DEAD_MAX + 11, Duration::from_millis(1));
+        floors.learn(&request, &beginning, &[], met(DEAD_MAX + 100));
         assert!(floors.beginning(&request).queues.is_empty(), "one slow look may have cleared the line");
-        floors.learn(&request, &beginning, &[], DEAD_MAX + 11, Duration::from_millis(1));
+        floors.learn(&request, &beginning, &[], met(DEAD_MAX + 100));
         let beginning = floors.beginning(&request);
         assert_eq!(beginning.queues, [1, 1]);
         assert_eq!(beginning.priorities, [7, 0], "the highest first");
         assert_eq!(beginning.dues, [2_900_000, 8_900_000]);
         // What a claim from the floor looks at says nothing about a look from the beginning.
-        floors.learn(&request, &beginning, &[], 0, Duration::from_millis(1));
+        floors.learn(&request, &beginning, &[], met(0));
         assert_eq!(floors.beginning(&request).queues, [1, 1]);
     }
 
@@ -219,20 +261,49 @@ mod tests {
     fn lines_of_other_kinds_are_apart() {
         let (floors, request) = (Floors::default(), request());
         for _ in 0..2 {
-            floors.learn(&request, &Beginning::default(), &[job(0, 1)], 10_000, Duration::ZERO);
+            floors.learn(&request, &Beginning::default(), &[job(0, 1)], met(10_000));
         }
         let other = ClaimRequest { kinds: vec![Name::new("other").unwrap()], ..request.clone() };
         assert!(floors.beginning(&other).queues.is_empty());
         assert_eq!(floors.beginning(&request).queues, [1]);
     }
+
     #[test]
     fn nobody_begins_above_jobs_that_were_overlooked() {
         let (floors, request) = (Floors::default(), request());
         for due_at in [9_000_000, 9_000_001, 1_000_000] {
-            floors.learn(&request, &Beginning::default(), &[job(0, due_at)], 10_000, Duration::ZERO);
+            floors.learn(&request, &Beginning::default(), &[job(0, due_at)], met(10_000));
         }
         assert!(floors.beginning(&request).queues.is_empty(), "the last one lay below the floor");
-        floors.learn(&request, &Beginning::default(), &[job(0, 9_500_000)], 10_000, Duration::ZERO);
+        floors.learn(&request, &Beginning::default(), &[job(0, 9_500_000)], met(10_000));
         assert_eq!(floors.beginning(&request).queues, [1]);
+    }
+
+    #[test]
+    fn due_jobs_are_looked_for_from_where_all_were_moved() {
+        let (floors, request) = (Floors::default(), request());
+        let at = |micros| Met { moved_to: Some(Timestamp::from_micros(micros)), ..met(DEAD_MAX + 1_000) };
+        assert_eq!(floors.beginning(&request).moved_to, [BEGINNING]);
+        for looked in [at(8_000_000), at(9_000_000), met(0)] {
+            assert_eq!(floors.learn(&request, &Beginning::default(), &[], looked), None);
+        }
+        assert_eq!(floors.beginning(&request).moved_to, [BEGINNING], "the last look was not slow");
+        for looked in [at(9_500_000), met(DEAD_MAX + 1_000)] {
+            floors.learn(&request, &Beginning::default(), &[], looked);
+        }
+        let beginning = floors.beginning(&request);
+        assert_eq!(beginning.moved_to, [9_400_000]);
+        floors.learn(&request, &beginning, &[], at(9_900_000));
+        assert_eq!(floors.beginning(&request).moved_to, [9_800_000], "it moves on");
+    }
+
+    #[test]
+    fn what_was_locked_is_looked_for_again_soon_and_then_less_often() {
+        let (floors, request) = (Floors::default(), request());
+        let locked = Met { is_locked: true, ..met(0) };
+        let ask = |met| floors.learn(&request, &Beginning::default(), &[], met);
+        let pauses: Vec<_> = (0..9).map(|_| ask(locked).unwrap().as_millis()).collect();
+        assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 128, 256, 256]);
+        assert_eq!((ask(met(0)), ask(locked)), (None, Some(LOCKED_PAUSE)));
     }
 }

@@ -74,9 +74,15 @@ async fn nobody_is_rung_for_who_does_not_wait_for_such_jobs() {
     let request = request("q");
     wait_for_jobs(&handover, &request).await;
     let later = [NewJob::new("k", "", Options::new().queue("q").delay(Duration::from_secs(1))).unwrap()];
-    for jobs in [job("other", "k"), job("q", "other"), later] {
+    let expiring =
+        [NewJob::new("k", "", Options::new().queue("q").expires_in(Duration::from_secs(1))).unwrap()];
+    for jobs in [job("other", "k"), job("q", "other"), later, expiring] {
         assert!(handover.offer(&jobs, silent).await.is_none());
     }
+    // One that is not plain keeps the others from going along.
+    let [plain] = job("q", "k");
+    let [delayed] = [NewJob::new("k", "", Options::new().queue("q").delay(Duration::from_secs(1))).unwrap()];
+    assert!(handover.offer(&[plain, delayed], silent).await.is_none());
     // Who asks does not wait.
     let mut claim = pin!(handover.claim(&request, async |_| std::future::pending().await));
     begin(&mut claim).await;

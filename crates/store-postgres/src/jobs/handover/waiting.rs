@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use windlass_core::job::NewJob;
-use windlass_core::options::Due;
 use windlass_core::store::{ClaimAnswer, ClaimRequest};
 use windlass_core::{LeaseId, Name};
 
@@ -50,7 +49,7 @@ impl Waiting {
         let is_wanted = |waiter: &Waiter| {
             waiter.claims == 0 && waiter.queues.contains(&job.queue) && waiter.kinds.contains(&job.kind)
         };
-        job.due == Due::Now && self.0.iter().any(is_wanted)
+        self.0.iter().any(is_wanted)
     }
 
     /// Nobody came for jobs of these queues. Whoever seemed to wait there does not, or wakes too slowly.

@@ -6,11 +6,11 @@
 -- Answers nothing.
 
 local expiry = redis.call('ZSCORE', KEYS[2], ARGV[2])
-if not expiry or tonumber(expiry) <= now then
+if not expiry or tonumber(expiry) <= clock.now then
   return
 end
 if ARGV[3] == '0' then
-  forget_lease(ARGV[2])
+  lease_records.forget(ARGV[2])
 else
-  expire_lease(ARGV[2], now)
+  lease_records.expire(ARGV[2], clock.now)
 end

@@ -4,4 +4,4 @@
 -- ARGV 1 clock, 2 how many to skip, 3 how many to read
 -- Answers leases.
 
-return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', ARGV[2], ARGV[3])
+return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock.now, 'LIMIT', ARGV[2], ARGV[3])

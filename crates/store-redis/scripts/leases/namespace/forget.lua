@@ -7,8 +7,8 @@
 local gone = 0
 for i = 2, #ARGV do
   local expiry = redis.call('ZSCORE', KEYS[2], ARGV[i])
-  if expiry and tonumber(expiry) <= now then
-    forget_lease(ARGV[i])
+  if expiry and tonumber(expiry) <= clock.now then
+    lease_records.forget(ARGV[i])
     gone = gone + 1
   end
 end

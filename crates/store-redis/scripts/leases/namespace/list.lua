@@ -5,7 +5,7 @@
 -- Answers now and the number that the next page begins before, then for each lease its id, record and expiry.
 
 local order = redis.call('ZREVRANGEBYSCORE', KEYS[3], ARGV[2], '-inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
-local found = {string.format('%.0f', now), '(' .. (order[#order] or '0')}
+local found = {string.format('%.0f', clock.now), '(' .. (order[#order] or '0')}
 if #order == 0 then
   return found
 end

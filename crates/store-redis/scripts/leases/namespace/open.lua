@@ -7,9 +7,9 @@
 local record = redis.call('HGET', KEYS[1], ARGV[2])
 if record then
   local expiry = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[2]) or 0)
-  local left = expiry >= NEVER_MICROS and NEVER_MICROS or math.max(expiry - now, 0)
-  return {string.sub(record, 9), string.format('%.0f', left), 0}
+  local left = expiry >= clock.NEVER_MICROS and clock.NEVER_MICROS or math.max(expiry - clock.now, 0)
+  return {string.sub(record, LEASE.rest), string.format('%.0f', left), 0}
 end
-record_lease(ARGV[2], ARGV[4])
-expire_lease(ARGV[2], expiry_after(ARGV[3]))
+lease_records.add(ARGV[2], ARGV[4])
+lease_records.expire(ARGV[2], clock.expiry_after(ARGV[3]))
 return {ARGV[4], ARGV[3], 1}

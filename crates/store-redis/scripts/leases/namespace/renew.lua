@@ -7,11 +7,11 @@
 
 if ARGV[5] == '0' then
   local expiry = redis.call('ZSCORE', KEYS[2], ARGV[2])
-  if not expiry or tonumber(expiry) <= now then
+  if not expiry or tonumber(expiry) <= clock.now then
     return 0
   end
 elseif redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then
-  record_lease(ARGV[2], ARGV[4])
+  lease_records.add(ARGV[2], ARGV[4])
 end
-expire_lease(ARGV[2], expiry_after(ARGV[3]))
+lease_records.expire(ARGV[2], clock.expiry_after(ARGV[3]))
 return 1

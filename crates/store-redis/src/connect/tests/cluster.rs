@@ -35,8 +35,8 @@ async fn a_cluster_is_followed_wherever_its_slots_go() {
 async fn no_script_runs_while_its_slot_is_half_moved() {
     static LOOK: Script = Script::new(
         "tests/look",
-        "local prefix = string.sub(KEYS[1], 1, -5) \
-         return {redis.call('EXISTS', prefix .. 'meta'), redis.call('EXISTS', prefix .. 'derived')}",
+        &["local prefix = string.sub(KEYS[1], 1, -5) \
+         return {redis.call('EXISTS', prefix .. 'meta'), redis.call('EXISTS', prefix .. 'derived')}"],
     );
     let cluster = RedisCluster::start();
     let server = open(&cluster.url()).await;

@@ -79,7 +79,9 @@ impl Filled {
             let is_last = match end {
                 End::Full => true,
                 End::Passed => passes >= PASSES_MAX,
-                End::Plain => count < wanted,
+                // More may be due than the script has moved.
+                End::Plain => count < wanted && !(next_due == Some(Duration::ZERO) && moving.may_promote()),
+                End::Budget => false,
             };
             if is_last || left == 0 {
                 question.read(queue, given, &mut self.jobs, &mut self.unreadable).await;

@@ -14,15 +14,16 @@ use super::fill::Taken;
 use crate::error::Fault;
 use crate::jobs::enqueue::word;
 use crate::row::{self, INLINE_MAX, Row};
-use crate::script::{Script, script};
+use crate::scripts::CLAIM;
 use crate::session::Session;
 use crate::{Tools, answer};
 
-static CLAIM: Script =
-    script!("jobs/claim", "keys", "clock", "record", "lines", "batch", "blocks", "places", "promote");
-
-/// How many expired and how many due jobs one script moves.
+/// How many expired jobs one script moves, and how many due ones at most.
 const MOVED_MAX: u32 = 250;
+
+/// How many due jobs the first script of a claim moves at least, however few it wants: about as many as it wants, so that a
+/// crowd of them is moved while it is worked off.
+const PROMOTED_MIN: u32 = 100;
 
 /// A claim as a script gets it.
 pub(super) struct Question<'a> {
@@ -66,9 +67,10 @@ impl<'a> Question<'a> {
         moving: &mut Moving,
     ) -> Result<Step, Fault> {
         loop {
-            let (most, is_last) = moving.next();
+            let expired_max = moving.next_expired();
             // In a place of its own: it is large, and one future may hold several.
-            let answer = Box::pin(self.run(queue, wanted, taken, (most, is_last))).await?;
+            let answer =
+                Box::pin(self.run(queue, wanted, taken, (expired_max, moving.due_max(wanted)))).await?;
             // What the script did is done: an answer that does not read leaves it unknown what.
             let half = |fault| Fault::Half(Box::new(fault));
             let (word, mut rest) = answer::array(answer).and_then(word).map_err(half)?;
@@ -77,11 +79,12 @@ impl<'a> Question<'a> {
                 b"lost" => return Ok(Step::Lost),
                 b"more" => {
                     self.ring(answer::integer(next()).map_err(half)?);
-                    if is_last {
+                    if moving.expired >= PROMOTE_MAX {
                         return Ok(Step::More);
                     }
                 }
                 _ => {
+                    moving.promote(wanted);
                     self.ring(answer::integer(next()).map_err(half)?);
                     return Given::read(&mut next).map(Step::Given).map_err(half);
                 }
@@ -94,7 +97,7 @@ impl<'a> Question<'a> {
         queue: &Name,
         wanted: u32,
         taken: Taken,
-        (most, is_last): (u32, bool),
+        (expired_max, due_max): (u32, u32),
     ) -> Result<Value, Fault> {
         let flag = |is_set: bool| Bytes::from_static(if is_set { b"1" } else { b"0" });
         let number = |number: u64| Bytes::from(number.min(1 << 53).to_string());
@@ -107,8 +110,8 @@ impl<'a> Question<'a> {
             number(self.request.bytes as u64),
             number(taken.bytes as u64),
             flag(taken.jobs == 0),
-            number(most.into()),
-            flag(is_last),
+            number(expired_max.into()),
+            number(due_max.into()),
         ];
         arguments.extend(self.kinds.iter().cloned());
         self.session.run(&CLAIM, self.tools.keys.queue(queue).all(), arguments).await
@@ -199,6 +202,7 @@ impl Given {
         let end = match answer::integer(next())? {
             1 => End::Full,
             2 => End::Passed,
+            3 => End::Budget,
             _ => End::Plain,
         };
         let flat = answer::byte_strings(next())?;
@@ -225,20 +229,39 @@ pub(super) enum End {
     Full,
     /// It passed as many members as it may that jobs left behind; more jobs may follow.
     Passed,
+    /// It handed out as many bytes as one script may; more jobs follow.
+    Budget,
 }
 
-/// How much of one queue a claim has moved.
+/// How much of one queue a claim has moved: at most [`PROMOTE_MAX`] each.
 #[derive(Default)]
 pub(super) struct Moving {
-    moved: u32,
+    expired: u32,
+    due: u32,
 }
 
 impl Moving {
-    /// How many the next script may move, and whether it is to take jobs although more are due.
-    fn next(&mut self) -> (u32, bool) {
-        let most = (PROMOTE_MAX - self.moved).min(MOVED_MAX);
-        self.moved += most;
-        (most, self.moved >= PROMOTE_MAX)
+    /// How many expired jobs the next script may move. None of them may be handed out, so they go before all else.
+    fn next_expired(&mut self) -> u32 {
+        let most = (PROMOTE_MAX - self.expired).min(MOVED_MAX);
+        self.expired += most;
+        most
+    }
+
+    /// How many due jobs the next script may move.
+    fn due_max(&self, wanted: u32) -> u32 {
+        let about = if self.due == 0 { wanted.clamp(PROMOTED_MIN, MOVED_MAX) } else { MOVED_MAX };
+        about.min(PROMOTE_MAX - self.due)
+    }
+
+    /// A script has taken jobs, and moved those that were due before.
+    fn promote(&mut self, wanted: u32) {
+        self.due += self.due_max(wanted);
+    }
+
+    /// Whether another script may move due jobs.
+    pub(super) fn may_promote(&self) -> bool {
+        self.due < PROMOTE_MAX
     }
 }
 
@@ -247,13 +270,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_claim_moves_what_it_may_and_then_takes() {
+    fn one_claim_moves_a_bounded_number_of_expired_jobs() {
         let mut moving = Moving::default();
-        let steps: Vec<_> = (0..6).map(|_| moving.next()).collect();
-        let (some, none) = (MOVED_MAX, 0);
-        assert_eq!(
-            steps,
-            [(some, false), (some, false), (some, false), (some, true), (none, true), (none, true)]
-        );
+        let steps: Vec<_> = (0..6).map(|_| moving.next_expired()).collect();
+        assert_eq!(steps, [MOVED_MAX, MOVED_MAX, MOVED_MAX, MOVED_MAX, 0, 0]);
+    }
+
+    #[test]
+    fn one_claim_moves_about_as_many_due_jobs_as_it_wants() {
+        for (wanted, first) in [(0, PROMOTED_MIN), (1, PROMOTED_MIN), (180, 180), (500, MOVED_MAX)] {
+            let (mut moving, mut moved) = (Moving::default(), 0);
+            assert_eq!(moving.due_max(wanted), first);
+            while moving.may_promote() {
+                moved += moving.due_max(wanted);
+                moving.promote(wanted);
+            }
+            assert_eq!((moved, moving.due_max(wanted)), (PROMOTE_MAX, 0));
+        }
     }
 }

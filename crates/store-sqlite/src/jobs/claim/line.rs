@@ -12,12 +12,14 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::{ClaimedJob, LostJob};
 use windlass_core::outcome::Reason;
 use windlass_core::size::Caps;
+use windlass_core::store::Cause;
 use windlass_core::{Fence, Name, State};
 
 use crate::error::Fault;
-use crate::maintenance::EXPIRE;
+use crate::moves::{self, Standing};
 use crate::row;
 use crate::session::Session;
+use crate::transaction::at_once;
 
 const READY: &str = include_str!("../../../queries/jobs/ready.sql");
 
@@ -70,8 +72,7 @@ impl<'a> Line<'a> {
         for kind in self.kinds.iter_mut().filter(|kind| kind.must_look()) {
             let mut ready = session.prepare(READY)?;
             let glance = i64::try_from(self.glance).unwrap_or(i64::MAX);
-            let mut rows =
-                ready.query(params![self.queue.as_str(), kind.name.as_str(), glance, row::FORM])?;
+            let mut rows = ready.query(params![self.queue.as_str(), kind.name.as_str(), glance])?;
             let mut bytes = 0;
             let mut nameless = Vec::new();
             kind.is_end_seen = true;
@@ -168,11 +169,23 @@ fn fence(row: &Row<'_>) -> Result<Fence, Fault> {
 
 /// Jobs that have no id to settle them by come to their end here.
 fn bury(session: &Session<'_>, queue: &Name, seqs: &[i64]) -> Result<(), Fault> {
-    for seq in seqs {
+    for &seq in seqs {
         tracing::warn!(%queue, seq, "the id of a job does not read: the job is dead");
-        let fields = params![seq, Reason::Unreadable.as_str(), session.now.as_micros()];
-        session.prepare(EXPIRE)?.execute(fields)?;
-        session.moved(queue, State::Ready, State::Dead, 1);
+        let job = Standing { seq, queue, state: State::Ready };
+        let why = (Reason::Unreadable, Cause::Unreadable);
+        at_once(moves::end(&mut session.tx(), job, State::Dead, why))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_statement_and_its_index_are_for_the_form_that_is_known() {
+        assert!(READY.contains(&format!("form = {}", row::FORM)));
+        let schema = crate::migrate::MIGRATIONS[0].sql;
+        assert!(schema.contains(&format!("WHERE state = 2 AND form = {};", row::FORM)));
+    }
 }

@@ -1,0 +1,95 @@
+//! A change of state, as each store tells it to the one piece of code that all its changes pass.
+
+use crate::bell::{Rings, Topic};
+use crate::name::Name;
+use crate::state::State;
+
+/// One job changes its state, comes into the store or leaves it. A store adds how it names the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move<'a> {
+    /// The queue that the job is in.
+    pub queue: &'a Name,
+    /// Its state before; none if the store accepts it now.
+    pub from: Option<State>,
+    /// Its state after; none if it is removed.
+    pub to: Option<State>,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a job changes its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The store accepts it.
+    Accepted,
+    /// Its time has come.
+    Due,
+    /// It was not started in time.
+    Expired,
+    /// A worker takes it.
+    Claimed,
+    /// Its attempt has ended.
+    Settled,
+    /// The lease of its attempt was lost.
+    Reaped,
+    /// A person asked for it: cancel, retry or delete.
+    Requested,
+    /// Its row does not read, and no worker can settle it.
+    Unreadable,
+    /// Its queue does not keep it, or no longer.
+    NotKept,
+}
+
+impl Move<'_> {
+    /// The rings that it owes. A due job owes none: idle workers know when it is due. A job that is not kept owes none
+    /// either: callers that wait for its end have heard of that.
+    pub fn rings(&self) -> Rings {
+        match (self.cause, self.to) {
+            (Cause::Due | Cause::NotKept, _) => Rings::NONE,
+            (_, Some(state)) => Rings::entered(state),
+            (_, None) => Rings::about(Topic::Finish),
+        }
+    }
+
+    /// Whether the drawing of [`State`] has this edge. Jobs begin in a state that waits, and only those that do not run
+    /// are removed.
+    pub fn is_allowed(&self) -> bool {
+        match (self.from, self.to) {
+            (Some(from), Some(to)) => from.may_become(to),
+            (None, Some(to)) => to.is_waiting(),
+            (Some(from), None) => from != State::Running,
+            (None, None) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(queue: &Name, from: Option<State>, to: Option<State>, cause: Cause) -> Move<'_> {
+        Move { queue, from, to, cause }
+    }
+
+    #[test]
+    fn rings_are_owed_to_those_who_wait_and_do_not_know() {
+        let queue = Name::new("q").unwrap();
+        let rings = |from, to, cause| change(&queue, from, to, cause).rings();
+        let (work, finish) = (Rings::about(Topic::Work), Rings::about(Topic::Finish));
+        assert_eq!(rings(None, Some(State::Ready), Cause::Accepted), work);
+        assert_eq!(rings(Some(State::Scheduled), Some(State::Ready), Cause::Due), Rings::NONE);
+        assert_eq!(rings(Some(State::Ready), Some(State::Running), Cause::Claimed), Rings::NONE);
+        assert_eq!(rings(Some(State::Running), Some(State::Completed), Cause::Settled), finish);
+        assert_eq!(rings(Some(State::Completed), None, Cause::NotKept), Rings::NONE);
+        assert_eq!(rings(Some(State::Ready), None, Cause::Requested), finish);
+    }
+
+    #[test]
+    fn jobs_come_in_waiting_and_are_not_removed_while_they_run() {
+        let queue = Name::new("q").unwrap();
+        let is_allowed = |from, to| change(&queue, from, to, Cause::Requested).is_allowed();
+        assert!(is_allowed(None, Some(State::Scheduled)) && is_allowed(Some(State::Dead), None));
+        assert!(!is_allowed(None, Some(State::Running)) && !is_allowed(Some(State::Running), None));
+        assert!(!is_allowed(Some(State::Completed), Some(State::Ready)) && !is_allowed(None, None));
+    }
+}

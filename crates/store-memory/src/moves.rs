@@ -1,0 +1,92 @@
+//! How a job changes its state: the only code that does it.
+//!
+//! A job comes in by [`Table::enter`], changes by [`Table::change`] and goes by [`Table::remove`]. All three tell
+//! [`moved`] which job went from which state to which, and why. So orders, counters and rings cannot drift from the
+//! jobs, and no operation has to keep them in step itself.
+
+use windlass_core::State;
+use windlass_core::bell::Rings;
+use windlass_core::store::{Cause, Move};
+
+use crate::bug::Bug;
+use crate::job::{Job, Seq};
+use crate::queue::Queue;
+use crate::table::Table;
+
+impl Table {
+    /// Puts an accepted job into the table.
+    pub(crate) fn enter(&mut self, job: Job) {
+        if !self.queues.contains_key(&job.new.queue) {
+            self.queues.insert(job.new.queue.clone(), Queue::default());
+        }
+        let queue = self.queues.get_mut(&job.new.queue).expect("it was made above");
+        queue.add(&job);
+        let change = Move { queue: &job.new.queue, from: None, to: Some(job.state), cause: Cause::Accepted };
+        moved(queue, &mut self.rings, &job, change);
+        self.ids.insert(job.new.id, job.seq);
+        self.jobs.insert(job.seq, Box::new(job));
+    }
+
+    /// Changes a job: takes it out of every order, lets it change, and puts it back. Answers its state now.
+    pub(crate) fn change(&mut self, seq: Seq, cause: Cause, change: impl FnOnce(&mut Job)) -> State {
+        let job = self.jobs.get_mut(&seq).expect("orders and ids name only jobs of the table");
+        let queue = self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs");
+        let from = job.state;
+        queue.take_out(job);
+        self.leases.take_out(job);
+        change(job);
+        queue.add(job);
+        self.leases.add(job);
+        let change = Move { queue: &job.new.queue, from: Some(from), to: Some(job.state), cause };
+        debug_assert!(change.is_allowed(), "a {from} job became {}", job.state);
+        moved(queue, &mut self.rings, job, change);
+        job.state
+    }
+
+    /// Writes something about a job that stays in its state. Answers that state.
+    pub(crate) fn note(&mut self, seq: Seq, note: impl FnOnce(&mut Job)) -> State {
+        let job = self.jobs.get_mut(&seq).expect("orders and ids name only jobs of the table");
+        let state = job.state;
+        // The lease lists which of its jobs are asked to stop.
+        self.leases.take_out(job);
+        note(job);
+        self.leases.add(job);
+        debug_assert_eq!(job.state, state, "a change of state goes through `change`");
+        state
+    }
+
+    /// Removes a job with all that belongs to it.
+    pub(crate) fn remove(&mut self, seq: Seq, cause: Cause) {
+        let job = self.jobs.remove(&seq).expect("orders and ids name only jobs of the table");
+        self.ids.remove(&job.new.id);
+        self.leases.take_out(&job);
+        let keeps_count = self.has(Bug::DriftCounts);
+        let queue = self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs");
+        queue.take_out(&job);
+        let change = Move { queue: &job.new.queue, from: Some(job.state), to: None, cause };
+        moved(queue, &mut self.rings, &job, change);
+        if keeps_count {
+            queue.counts.set(job.state, queue.counts.of(job.state) + 1);
+        }
+        if queue.counts.total() == 0 && !queue.is_defined {
+            self.queues.remove(&job.new.queue);
+        }
+    }
+}
+
+/// What every change of state brings with it. A capability that has to act when jobs change their state acts here, in
+/// the order of the comments.
+fn moved(queue: &mut Queue, rings: &mut Rings, _job: &Job, change: Move<'_>) {
+    if let Some(from) = change.from {
+        queue.counts.set(from, queue.counts.of(from) - 1);
+    }
+    if let Some(to) = change.to {
+        queue.counts.set(to, queue.counts.of(to) + 1);
+    }
+    // Tallies: counters by queue, kind and minute move here, by `change.to` and `change.cause`.
+    // Keys: a job that starts, ends or is removed gives its unique key back here, as the key's policy says.
+    // Gates: a job that starts takes a place in the gate of its key here; one that stops running frees it.
+    // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
+    // Follow-ups: what an enqueue or a settlement carries is accepted here, after the fence was tested.
+    *rings = rings.and(change.rings());
+}

@@ -1,0 +1,78 @@
+//! Puts the text of a function together: `{ready}` stands for the fragment of that name, `{jobs_due}` for the name of another
+//! function, `{rules}` for the newest rule that this program knows. What a fragment needs (columns, variables) has the same name wherever it stands.
+
+use windlass_core::queue::RULES;
+
+use super::ALL;
+
+/// A part of statements that stands in several functions, or that is read by itself.
+struct Fragment {
+    /// What stands for it.
+    mark: &'static str,
+    text: &'static str,
+}
+
+macro_rules! fragments {
+    ($($name:literal),*) => {
+        &[$(Fragment {
+            mark: concat!("{", $name, "}"),
+            text: include_str!(concat!("../../queries/shared/", $name, ".sql")),
+        }),*]
+    };
+}
+
+const FRAGMENTS: &[Fragment] =
+    fragments!["expire", "known", "late", "looked", "next", "promote", "ready", "take"];
+
+/// The whole text. What is left open is where the function is and how it is planned.
+pub(super) fn assemble(text: &str) -> String {
+    let mut text = text.to_owned();
+    for Fragment { mark, text: fragment } in FRAGMENTS {
+        while let Some(at) = text.find(mark) {
+            let line = &text[text[..at].rfind('\n').map_or(0, |end| end + 1)..];
+            let indent: String = line.chars().take_while(|char| *char == ' ').collect();
+            text.replace_range(at..at + mark.len(), &body(fragment, &indent));
+        }
+    }
+    text = text.replace("{rules}", &RULES.to_string());
+    for function in ALL {
+        let mark = format!("{{{}}}", function.name);
+        if text.contains(&mark) {
+            text = text.replace(&mark, &format!("{{schema}}.{}", function.full_name()));
+        }
+    }
+    text
+}
+
+/// A fragment without the comment at its head, in the place of its mark.
+fn body(fragment: &str, indent: &str) -> String {
+    let lines = fragment.lines().skip_while(|line| line.starts_with("--"));
+    lines.collect::<Vec<_>>().join(&format!("\n{indent}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fragment_stands_where_its_mark_was() {
+        let text = assemble("BEGIN\n    {promote}\n    INTO v_count;\n");
+        assert!(text.starts_with("BEGIN\n    moved AS (\n        UPDATE waiting"), "{text}");
+        assert!(text.ends_with("AS m\n    INTO v_count;\n"), "{text}");
+    }
+
+    #[test]
+    fn a_function_that_calls_another_names_its_digest() {
+        let claim = assemble(super::super::CLAIM.text);
+        assert!(claim.contains(&format!("{{schema}}.{}(", super::super::CLAIM_DUE.full_name())), "{claim}");
+    }
+
+    #[test]
+    fn every_fragment_says_what_it_is_and_is_used() {
+        for Fragment { mark, text } in FRAGMENTS {
+            assert!(text.starts_with("-- "), "{mark}");
+            let uses = ALL.iter().filter(|function| function.text.contains(mark));
+            assert!(uses.count() > 0, "{mark}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Figures, not assertions: what the server pays for a job, and how long the longest script holds it where there is much
+//! of something. `cargo bench -p windlass-store-redis`
+//!
+//! Each case runs a few times; the least disturbed one is printed, since the server's log counts the time in which a
+//! script stood still because other programs ran. On a busy machine look at the time in which the server ran, which
+//! counts what it did to hear the call and to answer as well.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::time::Duration;
+
+use windlass_core::job::NewJob;
+use windlass_core::store::{
+    ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, QueueShare, Settlement,
+};
+use windlass_core::{ClaimedJob, Fence, LeaseId, Name, Options, Outcome, judge};
+use windlass_store_redis::{RedisOptions, RedisStore};
+use windlass_store_testkit::servers::{RedisServer, RedisSettings};
+
+const ROUNDS: usize = 5;
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+/// An empty server with a lease on its one queue.
+struct Scene {
+    server: RedisServer,
+    store: RedisStore,
+    lease: LeaseId,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let settings =
+            RedisSettings::default().set("slowlog-log-slower-than", 0).set("slowlog-max-len", 10_000);
+        let server = RedisServer::start(&settings);
+        let store = RedisStore::open_with(RedisOptions::parse(&server.url()).unwrap()).await.unwrap();
+        let lease = LeaseId::new();
+        let (ttl, queues) = (Duration::from_secs(600), vec![name("q")]);
+        store
+            .open(&NewLease { id: lease, worker: "worker".into(), ttl, queues, kinds: Vec::new() })
+            .await
+            .unwrap();
+        Self { server, store, lease }
+    }
+
+    async fn add(&self, jobs: impl Iterator<Item = NewJob>) {
+        let jobs: Vec<_> = jobs.collect();
+        for jobs in jobs.chunks(1_000) {
+            self.store.enqueue(jobs).await.unwrap();
+        }
+    }
+
+    async fn claim(&self, kinds: &[Name], limit: u32, bytes: usize) -> Vec<ClaimedJob> {
+        let request = ClaimRequest {
+            lease: self.lease,
+            nonce: Fence::nonce(),
+            queues: vec![QueueShare { queue: name("q"), limit }],
+            kinds: kinds.to_vec(),
+            limit,
+            bytes,
+        };
+        match self.store.claim(&request).await.unwrap() {
+            ClaimAnswer::Jobs { jobs, .. } => jobs,
+            ClaimAnswer::LeaseLost => panic!("the lease lives"),
+        }
+    }
+
+    async fn settle(&self, jobs: &[ClaimedJob], outcome: impl Fn() -> Outcome) {
+        let settlement = |job: &ClaimedJob| {
+            let transition = judge(&job.facts, outcome(), 0.5);
+            Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
+        };
+        let settlements: Vec<_> = jobs.iter().map(settlement).collect();
+        self.store.settle(&settlements).await.unwrap();
+    }
+
+    fn forget(&self) {
+        self.server.command(&["SLOWLOG", "RESET"]);
+    }
+
+    /// The times of the scripts since then, in microseconds.
+    fn scripts(&self) -> Vec<u64> {
+        // As `redis-cli` writes an entry: number, time, micros, and then the command.
+        let log = self.server.command(&["SLOWLOG", "GET", "10000"]);
+        let lines: Vec<_> = log.lines().collect();
+        let is_script = |place: &usize| lines[*place].eq_ignore_ascii_case("EVALSHA");
+        (1..lines.len()).filter(is_script).filter_map(|place| lines[place - 1].trim().parse().ok()).collect()
+    }
+
+    /// The time in which the server ran, in nanoseconds: what it waited for the machine does not count.
+    fn ran(&self) -> u64 {
+        let times = std::fs::read_to_string(format!("/proc/{}/schedstat", self.server.pid())).unwrap();
+        times.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    /// Notes what the server took for each of so many jobs since the last time.
+    fn note(&self, rows: &mut [(&str, f64)], row: usize, jobs: usize, since: &mut u64) {
+        let now = self.ran();
+        rows[row].1 = rows[row].1.min((now - *since) as f64 / 1_000.0 / jobs as f64);
+        *since = self.ran();
+    }
+}
+
+fn job(kind: &str, length: usize, options: Options) -> NewJob {
+    NewJob::new(kind, vec![b'x'; length], options.queue("q")).unwrap()
+}
+
+/// Prints the longest and the number of scripts, of the round in which the longest was shortest.
+fn print_longest(case: &str, rounds: &[Vec<u64>]) {
+    let best = rounds.iter().min_by_key(|scripts| scripts.iter().max()).unwrap();
+    let longest = *best.iter().max().unwrap() as f64 / 1_000.0;
+    println!("{case}: longest script {longest:.1} ms of {} scripts", best.len());
+}
+
+async fn longest_scripts() {
+    let kinds: Vec<_> = (0..1_000).map(|number| name(&format!("kind-{number}"))).collect();
+    for ready in [1_000, 20, 0] {
+        let (mut rounds, mut ran) = (Vec::new(), u64::MAX);
+        for _ in 0..ROUNDS {
+            let scene = Scene::new().await;
+            let spread = |place: usize| job(kinds[place % ready].as_str(), 10, Options::new());
+            scene.add((0..if ready == 0 { 0 } else { 4_000 }).map(spread)).await;
+            // So that the script is known.
+            scene.claim(&kinds, 1, usize::MAX).await;
+            scene.forget();
+            for _ in 0..4 {
+                let since = scene.ran();
+                scene.claim(&kinds, 500, usize::MAX).await;
+                ran = ran.min(scene.ran() - since);
+            }
+            rounds.push(scene.scripts());
+        }
+        print_longest(&format!("claims of 500 over 1,000 kinds, {ready} of them ready"), &rounds);
+        println!("  the server ran for {:.1} ms", ran as f64 / 1_000_000.0);
+    }
+    for (count, length) in [(16, 1 << 20), (160, 100 << 10), (3_276, 5 << 10)] {
+        let (mut entering, mut leaving) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let scene = Scene::new().await;
+            scene.forget();
+            for _ in 0..count {
+                scene.add(std::iter::once(job("k", length, Options::new()))).await;
+            }
+            entering.push(scene.scripts());
+            scene.claim(&kinds[..1], 1, usize::MAX).await;
+            scene.forget();
+            let jobs = scene.claim(&[name("k")], count, 16 << 20).await;
+            assert_eq!(jobs.len(), count as usize);
+            leaving.push(scene.scripts());
+        }
+        let what = format!("{count} payloads of {} KiB", length >> 10);
+        let mut together = Vec::new();
+        for _ in 0..ROUNDS {
+            let scene = Scene::new().await;
+            scene.add(std::iter::once(job("k", length, Options::new()))).await;
+            scene.forget();
+            let jobs: Vec<_> = (0..count.min(1_000)).map(|_| job("k", length, Options::new())).collect();
+            scene.store.enqueue(&jobs).await.unwrap();
+            together.push(scene.scripts());
+        }
+        print_longest(&format!("{what}, at most 1,000 of them enqueued by one call"), &together);
+        print_longest(&format!("{what}, enqueued one by one"), &entering);
+        print_longest(&format!("{what}, one claim"), &leaving);
+    }
+}
+
+async fn many_due_jobs() {
+    let (mut claims, mut sweeps) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let scene = Scene::new().await;
+        let delayed = || job("k", 10, Options::new().delay(Duration::from_secs(20)));
+        scene.add((0..200_000).map(|_| delayed())).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        scene.claim(&[name("l")], 1, usize::MAX).await;
+        scene.forget();
+        for _ in 0..50 {
+            assert_eq!(scene.claim(&[name("k")], 64, usize::MAX).await.len(), 64);
+        }
+        claims.push(scene.scripts());
+        scene.forget();
+        scene.store.promote(1_000).await.unwrap();
+        sweeps.push(scene.scripts());
+    }
+    print_longest("50 claims of 64 while 200,000 are due", &claims);
+    print_longest("a sweep while they are due", &sweeps);
+}
+
+async fn server_time_per_job() {
+    let names = ["enqueue, 1,000 a call", "enqueue, one a call", "claim, 400 a call", "settle, 400 a call"];
+    let more = [
+        "claim, one a call",
+        "settle, one a call",
+        "settle to retry",
+        "claim of retried",
+        "enqueue, delayed",
+        "promote",
+    ];
+    let mut rows: Vec<_> = names.into_iter().chain(more).map(|name| (name, f64::MAX)).collect();
+    for _ in 0..3 * ROUNDS {
+        let scene = Scene::new().await;
+        let (kinds, completed) = ([name("k")], || Outcome::Completed { output: None });
+        scene.add(std::iter::once(job("k", 12, Options::new()))).await;
+        let jobs = scene.claim(&kinds, 9, usize::MAX).await;
+        scene.settle(&jobs, completed).await;
+        let mut since = scene.ran();
+        scene.add((0..20_000).map(|_| job("k", 12, Options::new()))).await;
+        scene.note(&mut rows, 0, 20_000, &mut since);
+        for _ in 0..300 {
+            scene.add(std::iter::once(job("k", 12, Options::new()))).await;
+        }
+        scene.note(&mut rows, 1, 300, &mut since);
+        let mut claimed = Vec::new();
+        for _ in 0..25 {
+            claimed.push(scene.claim(&kinds, 400, usize::MAX).await);
+        }
+        scene.note(&mut rows, 2, 10_000, &mut since);
+        for jobs in &claimed {
+            scene.settle(jobs, completed).await;
+        }
+        scene.note(&mut rows, 3, 10_000, &mut since);
+        let mut claimed = Vec::new();
+        for _ in 0..300 {
+            claimed.push(scene.claim(&kinds, 1, usize::MAX).await);
+        }
+        scene.note(&mut rows, 4, 300, &mut since);
+        for jobs in &claimed {
+            scene.settle(jobs, completed).await;
+        }
+        scene.note(&mut rows, 5, 300, &mut since);
+        let jobs = scene.claim(&kinds, 2_000, usize::MAX).await;
+        since = scene.ran();
+        scene.settle(&jobs, || Outcome::Returned).await;
+        scene.note(&mut rows, 6, jobs.len(), &mut since);
+        scene.claim(&kinds, 2_000, usize::MAX).await;
+        scene.note(&mut rows, 7, jobs.len(), &mut since);
+        let delay = Options::new().delay(Duration::from_millis(500));
+        scene.add((0..2_000).map(|_| job("k", 12, delay.clone()))).await;
+        scene.note(&mut rows, 8, 2_000, &mut since);
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        since = scene.ran();
+        scene.store.promote(2_000).await.unwrap();
+        scene.note(&mut rows, 9, 2_000, &mut since);
+    }
+    for (what, micros) in rows {
+        println!("{what}: {micros:.2} us of the server per job");
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    longest_scripts().await;
+    many_due_jobs().await;
+    server_time_per_job().await;
+}

@@ -1,0 +1,98 @@
+-- Takes jobs in the order of their turns: reads their records, and makes of each what it is under this claim.
+-- Made only where there are any. Answers what it took, and `ended`, why it took no more: 1 a payload did not fit, 2 so many
+-- stale or strange turns were passed that more jobs may follow, 3 one script hands out no more, else 0.
+-- Needs: keys, records, lines, batch, places, sources, merge, parked, starting. ARGV: those of jobs/claim.
+local function take(limit)
+  -- What one script may look at, and how many bytes of payloads that stand apart it may hand out beside the first: they
+  -- pass through Lua, at some milliseconds for each MiB.
+  local LOOKED_AT_MAX, APART_MAX = 1000, 1048576
+  local expand, stands_at, label, first, start_large, start_other = records.expand, lines.stands_at, starting()
+  local bytes_max, bytes, is_untouched = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
+  -- For each job its id and record, all ids, and those whose payload stands apart; the sources that were passed, each with
+  -- how many turns of it and how many stale ones; how many stale turns and how many strange jobs were passed.
+  local t = { ended = 0, jobs = {}, ids = {}, apart = nil, passed = {}, stale = 0, strange = 0 }
+  local jobs, ids, n, looked_at, apart_bytes, id_before, origin, set_aside = t.jobs, t.ids, 0, 0, 0, nil, nil, nil
+
+  -- Whether a payload may be handed out; if not, why the claim ends.
+  local function refusal(payload, id, sum, taken)
+    if sum > bytes_max and not (is_untouched and taken == 0) then return 1 end
+    if payload > MAX.inline then
+      apart_bytes = apart_bytes + payload
+      if apart_bytes > APART_MAX and taken > 0 then return 3 end
+      t.apart = t.apart or {}
+      t.apart[#t.apart + 1] = id
+    end
+    return nil
+  end
+
+  local function pass(source)
+    if not source.passed then
+      source.passed = 0
+      t.passed[#t.passed + 1] = source
+    end
+    return source
+  end
+
+  -- Goes through the jobs at these turns; answers why the claim ends, if it does. What changes with each job is local.
+  local function look(turns, origins, found_ids, found)
+    local taken, sum, before, from, passed, why = n, bytes, id_before, origin, 0, nil
+    for i = 1, #turns do
+      local stored, id = found[i], found_ids[i]
+      local form, record, payload, becomes = stored and byte(stored) or 0, stored, nil, nil
+      if origins and origins[i] ~= from or not from then
+        if from then from.passed = from.passed + passed end
+        from, passed = pass(origins and origins[i] or sources[1]), 0
+      end
+      -- One that stands in a line and in a zset at the same turn is met twice in a row.
+      if stored and id ~= before then
+        if form == FORM.plain and #stored > PLAIN.content then
+          -- Where nothing is stale, a plain record is that of this turn.
+          if from.is_exact or find(stored, sub(turns[i], TURN.due, TURN.seq_end), PLAIN.due, true) == PLAIN.due then
+            payload = read('>I4', stored, PLAIN.payload)
+            becomes = payload <= MAX.inline and first .. sub(stored, PLAIN.due) .. label or start_large(stored)
+          end
+        else
+          record = expand(stored)
+          if not record then
+            set_aside = set_aside or parked()
+            set_aside.park(stored, turns[i], from)
+            t.strange = t.strange + 1
+          elseif stands_at(record, turns[i]) then
+            payload, becomes = start_other(record)
+          end
+        end
+      end
+      if becomes then
+        sum = sum + payload
+        why = (payload > MAX.inline or sum > bytes_max) and refusal(payload, id, sum, taken)
+        if why then break end
+        before, taken = id, taken + 1
+        if form ~= FORM.plain and places.may_expire(record) then batch.add(batch.of('ZREM', KEY.expiring), id) end
+        ids[taken], jobs[2 * taken - 1], jobs[2 * taken] = id, id, becomes
+      elseif record or not stored then
+        from.stale, t.stale = from.stale + 1, t.stale + 1
+      end
+      passed = passed + 1
+    end
+    from.passed, n, bytes, id_before, origin = from.passed + passed, taken, sum, before, from
+    return why or nil
+  end
+
+  local has_more, next_turns = #sources > 0, #sources > 1 and merge(limit)
+  while has_more and n < limit and t.ended == 0 do
+    local most, turns, origins = math.min(limit - n, LOOKED_AT_MAX - looked_at), nil, nil
+    if next_turns then
+      turns, origins, has_more = next_turns(most)
+    else
+      turns, has_more = sources.next(sources[1], most, false), sources[1].left > 0
+    end
+    local found_ids = {}
+    for i = 1, #turns do
+      found_ids[i] = sub(turns[i], TURN.id)
+    end
+    looked_at = looked_at + #turns
+    t.ended = look(turns, origins, found_ids, redis.call('HMGET', KEY.jobs, unpack(found_ids))) or 0
+    if t.ended == 0 and looked_at >= LOOKED_AT_MAX and n < limit and has_more then t.ended = 2 end
+  end
+  return t
+end

@@ -1,0 +1,52 @@
+-- Jobs that are handed in, as packed.rs packs them: ARGV[at] how many, n, and after it how many runs of jobs in a row
+-- that have their head in common; for each run the HEAD and how many jobs it has; then n ids, n contents, and the payloads
+-- that are too long for the content, in order.
+-- Needs: keys, records. `begin` comes first and says where they begin.
+local packed = (function()
+  local p = {}
+  -- Ids come after ARGV[first].
+  local first, next_body, next_run, left_of_run, head, is_apart, is_large
+
+  function p.begin(at)
+    p.number = tonumber(ARGV[at])
+    next_run, left_of_run = at + 2, 0
+    first = at + 1 + 2 * ARGV[at + 1]
+    next_body = first + 2 * p.number + 1
+  end
+
+  -- The records under the ids that are handed in, and those that are strange.
+  function p.there()
+    return records.load(unpack(ARGV, first + 1, first + p.number))
+  end
+
+  -- Id, head and content of a job, whether it is above the cap and, if it stands apart, its payload. To be asked once for
+  -- each, in order.
+  function p.job(i)
+    if left_of_run == 0 then
+      head, left_of_run = ARGV[next_run], tonumber(ARGV[next_run + 1])
+      next_run, is_apart = next_run + 2, read('>I4', head, HEAD.payload) > MAX.inline
+      is_large = sub(head, HEAD.is_large, HEAD.is_large_end) == '1'
+    end
+    left_of_run = left_of_run - 1
+    local id, content = ARGV[first + i], ARGV[first + p.number + i]
+    if not is_apart then
+      return id, head, content, is_large
+    end
+    next_body = next_body + 1
+    return id, head, content, is_large, ARGV[next_body - 1]
+  end
+
+  -- Whether the job that has the id is the one that is handed in: kind and payload are the same.
+  function p.is_same(id, record, head, content, body)
+    if sub(record, RECORD.payload, RECORD.payload_end) ~= sub(head, HEAD.payload, HEAD.payload_end) then
+      return false
+    end
+    local compared = CONTENT.kind_length_end + byte(content) + (body and 0 or read('>I4', head, HEAD.payload))
+    if sub(record, RECORD.content, RECORD.block_end + compared) ~= sub(content, 1, compared) then
+      return false
+    end
+    return not body or redis.call('HGET', KEY.bodies, id) == body
+  end
+
+  return p
+end)()

@@ -1,0 +1,98 @@
+-- The record of a job: its forms and what can be read of it. Their fields are stated in format.rs.
+-- The long form is RECORD. A job that was never claimed has a short one, FRESH; one that was PLAIN when it was claimed
+--   keeps to a short one in its first attempt, FIRST, and if it completes in that attempt, DONE. Anything else that happens
+--   to it makes the long form of it. Only accepting, promoting, claiming, beginning and settling know the short forms, which are
+--   for jobs without any feature; all else sees the long one, by `records.load`.
+-- The first byte says the form. A record of a form that is not known here, or that is cut short, is strange: no script
+--   changes it, counts it or takes its places away. A later layout takes first bytes from FORM.later on, of which the
+--   lowest three bits are the state, so that it can be shown.
+-- Texts are compared for equality only: the order of `<` depends on the server's locale.
+-- Needs: keys.
+local records = (function()
+  -- The long form of the record of a first attempt, with its state and flags; `at` is how much later than in one that runs
+  -- things stand.
+  local function expand_first(record, start, at, finished8)
+    local content_end = FIRST.block_end + at + read('>I4', record, FIRST.length + at)
+    return start .. BYTES.first .. sub(record, FIRST.due + at, FIRST.priority_end + at) .. BYTES.zero8
+      .. sub(record, FIRST.due + at, FIRST.due_end + at) .. finished8 .. sub(record, FIRST.payload + at, content_end)
+      .. sub(record, FIRST.nonce + at, FIRST.claimed_end + at) .. sub(record, content_end + 1)
+  end
+
+  local function expand_fresh(record, form)
+    local enqueued8, expiry8, at = sub(record, FRESH.due, FRESH.due_end), BYTES.zero8, FRESH.more
+    if form % 8 >= 4 then
+      enqueued8, at = sub(record, at, at + WIDTH.instant - 1), at + WIDTH.instant
+    end
+    if form % 4 >= 2 then
+      expiry8, at = sub(record, at, at + WIDTH.instant - 1), at + WIDTH.instant
+    end
+    return #record > at + TAIL.block_end and (form % 2 == 1 and '2' or '1') .. BYTES.untouched
+      .. sub(record, FRESH.due, FRESH.priority_end) .. expiry8 .. enqueued8 .. BYTES.zero8 .. sub(record, at)
+  end
+
+  -- The long form of a record, false if it is strange.
+  local function expand(record)
+    local form = byte(record) or 0
+    if form < FORM.short then
+      return form >= STATE.scheduled and form <= STATE.cancelled and #record > RECORD.content and record
+    elseif form <= FORM.fresh_end then
+      return expand_fresh(record, form)
+    elseif form == FORM.first or form == FORM.begun then
+      return #record > FIRST.content and expand_first(record, form == FORM.first and '30' or '32', 0, BYTES.zero8)
+    elseif form == FORM.done then
+      return #record > DONE.content
+        and expand_first(record, '40', DONE.nonce - FIRST.nonce, sub(record, DONE.finished, DONE.finished_end))
+    end
+    return false
+  end
+
+  -- The records under ids, false where there is none or it is strange; and those that are strange, as they are stored.
+  local function load(...)
+    local found, strange = redis.call('HMGET', KEY.jobs, ...), {}
+    for i = 1, #found do
+      local stored = found[i]
+      if stored then
+        found[i] = expand(stored)
+        if not found[i] then strange[i] = stored end
+      end
+    end
+    return found, strange
+  end
+
+  -- The state of a strange record as a digit, 0 if it does not say.
+  local function strange_state(stored)
+    local form = byte(stored) or 0
+    return form >= FORM.later and form % 8 <= 6 and char(48 + form % 8) or '0'
+  end
+
+  local function kind_of(record)
+    local at = RECORD.block_end + CONTENT.kind
+    return sub(record, at, at + byte(record, RECORD.content) - 1)
+  end
+
+  -- The last byte of the content; places of CLAIM count from there.
+  local function content_end(record)
+    return RECORD.block_end + read('>I4', record, RECORD.length)
+  end
+
+  local function lease_of(record)
+    local at = content_end(record)
+    return sub(record, at + CLAIM.lease, at + CLAIM.lease_end)
+  end
+
+  -- Number and nonce of the newest claim.
+  local function fence_of(record)
+    local at = content_end(record)
+    return sub(record, RECORD.fence, RECORD.fence_end) .. sub(record, at + CLAIM.nonce, at + CLAIM.nonce_end)
+  end
+
+  return {
+    expand = expand,
+    load = load,
+    strange_state = strange_state,
+    kind_of = kind_of,
+    content_end = content_end,
+    lease_of = lease_of,
+    fence_of = fence_of,
+  }
+end)()

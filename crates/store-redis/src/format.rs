@@ -1,0 +1,245 @@
+//! The formats of everything that scripts splice, stated once: which fields follow each other, and how wide each is.
+//!
+//! A script names a place, `RECORD.fence` for the first byte of a field and `RECORD.fence_end` for its last, and gets the
+//! number when its text is put together ([`crate::script`]). Places count from 1, as Lua does. What Rust reads and writes
+//! goes by the same tables. All integers are big-endian. A field of width 0 is the last one, as long as what is left.
+
+/// Fields that follow each other.
+#[derive(Debug)]
+pub(crate) struct Format {
+    /// What scripts call it.
+    pub(crate) name: &'static str,
+    fields: &'static [(&'static str, usize)],
+}
+
+impl Format {
+    /// The first place of a field, counted from 1. A field that does not exist fails to compile, in a constant.
+    pub(crate) const fn at(&self, field: &str) -> usize {
+        let (mut at, mut index) = (1, 0);
+        while index < self.fields.len() {
+            let (name, width) = self.fields[index];
+            if is_same(name, field) {
+                return at;
+            }
+            at += width;
+            index += 1;
+        }
+        panic!("a format has no such field")
+    }
+
+    /// How many bytes come before a field.
+    pub(crate) const fn before(&self, field: &str) -> usize {
+        self.at(field) - 1
+    }
+
+    /// How many bytes all fields have together whose width is known.
+    pub(crate) const fn width(&self) -> usize {
+        let (mut width, mut index) = (0, 0);
+        while index < self.fields.len() {
+            width += self.fields[index].1;
+            index += 1;
+        }
+        width
+    }
+
+    /// The place that a script means by a name: the first of a field, or the last of `<field>_end`.
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        let field = |name: &str| self.fields.iter().find(|(field, _)| *field == name);
+        match (field(name), name.strip_suffix("_end").and_then(field)) {
+            (Some((name, _)), _) => Some(self.at(name)),
+            (None, Some((name, width))) if *width > 0 => Some(self.before(name) + width),
+            _ => None,
+        }
+    }
+}
+
+/// Whether two texts are equal, also where constants are made.
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < one.len() {
+        if one[index] != other[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}
+
+macro_rules! formats {
+    ($($(#[doc = $doc:literal])* $name:ident { $($field:ident: $width:literal),* $(,)? })*) => {
+        $($(#[doc = $doc])* pub(crate) const $name: Format =
+            Format { name: stringify!($name), fields: &[$((stringify!($field), $width)),*] };)*
+
+        /// All of them.
+        pub(crate) const ALL: &[Format] = &[$($name),*];
+    };
+}
+
+formats! {
+    /// The record of a job in its long form: state as a digit; flags, `0` and 1 if it is asked to stop, 2 if its handler
+    /// has begun, 4 if a reaper put it back and nothing has happened to it since, or if it came to its end from there; the
+    /// reason as a letter, `-` for none. Expiry and finished are 0 for none. `length` is that of the content. After the
+    /// content, once it was claimed, follows [`CLAIM`].
+    RECORD {
+        state: 1, flags: 1, reason: 1, attempt: 4, stalls: 4, ambiguous: 4, backoff: 8, fence: 8, due: 8, seq: 8,
+        priority: 2, expiry: 8, enqueued: 8, finished: 8, payload: 4, length: 4, block: 4, content: 0,
+    }
+
+    /// A job that was never claimed. The form is `@` and what it has: 1 it is ready, 2 it expires, 4 it is due at another
+    /// time than it was enqueued. After the priority come enqueued and expiry if it has them (8 each), then [`TAIL`].
+    FRESH { form: 1, due: 8, seq: 8, priority: 2, more: 0 }
+
+    /// A fresh job that is ready, without expiry, as most are: what [`FRESH`] comes to then.
+    PLAIN { form: 1, due: 8, seq: 8, priority: 2, payload: 4, length: 4, block: 4, content: 0 }
+
+    /// What was plain when it was claimed, in its first attempt: form `a`, `c` when its handler has begun. All jobs of a
+    /// claim begin alike, so that one comparison tells state, fence and lease. The label follows the content.
+    FIRST {
+        form: 1, nonce: 8, lease: 16, claimed: 8, due: 8, seq: 8, priority: 2, payload: 4, length: 4, block: 4, content: 0,
+    }
+
+    /// A job that completed in that attempt, form `b`.
+    DONE {
+        form: 1, finished: 8, nonce: 8, lease: 16, claimed: 8, due: 8, seq: 8, priority: 2, payload: 4, length: 4, block: 4,
+        content: 0,
+    }
+
+    /// What all records end with, before the claim.
+    TAIL { payload: 4, length: 4, block: 4, content: 0 }
+
+    /// The newest claim, after the content of a long record; places count from the end of the content.
+    CLAIM { nonce: 8, lease: 16, claimed: 8, label: 0 }
+
+    /// What the content begins with: see [`crate::row::content`].
+    CONTENT { kind_length: 1, kind: 0 }
+
+    /// What jobs that are handed in have in common: `1` if the payload is above the queue's cap; due `n`ow, `a`fter or a`t`
+    /// so many micros; `e` if it expires after so many micros.
+    HEAD {
+        is_large: 1, priority: 2, payload: 4, length: 4, due: 1, due_micros: 8, expires: 1, expires_micros: 8,
+        kind_length: 1, kind: 0,
+    }
+
+    /// What outcomes have in common: the fence, how the record begins then, and what follows for each job: `0` and 1 delay
+    /// in micros (8 bytes), 2 the rest of the attempt's record, 4 output; 8 if the output is above the cap.
+    OUTCOME {
+        fence: 8, nonce: 8, state: 1, flags: 1, reason: 1, attempt: 4, stalls: 4, ambiguous: 4, backoff: 8, follows: 1,
+    }
+
+    /// A fence as calls name it.
+    FENCE { number: 8, nonce: 8 }
+
+    /// A member of the orders of ready jobs: those of one score sort by their bytes, so by turn.
+    TURN { due: 8, seq: 8, id: 16 }
+
+    /// A member of the order of parked jobs, whose score is the form of the record: the turn, the score that it had (signed),
+    /// and the kind.
+    PARKED { turn: 32, score: 4, kind: 0 }
+
+    /// A member of the orders of scheduled and of ended jobs.
+    PLACE { seq: 8, id: 16 }
+
+    /// The record of an attempt: see [`crate::row::attempt`].
+    ATTEMPT { attempt: 4, ended: 8, claimed: 8, label_length: 2, label: 0 }
+
+    /// The record of a lease of the namespace: when it was opened, then label and queues as they were handed in.
+    LEASE { opened: 8, rest: 0 }
+
+    /// A report of progress: `1` if it is above the cap.
+    REPORT { is_large: 1, report: 0 }
+
+    /// A call: its id, then for how many milliseconds it is remembered.
+    CALL { id: 22, memory: 0 }
+}
+
+/// The longest payload that stands in the record of its job.
+pub(crate) const INLINE_MAX: usize = 1024;
+
+/// The form of a job in its first attempt, and when its handler has begun.
+pub(crate) const FIRST_ATTEMPT: u8 = b'a';
+pub(crate) const FIRST_BEGUN: u8 = b'c';
+
+/// First bytes of later forms begin here; their lowest bits are the state.
+pub(crate) const LATER_FORMS: u8 = 128;
+
+/// Numbers that scripts name.
+pub(crate) const NUMBERS: &[(&str, usize)] = &[
+    // States as the first byte of a record; what is below running waits, what is above has ended.
+    ("STATE.scheduled", b'1' as usize),
+    ("STATE.ready", b'2' as usize),
+    ("STATE.running", b'3' as usize),
+    ("STATE.completed", b'4' as usize),
+    ("STATE.dead", b'5' as usize),
+    ("STATE.cancelled", b'6' as usize),
+    // Forms of short records: those of fresh jobs begin at `short`; a plain one is `plain`.
+    ("FORM.short", b'@' as usize),
+    ("FORM.plain", b'A' as usize),
+    ("FORM.fresh_end", b'G' as usize),
+    ("FORM.first", FIRST_ATTEMPT as usize),
+    ("FORM.done", b'b' as usize),
+    ("FORM.begun", FIRST_BEGUN as usize),
+    ("FORM.later", LATER_FORMS as usize),
+    // The flags of a record that a reaper put back.
+    ("FLAGS.reaped", b'4' as usize),
+    ("MAX.inline", INLINE_MAX),
+    ("MAX.attempts", 50),
+    ("MAX.block", 128),
+    ("WIDTH.id", 16),
+    ("WIDTH.instant", 8),
+    ("WIDTH.u32", 4),
+];
+
+/// Texts that scripts name, as Lua writes them.
+pub(crate) const TEXTS: &[(&str, &str)] = &[
+    ("BYTES.zero4", r"'\0\0\0\0'"),
+    ("BYTES.zero8", r"'\0\0\0\0\0\0\0\0'"),
+    ("BYTES.one8", r"'\0\0\0\0\0\0\0\1'"),
+    // What a record begins with that ended without a worker: state, flags, reason.
+    ("BYTES.expired", "'50e'"),
+    ("BYTES.requested", "'60r'"),
+    // All counters of a job that begins anew.
+    ("BYTES.no_counters", r"'\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"),
+    // What the long form of a job that was never claimed has after its state: flags, reason, counters, fence.
+    ("BYTES.untouched", r"'0-\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"),
+    // What that of a first attempt has after its flags: reason, counters, fence.
+    ("BYTES.first", r"'-\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1'"),
+    // How the record of a job begins that completes then: state, flags, reason, counters.
+    ("BYTES.completed_first", r"'40-\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_first_or_the_last_place_of_a_field() {
+        assert_eq!((RECORD.place("state"), RECORD.place("state_end")), (Some(1), Some(1)));
+        assert_eq!((RECORD.place("fence"), RECORD.place("fence_end")), (Some(24), Some(31)));
+        assert_eq!((RECORD.place("content"), RECORD.place("content_end")), (Some(86), None));
+        assert_eq!((HEAD.place("expires"), HEAD.place("kind_length_end")), (Some(21), Some(30)));
+        assert_eq!((HEAD.place("nothing"), HEAD.width()), (None, 30));
+    }
+
+    /// Scripts splice a range of one into the other.
+    #[test]
+    fn ranges_that_formats_share_are_as_long_in_each() {
+        let length = |format: &Format, from: &str, upto: &str| format.at(upto) - format.at(from);
+        let same = |formats: &[&Format], from: &str, upto: &str| {
+            assert!(
+                formats.windows(2).all(|pair| length(pair[0], from, upto) == length(pair[1], from, upto))
+            );
+        };
+        same(&[&RECORD, &PLAIN, &FIRST, &DONE, &TAIL], "payload", "content");
+        same(&[&FRESH, &PLAIN, &FIRST, &DONE, &RECORD], "due", "priority");
+        same(&[&FIRST, &DONE], "nonce", "content");
+        same(&[&FIRST, &CLAIM], "nonce", "claimed");
+        same(&[&RECORD, &OUTCOME], "state", "backoff");
+        same(&[&RECORD, &HEAD], "payload", "length");
+        same(&[&RECORD, &TURN], "due", "seq");
+        assert_eq!(PARKED.before("score"), TURN.before("id") + 16);
+    }
+}

@@ -1,0 +1,76 @@
+//! All scripts, each with the parts that it needs, in this order: a part uses those before it.
+
+use crate::script::Script;
+
+/// The text of a file in `scripts/`.
+macro_rules! file {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/", $name, ".lua"))
+    };
+}
+
+macro_rules! scripts {
+    ($($script:ident = [$($part:literal)*] $name:literal;)*) => {
+        $(pub(crate) static $script: Script = Script::new($name, &[$(file!($part),)* file!($name)]);)*
+
+        /// All of them.
+        #[cfg(test)]
+        pub(crate) static ALL: &[&Script] = &[$(&$script),*];
+    };
+}
+
+scripts! {
+    // Accepts jobs; also what delivers a transfer.
+    ENQUEUE = ["shared/keys" "shared/clock" "shared/calls" "shared/records" "shared/lines" "shared/batch" "shared/kinds"
+        "shared/blocks" "shared/tell" "shared/packed" "shared/accept"] "jobs/enqueue";
+    CHECK = ["shared/keys" "shared/records" "shared/packed"] "jobs/check";
+    CLAIM = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/places" "shared/moves" "shared/promote" "claim/sources" "claim/merge" "claim/parked"
+        "claim/starting" "claim/take"] "jobs/claim";
+    BEGIN = ["shared/keys" "shared/records"] "jobs/begin";
+    PROGRESS = ["shared/keys" "shared/records" "shared/lines" "shared/batch"] "jobs/progress";
+    SETTLE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/places" "shared/moves" "shared/outcomes" "shared/first_attempts"] "jobs/settle";
+    SETTLE_LATE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/places" "shared/moves" "shared/outcomes"] "jobs/settle_late";
+    GET = ["shared/keys" "shared/records"] "jobs/get";
+
+    CANCEL = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/places" "shared/moves" "shared/amend"] "jobs/cancel";
+    RETRY = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/places" "shared/moves" "shared/amend"] "jobs/retry";
+    DELETE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/places" "shared/moves" "shared/amend"] "jobs/delete";
+
+    PROMOTE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/places" "shared/moves" "shared/promote"] "maintenance/promote";
+    PRUNE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/places" "shared/moves"] "maintenance/prune";
+
+    OPEN_LEASE = ["shared/keys" "shared/clock"] "leases/open";
+    RENEW_LEASE = ["shared/keys" "shared/clock" "shared/records"] "leases/renew";
+    CLOSE_LEASE = ["shared/keys" "shared/clock"] "leases/close";
+    HELD = ["shared/keys" "shared/records"] "leases/held";
+    LOST = ["shared/keys" "shared/clock" "shared/records"] "leases/lost";
+    SWEEP_LEASES = ["shared/keys" "shared/clock"] "leases/sweep";
+    COUNT_RUNNING = ["shared/keys"] "leases/running";
+
+    OPEN_RECORD = ["shared/clock" "shared/lease_records"] "leases/namespace/open";
+    RENEW_RECORD = ["shared/clock" "shared/lease_records"] "leases/namespace/renew";
+    CLOSE_RECORD = ["shared/clock" "shared/lease_records"] "leases/namespace/close";
+    LIST_RECORDS = ["shared/clock"] "leases/namespace/list";
+    EXPIRED_RECORDS = ["shared/clock"] "leases/namespace/expired";
+    FORGET_RECORDS = ["shared/clock" "shared/lease_records"] "leases/namespace/forget";
+
+    LIST_JOBS = ["shared/keys" "shared/records"] "inspect/list";
+    READ_JOBS = ["shared/keys" "shared/records"] "inspect/read";
+
+    ENTER = [] "queues/enter";
+    DEFINE = [] "queues/define";
+    WHERE = [] "queues/where";
+
+    POST_TRANSFERS = ["shared/keys" "shared/clock" "shared/calls"] "transfers/post";
+    KNOWS_CALL = ["shared/keys" "shared/calls"] "transfers/known";
+    READ_TRANSFERS = [] "transfers/read";
+    REMOVE_TRANSFERS = [] "transfers/remove";
+}

@@ -1,0 +1,5 @@
+SELECT seq
+FROM windlass_jobs
+WHERE state = 1 AND queue = ?1 AND due_at <= ?2
+ORDER BY due_at, seq
+LIMIT ?3

@@ -1,0 +1,138 @@
+//! How a job gets in: the only code that does it, for calls of the store and for transactions of the user's own.
+//!
+//! A fresh id is the rule, so jobs are inserted without asking first, many per statement. An error means that the caller
+//! takes back what was inserted: [`accept_call`] deletes the rows, a user's transaction goes back to its savepoint.
+
+use windlass_core::clock::Timestamp;
+use windlass_core::job::NewJob;
+use windlass_core::sql::SqlError;
+use windlass_core::store::{Enqueued, Taken};
+use windlass_core::{CallId, State, StoreError};
+
+use crate::error::Fault;
+use crate::jobs::calls;
+use crate::moves;
+use crate::row;
+use crate::session::Session;
+use crate::transaction::{Field, Transaction, at_once, newest};
+
+pub(crate) const INSERT: &str = include_str!("../queries/accept/insert.sql");
+pub(crate) const INSERT_16: &str = include_str!("../queries/accept/insert_16.sql");
+pub(crate) const INSERT_RETURNING: &str =
+    concat!(include_str!("../queries/accept/insert.sql"), "RETURNING seq, id");
+pub(crate) const INSERT_16_RETURNING: &str =
+    concat!(include_str!("../queries/accept/insert_16.sql"), "RETURNING seq, id");
+pub(crate) const NEWEST: &str = include_str!("../queries/accept/newest.sql");
+pub(crate) const BY_ID: &str = include_str!("../queries/jobs/by_id.sql");
+const INSERT_PAYLOAD: &str = include_str!("../queries/accept/insert_payload.sql");
+const EXISTING: &str = include_str!("../queries/accept/existing.sql");
+const DELETE_SINCE: &str = include_str!("../queries/accept/delete_since.sql");
+const DELETE_PAYLOADS_SINCE: &str = include_str!("../queries/accept/delete_payloads_since.sql");
+
+/// Payloads above this length, in bytes, do not stand in the job's own row; see docs/decisions.
+const INLINE_MAX: usize = 512;
+/// Rows of the statement that inserts many. Opening it costs more than a row.
+pub(crate) const MANY: usize = 16;
+/// Parameters of one row.
+pub(crate) const FIELDS: usize = 11;
+
+/// Accepts all jobs of a call or none, unless the call was accepted before. When one is refused, the rows of the call
+/// are deleted again, and the other calls of the transaction go on.
+pub(crate) fn accept_call(
+    session: &Session<'_>,
+    call: CallId,
+    jobs: &[NewJob],
+) -> Result<Vec<Enqueued>, Fault> {
+    if !calls::remember(session, call)? {
+        return Ok(vec![Enqueued::Repeated; jobs.len()]);
+    }
+    // A lone job that is refused has inserted nothing.
+    let before = if jobs.len() > 1 { Some(newest(session)?) } else { None };
+    let answers = at_once(accept(&mut session.tx(), jobs));
+    if matches!(answers, Err(Fault::Refused(_))) {
+        calls::take_back(session, call);
+        if let Some(before) = before {
+            // No other call has inserted since.
+            session.prepare(DELETE_SINCE)?.execute([before])?;
+            session.prepare(DELETE_PAYLOADS_SINCE)?.execute([before])?;
+        }
+    }
+    answers
+}
+
+/// Accepts jobs one after the other. One that is refused refuses them all.
+pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<Vec<Enqueued>, T::Error> {
+    let mut accepted: Vec<(Option<i64>, Enqueued)> = Vec::with_capacity(jobs.len());
+    let mut rest = jobs;
+    while let Some(first) = rest.first() {
+        // Many at once only where all fit: the first job that something is wrong with names the refusal.
+        let is_many = rest.len() >= MANY && too_large(tx, &rest[..MANY]).await?.is_none();
+        let (some, others) = rest.split_at(if is_many { MANY } else { 1 });
+        rest = others;
+        if !is_many && let Some(refusal) = too_large(tx, some).await? {
+            // A repeat is answered even if the cap has shrunk since.
+            accepted.push((None, existing(tx, first).await?.ok_or(Fault::Refused(refusal))?));
+            continue;
+        }
+        // Unique keys are tested here: whether another job of the queue and kind holds one, and what its policy answers.
+        for (job, seq) in some.iter().zip(tx.insert(some).await?) {
+            let missing = || Fault::Corrupt(format!("job {} is in an index only", job.id));
+            let answer = match seq {
+                Some(_) => Enqueued::New,
+                None => existing(tx, job).await?.ok_or_else(missing)?,
+            };
+            if let (Some(seq), true) = (seq, job.payload.len() > INLINE_MAX) {
+                tx.run(INSERT_PAYLOAD, &[seq.into(), Some(&job.payload).into()]).await?;
+            }
+            // Links are written here: a job with open parents begins as blocked.
+            accepted.push((seq, answer));
+        }
+    }
+    let now = tx.now();
+    for (job, (seq, _)) in jobs.iter().zip(&accepted) {
+        if let Some(seq) = seq {
+            moves::enter(tx, *seq, &job.queue, job.entry(now).0);
+        }
+    }
+    Ok(accepted.into_iter().map(|(_, answer)| answer).collect())
+}
+
+/// Why the first job whose payload is above the cap of its queue is refused.
+async fn too_large<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<Option<StoreError>, T::Error> {
+    for job in jobs {
+        if let Err(refusal) = job.check_payload(tx.config(&job.queue).await?.caps.payload) {
+            return Ok(Some(refusal));
+        }
+    }
+    Ok(None)
+}
+
+/// The parameters of one row, as `accept/insert.sql` takes them.
+pub(crate) fn fields(job: &NewJob, now: Timestamp) -> Result<[Field<'_>; FIELDS], Fault> {
+    let (state, due_at) = job.entry(now);
+    Ok([
+        Field::Id(job.id.as_bytes()),
+        job.queue.as_str().into(),
+        job.kind.as_str().into(),
+        i64::from(state.code()).into(),
+        i64::from(job.priority).into(),
+        due_at.as_micros().into(),
+        now.as_micros().into(),
+        job.expires.map(|expiry| now.plus(expiry).as_micros()).into(),
+        job.spec.text().into(),
+        row::stored_tags(&job.tags)?.into(),
+        (job.payload.len() <= INLINE_MAX).then_some(&job.payload).into(),
+    ])
+}
+
+/// The answer for a job whose id may be there; nothing if it is not.
+async fn existing<T: Transaction>(tx: &mut T, job: &NewJob) -> Result<Option<Enqueued>, T::Error> {
+    let Some(found) = tx.find(EXISTING, &[Field::Id(job.id.as_bytes())]).await? else { return Ok(None) };
+    let shape = |error: SqlError| Fault::Corrupt(error.to_string());
+    let code = found.int(0).map_err(shape)?;
+    let unknown = || Fault::Corrupt(format!("a job has state {code}"));
+    let state = State::from_code(code).ok_or_else(unknown)?;
+    let (queue, kind) = (found.text(1).map_err(shape)?, found.text(2).map_err(shape)?);
+    let taken = Taken { state, queue, kind, payload: found.bytes(3).map_err(shape)? };
+    Ok(Some(taken.answer(job).map_err(Fault::Refused)?))
+}

@@ -1,0 +1,199 @@
+//! How a job changes its state: the only code that does it, for the store's own calls and for transactions of the
+//! user's own.
+//!
+//! Each function here runs one statement of `queries/moves` and tells [`moved`] which job went from which state to
+//! which, and why. So counters and rings cannot drift from the rows.
+
+use windlass_core::bell::Rings;
+use windlass_core::clock::Timestamp;
+use windlass_core::judge::Transition;
+use windlass_core::outcome::Reason;
+use windlass_core::store::{Cause, Move};
+use windlass_core::{Name, State};
+
+use crate::counters::Deltas;
+use crate::error::Fault;
+use crate::row;
+use crate::transaction::{Field, Transaction};
+
+const PROMOTE: &str = include_str!("../queries/moves/promote.sql");
+const CLAIM: &str = include_str!("../queries/moves/claim.sql");
+const COMPLETE: &str = include_str!("../queries/moves/complete.sql");
+const SETTLE: &str = include_str!("../queries/moves/settle.sql");
+const END: &str = include_str!("../queries/moves/end.sql");
+const RESTART: &str = include_str!("../queries/moves/restart.sql");
+const HASTEN: &str = include_str!("../queries/moves/hasten.sql");
+const DELETE: &str = include_str!("../queries/moves/delete.sql");
+const DELETE_PAYLOADS: &str = include_str!("../queries/moves/delete_payloads.sql");
+const DELETE_ATTEMPTS: &str = include_str!("../queries/moves/delete_attempts.sql");
+
+/// What the mark of a row says when a reaper has put its job back.
+const REAPED: i64 = 2;
+
+/// What the operations of one transaction have moved: written and rung when it ends.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    pub(crate) counts: Deltas,
+    pub(crate) rings: Rings,
+}
+
+/// A job, and where it stands before it moves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    pub(crate) seq: i64,
+    pub(crate) queue: &'a Name,
+    pub(crate) state: State,
+}
+
+/// Who takes jobs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim<'a> {
+    pub(crate) nonce: u64,
+    pub(crate) lease: i64,
+    pub(crate) worker: &'a str,
+}
+
+/// A job was inserted.
+pub(crate) fn enter<T: Transaction>(tx: &mut T, seq: i64, queue: &Name, state: State) {
+    moved(tx, seq, Move { queue, from: None, to: Some(state), cause: Cause::Accepted });
+}
+
+/// The time of jobs has come.
+pub(crate) async fn promote<T: Transaction>(tx: &mut T, jobs: &[Standing<'_>]) -> Result<(), T::Error> {
+    change(tx, PROMOTE, &[list(jobs)], jobs, Some(State::Ready), Cause::Due).await
+}
+
+/// A worker takes jobs.
+pub(crate) async fn claim<T: Transaction>(
+    tx: &mut T,
+    jobs: &[Standing<'_>],
+    Claim { nonce, lease, worker }: Claim<'_>,
+) -> Result<(), T::Error> {
+    let now = tx.now().as_micros();
+    let fields = [list(jobs), row::to_stored(nonce).into(), now.into(), lease.into(), worker.into()];
+    change(tx, CLAIM, &fields, jobs, Some(State::Running), Cause::Claimed).await
+}
+
+/// Attempts have completed, and leave nothing to write but that.
+pub(crate) async fn complete<T: Transaction>(tx: &mut T, jobs: &[Standing<'_>]) -> Result<(), T::Error> {
+    let fields = [list(jobs), tx.now().as_micros().into()];
+    change(tx, COMPLETE, &fields, jobs, Some(State::Completed), Cause::Settled).await
+}
+
+/// An attempt has ended as the transition says.
+pub(crate) async fn settle<T: Transaction>(
+    tx: &mut T,
+    job: Standing<'_>,
+    next: &Transition,
+    cause: Cause,
+) -> Result<(), T::Error> {
+    let (now, counters) = (tx.now(), next.counters);
+    let mark = (cause == Cause::Reaped && next.state.is_waiting()).then_some(REAPED);
+    let fields = [
+        job.seq.into(),
+        i64::from(next.state.code()).into(),
+        next.delay().map(|delay| now.plus(delay).as_micros()).into(),
+        i64::from(counters.attempt).into(),
+        i64::from(counters.stalls).into(),
+        i64::from(counters.ambiguous).into(),
+        row::micros(counters.backoff).into(),
+        next.reason.map(|reason| reason.as_str().to_owned()).into(),
+        next.finished_at(now).map(Timestamp::as_micros).into(),
+        next.kept_output().into(),
+        mark.into(),
+    ];
+    change(tx, SETTLE, &fields, &[job], Some(next.state), cause).await
+}
+
+/// An attempt has ended in a state that the queue does not keep. Answers the job as it stands then, for the caller to
+/// [`remove`] in the same transaction.
+pub(crate) fn end_unkept<'a, T: Transaction>(
+    tx: &mut T,
+    job: Standing<'a>,
+    state: State,
+    cause: Cause,
+) -> Standing<'a> {
+    moved(tx, job.seq, job.moves(Some(state), cause));
+    Standing { state, ..job }
+}
+
+/// A waiting job ends without an attempt.
+pub(crate) async fn end<T: Transaction>(
+    tx: &mut T,
+    job: Standing<'_>,
+    state: State,
+    (reason, cause): (Reason, Cause),
+) -> Result<(), T::Error> {
+    let now = tx.now().as_micros();
+    let fields = [job.seq.into(), i64::from(state.code()).into(), reason.as_str().into(), now.into()];
+    change(tx, END, &fields, &[job], Some(state), cause).await
+}
+
+/// A person sends a job to `ready`. One that had ended begins anew, and its expiry no longer counts: it is asked for
+/// now.
+pub(crate) async fn restart<T: Transaction>(tx: &mut T, job: Standing<'_>) -> Result<(), T::Error> {
+    let sql = if job.state.is_terminal() { RESTART } else { HASTEN };
+    let fields = [job.seq.into(), tx.now().as_micros().into()];
+    change(tx, sql, &fields, &[job], Some(State::Ready), Cause::Requested).await
+}
+
+/// Removes jobs with all that belongs to them.
+pub(crate) async fn remove<T: Transaction>(
+    tx: &mut T,
+    jobs: &[Standing<'_>],
+    cause: Cause,
+) -> Result<(), T::Error> {
+    let fields = [list(jobs)];
+    tx.run(DELETE_PAYLOADS, &fields).await?;
+    tx.run(DELETE_ATTEMPTS, &fields).await?;
+    change(tx, DELETE, &fields, jobs, None, cause).await
+}
+
+/// The one way in which rows change their state.
+async fn change<T: Transaction>(
+    tx: &mut T,
+    sql: &'static str,
+    fields: &[Field<'_>],
+    jobs: &[Standing<'_>],
+    to: Option<State>,
+    cause: Cause,
+) -> Result<(), T::Error> {
+    if let Some(job) = jobs.iter().find(|job| !job.moves(to, cause).is_allowed()) {
+        let to = to.map_or("removed", State::as_str);
+        return Err(Fault::Defect(format!("a {} job was told to be {to}", job.state)).into());
+    }
+    tx.run(sql, fields).await?;
+    for job in jobs {
+        moved(tx, job.seq, job.moves(to, cause));
+    }
+    Ok(())
+}
+
+/// What every change of state brings with it. A capability that has to act when jobs change their state acts here, in
+/// the order of the comments and in the same transaction.
+fn moved<T: Transaction>(tx: &mut T, _seq: i64, change: Move<'_>) {
+    tx.note(|moves| {
+        for (state, jobs) in [(change.from, -1), (change.to, 1)] {
+            if let Some(state) = state {
+                moves.counts.add(change.queue, state, jobs);
+            }
+        }
+        moves.rings = moves.rings.and(change.rings());
+    });
+    // Tallies: counters by queue, kind and minute move here, by `change.to` and `change.cause`.
+    // Keys: a job that starts, ends or is removed gives its unique key back here, as the key's policy says.
+    // Gates: a job that starts takes a place in the gate of its key here; one that stops running frees it.
+    // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
+    // Follow-ups: what an enqueue or a settlement carries is accepted here, after the fence was tested.
+}
+
+impl<'a> Standing<'a> {
+    fn moves(self, to: Option<State>, cause: Cause) -> Move<'a> {
+        Move { queue: self.queue, from: Some(self.state), to, cause }
+    }
+}
+
+/// Jobs as the statements about many rows take them.
+fn list(jobs: &[Standing<'_>]) -> Field<'static> {
+    Some(row::list(jobs.iter().map(|job| job.seq))).into()
+}

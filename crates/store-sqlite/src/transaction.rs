@@ -1,0 +1,196 @@
+//! What accepting and moving jobs need of the transaction that they run in. There are two: the writer's own, which
+//! answers at once, and one of the user's, which is asked over a line. `accept` and `moves` are written once for both.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{OptionalExtension, Statement};
+use windlass_core::clock::Timestamp;
+use windlass_core::queue::QueueConfig;
+use windlass_core::sql::{Row, Value};
+use windlass_core::{Bytes, Name, NewJob};
+
+use crate::accept::{self, BY_ID, FIELDS, INSERT, INSERT_16, MANY, NEWEST};
+use crate::error::Fault;
+use crate::moves::Moves;
+use crate::session::Session;
+
+/// A transaction that holds the file's write lock.
+pub(crate) trait Transaction {
+    type Error: From<Fault>;
+
+    /// Read once, with the write lock held.
+    fn now(&self) -> Timestamp;
+
+    /// Notes what has moved.
+    fn note(&mut self, note: impl FnOnce(&mut Moves));
+
+    /// The definition of a queue, or the default one.
+    async fn config(&mut self, queue: &Name) -> Result<Arc<QueueConfig>, Self::Error>;
+
+    /// Runs a statement that answers nothing.
+    async fn run(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<(), Self::Error>;
+
+    /// The first row that a statement finds.
+    async fn find(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Option<Row>, Self::Error>;
+
+    /// Inserts one job, or [`MANY`]. Answers for each its place in the order of acceptance, or nothing if a job with
+    /// its id was there; of two with one id in a call, the first is inserted.
+    async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Self::Error>;
+}
+
+/// A parameter of a statement.
+#[derive(Debug)]
+pub(crate) enum Field<'a> {
+    Int(Option<i64>),
+    Text(Option<Cow<'a, str>>),
+    Bytes(Option<&'a Bytes>),
+    Id(&'a [u8; 16]),
+}
+
+impl Field<'_> {
+    /// As a line takes it.
+    pub(crate) fn to_value(&self) -> Value {
+        match self {
+            Self::Int(value) => Value::Int(*value),
+            Self::Text(value) => Value::Text(value.as_deref().map(str::to_owned)),
+            Self::Bytes(value) => Value::Bytes(value.cloned()),
+            Self::Id(id) => Value::Uuid(**id),
+        }
+    }
+}
+
+impl From<i64> for Field<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(Some(value))
+    }
+}
+
+impl From<Option<i64>> for Field<'_> {
+    fn from(value: Option<i64>) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl<'a> From<&'a str> for Field<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(Some(Cow::Borrowed(value)))
+    }
+}
+
+impl From<Option<String>> for Field<'_> {
+    fn from(value: Option<String>) -> Self {
+        Self::Text(value.map(Cow::Owned))
+    }
+}
+
+impl<'a> From<Option<&'a Bytes>> for Field<'a> {
+    fn from(value: Option<&'a Bytes>) -> Self {
+        Self::Bytes(value)
+    }
+}
+
+impl ToSql for Field<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Int(value) => value.map_or(ValueRef::Null, ValueRef::Integer),
+            Self::Text(value) => {
+                value.as_deref().map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))
+            }
+            Self::Bytes(value) => value.map_or(ValueRef::Null, |bytes| ValueRef::Blob(bytes)),
+            Self::Id(id) => ValueRef::Blob(&id[..]),
+        }))
+    }
+}
+
+impl Transaction for &Session<'_> {
+    type Error = Fault;
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn note(&mut self, note: impl FnOnce(&mut Moves)) {
+        note(&mut self.moves.borrow_mut());
+    }
+
+    async fn config(&mut self, queue: &Name) -> Result<Arc<QueueConfig>, Fault> {
+        Session::config(self, queue)
+    }
+
+    async fn run(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<(), Fault> {
+        let mut statement = self.prepare(sql)?;
+        bind(&mut statement, 0, fields)?;
+        statement.raw_execute()?;
+        Ok(())
+    }
+
+    async fn find(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Option<Row>, Fault> {
+        let mut statement = self.prepare(sql)?;
+        let columns = statement.column_count();
+        bind(&mut statement, 0, fields)?;
+        let mut rows = statement.raw_query();
+        let Some(found) = rows.next()? else { return Ok(None) };
+        Ok(Some(Row::new((0..columns).map(|column| value(found, column)).collect::<Result<_, _>>()?)))
+    }
+
+    async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Fault> {
+        let is_lone = jobs.len() == 1;
+        let before = if is_lone { 0 } else { newest(self)? };
+        let mut insert = self.prepare(if is_lone { INSERT } else { INSERT_16 })?;
+        debug_assert!(is_lone || jobs.len() == MANY, "there is a statement for so many");
+        for (index, job) in jobs.iter().enumerate() {
+            bind(&mut insert, index * FIELDS, &accept::fields(job, self.now)?)?;
+        }
+        let inserted = insert.raw_execute()?;
+        if inserted == jobs.len() {
+            let last = self.connection.last_insert_rowid();
+            return Ok((last - (inserted as i64 - 1)..=last).map(Some).collect());
+        }
+        if is_lone {
+            return Ok(vec![None]);
+        }
+        let mut new = HashSet::new();
+        let mut seqs = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let seq: i64 = self.prepare(BY_ID)?.query_row([job.id.as_bytes()], |row| row.get(0))?;
+            seqs.push((seq > before && new.insert(job.id)).then_some(seq));
+        }
+        Ok(seqs)
+    }
+}
+
+/// The newest job's place in the order of acceptance.
+pub(crate) fn newest(session: &Session<'_>) -> Result<i64, Fault> {
+    Ok(session.prepare(NEWEST)?.query_row([], |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+/// Binds fields after so many others.
+fn bind(statement: &mut Statement<'_>, others: usize, fields: &[Field<'_>]) -> Result<(), Fault> {
+    for (field, place) in fields.iter().zip(others + 1..) {
+        statement.raw_bind_parameter(place, field)?;
+    }
+    Ok(())
+}
+
+fn value(row: &rusqlite::Row<'_>, column: usize) -> Result<Value, Fault> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Null => Value::Int(None),
+        ValueRef::Integer(value) => Value::Int(Some(value)),
+        ValueRef::Text(text) => Value::Text(Some(String::from_utf8_lossy(text).into_owned())),
+        ValueRef::Blob(bytes) => Value::Bytes(Some(Bytes::copy_from_slice(bytes))),
+        ValueRef::Real(_) => return Err(Fault::Corrupt(format!("column {column} is a real number"))),
+    })
+}
+
+/// The answer of a future about the writer's own transaction, which never waits.
+pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => unreachable!("the writer's connection answers at once"),
+    }
+}

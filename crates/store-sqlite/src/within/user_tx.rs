@@ -1,0 +1,90 @@
+//! A transaction of the user's own, asked over a line: what a [`Session`](crate::session::Session) is to the writer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use windlass_core::clock::Timestamp;
+use windlass_core::queue::QueueConfig;
+use windlass_core::sql::{Line, Row, Value};
+use windlass_core::{Name, NewJob};
+
+use super::Failed;
+use crate::accept::{self, INSERT_16_RETURNING, INSERT_RETURNING};
+use crate::counters::{COUNT, FORGET};
+use crate::moves::Moves;
+use crate::row;
+use crate::session::CONFIG;
+use crate::transaction::{Field, Transaction};
+
+pub(super) struct UserTx<'l> {
+    line: &'l mut Line,
+    pub(super) now: Timestamp,
+    moves: Moves,
+    configs: Vec<(Name, Arc<QueueConfig>)>,
+}
+
+impl<'l> UserTx<'l> {
+    pub(super) fn new(line: &'l mut Line) -> Self {
+        Self { line, now: Timestamp::from_micros(0), moves: Moves::default(), configs: Vec::new() }
+    }
+
+    pub(super) async fn ask(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Failed> {
+        Ok(self.line.run(sql, values).await?)
+    }
+
+    /// Writes the counters. The rings wait for the commit, which a [`CommitWatch`](super::CommitWatch) looks for.
+    pub(super) async fn write_counters(&mut self) -> Result<(), Failed> {
+        for (queue, deltas) in self.moves.counts.take() {
+            let name = Value::from(queue.as_str());
+            let counts = deltas.iter().map(|delta| Value::from(*delta));
+            self.ask(COUNT, [name.clone()].into_iter().chain(counts).collect()).await?;
+            if deltas.iter().sum::<i64>() < 0 {
+                self.ask(FORGET, vec![name]).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Transaction for UserTx<'_> {
+    type Error = Failed;
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn note(&mut self, note: impl FnOnce(&mut Moves)) {
+        note(&mut self.moves);
+    }
+
+    async fn config(&mut self, queue: &Name) -> Result<Arc<QueueConfig>, Failed> {
+        if let Some((_, config)) = self.configs.iter().find(|(name, _)| name == queue) {
+            return Ok(Arc::clone(config));
+        }
+        let rows = self.ask(CONFIG, vec![queue.as_str().into()]).await?;
+        let stored = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
+        let config = Arc::new(row::config_or_unreadable(stored).0);
+        self.configs.push((queue.clone(), Arc::clone(&config)));
+        Ok(config)
+    }
+
+    async fn run(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<(), Failed> {
+        self.ask(sql, fields.iter().map(Field::to_value).collect()).await.map(drop)
+    }
+
+    async fn find(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Option<Row>, Failed> {
+        Ok(self.ask(sql, fields.iter().map(Field::to_value).collect()).await?.into_iter().next())
+    }
+
+    async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Failed> {
+        let sql = if jobs.len() == 1 { INSERT_RETURNING } else { INSERT_16_RETURNING };
+        let mut values = Vec::with_capacity(jobs.len() * accept::FIELDS);
+        for job in jobs {
+            values.extend(accept::fields(job, self.now)?.iter().map(Field::to_value));
+        }
+        let inserted = self.ask(sql, values).await?;
+        let place = |row: &Row| Ok::<_, Failed>((row.uuid(1)?, row.int(0)?));
+        let mut places = inserted.iter().map(place).collect::<Result<HashMap<_, _>, _>>()?;
+        Ok(jobs.iter().map(|job| places.remove(job.id.as_bytes())).collect())
+    }
+}

@@ -1,0 +1,102 @@
+//! The parts of a worker, one round at a time, without their loops.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use windlass_core::State;
+use windlass_store_memory::MemoryStore;
+
+use super::*;
+use crate::extract::State as Extract;
+use crate::job::Job;
+use crate::job_error::JobError;
+use crate::lease::Summary;
+use crate::worker::Worker;
+
+#[derive(Serialize, Deserialize)]
+struct Ping;
+
+impl Job for Ping {
+    const KIND: &'static str = "ping";
+    type Output = ();
+}
+
+/// Whether handlers wait, and what lets them go on.
+#[derive(Clone, Default)]
+struct Gate(Arc<(AtomicBool, Notify)>);
+
+async fn ping(_job: Ping, Extract(gate): Extract<Gate>) -> std::result::Result<(), JobError> {
+    if gate.0.0.load(Ordering::Relaxed) {
+        gate.0.1.notified().await;
+    }
+    Ok(())
+}
+
+/// The parts of a worker that were not started.
+fn scene() -> (Client, Engine, Gate) {
+    let (client, gate) = (Client::new(Arc::new(MemoryStore::new())), Gate::default());
+    let worker = Worker::with_state(&client, gate.clone()).handle(ping);
+    let (client, config, executor) = worker.into_parts().unwrap();
+    let engine = Engine::new(&client, config, executor, Handle::current());
+    (client, engine, gate)
+}
+
+#[tokio::test]
+async fn a_round_of_the_fetcher_claims_and_one_of_the_settler_records() {
+    let (client, engine, _gate) = scene();
+    let handles = client.enqueue_all([Ping, Ping, Ping]).await.unwrap();
+    let fetcher = engine.fetcher(&client);
+    assert_eq!(fetcher.run_once().await.claimed, None, "there is no lease to claim under");
+    assert_eq!(Arc::new(engine.keeper(&client)).run_once().await, Summary::Held);
+    assert_eq!(fetcher.run_once().await.claimed, Some(3));
+    for handle in &handles {
+        assert_eq!(handle.finished().await.unwrap().state, State::Completed);
+    }
+    let settled = engine.settler.run_once().await;
+    assert_eq!((settled.unsettled, settled.fenced), (0, 0));
+    let again = fetcher.run_once().await.claimed;
+    assert!(
+        matches!(again, None | Some(0)),
+        "nothing is left, which is known until the next poll: {again:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_round_of_the_keeper_finds_a_lost_lease_and_the_next_opens_another() {
+    let (client, engine, _gate) = scene();
+    let keeper = Arc::new(engine.keeper(&client));
+    assert_eq!(keeper.run_once().await, Summary::Held);
+    let first = engine.health().lease.id.unwrap();
+    assert_eq!(keeper.run_once().await, Summary::Held, "it is renewed");
+    assert_eq!(engine.health().lease.id, Some(first));
+    client.store().close(first).await.unwrap();
+    assert_eq!(keeper.run_once().await, Summary::Lost);
+    assert_eq!((engine.health().lease.id, engine.health().lease.lost), (None, 1));
+    assert_eq!(keeper.run_once().await, Summary::Held);
+    assert!(engine.health().lease.id.is_some_and(|second| second != first));
+}
+
+#[tokio::test]
+async fn a_round_of_the_beginner_tells_of_each_attempt_once() {
+    let (client, engine, gate) = scene();
+    gate.0.0.store(true, Ordering::Relaxed);
+    let handle = client.enqueue(Ping).await.unwrap();
+    let config = begin::Config { after: Duration::ZERO };
+    let beginner = Beginner::new(config, Arc::clone(&engine.attempts), Arc::clone(&engine.board));
+    Arc::new(engine.keeper(&client)).run_once().await;
+    assert_eq!(engine.fetcher(&client).run_once().await.claimed, Some(1));
+    while beginner.run_once().telling == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(beginner.run_once().telling, 0, "the store is being told already");
+    let watchdog = Arc::new(engine.watchdog(&client));
+    assert_eq!(
+        watchdog.run_once(),
+        watchdog::Summary { blocked: 0, ended: 0 },
+        "it waits, and blocks nothing"
+    );
+    gate.0.1.notify_one();
+    assert_eq!(handle.finished().await.unwrap().state, State::Completed);
+}

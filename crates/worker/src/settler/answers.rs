@@ -1,0 +1,138 @@
+//! What the store's answers about outcomes ask for.
+
+use std::sync::atomic::Ordering;
+
+use windlass_core::backoff::with_retries;
+use windlass_core::outcome::{Cause, Failure};
+use windlass_core::size::TooLarge;
+use windlass_core::store::Settled;
+use windlass_core::{JobRecord, Outcome, State, StoreError};
+
+use super::batch::{Batch, Unsettled};
+use super::recorder::Recorder;
+use super::{UNCOMMITTED, has_completed_within, settlement};
+use crate::ctx::Ctx;
+use crate::ctx::within::Completion;
+use crate::retries::{endless, wait};
+
+/// How often the store is asked to take outcomes late. They hold up their lane meanwhile.
+const LATE_TRIES: u32 = 3;
+
+impl Recorder {
+    /// Ends what was answered. What comes back is to be recorded instead: failures of those whose output was refused.
+    pub(super) async fn handle_answers(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
+        let (mut refused, mut fenced) = (Batch::default(), Batch::default());
+        if batch.attempts().iter().zip(&answers).all(is_plain) {
+            return refused;
+        }
+        for ((told, attempt), answer) in batch.into_iter().zip(answers) {
+            match answer {
+                Settled::Applied(_) => {
+                    if attempt.inner().within.get() == Completion::Returned {
+                        tracing::warn!(
+                            job.id = %attempt.id(), job.kind = %attempt.kind(), "failed: {UNCOMMITTED}"
+                        );
+                    }
+                }
+                Settled::Fenced if has_completed_within(&attempt) => {
+                    tracing::debug!(job.id = %attempt.id(), job.kind = %attempt.kind(), "completed");
+                }
+                Settled::Fenced => fenced.push(told, attempt),
+                Settled::Refused(error) => {
+                    refused.push(settlement(&attempt, output_too_large(&attempt, error)), attempt);
+                }
+            }
+        }
+        if !fenced.is_empty() {
+            self.settle_fenced(fenced).await;
+        }
+        refused
+    }
+
+    /// The jobs of these have gone to other attempts. The end of one that was reaped and not claimed since is recorded all
+    /// the same. Of the others, some may have been recorded by a report whose answer was lost.
+    async fn settle_fenced(&self, fenced: Batch) {
+        let is_end = |told: &windlass_core::store::Settlement| told.transition.state.is_terminal();
+        let (ends, rest): (Vec<_>, Vec<_>) = fenced.into_iter().partition(|(told, _)| is_end(told));
+        let mut late: Vec<Unsettled> = rest.into_iter().map(|(_, attempt)| attempt).collect();
+        if !ends.is_empty() {
+            late.extend(self.settle_late(ends.into_iter().collect()).await);
+        }
+        let is_doubtful = |ctx: &Unsettled| ctx.inner().is_perhaps_recorded.load(Ordering::Relaxed);
+        let (doubtful, late): (Vec<_>, Vec<_>) = late.into_iter().partition(is_doubtful);
+        late.iter().for_each(|ctx| self.count_fenced(ctx));
+        if !doubtful.is_empty() {
+            self.check_recorded(&doubtful).await;
+        }
+    }
+
+    /// Answers the attempts whose end the store did not take.
+    async fn settle_late(&self, ends: Batch) -> Vec<Unsettled> {
+        let settle_late = || async {
+            let answers = self.guarded(self.store.settle_late(ends.settlements())).await;
+            answers.inspect_err(|error| {
+                self.mark_unknown(&ends, error);
+                tracing::info!(%error, outcomes = ends.len(), "outcomes could not be taken late");
+            })
+        };
+        let Ok(answers) = with_retries(&mut endless().tries_max(LATE_TRIES), settle_late, wait).await else {
+            return ends.into_iter().map(|(_, attempt)| attempt).collect();
+        };
+        let refused = ends.into_iter().zip(answers).filter_map(|((_, attempt), answer)| match answer {
+            Settled::Applied(state) => {
+                tracing::info!(
+                    job.id = %attempt.id(), job.kind = %attempt.kind(), fence = %attempt.fence(), %state,
+                    "an outcome came late and was recorded: no other attempt had the job since"
+                );
+                None
+            }
+            Settled::Fenced | Settled::Refused(_) => Some(attempt),
+        });
+        refused.collect()
+    }
+
+    /// The answer to an earlier report of these was lost, and a repeat is fenced: either that report was recorded, or
+    /// they really are late. The jobs tell.
+    async fn check_recorded(&self, attempts: &[Unsettled]) {
+        let ids: Vec<_> = attempts.iter().map(|ctx| ctx.id()).collect();
+        match self.guarded(self.store.get(&ids)).await {
+            Ok(records) => {
+                for (ctx, record) in attempts.iter().zip(records) {
+                    let goes_on = |record: &JobRecord| {
+                        record.fence != ctx.fence().number || record.state == State::Running
+                    };
+                    // One that is gone had ended, and its queue keeps none.
+                    if record.is_some_and(|record| goes_on(&record)) {
+                        self.count_fenced(ctx);
+                    } else {
+                        tracing::debug!(
+                            job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
+                            "an outcome was recorded by a report whose answer was lost"
+                        );
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::info!(%error, jobs = ids.len(), "whether outcomes were recorded cannot be seen at present");
+            }
+        }
+    }
+
+    fn count_fenced(&self, ctx: &Ctx) {
+        self.fenced.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
+            "an outcome came too late: the job had gone to another attempt"
+        );
+    }
+}
+
+/// Whether nothing is left to do or to say: so it is mostly with all of a batch.
+fn is_plain((attempt, answer): (&Unsettled, &Settled)) -> bool {
+    matches!(answer, Settled::Applied(_)) && attempt.inner().within.get() == Completion::Engine
+}
+
+fn output_too_large(ctx: &Ctx, error: TooLarge) -> Outcome {
+    let text = StoreError::TooLarge { id: ctx.id(), error }.to_string();
+    Outcome::Fail { failure: Failure { cause: Cause::Codec, text } }
+}

@@ -1,0 +1,186 @@
+//! What to ask the store for: free slots, and a bounded number of jobs ahead.
+//!
+//! A buffer holds about [`AHEAD`] worth of work at the speed at which it really goes. A queue of slow jobs is
+//! therefore claimed one slot at a time, and other workers get the rest.
+
+use std::cmp::Reverse;
+use std::time::{Duration, Instant};
+
+use windlass_core::store::{ClaimRequest, QueueShare, SickQueue};
+use windlass_core::{Fence, LeaseId, Name};
+
+use super::{Intake, Slots};
+use crate::ctx::Ctx;
+
+/// How much work may wait in a buffer.
+const AHEAD: Duration = Duration::from_millis(40);
+/// The time over which speed is averaged.
+const AVERAGED: Duration = Duration::from_millis(100);
+/// Payload that may wait, in bytes.
+const BYTES_MAX: usize = 16 << 20;
+/// Payload that a claim for free slots may always bring.
+const BYTES_LEAST: usize = 1 << 20;
+/// How often bytes and prefetch are halved at most while claims are not answered.
+const SHRINKS_MAX: u32 = 10;
+/// How long a queue that could not be asked is left alone.
+const SICK_PAUSE: Duration = Duration::from_secs(1);
+
+/// What to ask for, and what is concluded from the answer.
+pub(crate) struct Plan {
+    pub(crate) lease: LeaseId,
+    /// The nonce of this claim, by which what it took is found if its answer is lost.
+    pub(crate) nonce: u64,
+    /// Buffer and how many jobs of it.
+    shares: Vec<(usize, usize)>,
+    limit: usize,
+    bytes: usize,
+    /// The hints that it heeds.
+    hints: u64,
+}
+
+impl Plan {
+    /// The queues that are asked.
+    pub(crate) fn queues(&self, queues: &[Name]) -> Vec<Name> {
+        self.shares.iter().map(|&(queue, _)| queues[queue].clone()).collect()
+    }
+
+    /// The request to the store.
+    pub(crate) fn request(&self, queues: &[Name], kinds: &[Name]) -> ClaimRequest {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let share = |&(queue, limit): &(usize, usize)| QueueShare {
+            queue: queues[queue].clone(),
+            limit: count(limit),
+        };
+        ClaimRequest {
+            lease: self.lease,
+            nonce: self.nonce,
+            queues: self.shares.iter().map(share).collect(),
+            kinds: kinds.to_vec(),
+            limit: count(self.limit),
+            bytes: self.bytes,
+        }
+    }
+}
+
+impl Slots {
+    /// What to ask for now, if anything. Until [`Slots::claim_ended`] there is no second plan.
+    pub(crate) fn plan(&mut self, now: Instant) -> Option<Plan> {
+        let lease = self.lease?;
+        if self.claiming.is_some() || self.intake != Intake::Open {
+            return None;
+        }
+        let mut room = self.config.prefetch_max.saturating_sub(self.waiting());
+        let mut ahead_total = 0;
+        let mut shares = Vec::new();
+        for step in 0..self.buffers.len() {
+            let index = (self.turn + step) % self.buffers.len();
+            let buffer = &mut self.buffers[index];
+            buffer.target = buffer.rate.ahead(buffer.finished, now).min(self.config.prefetch_max);
+            if buffer.is_dry {
+                continue;
+            }
+            let (free, waiting) = (self.shares.free(index).saturating_sub(buffer.suspects()), buffer.len());
+            let target = buffer.target >> self.shrinks;
+            let ahead = if waiting <= target / 2 { (target - waiting).min(room) } else { 0 };
+            if free + ahead > 0 {
+                room -= ahead;
+                ahead_total += ahead;
+                shares.push((index, free + ahead));
+            }
+        }
+        if shares.is_empty() {
+            return None;
+        }
+        // The next claim begins with another queue; those whose reserved slots are free always come first,
+        // so that whatever a noisy one takes, it does not use up their part of the limits.
+        self.turn = (self.turn + 1) % self.buffers.len();
+        shares.sort_by_key(|&(index, _)| Reverse(self.shares.reserved_free(index).min(1)));
+        self.claiming = Some(lease);
+        let bytes = BYTES_MAX.saturating_sub(self.waiting_bytes).max(BYTES_LEAST) >> self.shrinks;
+        let (limit, hints) = (self.shares.free_total() + ahead_total, self.hints);
+        Some(Plan { lease, nonce: Fence::nonce(), shares, limit, bytes, hints })
+    }
+
+    /// The store did not answer a claim: the next one asks for half as many bytes and half as much ahead. An answer
+    /// that is too large for the connection would never come; and what is claimed while the store comes and goes
+    /// may have to be given back.
+    pub(crate) fn claim_failed(&mut self) {
+        self.shrinks = (self.shrinks + 1).min(SHRINKS_MAX);
+    }
+
+    /// The claim has ended; the next may follow.
+    pub(crate) fn claim_ended(&mut self) {
+        self.claiming = None;
+    }
+
+    /// What an answer says about the queues that were asked, and when the next job of one of them is due.
+    pub(crate) fn learn(&mut self, plan: &Plan, jobs: &[Ctx], due: Option<Instant>, sick: &[SickQueue]) {
+        self.shrinks = self.shrinks.saturating_sub(1);
+        for &(index, _) in &plan.shares {
+            let buffer = &mut self.buffers[index];
+            let found = sick.iter().find(|sick| sick.queue == buffer.queue);
+            buffer.sick = found.map(|sick| sick.what.clone());
+            // A sick queue is left alone for a moment.
+            let again = found.and_then(|_| Instant::now().checked_add(SICK_PAUSE));
+            buffer.due = again.or(due);
+            buffer.is_dry |= found.is_some();
+        }
+        let bytes: usize = jobs.iter().map(|ctx| ctx.payload().len()).sum();
+        // A job that no longer fitted ends a claim as well, so only a small answer means that there was no
+        // more; and none means it for what came after the claim had looked.
+        if jobs.len() >= plan.limit || bytes > plan.bytes / 8 || self.hints != plan.hints {
+            return;
+        }
+        for &(index, share) in &plan.shares {
+            let buffer = &mut self.buffers[index];
+            let got = jobs.iter().filter(|ctx| *ctx.queue() == buffer.queue).count();
+            buffer.is_dry = got < share || buffer.sick.is_some();
+        }
+    }
+}
+
+/// How fast jobs of a buffer are finished.
+pub(super) struct Rate {
+    per_second: f64,
+    counted: u64,
+    since: Instant,
+}
+
+impl Rate {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { per_second: 0.0, counted: 0, since: now }
+    }
+
+    /// How many jobs are worth having ahead, given how many were finished so far.
+    pub(super) fn ahead(&mut self, finished: u64, now: Instant) -> usize {
+        let elapsed = now.saturating_duration_since(self.since).as_secs_f64();
+        // Too short to tell anything.
+        if elapsed >= 0.000_1 {
+            let seen = (finished - self.counted) as f64 / elapsed;
+            let weight = 1.0 - (-elapsed / AVERAGED.as_secs_f64()).exp();
+            self.per_second += (seen - self.per_second) * weight;
+            (self.counted, self.since) = (finished, now);
+        }
+        (self.per_second * AHEAD.as_secs_f64()) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_is_followed_up_and_down() {
+        let start = Instant::now();
+        let mut rate = Rate::new(start);
+        assert_eq!(rate.ahead(0, start), 0);
+        let mut now = start;
+        for step in 1..=100u64 {
+            now = start + Duration::from_millis(step * 10);
+            rate.ahead(step * 100, now);
+        }
+        let ahead = rate.ahead(10_000, now);
+        assert!((390..=400).contains(&ahead), "10,000 per second are 400 in 40 ms, not {ahead}");
+        assert_eq!(rate.ahead(10_000, now + Duration::from_secs(5)), 0, "nothing moves any more");
+    }
+}
