@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{needs, shell, sqlx, tidy};
+use crate::{needs, shell, sqlx, tidy, words};
 
 /// The features of the facade, each of which must compile alone.
 const FEATURES: [&str; 5] = ["", "local", "sqlite", "postgres", "redis"];
@@ -11,6 +11,7 @@ const FEATURES: [&str; 5] = ["", "local", "sqlite", "postgres", "redis"];
 pub(crate) fn run() -> Result<()> {
     needs::c_compiler()?;
     tidy::run()?;
+    words::run()?;
     shell::cargo("formatting", ["fmt", "--all", "--check"]).run()?;
     shell::cargo("lints", ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
     shell::cargo("documentation", ["doc", "--workspace", "--no-deps"])

@@ -11,6 +11,7 @@ mod shell;
 mod sqlx;
 mod test;
 mod tidy;
+mod words;
 
 use std::process::ExitCode;
 
@@ -33,7 +34,7 @@ enum Command {
     /// says so if one is missing. Starts one PostgreSQL server, one Redis server and one Redis Cluster for all tests, unless
     /// DATABASE_URL, REDIS_URL and REDIS_CLUSTER_URL name them.
     Test,
-    /// Check form: formatting, lints, documentation, each feature alone, house rules, shared SQLite
+    /// Check form: formatting, lints, documentation, each feature alone, house rules, words, shared SQLite
     Check,
     /// Measure, and print tables with ratios to the raw limit of each store
     Bench {

@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<()> {
     eprintln!("\n=== house rules");
     let mut files = Vec::new();
     for folder in ["crates", "xtask", "benches", "e2e", "examples"] {
-        collect(&shell::root().join(folder), &mut files)?;
+        collect(&shell::root().join(folder), &["rs", "sql", "lua"], &mut files)?;
     }
     let mut complaints = Vec::new();
     for file in &files {
@@ -37,16 +37,17 @@ pub(crate) fn run() -> Result<()> {
     bail!("house rules broken:\n  {}", complaints.join("\n  "))
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// The files below a folder that end so.
+pub(crate) fn collect(folder: &Path, extensions: &[&str], files: &mut Vec<PathBuf>) -> Result<()> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default();
-        if path.is_dir() && name != "target" && name != "node_modules" {
-            collect(&path, files)?;
-        } else if path
-            .extension()
-            .is_some_and(|extension| ["rs", "sql", "lua"].iter().any(|e| extension == *e))
+        // What earlier programs left, in `fixtures`, is kept as it is.
+        let is_ours = ["target", "node_modules", "fixtures"].iter().all(|other| name != *other);
+        if path.is_dir() && is_ours {
+            collect(&path, extensions, files)?;
+        } else if path.extension().is_some_and(|extension| extensions.iter().any(|known| extension == *known))
         {
             files.push(path);
         }
