@@ -89,11 +89,20 @@ async fn a_sick_queue_is_named_and_not_asked_again_at_once() {
     assert_eq!((first.len(), first[0].kind), (1, StoreErrorKind::Fatal), "{first:?}");
     assert!(first[0].what.contains("WRONGTYPE"), "{first:?}");
     scene.server.command(&["CONFIG", "RESETSTAT"]);
-    let again = scene.claim(9).await.sick;
-    assert_eq!((again.len(), &again[0].what), (1, &first[0].what), "as it was found");
-    assert_eq!(again[0].kind, StoreErrorKind::Unavailable, "it was not asked, so nothing was taken there");
+    // On a busy machine the pause may be over before the next claim; it grows each time the queue is asked in vain.
+    let mut asked = 0;
+    loop {
+        let again = scene.claim(9).await.sick;
+        assert_eq!((again.len(), &again[0].what), (1, &first[0].what), "as it was found");
+        match again[0].kind {
+            StoreErrorKind::Fatal => asked += 1,
+            // It was not asked, so nothing was taken there.
+            kind => break assert_eq!(kind, StoreErrorKind::Unavailable),
+        }
+    }
     let stats = scene.server.command(&["INFO", "errorstats"]);
-    assert!(!stats.contains("WRONGTYPE"), "{stats}");
+    let counted = stats.lines().find_map(|line| line.strip_prefix("errorstat_WRONGTYPE:count="));
+    assert_eq!(counted.map_or("0", str::trim), asked.to_string(), "{stats}");
     scene.server.command(&["DEL", &scene.key("line:k")]);
     // It is asked again by itself; so long nothing else waits.
     loop {
