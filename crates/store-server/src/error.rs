@@ -6,7 +6,7 @@
 //! then unknown. No text here holds a password or a value.
 //!
 //! A cause is part of the text. It is only a text anyway, for the drivers' own errors show details, which may hold
-//! values; and most of those who read an error read its text alone, where "cannot connect" without "refused" is no help.
+//! values; and most of those who read an error read its text alone, where "cannot connect" without "refused" does not help.
 
 use std::fmt;
 use std::time::Duration;

@@ -24,7 +24,7 @@ const LEASE_DEADLINE: Duration = Duration::from_secs(4);
 /// Connections to a server, the thread that drives them, and what calls need besides. Cheap to clone. The thread ends
 /// after the last clone has gone and what was handed in is finished; work in the background keeps the connections only.
 pub struct Remote<C, T = ()> {
-    thread: Thread,
+    thread: Arc<Thread>,
     connections: Arc<C>,
     tools: Arc<T>,
 }
@@ -90,29 +90,13 @@ pub trait Connections: Send + Sync + Sized + 'static {
         deadline: Duration,
     ) -> impl Future<Output = Result<Self::Session, Unreachable>> + Send;
 
-    /// Runs an operation over a session, here and now: for calls, and for work in the background on the store's thread.
+    /// Runs an operation over a session, here and now: for work in the background, on the store's thread.
     fn run<A: Send, Fut: Future<Output = Result<A, Fault>> + Send>(
         self: &Arc<Self>,
         call: Call,
         operation: impl FnOnce(Self::Session) -> Fut + Send,
     ) -> impl Future<Output = Result<A, Fault>> + Send {
-        async move {
-            let deadline = call.deadline.unwrap_or_else(|| match call.purpose {
-                Purpose::Work | Purpose::Replicas => self.timeout(),
-                Purpose::Lease => self.timeout().min(LEASE_DEADLINE),
-            });
-            let session = self.lend(call.purpose, deadline).await?;
-            match timeout(deadline, operation(session.clone())).await {
-                Ok(result) => {
-                    session.ended();
-                    result
-                }
-                Err(_) if session.has_sent() => Err(Fault::Timeout(deadline)),
-                Err(_) => {
-                    Err(Unreachable::passing(format!("the call did not begin within {deadline:?}")).into())
-                }
-            }
-        }
+        run(self, Arc::<()>::default(), call, |_, session| operation(session))
     }
 }
 
@@ -148,7 +132,7 @@ impl<C: Connections> Remote<C> {
         part: impl AsyncFnOnce(&C) + Send + 'static,
     ) -> StoreResult<Self> {
         let (thread, connections) = Thread::start(name, make, part).await?;
-        Ok(Self { thread, connections, tools: Arc::default() })
+        Ok(Self { thread: Arc::new(thread), connections, tools: Arc::default() })
     }
 
     /// The same, for the calls of a store.
@@ -175,16 +159,12 @@ impl<C: Connections, T: Admit<C::Session>> Remote<C, T> {
     {
         let (answer, answered) = oneshot::channel();
         let (connections, tools) = (Arc::clone(&self.connections), Arc::clone(&self.tools));
-        self.thread.spawn(async move {
-            let admitted = move |session: C::Session| async move {
-                if !call.is_for_all {
-                    tools.admit(&session).await?;
-                }
-                operation(tools, session).await
-            };
-            let result = connections.run(call, admitted).await;
+        let token = self.thread.token();
+        self.thread.runtime.spawn(async move {
+            let result = run(&connections, tools, call, operation).await;
             // A caller that went away wants no answer.
             let _ = answer.send(result.map_err(|fault| fault.into_error(call.effect)));
+            drop(token);
         });
         async move {
             answered.await.unwrap_or_else(|_| {
@@ -195,15 +175,46 @@ impl<C: Connections, T: Admit<C::Session>> Remote<C, T> {
     }
 }
 
+async fn run<C: Connections, T: Admit<C::Session>, A, Fut: Future<Output = Result<A, Fault>>>(
+    connections: &Arc<C>,
+    tools: Arc<T>,
+    call: Call,
+    operation: impl FnOnce(Arc<T>, C::Session) -> Fut,
+) -> Result<A, Fault> {
+    let deadline = call.deadline.unwrap_or_else(|| match call.purpose {
+        Purpose::Work | Purpose::Replicas => connections.timeout(),
+        Purpose::Lease => connections.timeout().min(LEASE_DEADLINE),
+    });
+    let session = connections.lend(call.purpose, deadline).await?;
+    let admitted = async {
+        if !call.is_for_all {
+            tools.admit(&session).await?;
+        }
+        operation(tools, session.clone()).await
+    };
+    match timeout(deadline, admitted).await {
+        Ok(result) => {
+            session.ended();
+            result
+        }
+        Err(_) if session.has_sent() => Err(Fault::Timeout(deadline)),
+        Err(_) => Err(Unreachable::passing(format!("the call did not begin within {deadline:?}")).into()),
+    }
+}
+
 impl<C, T> Remote<C, T> {
     /// Runs something on the thread to its end; the thread waits for it.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.thread.spawn(work);
+        let token = self.thread.token();
+        self.thread.runtime.spawn(async move {
+            work.await;
+            drop(token);
+        });
     }
 
     /// Runs something on the thread as long as that lives.
     pub fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.thread.spawn_background(work);
+        self.thread.runtime.spawn(work);
     }
 
     /// For background work, which must not keep a [`Remote`].
@@ -220,7 +231,7 @@ impl<C, T> Remote<C, T> {
 impl<C, T> Clone for Remote<C, T> {
     fn clone(&self) -> Self {
         let (thread, connections, tools) =
-            (self.thread.clone(), Arc::clone(&self.connections), Arc::clone(&self.tools));
+            (Arc::clone(&self.thread), Arc::clone(&self.connections), Arc::clone(&self.tools));
         Self { thread, connections, tools }
     }
 }

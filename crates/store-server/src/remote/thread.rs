@@ -12,20 +12,17 @@ use windlass_core::store::StoreResult;
 /// How long a dropped store waits for what was handed in; what takes longer goes on without a caller that waits.
 const PARTING: Duration = Duration::from_millis(250);
 
-/// Keeps the thread. Cheap to clone. The thread ends after the last of them has gone and what was handed in is
-/// finished; work in the background must not keep one.
-#[derive(Clone)]
-pub(super) struct Thread(Arc<Owner>);
-
-struct Owner {
-    runtime: Handle,
+/// The thread. It ends after this was dropped and what was handed in is finished; work in the background must not keep
+/// it.
+pub(super) struct Thread {
+    pub(super) runtime: Handle,
     /// Keeps the thread alive, as its clones do.
     token: Option<Token>,
     thread: ThreadId,
     ended: Mutex<std_mpsc::Receiver<()>>,
 }
 
-type Token = mpsc::Sender<()>;
+pub(super) type Token = mpsc::Sender<()>;
 
 impl Thread {
     /// Starts the thread and waits for what `make` makes there; see [`Remote::start`](super::Remote::start).
@@ -48,33 +45,16 @@ impl Thread {
             Err(StoreError::Internal { what, source: None })
         };
         let (runtime, shared) = is_ready.await.unwrap_or_else(gone)?;
-        let owner = Owner { runtime, token: Some(token), thread, ended: Mutex::new(ended) };
-        Ok((Self(Arc::new(owner)), shared))
+        Ok((Self { runtime, token: Some(token), thread, ended: Mutex::new(ended) }, shared))
     }
 
-    /// Runs something on the thread to its end; the thread waits for it.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let token = self.0.token();
-        self.0.runtime.spawn(async move {
-            work.await;
-            drop(token);
-        });
-    }
-
-    /// Runs something on the thread as long as that lives.
-    pub(super) fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.0.runtime.spawn(work);
-    }
-}
-
-impl Owner {
     /// As long as this is there, the thread is.
-    fn token(&self) -> Token {
-        self.token.clone().expect("the token is taken when the owner is dropped, not before")
+    pub(super) fn token(&self) -> Token {
+        self.token.clone().expect("the token is taken when this is dropped, not before")
     }
 }
 
-impl Drop for Owner {
+impl Drop for Thread {
     /// Waits a moment, so that a program that ends right after its last call still wakes the workers. Never on the
     /// thread itself, which could not go on meanwhile.
     fn drop(&mut self) {
