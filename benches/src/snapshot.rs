@@ -56,9 +56,11 @@ pub(crate) async fn measure(lasting: Duration, report: &mut Report) -> Result<()
     while started.elapsed() < lasting {
         ticks.tick().await;
         let job = || NewJob::new("bench.nothing", "{\"i\":1}", Options::new());
-        store.enqueue(&(0..JOBS).map(|_| job()).collect::<Result<Vec<_>, _>>()?).await?;
+        store.enqueue((&(0..JOBS).map(|_| job()).collect::<Result<Vec<_>, _>>()?)[..].into()).await?;
         let called = Instant::now();
-        let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await? else { bail!("the lease is lost") };
+        let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await? else {
+            bail!("the lease is lost")
+        };
         let part = started.elapsed().as_secs_f64() / lasting.as_secs_f64() * f64::from(PARTS);
         parts[(part as usize).min(PARTS as usize - 1)].push(called.elapsed());
         let settle = |job: &windlass::core::job::ClaimedJob| Settlement {
@@ -67,7 +69,7 @@ pub(crate) async fn measure(lasting: Duration, report: &mut Report) -> Result<()
             fence: job.fence,
             transition: judge(&job.facts, Outcome::Completed { output: None }, 0.5),
         };
-        store.settle(&jobs.iter().map(settle).collect::<Vec<_>>()).await?;
+        store.settle(jobs.iter().map(settle).collect::<Vec<_>>().into()).await?;
     }
     drop(holder);
     connection.abort();

@@ -106,7 +106,9 @@ async fn produce(
 pub async fn records(client: &Client, ids: &[JobId]) -> Vec<(JobId, Option<JobRecord>)> {
     let mut found = Vec::new();
     for chunk in ids.chunks(500) {
-        found.extend(chunk.iter().copied().zip(client.store().get(chunk).await.expect("jobs can be read")));
+        found.extend(
+            chunk.iter().copied().zip(client.store().get(chunk.into()).await.expect("jobs can be read")),
+        );
     }
     found
 }

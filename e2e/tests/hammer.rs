@@ -89,7 +89,7 @@ async fn hammer_with_kills(fleet: &Fleet) {
     let ledger = Ledger::read(&fleet.witness());
     let mut extra = 0;
     for chunk in ids.chunks(500) {
-        for (id, record) in chunk.iter().zip(client.store().get(chunk).await.unwrap()) {
+        for (id, record) in chunk.iter().zip(client.store().get(chunk.into()).await.unwrap()) {
             let record = record.unwrap_or_else(|| panic!("job {id} is lost"));
             assert_eq!(record.state, JobState::Completed, "job {id}: {record:?}");
             let completed = record.attempts.iter().filter(|a| a.ending == Some(windlass::Ending::Completed));

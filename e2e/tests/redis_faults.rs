@@ -83,7 +83,7 @@ async fn a_server_that_takes_no_writes_for_a_while() {
 /// Jobs of a kind that nobody runs, to fill the memory with.
 async fn ballast(client: &Client) -> Result<NewJob, Error> {
     let job = NewJob::new("e2e.ballast", vec![b'x'; 100_000], Options::new().queue("ballast")).unwrap();
-    client.store().enqueue(std::slice::from_ref(&job)).await?;
+    client.store().enqueue([job.clone()].into()).await?;
     Ok(job)
 }
 
@@ -104,7 +104,7 @@ async fn a_server_whose_memory_is_full() {
     let holds = (0..30).map(|_| Hold { gate: folder.path().to_owned() });
     let holds: Vec<_> = client.enqueue_all(holds).await.unwrap().iter().map(windlass::Handle::id).collect();
     let states = async || {
-        let records = client.store().get(&holds).await.unwrap();
+        let records = client.store().get(holds.as_slice().into()).await.unwrap();
         records.into_iter().map(|record| record.unwrap().state).collect::<Vec<_>>()
     };
     eventually("the jobs run", async || states().await.iter().all(|s| *s == JobState::Running).then_some(()))
@@ -122,7 +122,10 @@ async fn a_server_whose_memory_is_full() {
     assert_eq!(refusal.kind(), StoreErrorKind::Unavailable, "{refusal:?}");
     assert!(refusal.to_string().contains("memory"), "{refusal}");
     // Nothing of what was refused is there, and what was accepted is.
-    assert_eq!(client.store().get(&ballasts).await.unwrap().iter().flatten().count(), ballasts.len());
+    assert_eq!(
+        client.store().get(ballasts.as_slice().into()).await.unwrap().iter().flatten().count(),
+        ballasts.len()
+    );
     // Now without room for the smallest.
     let used: u64 = server.info("used_memory").unwrap().parse().unwrap();
     server.command(&["CONFIG", "SET", "maxmemory", &(used - 2_000_000).to_string()]);
@@ -142,7 +145,7 @@ async fn a_server_whose_memory_is_full() {
     .await;
     assert!(client.enqueue(Touch { number: 1 }).await.is_err(), "memory is full all along");
 
-    client.store().delete(&ballasts).await.unwrap();
+    client.store().delete(ballasts.as_slice().into()).await.unwrap();
     let handle =
         eventually("there is room again", async || client.enqueue(Touch { number: 2 }).await.ok()).await;
     eventually("the new job completes", async || {

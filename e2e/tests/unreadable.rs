@@ -181,7 +181,7 @@ async fn unreadable(fleet: &Fleet, spoil: &impl Spoil) {
     );
     scene.until_named().await;
     running.stop().await;
-    let answers = scene.client.store().delete(&scene.broken).await.unwrap();
+    let answers = scene.client.store().delete(scene.broken.as_slice().into()).await.unwrap();
     assert!(
         answers.iter().all(|answer| matches!(answer, Amended::Done(_))),
         "they can be deleted: {answers:?}"

@@ -11,7 +11,7 @@
 //! | [`retry`], [`mod@judge`] | what happens next |
 //! | [`queue`] | what a queue keeps and permits |
 //! | [`batch`], [`backoff`], [`bell`], [`clock`], [`sql`] | primitives shared by engine and stores |
-//! | [`store`], [`error`] | the contract between them |
+//! | [`store`], [`stored`], [`error`] | the contract between them, and how values are written |
 
 pub mod backoff;
 pub mod batch;
@@ -30,6 +30,7 @@ pub mod size;
 pub mod sql;
 pub mod state;
 pub mod store;
+pub mod stored;
 
 pub use bytes::Bytes;
 pub use clock::{Clock, Timestamp};

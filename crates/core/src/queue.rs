@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::name::Name;
 use crate::size::{CAP_MAX, Caps};
 use crate::state::State;
+use crate::stored;
 
 /// The newest rule for queues that this library knows. A rule is what a program must heed to use a queue (a pause, a limit)
 /// and gets a number when it comes. A store keeps with each definition the newest rule that it uses; a program that does
@@ -41,6 +42,19 @@ impl QueueConfig {
     pub fn unreadable() -> Self {
         let retention = Retention { completed: Keep::FOREVER, dead: Keep::FOREVER, cancelled: Keep::FOREVER };
         Self { retention, caps: Caps::default() }
+    }
+
+    /// A definition as stores keep it.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("numbers and durations have a text")
+    }
+
+    /// A definition that was stored. One that does not read is [`unreadable`](Self::unreadable), and it is said why.
+    pub fn read(stored: &[u8]) -> (Self, Option<String>) {
+        match stored::parsed("queue definition", stored) {
+            Ok(config) => (config, None),
+            Err(why) => (Self::unreadable(), Some(why)),
+        }
     }
 
     /// The newest rule that it uses; none of what there is today needs one.
@@ -228,9 +242,15 @@ mod tests {
             retention: Retention { completed: Keep::count(10), ..Retention::default() },
             ..QueueConfig::default()
         };
-        let text = serde_json::to_string(&config).unwrap();
-        assert_eq!(serde_json::from_str::<QueueConfig>(&text).unwrap(), config);
-        assert_eq!(serde_json::from_str::<QueueConfig>("{}").unwrap(), QueueConfig::default());
+        assert_eq!(QueueConfig::read(config.text().as_bytes()), (config, None));
+        assert_eq!(QueueConfig::read(b"{}"), (QueueConfig::default(), None));
+    }
+
+    #[test]
+    fn a_definition_that_does_not_read_removes_nothing() {
+        let (config, why) = QueueConfig::read(b"[7]");
+        assert_eq!(config, QueueConfig::unreadable());
+        assert!(why.is_some_and(|why| why.starts_with("a queue definition does not read back: ")));
     }
 
     #[test]

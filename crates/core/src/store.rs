@@ -3,10 +3,11 @@
 //! Small traits by part, composed into the object-safe [`Store`]. The clauses that a store must keep are
 //! code: `windlass-store-testkit` runs them against any implementation. The rules that hold for all parts:
 //!
-//! * **Batch first.** Slices in, one answer per item out, in the same order. [`Jobs::enqueue`] is all or
+//! * **Batch first.** Many items in, one answer per item out, in the same order. [`Jobs::enqueue`] is all or
 //!   nothing per call, everything else is per item. Items take effect one after the other, so an id that
-//!   stands twice in a slice is treated as in two calls.
-//! * **Bounded.** Every call takes a limit or a slice that the caller bounds; none touches an unbounded
+//!   stands twice in a batch is treated as in two calls. Batches are shared (`Arc<[T]>`): a store that works on a
+//!   thread of its own keeps one without a copy, and so does a caller that may have to repeat the call.
+//! * **Bounded.** Every call takes a limit or a batch that the caller bounds; none touches an unbounded
 //!   number of rows. A limit of 0 finds, moves or hands out nothing.
 //! * **Fenced.** A write about an attempt is compare-and-set on state `running` and on the [`Fence`]. A stale
 //!   fence is an answer, not an error.
@@ -60,12 +61,16 @@
 //! | may a job change so? which rings does that owe? | [`Move`] |
 //! | is a job among those to find? where does a page begin? | [`Filter::matches`], [`Cursor::before`] |
 //! | what is kept of a worker's label? | [`NewLease::label`] |
+//! | who may write an outcome? what may a person ask for? | [`Right`], [`Amendment`] |
+//! | how are numbers, times and definitions written? | [`stored`], [`QueueConfig::read`] |
 //!
 //! [`NewJob::entry`]: crate::NewJob::entry
 //! [`NewJob::check_payload`]: crate::NewJob::check_payload
 //! [`JobRecord::with_attempts`]: crate::JobRecord::with_attempts
 //! [`Keep::excess`]: crate::queue::Keep::excess
 //! [`Retention::keeps`]: crate::queue::Retention::keeps
+//! [`QueueConfig::read`]: crate::queue::QueueConfig::read
+//! [`stored`]: crate::stored
 //! [`whole_micros`]: crate::clock::whole_micros
 //! [`Fence`]: crate::Fence
 //! [`Transition`]: crate::Transition
@@ -79,6 +84,7 @@ mod maintenance;
 mod moves;
 mod queues;
 pub mod serves;
+mod verbs;
 mod wakeup;
 mod within;
 
@@ -95,6 +101,7 @@ pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};
 pub use maintenance::{Maintenance, Promotion};
 pub use moves::{Cause, Move};
 pub use queues::Queues;
+pub use verbs::{Amendment, Right};
 pub use wakeup::Wakeup;
 pub use within::Within;
 

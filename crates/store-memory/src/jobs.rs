@@ -2,6 +2,8 @@
 
 mod claim;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
@@ -22,46 +24,46 @@ use crate::table::Table;
 
 #[async_trait]
 impl Jobs for MemoryStore {
-    async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
-        self.write(|table, now| table.accept_call(call, jobs, now))
+    async fn enqueue_once(&self, call: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>> {
+        self.write(|table, now| table.accept_call(call, &jobs, now))
     }
 
-    async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
-        Ok(self.write(|table, now| table.claim(request, now)))
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {
+        Ok(self.write(|table, now| table.claim(&request, now)))
     }
 
-    async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+    async fn settle(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
         Ok(self.write(|table, now| {
             settlements.iter().map(|each| table.settle(each, Cause::Settled, now)).collect()
         }))
     }
 
-    async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
+    async fn begin(&self, attempts: Arc<[Begin]>) -> StoreResult<Vec<Settled>> {
         Ok(self.write(|table, _| attempts.iter().map(|each| table.begin(each)).collect()))
     }
 
-    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+    async fn settle_late(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
         Ok(self.write(|table, now| settlements.iter().map(|each| table.settle_late(each, now)).collect()))
     }
 
-    async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
+    async fn progress(&self, reports: Arc<[Progress]>) -> StoreResult<Vec<Settled>> {
         Ok(self.write(|table, _| reports.iter().map(|each| table.progress(each)).collect()))
     }
 
-    async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>> {
+    async fn get(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<JobRecord>>> {
         let record = |job: &Job| job.record().with_attempts(job.attempts.clone(), job.last_claim());
         Ok(self.read(|table, _| ids.iter().map(|&id| table.get(id).map(record)).collect()))
     }
 
-    async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+    async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         Ok(self.write(|table, now| ids.iter().map(|&id| table.cancel(id, now)).collect()))
     }
 
-    async fn retry(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+    async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         Ok(self.write(|table, now| ids.iter().map(|&id| table.retry(id, now)).collect()))
     }
 
-    async fn delete(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+    async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         Ok(self.write(|table, _| ids.iter().map(|&id| table.delete(id)).collect()))
     }
 }

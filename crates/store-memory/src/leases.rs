@@ -1,6 +1,7 @@
 //! Opening, renewing and losing leases, and taking jobs back from lost ones.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -52,7 +53,7 @@ impl Leases for MemoryStore {
         &self,
         lease: LeaseId,
         nonce: u64,
-        queues: &[Name],
+        queues: Arc<[Name]>,
         limit: u32,
     ) -> StoreResult<Vec<LostJob>> {
         Ok(self.read(|table, _| {
@@ -63,7 +64,7 @@ impl Leases for MemoryStore {
         }))
     }
 
-    async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+    async fn reap(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
         Ok(self.write(|table, now| settlements.iter().map(|lost| table.reap(lost, now)).collect()))
     }
 

@@ -27,7 +27,7 @@ fn set(clock: &ManualClock, hours: i64) {
 /// A store with a job that runs under a lease.
 async fn running(clock: &ManualClock) -> (MemoryStore, LeaseId) {
     let store = MemoryStore::with_clock(Arc::new(clock.clone()));
-    store.enqueue(&[job()]).await.unwrap();
+    store.enqueue([job()].into()).await.unwrap();
     let (lease, queue) = (LeaseId::new(), name("default"));
     store
         .open(&NewLease {
@@ -47,7 +47,7 @@ async fn running(clock: &ManualClock) -> (MemoryStore, LeaseId) {
         limit: 1,
         bytes: usize::MAX,
     };
-    store.claim(&request).await.unwrap();
+    store.claim(request.clone()).await.unwrap();
     (store, lease)
 }
 
@@ -79,9 +79,13 @@ async fn a_step_forgets_no_call() {
     for hours in HOURS {
         let clock = ManualClock::default();
         let (store, call, job) = (running(&clock).await.0, CallId::new(), [job()]);
-        assert_eq!(store.enqueue_once(call, &job).await.unwrap(), [Enqueued::New]);
+        assert_eq!(store.enqueue_once(call, job.clone().into()).await.unwrap(), [Enqueued::New]);
         set(&clock, hours);
-        store.enqueue(&[self::job()]).await.unwrap();
-        assert_eq!(store.enqueue_once(call, &job).await.unwrap(), [Enqueued::Repeated], "{hours} h");
+        store.enqueue([self::job()].into()).await.unwrap();
+        assert_eq!(
+            store.enqueue_once(call, job.clone().into()).await.unwrap(),
+            [Enqueued::Repeated],
+            "{hours} h"
+        );
     }
 }

@@ -14,7 +14,6 @@ use crate::error::Fault;
 use crate::functions::DEFINITIONS;
 use crate::row;
 use crate::session::Session;
-use crate::statement::Statements;
 
 /// How often a call begins anew before it gives up; a definition changes rarely, and not in the same instant again.
 pub(crate) const ROUNDS: usize = 20;
@@ -49,7 +48,7 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    /// The definitions of these queues, as far as somebody made some.
+    /// The definitions of these queues: those that were found, and the default one for the others.
     pub(crate) fn new(version: i64, queues: Vec<Name>, found: Vec<(Name, Definition)>) -> Self {
         let mut found: HashMap<_, _> = found.into_iter().collect();
         let queues = queues.into_iter().map(|name| {
@@ -82,7 +81,6 @@ impl Definitions {
     pub(crate) async fn of(
         &self,
         session: &Session,
-        statements: &Statements,
         queues: impl Iterator<Item = &Name>,
     ) -> Result<Current, Fault> {
         let mut names: Vec<&Name> = Vec::new();
@@ -95,7 +93,7 @@ impl Definitions {
         if let Some(current) = self.remembered(&names) {
             return Ok(current);
         }
-        let (version, found) = load(session, statements, &names).await?;
+        let (version, found) = load(session, &names).await?;
         let current = Current::new(version, names.into_iter().cloned().collect(), found);
         self.remember(version, &current.queues);
         Ok(current)
@@ -133,20 +131,16 @@ impl Definitions {
 
 /// The definition of a queue. One that does not read keeps everything; other queues are not affected.
 pub(crate) fn readable(queue: &Name, stored: &str, rules: i64) -> Definition {
-    let (config, unreadable) = row::definition(stored);
+    let (config, unreadable) = QueueConfig::read(stored.as_bytes());
     if let Some(why) = unreadable {
         tracing::warn!(%queue, why, "the definition of a queue does not read, so nothing of it is removed: define it anew");
     }
     Definition { config, rules: row::rules(rules) }
 }
 
-async fn load(
-    session: &Session,
-    statements: &Statements,
-    names: &[&Name],
-) -> Result<(i64, Vec<(Name, Definition)>), Fault> {
+async fn load(session: &Session, names: &[&Name]) -> Result<(i64, Vec<(Name, Definition)>), Fault> {
     let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
-    let rows = statements.run(session, &DEFINITIONS, &[&names]).await?;
+    let rows = session.call(&DEFINITIONS, &[&names]).await?;
     let first = rows.first().ok_or_else(|| Fault::Corrupt("the definitions have no version".to_owned()))?;
     let version: Option<i64> = row::at(first, 0)?;
     let version = version.ok_or_else(|| Fault::Corrupt("the definitions have no version".to_owned()))?;

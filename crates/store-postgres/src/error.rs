@@ -1,287 +1,111 @@
-//! What PostgreSQL can answer, sorted into what a caller can do about it.
+//! What PostgreSQL and its driver say, as faults of the store.
 //!
-//! Inside the store everything is a [`Fault`]; [`Fault::into_error`] has the one table of SQLSTATEs. An error that
-//! the server *said* means that its statement did not take effect. A connection that broke after a statement was
-//! sent says nothing, so a write is then unknown. No text here holds a password or a value of a parameter.
+//! [`meaning`] is the one table of SQLSTATEs. No text here holds a password or a value of a parameter.
 
 use std::error::Error as StdError;
-use std::fmt;
-use std::time::Duration;
 
 use tokio_postgres::Error as DriverError;
 use tokio_postgres::error::{DbError, Severity, SqlState};
-use windlass_core::StoreError;
-use windlass_core::job::Unreadable;
-pub(crate) use windlass_store_server::error::Effect;
-use windlass_store_server::error::{unavailable, unusable};
+pub(crate) use windlass_store_server::error::{Effect, Fault, Meaning, Remedy, ServerError, Unreachable};
 
-/// Why an operation has no result.
-pub(crate) enum Fault {
-    /// The caller's to fix, and nothing was changed.
-    Refused(StoreError),
-    /// What is stored does not make sense.
-    Corrupt(String),
-    /// A part of a job does not read, or only to a newer program.
-    Unreadable(Unreadable),
-    /// The server said no: the statement did not take effect.
-    Postgres(DriverError),
-    /// The connection broke after something was sent.
-    Lost(DriverError),
-    /// The deadline passed after something was sent.
-    Timeout(Duration),
-    /// Nothing was sent.
-    Away(Away),
-    /// What was to follow failed, after the part that counts took effect.
-    Half(Box<Fault>),
-    /// A defect of this crate.
-    Defect(String),
-}
-
-/// Why there is no connection. Kept while further attempts are held back, so that everyone hears the reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Away {
-    pub(crate) what: String,
-    pub(crate) cause: Option<String>,
-    pub(crate) reason: Reason,
-}
-
-/// What is to be done about having no connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// Wait.
-    Passing,
-    /// Wait for one of the connections that there are: the server takes no more.
-    Full,
-    /// Connect without settings: a pooler takes none.
-    Settings,
-    /// Somebody has to change the URL or the server.
-    Lasting,
-}
-
-impl Away {
-    pub(crate) fn passing(what: impl Into<String>) -> Self {
-        Self { what: what.into(), cause: None, reason: Reason::Passing }
-    }
-
-    /// What a failed attempt to connect means.
-    pub(crate) fn connecting(error: &DriverError, hosts: &str) -> Self {
-        if let Some(said) = error.as_db_error() {
-            let (what, reason) = match Verdict::of(said.code().code()) {
-                _ if said.message().contains("unsupported startup parameter") => {
-                    ("the pooler takes no settings with a connection", Reason::Settings)
-                }
-                _ if *said.code() == SqlState::TOO_MANY_CONNECTIONS => {
-                    ("the server has no connection left", Reason::Full)
-                }
-                Verdict::Address(what) => (what, Reason::Lasting),
-                Verdict::Away(what) => (what, Reason::Passing),
-                _ => ("the server refuses the connection", Reason::Passing),
-            };
-            return Self { what: format!("{what} ({hosts})"), cause: Some(said_text(said)), reason };
-        }
-        let reason = if is_lasting(error) { Reason::Lasting } else { Reason::Passing };
-        Self { what: format!("cannot connect to {hosts}"), cause: Some(chain(error)), reason }
+/// What it means that a request failed after it was sent.
+pub(crate) fn sent_fault(error: &DriverError) -> Fault {
+    match error.as_db_error() {
+        Some(said) => server_error(said).into(),
+        None => Fault::broken(&chain(error)),
     }
 }
 
-impl From<Away> for Fault {
-    fn from(away: Away) -> Self {
-        Self::Away(away)
-    }
-}
-
-impl From<Away> for StoreError {
-    fn from(away: Away) -> Self {
-        if away.reason == Reason::Lasting {
-            unusable(&away.what, away.cause)
-        } else {
-            unavailable(away.what, away.cause)
-        }
-    }
-}
-
-/// For reading rows: what is neither the server's answer nor a broken connection is a column of another type or
-/// name than expected.
-impl From<DriverError> for Fault {
-    fn from(error: DriverError) -> Self {
-        if error.as_db_error().is_some() {
-            Self::Postgres(error)
-        } else if error.is_closed() || has_io(&error) {
-            Self::Lost(error)
-        } else {
-            Self::Corrupt(chain(&error))
-        }
-    }
-}
-
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Self {
-        Self::Refused(error)
-    }
+/// A row has a column of another type or name than expected.
+pub(crate) fn misread(error: &DriverError) -> Fault {
+    Fault::Corrupt(chain(error))
 }
 
 /// Whether a server has refused a statement and goes on with the connection.
 pub(crate) fn is_refusal(error: &DriverError) -> bool {
-    error.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error))
+    error.as_db_error().is_some_and(|said| !is_last(said))
 }
 
-impl Fault {
-    /// The SQLSTATE, when the server said one.
-    pub(crate) fn code(&self) -> Option<&str> {
-        match self {
-            Self::Postgres(error) => error.code().map(SqlState::code),
-            _ => None,
-        }
-    }
-
-    /// Whether nothing has taken effect, for certain.
-    pub(crate) fn is_rolled_back(&self) -> bool {
-        match self {
-            Self::Postgres(_) => self.code().is_some_and(|code| Verdict::of(code).is_rolled_back()),
-            Self::Refused(_) | Self::Away(_) => true,
-            Self::Corrupt(_)
-            | Self::Unreadable(_)
-            | Self::Lost(_)
-            | Self::Timeout(_)
-            | Self::Half(_)
-            | Self::Defect(_) => false,
-        }
-    }
-
-    /// Whether the connection must not be used again.
-    pub(crate) fn spoils(&self) -> bool {
-        match self {
-            Self::Postgres(_) => {
-                self.code().is_none_or(|code| ["08", "25", "57P"].iter().any(|class| code.starts_with(class)))
-            }
-            Self::Lost(_) | Self::Timeout(_) => true,
-            Self::Half(rest) => rest.spoils(),
-            Self::Refused(_) | Self::Corrupt(_) | Self::Unreadable(_) | Self::Away(_) | Self::Defect(_) => {
-                false
-            }
-        }
-    }
-
-    /// Whether a name did not lead to the statement that it was given to, so that nothing was run: there is none, it
-    /// has other parameters, or its answer looks different. Poolers use one of the codes for a server that they have
-    /// lost; they end the connection with it.
-    pub(crate) fn is_misnamed(&self) -> bool {
-        let Self::Postgres(error) = self else { return false };
-        is_refusal(error) && matches!(self.code(), Some("26000" | "08P01" | "0A000"))
-    }
-
-    /// What it means to the caller of a call with this effect.
-    pub(crate) fn into_error(self, effect: Effect) -> StoreError {
-        match self {
-            Self::Refused(error) => error,
-            Self::Corrupt(what) => StoreError::Corrupt(what),
-            Self::Unreadable(why) => StoreError::Corrupt(why.to_string()),
-            Self::Defect(what) => StoreError::Internal { what, source: None },
-            Self::Away(away) => away.into(),
-            Self::Half(rest) => effect.half(&rest.into_error(effect)),
-            Self::Lost(error) => effect.lost("the connection broke", Some(chain(&error))),
-            Self::Timeout(after) => effect.late(after),
-            Self::Postgres(error) => match error.as_db_error() {
-                Some(said) => Verdict::of(said.code().code()).into_error(said_text(said), effect),
-                None => effect.lost("the connection broke", Some(chain(&error))),
-            },
-        }
+/// Whether the connection must not be used again.
+pub(crate) fn spoils(fault: &Fault) -> bool {
+    match fault {
+        Fault::Server(error) => ["08", "25", "57P"].iter().any(|class| error.code.starts_with(class)),
+        Fault::Lost(_) | Fault::Timeout(_) => true,
+        Fault::Partial(rest) => spoils(rest),
+        _ => false,
     }
 }
 
-/// Shows what the server said without the details, which may hold values.
-impl fmt::Debug for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(error) => f.debug_tuple("Refused").field(error).finish(),
-            Self::Corrupt(what) => f.debug_tuple("Corrupt").field(what).finish(),
-            Self::Unreadable(why) => f.debug_tuple("Unreadable").field(why).finish(),
-            Self::Postgres(error) => f.debug_tuple("Postgres").field(&chain(error)).finish(),
-            Self::Lost(error) => f.debug_tuple("Lost").field(&chain(error)).finish(),
-            Self::Timeout(after) => f.debug_tuple("Timeout").field(after).finish(),
-            Self::Away(away) => f.debug_tuple("Away").field(away).finish(),
-            Self::Half(rest) => f.debug_tuple("Half").field(rest).finish(),
-            Self::Defect(what) => f.debug_tuple("Defect").field(what).finish(),
-        }
-    }
+/// Whether a name did not lead to the statement that it was given to, so that nothing was run: there is none, it has
+/// other parameters, or its answer looks different. Poolers use one of the codes for a server that they have lost; they
+/// end the connection with it.
+pub(crate) fn is_misnamed(fault: &Fault) -> bool {
+    let Fault::Server(error) = fault else { return false };
+    !error.is_last && matches!(error.code.as_str(), "26000" | "08P01" | "0A000")
 }
 
-/// The meaning of an SQLSTATE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It passes; nothing was changed.
-    Away(&'static str),
-    /// Somebody between us and the server lost track.
-    Lost(&'static str),
-    /// The place cannot be used as it is.
-    Address(&'static str),
-    /// The server's files are damaged.
-    Corrupt,
-    /// Nothing that this crate does on purpose.
-    Defect,
+/// What a failed attempt to connect means.
+pub(crate) fn connecting(error: &DriverError, hosts: &str) -> Unreachable {
+    let Some(said) = error.as_db_error() else {
+        let why = Unreachable::because(format!("cannot connect to {hosts}"), chain(error));
+        return if is_lasting(error) { why.lasting() } else { why };
+    };
+    let mut why = Unreachable::refused(&server_error(said));
+    if *said.code() == SqlState::TOO_MANY_CONNECTIONS {
+        why.remedy = Remedy::WaitForOthers;
+    }
+    why.what = format!("{} ({hosts})", why.what);
+    why
 }
 
-impl Verdict {
-    /// The table. What a function of ours raises on purpose is read before anybody asks here.
-    pub(crate) fn of(code: &str) -> Self {
-        const MIGRATE: &str =
-            "the store's schema is missing or older than this program: run `windlass migrate`";
-        match code {
-            "40003" => Self::Lost("the server does not know whether the statement took effect"),
-            "25006" => Self::Away("the server is read-only"),
-            "40001" | "40P01" => Self::Away("the statement collided with another"),
-            "53300" => Self::Away("the server has no connection left"),
-            "55006" | "55P03" => Self::Away("a lock was not free in time"),
-            "57014" => Self::Away("the statement took too long or was cancelled"),
-            "57P03" => Self::Away("the server is starting or stopping"),
-            "28000" | "28P01" => Self::Address("the server refuses the user or the password"),
-            "3D000" => Self::Address("the server has no such database"),
-            "3F000" | "42P01" | "42703" | "42704" | "42883" => Self::Address(MIGRATE),
-            "42501" => Self::Address("the user lacks a privilege"),
-            "XX001" | "XX002" => Self::Corrupt,
-            _ => match (code.get(..2).unwrap_or_default(), code.get(..3)) {
-                ("08", _) => Self::Lost("the connection broke behind the server or pooler"),
-                (_, Some("57P")) => Self::Away("the server ended the connection"),
-                ("40", _) => Self::Away("the server rolled the statement back"),
-                ("25", _) => Self::Away("the connection was in a state of its own"),
-                ("53", _) => Self::Away("the server is out of memory, disk or another resource"),
-                ("58", _) => Self::Away("the server cannot read or write its files"),
-                _ => Self::Defect,
-            },
-        }
-    }
+/// Whether a pooler refuses the connection because it takes no settings with one.
+pub(crate) fn takes_no_settings(error: &DriverError) -> bool {
+    error.as_db_error().is_some_and(|said| said.message().contains("unsupported startup parameter"))
+}
 
-    /// Whether the statement has had no effect, for certain.
-    pub(crate) fn is_rolled_back(self) -> bool {
-        !matches!(self, Self::Lost(_))
-    }
-
-    /// What it means to a caller, with what the server said.
-    pub(crate) fn into_error(self, said: String, effect: Effect) -> StoreError {
-        match self {
-            Self::Away(what) => unavailable(what, Some(said)),
-            Self::Lost(what) => effect.lost(what, Some(said)),
-            Self::Address(what) => unusable(what, Some(said)),
-            Self::Corrupt => StoreError::Corrupt(said),
-            Self::Defect => StoreError::Internal { what: format!("PostgreSQL: {said}"), source: None },
-        }
+/// What an SQLSTATE means. What a function of ours raises on purpose is read before.
+pub(crate) fn meaning(code: &str) -> Meaning {
+    const MIGRATE: &str = "the store's schema is missing or older than this program: run `windlass migrate`";
+    match code {
+        "40003" => Meaning::Lost("the server does not know whether the statement took effect"),
+        "25006" => Meaning::Passing("the server is read-only"),
+        "40001" | "40P01" => Meaning::Passing("the statement collided with another"),
+        "53300" => Meaning::Passing("the server has no connection left"),
+        "55006" | "55P03" => Meaning::Passing("a lock was not free in time"),
+        "57014" => Meaning::Passing("the statement took too long or was cancelled"),
+        "57P03" => Meaning::Passing("the server is starting or stopping"),
+        "28000" | "28P01" => Meaning::Lasting("the server refuses the user or the password"),
+        "3D000" => Meaning::Lasting("the server has no such database"),
+        "3F000" | "42P01" | "42703" | "42704" | "42883" => Meaning::Lasting(MIGRATE),
+        "42501" => Meaning::Lasting("the user lacks a privilege"),
+        "XX001" | "XX002" => Meaning::Corrupt("the server's files are damaged"),
+        _ => match (code.get(..2).unwrap_or_default(), code.get(..3)) {
+            ("08", _) => Meaning::Lost("the connection broke behind the server or pooler"),
+            (_, Some("57P")) => Meaning::Passing("the server ended the connection"),
+            ("40", _) => Meaning::Passing("the server rolled the statement back"),
+            ("25", _) => Meaning::Passing("the connection was in a state of its own"),
+            ("53", _) => Meaning::Passing("the server is out of memory, disk or another resource"),
+            ("58", _) => Meaning::Passing("the server cannot read or write its files"),
+            _ => Meaning::Defect,
+        },
     }
 }
 
 /// What the server said, without detail and context. In class 22 the first line itself quotes values.
-fn said_text(said: &DbError) -> String {
-    let code = said.code().code();
-    if code.starts_with("22") {
-        format!("a value was refused (SQLSTATE {code})")
-    } else {
-        format!("{} (SQLSTATE {code})", said.message())
-    }
+fn server_error(said: &DbError) -> ServerError {
+    let code = said.code().code().to_owned();
+    let text = if code.starts_with("22") { "a value was refused" } else { said.message() };
+    ServerError { text: text.to_owned(), meaning: meaning(&code), is_last: is_last(said), code }
+}
+
+fn is_last(said: &DbError) -> bool {
+    said.parsed_severity() != Some(Severity::Error)
 }
 
 /// An error of the driver with its causes.
 pub(crate) fn chain(error: &DriverError) -> String {
     if let Some(said) = error.as_db_error() {
-        return said_text(said);
+        return server_error(said).to_string();
     }
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -290,10 +114,6 @@ pub(crate) fn chain(error: &DriverError) -> String {
         cause = error.source();
     }
     text
-}
-
-fn has_io(error: &DriverError) -> bool {
-    error.source().is_some_and(<dyn StdError>::is::<std::io::Error>)
 }
 
 /// Whether connecting again cannot help: a certificate that is not trusted, TLS or a password that one side wants

@@ -1,14 +1,15 @@
 //! Whether this program may still work with the schema. A step of a newer program can end that at any time; a program that
 //! is running looks again every few seconds, with one of its calls, and then stays out until it is replaced.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use windlass_core::StoreError;
+use windlass_store_server::remote::Admit;
 
-use crate::error::{Away, Fault};
-use crate::migrate;
+use crate::error::{Fault, Unreachable};
 use crate::session::Session;
+use crate::{Tools, migrate};
 
 /// How long a look is good for. With the deadline of a call that fails on top, a newer schema is noticed within a minute.
 const INTERVAL: Duration = Duration::from_secs(20);
@@ -36,23 +37,18 @@ struct State {
     noted: Instant,
 }
 
-impl Guard {
-    /// For a schema that was just found to fit; quoted.
-    pub(crate) fn new(schema: String) -> Self {
-        let now = Instant::now();
-        Self { schema, state: Mutex::new(State { next: now + INTERVAL, refused: None, noted: now }) }
-    }
-
-    /// Fails when the program must stay out, after a look if one is due.
-    pub(crate) async fn pass(&self, session: &Session) -> Result<(), Fault> {
-        if !self.takes_turn() {
-            return self.state().refused.map_or(Ok(()), |found| Err(migrate::too_new(found).into()));
+impl Admit<Session> for Tools {
+    /// After a look if one is due.
+    async fn admit(self: &Arc<Self>, session: &Session) -> Result<(), Fault> {
+        let guard = &self.guard;
+        if !guard.takes_turn() {
+            return guard.state().refused.map_or(Ok(()), |found| Err(migrate::too_new(found).into()));
         }
-        if self.takes_note() {
-            migrate::note_use(session, &self.schema).await;
+        if guard.takes_note() {
+            migrate::note_use(session, &guard.schema).await;
         }
-        let looked = migrate::versions(session, &self.schema).await;
-        let mut state = self.state();
+        let looked = migrate::versions(session, &guard.schema).await;
+        let mut state = guard.state();
         match looked {
             Ok(versions) => {
                 let fits = versions.check();
@@ -67,11 +63,19 @@ impl Guard {
                 state.next = Instant::now();
                 // Nothing was sent but a question.
                 Err(match fault {
-                    Fault::Lost(_) => Away::passing("the connection broke").into(),
+                    Fault::Lost(what) => Unreachable::passing(what).into(),
                     fault => fault,
                 })
             }
         }
+    }
+}
+
+impl Guard {
+    /// For a schema that was just found to fit; quoted.
+    pub(crate) fn new(schema: String) -> Self {
+        let now = Instant::now();
+        Self { schema, state: Mutex::new(State { next: now + INTERVAL, refused: None, noted: now }) }
     }
 
     /// Of the calls that find a look due, one takes it.

@@ -5,10 +5,11 @@ use windlass_core::Name;
 use windlass_core::store::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult};
 
 use crate::PostgresStore;
-use crate::connect::{Effect, Lane};
+use crate::connect::Call;
 use crate::error::Fault;
 use crate::functions::LIST;
 use crate::row::{self, at};
+use crate::session::Parameters;
 
 /// A page with this many bytes of payload, output and progress is full.
 const PAGE_BYTES: i64 = 16 << 20;
@@ -21,22 +22,22 @@ impl Inspect for PostgresStore {
             return Ok(JobPage::default());
         }
         let filter = filter.clone();
-        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
-            let [queue, kind, tag] =
-                [&filter.queue, &filter.kind, &filter.tag].map(|name| name.as_ref().map(Name::as_str));
-            let state = filter.state.map(|state| i64::from(state.code()));
-            let (scan, limit) = (i64::from(SCAN_MAX), i64::from(limit.min(PAGE_MAX)));
-            let rows = tools
-                .statements
-                .run(&session, &LIST, &[&before, &queue, &kind, &state, &tag, &scan, &limit, &PAGE_BYTES])
-                .await?;
-            let Some((end, jobs)) = rows.split_last() else {
-                return Err(Fault::Corrupt("a page has no end".to_owned()));
-            };
-            let next = at::<Option<i64>>(end, 0)?.map(Cursor::before);
-            let jobs = jobs.iter().map(row::job::listed).collect::<Result<_, Fault>>()?;
-            Ok(JobPage { jobs, next })
-        })
-        .await
+        self.remote
+            .call(Call::READ, async move |_, session| {
+                let [queue, kind, tag] =
+                    [&filter.queue, &filter.kind, &filter.tag].map(|name| name.as_ref().map(Name::as_str));
+                let state = filter.state.map(|state| i64::from(state.code()));
+                let (scan, limit) = (i64::from(SCAN_MAX), i64::from(limit.min(PAGE_MAX)));
+                let parameters: Parameters<'_> =
+                    &[&before, &queue, &kind, &state, &tag, &scan, &limit, &PAGE_BYTES];
+                let rows = session.call(&LIST, parameters).await?;
+                let Some((end, jobs)) = rows.split_last() else {
+                    return Err(Fault::Corrupt("a page has no end".to_owned()));
+                };
+                let next = at::<Option<i64>>(end, 0)?.map(Cursor::before);
+                let jobs = jobs.iter().map(row::job::listed).collect::<Result<_, Fault>>()?;
+                Ok(JobPage { jobs, next })
+            })
+            .await
     }
 }

@@ -50,20 +50,17 @@ use std::sync::{Arc, Mutex};
 
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
-use windlass_core::store::{About, Sharing, Store, StoreResult, Wakeup, Within};
+use windlass_core::store::{About, Sharing, Store, Wakeup, Within};
 
 pub use options::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
 pub use windlass_core::bell::WakeMode;
 
-use connect::{Effect, Lane, Server};
+use connect::{Pools, Remote};
 use definitions::Definitions;
-use error::Fault;
 use guard::Guard;
 use jobs::claim::Floors;
 use jobs::handover::Handover;
 use maintenance::{Folding, Forgetting};
-use session::Session;
-use statement::Statements;
 use wakeup::Wakeups;
 use within::place::Identity;
 
@@ -71,8 +68,7 @@ use within::place::Identity;
 /// was handed in is finished.
 #[derive(Clone)]
 pub struct PostgresStore {
-    server: Server,
-    tools: Arc<Tools>,
+    remote: Remote<Pools, Tools>,
     about: Arc<About>,
     /// As it was when last asked for.
     identity: Arc<Mutex<Option<Identity>>>,
@@ -81,7 +77,6 @@ pub struct PostgresStore {
 /// What every call needs.
 pub(crate) struct Tools {
     guard: Guard,
-    statements: Statements,
     definitions: Definitions,
     floors: Floors,
     handover: Handover,
@@ -107,8 +102,8 @@ impl PostgresStore {
 
     /// Opens a store by options. Its schema is made or brought up to date, unless the options say otherwise.
     pub async fn open_with(options: PostgresOptions) -> Result<Self, StoreError> {
-        let server = Server::start(&options).await?;
-        let probe = server.probe().await?;
+        let server = connect::start(&options).await?;
+        let probe = connect::probe(&server).await?;
         match options.migrate {
             Migrate::Auto => drop(migrate::apply(&server).await?),
             Migrate::Never => migrate::check(&server).await?,
@@ -121,7 +116,6 @@ impl PostgresStore {
         };
         let tools = Tools {
             guard: Guard::new(options.schema_quoted()),
-            statements: Statements::new(&options.schema_quoted()),
             definitions: Definitions::default(),
             floors: Floors::default(),
             handover: Handover::default(),
@@ -129,48 +123,23 @@ impl PostgresStore {
             forgetting: Forgetting::default(),
             wakeups: Wakeups::new(&server),
         };
-        Ok(Self { server, tools: Arc::new(tools), about: Arc::new(about), identity: Arc::default() })
+        Ok(Self { remote: server.with(tools), about: Arc::new(about), identity: Arc::default() })
     }
 
     /// How this store hears of the writes of other processes.
     pub fn wake_mode(&self) -> WakeMode {
-        self.tools.wakeups.mode()
-    }
-
-    /// Runs an operation on the store's own thread, to its end even if the caller goes away.
-    pub(crate) async fn call<T, F, Fut>(&self, lane: Lane, effect: Effect, operation: F) -> StoreResult<T>
-    where
-        F: FnOnce(Arc<Tools>, Session) -> Fut + Send + 'static,
-        Fut: Future<Output = Result<T, Fault>> + Send + 'static,
-        T: Send + 'static,
-    {
-        let guarded = |tools: Arc<Tools>, session: Session| async move {
-            tools.guard.pass(&session).await?;
-            operation(tools, session).await
-        };
-        self.call_anyway(lane, effect, guarded).await
-    }
-
-    /// As [`call`](Self::call), also in a schema that this program must stay out of.
-    pub(crate) async fn call_anyway<T, F, Fut>(
-        &self,
-        lane: Lane,
-        effect: Effect,
-        operation: F,
-    ) -> StoreResult<T>
-    where
-        F: FnOnce(Arc<Tools>, Session) -> Fut + Send + 'static,
-        Fut: Future<Output = Result<T, Fault>> + Send + 'static,
-        T: Send + 'static,
-    {
-        let tools = Arc::clone(&self.tools);
-        self.server.call(lane, effect, move |session| operation(tools, session)).await
+        self.remote.tools().wakeups.mode()
     }
 }
 
 impl Store for PostgresStore {
     fn about(&self) -> About {
         (*self.about).clone()
+    }
+
+    /// Each runs on the store's own thread.
+    fn finishes_calls(&self) -> bool {
+        true
     }
 
     fn within(&self) -> Option<&dyn Within> {
@@ -180,7 +149,7 @@ impl Store for PostgresStore {
 
 impl Wakeup for PostgresStore {
     fn bell(&self) -> &Bell {
-        self.tools.wakeups.bell()
+        self.remote.tools().wakeups.bell()
     }
 }
 

@@ -5,16 +5,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use windlass_core::State;
-use windlass_core::bell::{Rings, Topic};
 use windlass_core::queue::QueueRecord;
 use windlass_core::store::{CALL_MEMORY, Maintenance, Promotion, StoreResult};
 
-use crate::connect::{Effect, Lane};
+use crate::connect::Call;
 use crate::error::Fault;
 use crate::functions::{FORGET, PROMOTE, PRUNE};
 use crate::row::{self, at};
-use crate::session::Session;
-use crate::{PostgresStore, Tools, queues};
+use crate::session::{Parameters, Session};
+use crate::{PostgresStore, queues};
 
 /// How many jobs one statement removes, so that none takes long.
 const PRUNE_STEP: u32 = 1_000;
@@ -29,34 +28,34 @@ const QUEUES_STEP: u32 = 20;
 #[async_trait]
 impl Maintenance for PostgresStore {
     async fn promote(&self, limit: u32) -> StoreResult<Promotion> {
-        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            let row = tools.statements.run_one(&session, &PROMOTE, &[&i64::from(limit)]).await?;
-            let moved =
-                Promotion { expired: at::<i64>(&row, 0)? as u32, promoted: at::<i64>(&row, 1)? as u32 };
-            let work = if moved.promoted > 0 { Rings::about(Topic::Work) } else { Rings::NONE };
-            let ends = if moved.expired > 0 { Rings::about(Topic::Finish) } else { Rings::NONE };
-            tools.ring(work.and(ends));
-            Ok(moved)
-        })
-        .await
+        self.remote
+            .call(Call::WRITE, async move |tools, session| {
+                let row = session.call_one(&PROMOTE, &[&i64::from(limit)]).await?;
+                let moved =
+                    Promotion { expired: at::<i64>(&row, 0)? as u32, promoted: at::<i64>(&row, 1)? as u32 };
+                tools.ring(moved.rings());
+                Ok(moved)
+            })
+            .await
     }
 
     async fn tidy(&self, limit: u32) -> StoreResult<u32> {
         if limit == 0 {
             return Ok(0);
         }
-        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            let folded = tools.folding.fold(&tools, &session, limit).await.unwrap_or_else(|fault| {
-                tracing::debug!(?fault, "counters were not folded");
-                0
-            });
-            let forgotten = tools.forgetting.forget(&tools, &session, limit).await.unwrap_or_else(|fault| {
-                tracing::debug!(?fault, "old calls were not forgotten");
-                0
-            });
-            Ok(u32::try_from(folded + forgotten).unwrap_or(u32::MAX))
-        })
-        .await
+        self.remote
+            .call(Call::WRITE, async move |tools, session| {
+                let folded = tools.folding.fold(&session, limit).await.unwrap_or_else(|fault| {
+                    tracing::debug!(?fault, "counters were not folded");
+                    0
+                });
+                let forgotten = tools.forgetting.forget(&session, limit).await.unwrap_or_else(|fault| {
+                    tracing::debug!(?fault, "old calls were not forgotten");
+                    0
+                });
+                Ok(u32::try_from(folded + forgotten).unwrap_or(u32::MAX))
+            })
+            .await
     }
 
     async fn prune(&self, limit: u32) -> StoreResult<u32> {
@@ -64,20 +63,15 @@ impl Maintenance for PostgresStore {
         let mut after = None;
         while pruned < limit {
             let from = after.take();
-            let queues = self
-                .call(Lane::Work, Effect::Read, move |tools, session| async move {
-                    queues::list(&tools, &session, from.as_ref(), QUEUES_STEP).await
-                })
-                .await?;
+            let list =
+                async move |_, session: Session| queues::list(&session, from.as_ref(), QUEUES_STEP).await;
+            let queues = self.remote.call(Call::READ, list).await?;
             let Some(last) = queues.last() else { break };
             after = Some(last.name.clone());
             let left = limit - pruned;
             // A call of its own per few queues: each is bounded by the statement timeout.
-            pruned += self
-                .call(Lane::Work, Effect::Write, move |tools, session| async move {
-                    prune(&tools, &session, &queues, left).await
-                })
-                .await?;
+            let prune = async move |_, session: Session| prune(&session, &queues, left).await;
+            pruned += self.remote.call(Call::WRITE, prune).await?;
         }
         Ok(pruned)
     }
@@ -91,13 +85,13 @@ pub(crate) struct Folding {
 }
 
 impl Folding {
-    async fn fold(&self, tools: &Tools, session: &Session, limit: u32) -> Result<i64, Fault> {
+    async fn fold(&self, session: &Session, limit: u32) -> Result<i64, Fault> {
         let started = Instant::now();
         if self.next.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|next| started < next) {
             return Ok(0);
         }
         let most = queues::FOLD_MAX.min(limit.into());
-        let folded = queues::fold(tools, session, most).await;
+        let folded = queues::fold(session, most).await;
         // One that leaves something over is gone on with.
         let is_whole = folded.as_ref().is_ok_and(|folded| *folded < most);
         let pause = if is_whole { started.elapsed() * FOLD_PAUSE_FACTOR } else { Duration::ZERO };
@@ -114,13 +108,13 @@ pub(crate) struct Forgetting {
 }
 
 impl Forgetting {
-    async fn forget(&self, tools: &Tools, session: &Session, limit: u32) -> Result<i64, Fault> {
+    async fn forget(&self, session: &Session, limit: u32) -> Result<i64, Fault> {
         let started = Instant::now();
         if self.next.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|next| started < next) {
             return Ok(0);
         }
         let (age, most) = (row::micros(CALL_MEMORY), FORGET_MAX.min(limit.into()));
-        let forgotten = tools.statements.run_one(session, &FORGET, &[&age, &most]).await;
+        let forgotten = session.call_one(&FORGET, &[&age, &most]).await;
         let gone = forgotten.and_then(|row| at::<i64>(&row, 0));
         // One that leaves something over is gone on with.
         let is_whole = gone.as_ref().is_ok_and(|gone| *gone < most);
@@ -131,7 +125,7 @@ impl Forgetting {
     }
 }
 
-async fn prune(tools: &Tools, session: &Session, queues: &[QueueRecord], limit: u32) -> Result<u32, Fault> {
+async fn prune(session: &Session, queues: &[QueueRecord], limit: u32) -> Result<u32, Fault> {
     let mut pruned = 0;
     for QueueRecord { name, config, counts, .. } in queues {
         for state in State::TERMINAL {
@@ -142,9 +136,9 @@ async fn prune(tools: &Tools, session: &Session, queues: &[QueueRecord], limit: 
             let (kept, age) = (keep.count.map(row::to_stored), keep.age.map(row::micros));
             while pruned < limit {
                 let step = PRUNE_STEP.min(limit - pruned);
-                let fields: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-                    [&name.as_str(), &i64::from(state.code()), &kept, &age, &i64::from(step)];
-                let gone: i64 = at(&tools.statements.run_one(session, &PRUNE, &fields).await?, 0)?;
+                let fields: Parameters<'_> =
+                    &[&name.as_str(), &i64::from(state.code()), &kept, &age, &i64::from(step)];
+                let gone: i64 = at(&session.call_one(&PRUNE, fields).await?, 0)?;
                 pruned += gone as u32;
                 if gone < i64::from(step) {
                     break;

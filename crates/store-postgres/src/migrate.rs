@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use windlass_core::StoreError;
 use windlass_core::store::StoreResult;
 
-use crate::connect::{Effect, Lane, Server};
+use crate::connect::{self, Call, Server};
 use crate::error::Fault;
 use crate::functions;
 use crate::options::{PostgresOptions, quoted};
@@ -74,30 +74,27 @@ const DEADLINE: Duration = Duration::from_secs(600);
 /// Looks at the schema under a URL and changes nothing.
 pub async fn status(url: &str) -> Result<Status, StoreError> {
     let options = PostgresOptions::parse(url)?;
-    let server = Server::start(&options).await?;
-    server.probe().await?;
+    let server = connect::start(&options).await?;
+    connect::probe(&server).await?;
     let schema = options.schema.clone();
-    server
-        .call(Lane::Work, Effect::Read, move |session| async move {
-            look(&session, &schema).await?.status(&schema)
-        })
-        .await
+    let look = async move |_, session: Session| look(&session, &schema).await?.status(&schema);
+    server.call(Call::READ, look).await
 }
 
 /// Brings the schema up to date, whatever the options say about doing so by itself. Answers what it found, of
 /// which everything that was pending is done now.
 pub async fn run(url: &str) -> Result<Status, StoreError> {
     let options = PostgresOptions::parse(url)?;
-    let server = Server::start(&options).await?;
-    server.probe().await?;
+    let server = connect::start(&options).await?;
+    connect::probe(&server).await?;
     apply(&server).await
 }
 
 /// Brings the schema up to date, and answers how it was before.
 pub(crate) async fn apply(server: &Server) -> StoreResult<Status> {
-    let schema = server.shared().options.schema.clone();
+    let schema = server.connections().options.schema.clone();
     server
-        .call_for(DEADLINE, Lane::Work, Effect::Write, move |session| async move {
+        .call(Call::WRITE.within(DEADLINE), async move |_, session| {
             let status = look(&session, &schema).await?.status(&schema)?;
             if status.pending.is_empty() {
                 note_use(&session, &quoted(&schema)).await;
@@ -127,9 +124,9 @@ fn lock(schema: &str) -> String {
 
 /// Fails unless the schema is there and this program can work with it.
 pub(crate) async fn check(server: &Server) -> StoreResult<()> {
-    let schema = server.shared().options.schema.clone();
+    let schema = server.connections().options.schema.clone();
     let status = server
-        .call(Lane::Work, Effect::Read, move |session| async move {
+        .call(Call::READ, async move |_, session| {
             let status = look(&session, &schema).await?.status(&schema)?;
             if status.pending.is_empty() {
                 note_use(&session, &quoted(&schema)).await;

@@ -6,12 +6,12 @@ use windlass_core::queue::{Counts, QueueConfig, QueueRecord, check_rules};
 use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
-use crate::connect::{Effect, Lane};
+use crate::PostgresStore;
+use crate::connect::Call;
 use crate::error::Fault;
 use crate::functions::{DEFINE, FOLD, QUEUES};
 use crate::row::{self, at};
 use crate::session::Session;
-use crate::{PostgresStore, Tools};
 
 /// How many loose rows of the counters are folded at once.
 pub(crate) const FOLD_MAX: i64 = 20_000;
@@ -21,48 +21,40 @@ impl Queues for PostgresStore {
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()> {
         config.check()?;
         let (queue, config) = (queue.clone(), config.clone());
-        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            let payload_max = i64::try_from(config.caps.payload).unwrap_or(i64::MAX);
-            let text = row::json(&config)?;
-            let row = tools
-                .statements
-                .run_one(
-                    &session,
-                    &DEFINE,
-                    &[&queue.as_str(), &text, &payload_max, &i64::from(config.rules())],
-                )
-                .await?;
-            tools.definitions.forget();
-            let unknown: Option<i64> = at(&row, 0)?;
-            unknown.map_or(Ok(()), |rules| Ok(check_rules(&queue, row::rules(rules))?))
-        })
-        .await
+        self.remote
+            .call(Call::WRITE, async move |tools, session| {
+                let payload_max = i64::try_from(config.caps.payload).unwrap_or(i64::MAX);
+                let (name, text, rules) = (queue.as_str(), config.text(), i64::from(config.rules()));
+                let row = session.call_one(&DEFINE, &[&name, &text, &payload_max, &rules]).await?;
+                tools.definitions.forget();
+                let unknown: Option<i64> = at(&row, 0)?;
+                unknown.map_or(Ok(()), |rules| Ok(check_rules(&queue, row::rules(rules))?))
+            })
+            .await
     }
 
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
         let after = after.cloned();
-        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
-            list(&tools, &session, after.as_ref(), limit).await
-        })
-        .await
+        self.remote
+            .call(Call::READ, async move |_, session| list(&session, after.as_ref(), limit).await)
+            .await
     }
 }
 
 pub(crate) async fn list(
-    tools: &Tools,
     session: &Session,
     after: Option<&Name>,
     limit: u32,
 ) -> Result<Vec<QueueRecord>, Fault> {
     // No name is empty, so all come after the empty text.
     let after = after.map_or("", Name::as_str);
-    let rows = tools.statements.run(session, &QUEUES, &[&after, &i64::from(limit)]).await?;
+    let rows = session.call(&QUEUES, &[&after, &i64::from(limit)]).await?;
     rows.iter().map(record).collect()
 }
 
 /// Folds the rows that calls have added to the counters. Answers how many.
-pub(crate) async fn fold(tools: &Tools, session: &Session, most: i64) -> Result<i64, Fault> {
-    at(&tools.statements.run_one(session, &FOLD, &[&most]).await?, 0)
+pub(crate) async fn fold(session: &Session, most: i64) -> Result<i64, Fault> {
+    at(&session.call_one(&FOLD, &[&most]).await?, 0)
 }
 
 fn record(found: &Row) -> Result<QueueRecord, Fault> {
@@ -75,6 +67,7 @@ fn record(found: &Row) -> Result<QueueRecord, Fault> {
         counts.set(state, u64::try_from(count).unwrap_or(0));
     }
     let config: Option<&str> = at(found, 1)?;
-    let (config, unreadable) = config.map_or_else(Default::default, row::definition);
+    let read = |text: &str| QueueConfig::read(text.as_bytes());
+    let (config, unreadable) = config.map_or_else(Default::default, read);
     Ok(QueueRecord { name: row::name(found, 0)?, config, counts, unreadable })
 }

@@ -4,21 +4,20 @@
 pub(crate) mod job;
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 use uuid::Uuid;
-use windlass_core::clock::Timestamp;
 use windlass_core::job::{Counters, Facts, Spec};
-use windlass_core::queue::QueueConfig;
+use windlass_core::stored;
+pub(crate) use windlass_core::stored::{micros, number, span, time, to_stored};
 use windlass_core::{Bytes, Fence, JobId, LeaseId, Name, State};
 
-use crate::error::Fault;
+use crate::error::{Fault, misread};
 
 /// A value at a column.
 pub(crate) fn at<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, Fault> {
-    Ok(row.try_get(column)?)
+    row.try_get(column).map_err(|error| misread(&error))
 }
 
 /// What the judge must know, from the counters and the options at the given columns.
@@ -43,28 +42,6 @@ fn count(stored: i64) -> Result<u32, Fault> {
 /// The fence at two columns.
 pub(crate) fn fence(row: &Row, first: usize) -> Result<Fence, Fault> {
     Ok(Fence { number: number(at(row, first)?), nonce: number(at(row, first + 1)?) })
-}
-
-/// Fences and nonces never use the sign; see [`Fence::nonce`].
-pub(crate) fn number(stored: i64) -> u64 {
-    stored.unsigned_abs()
-}
-
-pub(crate) fn to_stored(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn time(micros: i64) -> Timestamp {
-    Timestamp::from_micros(micros)
-}
-
-/// Whole microseconds, rounded up; see [`windlass_core::clock::whole_micros`].
-pub(crate) fn micros(span: Duration) -> i64 {
-    time(0).plus(span).as_micros()
-}
-
-pub(crate) fn span(micros: i64) -> Duration {
-    Duration::from_micros(micros.unsigned_abs())
 }
 
 pub(crate) fn state(code: i64) -> Result<State, Fault> {
@@ -107,33 +84,15 @@ pub(crate) fn names(row: &Row, column: usize) -> Result<Vec<Name>, Fault> {
     names.collect::<Result<_, _>>().map_err(|error| Fault::Corrupt(error.to_string()))
 }
 
-/// The definition of a queue, and why it does not read, if so.
-pub(crate) fn definition(stored: &str) -> (QueueConfig, Option<String>) {
-    match config(stored) {
-        Ok(config) => (config, None),
-        Err(Fault::Corrupt(why)) => (QueueConfig::unreadable(), Some(why)),
-        Err(fault) => (QueueConfig::unreadable(), Some(format!("{fault:?}"))),
-    }
-}
-
-fn config(stored: &str) -> Result<QueueConfig, Fault> {
-    parsed("queue definition", stored)
-}
-
 /// The newest rule that a queue uses.
 pub(crate) fn rules(stored: i64) -> u32 {
     u32::try_from(stored).unwrap_or(u32::MAX)
 }
 
-pub(crate) fn json(value: &(impl serde::Serialize + ?Sized)) -> Result<String, Fault> {
-    serde_json::to_string(value).map_err(|error| Fault::Defect(error.to_string()))
-}
-
 fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, Fault> {
-    serde_json::from_str(text)
-        .map_err(|error| Fault::Corrupt(format!("a {what} does not read back: {error}")))
+    stored::parsed(what, text.as_bytes()).map_err(Fault::Corrupt)
 }
 
 fn word<T: FromStr>(what: &str, text: &str) -> Result<T, Fault> {
-    text.parse().map_err(|_| Fault::Corrupt(format!("{text:?} is no {what}")))
+    stored::word(what, text).map_err(Fault::Corrupt)
 }

@@ -38,7 +38,7 @@ impl Wakeups {
         let bell = Bell::new();
         let ringer = Ringer::new(server.clone(), bell.clone());
         let commits = CommitWatch::new(server.clone(), &ringer);
-        let mode = Arc::new(WakeModeCell::new(match server.shared().options.listen {
+        let mode = Arc::new(WakeModeCell::new(match server.connections().options.listen {
             Listen::Auto => WakeMode::Starting,
             Listen::Never => WakeMode::Polling,
         }));
@@ -49,11 +49,11 @@ impl Wakeups {
     /// has no connection for it.
     pub(crate) fn bell(&self) -> &Bell {
         self.listener.get_or_init(|| {
-            let shared = Arc::clone(self.server.shared());
+            let shared = Arc::clone(self.server.connections());
             if shared.options.listen == Listen::Auto {
                 let (bell, mode) = (self.bell.clone(), Arc::clone(&self.mode));
                 let listener = Listener::new(Subscriber::new(shared), bell, mode, self.ringer.owner());
-                self.server.thread().spawn_background(listener.run());
+                self.server.spawn_background(listener.run());
             }
         });
         &self.bell

@@ -6,16 +6,16 @@ use async_trait::async_trait;
 use uuid::Uuid;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::sql::{Dialect, Line, Row, SqlError, Value};
-use windlass_core::store::{Enqueued, Settled, Settlement, StoreResult, Within};
+use windlass_core::store::{Enqueued, Right, Settled, Settlement, StoreResult, Within};
 use windlass_core::{Bytes, Name, NewJob, State, StoreError};
 
 use crate::PostgresStore;
-use crate::connect::{Effect, Lane};
+use crate::connect::Call;
 use crate::definitions::{self, Current, ROUNDS};
-use crate::error::{Fault, Verdict};
-use crate::functions::{ABORT, DEFINITIONS, ENQUEUE, HOLDS, SETTLE};
-use crate::jobs::enqueue::{Columns, Order, answers, fits, queues};
-use crate::jobs::settle::{Outcomes, Right};
+use crate::error::{Effect, Fault, ServerError, meaning};
+use crate::functions::{ABORT, DEFINITIONS, ENQUEUE, Function, HOLDS, SETTLE};
+use crate::jobs::enqueue::{Columns, queues};
+use crate::jobs::settle::Outcomes;
 use crate::row;
 
 #[async_trait]
@@ -29,25 +29,22 @@ impl Within for PostgresStore {
             return Ok(Vec::new());
         }
         self.check_place(line).await?;
-        let statement = self.with_transaction(self.tools.statements.call(&ENQUEUE));
+        let statement = self.text_with_transaction(&ENQUEUE);
         let mut definitions = self.definitions(queues(jobs)).await?;
-        let order = Order::of(jobs);
-        let columns = Columns::of(&order);
         for _ in 0..ROUNDS {
-            definitions.check_rules()?;
-            let values = enqueue_values(&columns, definitions.version, &fits(&order, &definitions));
-            let rows = run(line, &statement, values).await?;
+            let columns = Columns::of(jobs, &definitions)?;
+            let rows = run(line, &statement, enqueue_values(&columns, definitions.version)).await?;
             let said = rows.iter().map(|row| row.text(0));
             let said = said.collect::<Result<Vec<_>, SqlError>>().map_err(misread)?;
-            if let Some(answers) = answers(&order, &definitions, said).map_err(written)? {
+            if let Some(answers) = columns.answers(jobs, &definitions, said).map_err(written)? {
                 if let (true, Some(row)) = (answers.contains(&Enqueued::New), rows.first()) {
                     let xid = row.text(1).map_err(misread)?.to_owned();
-                    self.tools.wakeups.watch(xid, Rings::about(Topic::Work));
+                    self.remote.tools().wakeups.watch(xid, Rings::about(Topic::Work));
                 }
                 return Ok(answers);
             }
             // Whatever the transaction can see is what counts in it.
-            self.tools.definitions.forget();
+            self.remote.tools().definitions.forget();
             definitions = self.definitions_over(line, queues(jobs)).await?;
         }
         Err(never_still())
@@ -55,13 +52,13 @@ impl Within for PostgresStore {
 
     async fn complete(&self, line: &mut Line, settlement: &Settlement) -> StoreResult<Settled> {
         self.check_place(line).await?;
-        let statement = self.with_transaction(self.tools.statements.call(&SETTLE));
+        let statement = self.text_with_transaction(&SETTLE);
         let names = || std::iter::once(&settlement.queue);
         let mut definitions = self.definitions(names()).await?;
         for _ in 0..ROUNDS {
             let cap = definitions.of(&settlement.queue).caps.output;
             if let Err(error) = settlement.transition.check_output(cap) {
-                let holds = run(line, self.tools.statements.call(&HOLDS), holds_values(settlement)).await?;
+                let holds = run(line, self.text(&HOLDS), holds_values(settlement)).await?;
                 if !holds.is_empty() {
                     return Ok(Settled::Refused(error));
                 }
@@ -71,11 +68,11 @@ impl Within for PostgresStore {
             let Some(row) = rows.first() else { return self.abort(line).await };
             if row.text(0).map_err(misread)? != "stale" {
                 let xid = row.text(3).map_err(misread)?.to_owned();
-                self.tools.wakeups.watch(xid, Rings::about(Topic::Finish));
+                self.remote.tools().wakeups.watch(xid, Rings::about(Topic::Finish));
                 let state: State = row::state(row.int(2).map_err(misread)?).map_err(written)?;
                 return Ok(Settled::Applied(state));
             }
-            self.tools.definitions.forget();
+            self.remote.tools().definitions.forget();
             definitions = self.definitions_over(line, names()).await?;
         }
         Err(never_still())
@@ -86,7 +83,7 @@ impl PostgresStore {
     /// Lets the transaction fail. A savepoint that it is rolled back to brings it back to life, and with it this job to the
     /// next attempt.
     async fn abort(&self, line: &mut Line) -> StoreResult<Settled> {
-        match line.run(self.tools.statements.call(&ABORT), Vec::new()).await {
+        match line.run(self.text(&ABORT), Vec::new()).await {
             Err(SqlError::Answered { .. }) => Ok(Settled::Fenced),
             Err(error) => Err(failed(error)),
             Ok(_) => {
@@ -95,17 +92,21 @@ impl PostgresStore {
         }
     }
 
-    /// A call that also tells the transaction it is part of.
-    fn with_transaction(&self, call: &str) -> String {
-        call.replacen("SELECT *", "SELECT *, pg_current_xact_id()::text", 1)
+    /// The statement that calls a function.
+    fn text(&self, function: &Function) -> &str {
+        self.remote.connections().statements.of(function)
+    }
+
+    /// The same, telling also the transaction it is part of.
+    fn text_with_transaction(&self, function: &Function) -> String {
+        self.text(function).replacen("SELECT *", "SELECT *, pg_current_xact_id()::text", 1)
     }
 
     async fn definitions(&self, queues: impl Iterator<Item = &Name>) -> StoreResult<Current> {
         let queues: Vec<Name> = queues.cloned().collect();
-        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
-            tools.definitions.of(&session, &tools.statements, queues.iter()).await
-        })
-        .await
+        self.remote
+            .call(Call::READ, async move |tools, session| tools.definitions.of(&session, queues.iter()).await)
+            .await
     }
 
     /// The definitions as the transaction sees them.
@@ -118,7 +119,7 @@ impl PostgresStore {
         names.sort_unstable();
         names.dedup();
         let asked = names.iter().map(|name| Some(name.as_str().to_owned())).collect();
-        let rows = run(line, self.tools.statements.call(&DEFINITIONS), vec![Value::Texts(asked)]).await?;
+        let rows = run(line, self.text(&DEFINITIONS), vec![Value::Texts(asked)]).await?;
         let mut found = Vec::new();
         for row in rows.iter().skip(1) {
             let name = Name::new(row.text(1).map_err(misread)?)
@@ -140,7 +141,9 @@ async fn run(line: &mut Line, sql: &str, values: Vec<Value>) -> StoreResult<Vec<
 /// What an error of the user's connection means.
 fn failed(error: SqlError) -> StoreError {
     match error {
-        SqlError::Answered { code, text, .. } => Verdict::of(&code).into_error(text, Effect::Write),
+        SqlError::Answered { code, text, .. } => {
+            ServerError { meaning: meaning(&code), code, text, is_last: false }.into_error(Effect::Write)
+        }
         SqlError::Broken { .. } => {
             StoreError::Unknown { what: "the connection broke".to_owned(), source: Some(Box::new(error)) }
         }
@@ -172,7 +175,7 @@ fn ints(numbers: &[i64]) -> Value {
     Value::Ints(numbers.iter().copied().map(Some).collect())
 }
 
-fn enqueue_values(columns: &Columns<'_>, version: i64, fits: &[i64]) -> Vec<Value> {
+fn enqueue_values(columns: &Columns<'_>, version: i64) -> Vec<Value> {
     let payloads = columns.payloads.iter().map(|payload| Some(Bytes::copy_from_slice(payload)));
     vec![
         version.into(),
@@ -189,7 +192,7 @@ fn enqueue_values(columns: &Columns<'_>, version: i64, fits: &[i64]) -> Vec<Valu
         Value::Texts(columns.tags.clone()),
         // It is never repeated: its fate is that of the transaction.
         Value::Uuids(Vec::new()),
-        ints(fits),
+        ints(&columns.fits),
     ]
 }
 

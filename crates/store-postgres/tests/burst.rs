@@ -28,7 +28,7 @@ async fn work(store: PostgresStore, lease: LeaseId, kinds: usize, began: Instant
         let queues = vec![QueueShare { queue: name("default"), limit }];
         let nonce = Fence::nonce();
         let request = ClaimRequest { lease, nonce, queues, kinds: kinds.clone(), limit, bytes: 1 << 20 };
-        let ClaimAnswer::Jobs { jobs, next_due, .. } = store.claim(&request).await.unwrap() else {
+        let ClaimAnswer::Jobs { jobs, next_due, .. } = store.claim(request.clone()).await.unwrap() else {
             panic!("the lease is lost");
         };
         starts.extend(jobs.iter().map(|_| began.elapsed()));
@@ -43,7 +43,7 @@ async fn work(store: PostgresStore, lease: LeaseId, kinds: usize, began: Instant
 async fn burst(stores: &[(PostgresStore, LeaseId)], kinds: usize) -> Duration {
     let job = |place: usize| NewJob::new(format!("k{}", place % kinds), "", Options::new()).unwrap();
     let jobs: Vec<_> = (0..WORKERS * SLOTS as usize).map(job).collect();
-    stores[0].0.enqueue(&jobs).await.unwrap();
+    stores[0].0.enqueue(jobs.as_slice().into()).await.unwrap();
     let began = Instant::now();
     let workers: Vec<_> =
         stores.iter().map(|(store, lease)| tokio::spawn(work(store.clone(), *lease, kinds, began))).collect();

@@ -29,7 +29,7 @@ fn url_as(server: &PostgresServer, role: &str) -> String {
 /// The life of a job, from its enqueue to its end, and everything else that a worker does.
 async fn live(store: &PostgresStore) {
     let queue = Name::new("default").unwrap();
-    store.enqueue(&[NewJob::new("k", "1", Options::new()).unwrap()]).await.unwrap();
+    store.enqueue([NewJob::new("k", "1", Options::new()).unwrap()].into()).await.unwrap();
     let (lease, ttl) = (LeaseId::new(), Duration::from_secs(60));
     store
         .open(&NewLease {
@@ -50,7 +50,7 @@ async fn live(store: &PostgresStore) {
         limit: 1,
         bytes: 1 << 20,
     };
-    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else {
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {
         panic!("the lease is lost")
     };
     let settle = |job: &ClaimedJob| Settlement {
@@ -61,7 +61,7 @@ async fn live(store: &PostgresStore) {
     };
     let settlements: Vec<_> = jobs.iter().map(settle).collect();
     assert_eq!(settlements.len(), 1);
-    store.settle(&settlements).await.unwrap();
+    store.settle(settlements.as_slice().into()).await.unwrap();
     store.renew(lease, ttl, 10).await.unwrap();
     store.lost(10).await.unwrap();
     store.sweep(10).await.unwrap();

@@ -100,12 +100,12 @@ impl Stage {
         Box::pin(async move {
             let store = &stage.store;
             match fastrand::u8(0..24) {
-                0..=4 => store.enqueue(&stage.new_jobs()).await.map(drop),
-                5..=9 => store.claim(&stage.claim()).await.map(|answer| {
+                0..=4 => store.enqueue(stage.new_jobs().into()).await.map(drop),
+                5..=9 => store.claim(stage.claim()).await.map(|answer| {
                     let ClaimAnswer::Jobs { jobs, .. } = answer else { panic!("the lease is lost") };
                     stage.claimed.lock().unwrap().extend(jobs);
                 }),
-                10..=12 => store.settle(&settlements(&stage.some_claimed())).await.map(drop),
+                10..=12 => store.settle(settlements(&stage.some_claimed()).into()).await.map(drop),
                 13 => {
                     let jobs = stage.some_claimed();
                     let report = |job: &ClaimedJob| Progress {
@@ -114,12 +114,12 @@ impl Stage {
                         fence: job.fence,
                         progress: "half".into(),
                     };
-                    store.progress(&jobs.iter().map(report).collect::<Vec<_>>()).await.map(drop)
+                    store.progress(jobs.iter().map(report).collect::<Vec<_>>().into()).await.map(drop)
                 }
-                14 => store.get(&stage.some_ids()).await.map(drop),
-                15 => store.cancel(&stage.some_ids()).await.map(drop),
-                16 => store.retry(&stage.some_ids()).await.map(drop),
-                17 => store.delete(&stage.some_ids()).await.map(drop),
+                14 => store.get(stage.some_ids().into()).await.map(drop),
+                15 => store.cancel(stage.some_ids().into()).await.map(drop),
+                16 => store.retry(stage.some_ids().into()).await.map(drop),
+                17 => store.delete(stage.some_ids().into()).await.map(drop),
                 18 => store.list(&Filter::default(), None, 10).await.map(drop),
                 19 => {
                     let id = LeaseId::new();
@@ -170,7 +170,7 @@ impl Stage {
             }
             if fastrand::u8(0..16) == 0 {
                 // Nobody is to be more than a few calls ahead of the store.
-                check(self.store.get(&[JobId::new()]).await.map(drop));
+                check(self.store.get([JobId::new()].into()).await.map(drop));
             }
         }
     }
@@ -250,7 +250,7 @@ async fn dropped_calls_leave_no_transaction_open_and_the_store_whole() {
             fence: job.fence,
             transition: judge(&job.facts, job.outcome(), 0.0),
         };
-        taken_back += store.reap(&lost.iter().map(settle).collect::<Vec<_>>()).await.unwrap().len();
+        taken_back += store.reap(lost.iter().map(settle).collect::<Vec<_>>().into()).await.unwrap().len();
     }
     assert_eq!(server.psql("SELECT count(*) FROM windlass.running"), "0", "jobs of dropped claims come back");
     assert_eq!(whole(&store, &server).await, found);

@@ -51,7 +51,7 @@ impl Bench {
     }
 
     async fn job(&self, id: JobId) -> Option<JobRecord> {
-        self.store.get(&[id]).await.unwrap().remove(0)
+        self.store.get([id].into()).await.unwrap().remove(0)
     }
 
     async fn count(&self, state: State) -> u64 {

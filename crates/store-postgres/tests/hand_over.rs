@@ -54,7 +54,7 @@ impl Bench {
     /// Waits for jobs as a worker does, and enqueues one meanwhile. It rings if the worker counts as waiting, which it does
     /// not on a machine that was too busy for its claim.
     async fn meet(&self, job: &NewJob) -> (StoreResult<Vec<Enqueued>>, StoreResult<ClaimAnswer>) {
-        let ClaimAnswer::Jobs { jobs, .. } = self.store.claim(&self.request).await.unwrap() else {
+        let ClaimAnswer::Jobs { jobs, .. } = self.store.claim(self.request.clone()).await.unwrap() else {
             panic!("the lease is lost");
         };
         assert!(jobs.is_empty(), "{jobs:?}");
@@ -66,9 +66,9 @@ impl Bench {
                 () = work.rung() => {}
                 _ = has_ended => {}
             }
-            store.claim(&request).await
+            store.claim(request.clone()).await
         });
-        let enqueued = self.store.enqueue(std::slice::from_ref(job)).await;
+        let enqueued = self.store.enqueue([job.clone()].into()).await;
         let _ = ended.send(());
         (enqueued, worker.await.unwrap())
     }
@@ -76,13 +76,13 @@ impl Bench {
     /// What was claimed, or is by another claim: one that came too late to go along may have looked too early.
     async fn at_last(&self, claimed: StoreResult<ClaimAnswer>) -> Vec<JobId> {
         match ids(&claimed) {
-            none if none.is_empty() => ids(&self.store.claim(&self.request).await),
+            none if none.is_empty() => ids(&self.store.claim(self.request.clone()).await),
             some => some,
         }
     }
 
     async fn state(&self, id: JobId) -> Option<State> {
-        self.store.get(&[id]).await.unwrap().remove(0).map(|job| job.state)
+        self.store.get([id].into()).await.unwrap().remove(0).map(|job| job.state)
     }
 
     async fn client(&self) -> Client {
@@ -129,7 +129,7 @@ async fn it_is_stored_and_claimed_in_one_transaction() {
 async fn a_job_that_is_known_is_answered_and_the_claim_too() {
     let bench = Bench::new().await;
     let known = NewJob::new("other", "", Options::new()).unwrap();
-    assert_eq!(bench.store.enqueue(std::slice::from_ref(&known)).await.unwrap(), [Enqueued::New]);
+    assert_eq!(bench.store.enqueue([known.clone()].into()).await.unwrap(), [Enqueued::New]);
     for _ in 0..ROUNDS {
         // Of the kind that is waited for, under an id that is taken.
         let (enqueued, claimed) = bench.meet(&job().with_id(known.id)).await;
@@ -160,15 +160,15 @@ async fn a_queue_that_is_defined_anew_meanwhile_changes_nothing() {
 async fn a_lease_that_is_lost_is_the_workers_trouble() {
     let bench = Bench::new().await;
     let job = job();
-    assert_eq!(ids(&bench.store.claim(&bench.request).await), []);
+    assert_eq!(ids(&bench.store.claim(bench.request.clone()).await), []);
     bench.store.close(bench.request.lease).await.unwrap();
     let mut work = bench.store.bell().listen(Topic::Work);
     let (store, request) = (bench.store.clone(), bench.request.clone());
     let worker = tokio::spawn(async move {
         work.rung().await;
-        store.claim(&request).await
+        store.claim(request.clone()).await
     });
-    assert_eq!(bench.store.enqueue(std::slice::from_ref(&job)).await.unwrap(), [Enqueued::New]);
+    assert_eq!(bench.store.enqueue([job.clone()].into()).await.unwrap(), [Enqueued::New]);
     assert_eq!(worker.await.unwrap().unwrap(), ClaimAnswer::LeaseLost);
     assert_eq!(bench.state(job.id).await, Some(State::Ready));
 }
@@ -186,9 +186,9 @@ async fn a_claim_that_cannot_be_made_refuses_no_job() {
     if claimed.is_ok() {
         // It has looked before the job was stored.
         assert_eq!(ids(&claimed), []);
-        claimed = bench.store.claim(&bench.request).await;
+        claimed = bench.store.claim(bench.request.clone()).await;
     }
     assert_eq!(claimed.unwrap_err().kind(), StoreErrorKind::Unavailable);
     transaction.rollback().await.unwrap();
-    assert_eq!(ids(&bench.store.claim(&bench.request).await), [job.id]);
+    assert_eq!(ids(&bench.store.claim(bench.request.clone()).await), [job.id]);
 }

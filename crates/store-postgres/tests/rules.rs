@@ -59,20 +59,24 @@ async fn a_program_that_knows_fewer_rules_stays_out() {
     let request = request(&bench).await;
     // It knows the definitions of before, and has jobs in the queue, one of which runs.
     let jobs = [job("paused"), job("paused"), job("plain")];
-    assert_eq!(bench.store.enqueue(&jobs).await.unwrap(), [Enqueued::New; 3]);
+    assert_eq!(bench.store.enqueue(jobs.clone().into()).await.unwrap(), [Enqueued::New; 3]);
     let one = ClaimRequest { limit: 1, ..request.clone() };
-    let ClaimAnswer::Jobs { jobs: running, .. } = bench.store.claim(&one).await.unwrap() else { panic!() };
+    let ClaimAnswer::Jobs { jobs: running, .. } = bench.store.claim(one.clone()).await.unwrap() else {
+        panic!()
+    };
     define_newer(&bench, "paused").await;
 
-    assert_told(&bench.store.enqueue(&[job("paused")]).await.unwrap_err());
-    assert_eq!(bench.store.enqueue(&[job("plain")]).await.unwrap(), [Enqueued::New]);
-    let ClaimAnswer::Jobs { jobs, sick, .. } = bench.store.claim(&request).await.unwrap() else { panic!() };
+    assert_told(&bench.store.enqueue([job("paused")].into()).await.unwrap_err());
+    assert_eq!(bench.store.enqueue([job("plain")].into()).await.unwrap(), [Enqueued::New]);
+    let ClaimAnswer::Jobs { jobs, sick, .. } = bench.store.claim(request.clone()).await.unwrap() else {
+        panic!()
+    };
     assert!(jobs.len() == 2 && jobs.iter().all(|job| job.queue == name("plain")), "{jobs:?}");
     assert_eq!(sick.len(), 1);
     assert!(sick[0].queue == name("paused") && sick[0].what.contains("uses rule"), "{sick:?}");
 
     // What it has begun it may end.
-    let ended = bench.store.settle(&[settlement(&running[0], COMPLETED)]).await.unwrap();
+    let ended = bench.store.settle([settlement(&running[0], COMPLETED)].into()).await.unwrap();
     assert!(matches!(ended[0], windlass_core::store::Settled::Applied(_)));
 }
 

@@ -38,7 +38,14 @@ impl Bench {
     async fn enqueue_with(&self, count: usize, options: Options) -> Vec<NewJob> {
         let job = || NewJob::new("k", "", options.clone()).unwrap();
         let jobs: Vec<_> = (0..count).map(|_| job()).collect();
-        assert!(self.store.enqueue(&jobs).await.unwrap().iter().all(|answer| *answer == Enqueued::New));
+        assert!(
+            self.store
+                .enqueue(jobs.as_slice().into())
+                .await
+                .unwrap()
+                .iter()
+                .all(|answer| *answer == Enqueued::New)
+        );
         jobs
     }
 
@@ -53,7 +60,7 @@ impl Bench {
             limit,
             bytes: 1 << 20,
         };
-        match self.store.claim(&request).await.unwrap() {
+        match self.store.claim(request.clone()).await.unwrap() {
             ClaimAnswer::Jobs { jobs, .. } => jobs,
             ClaimAnswer::LeaseLost => panic!("the lease is lost"),
         }
@@ -67,7 +74,7 @@ impl Bench {
             transition: judge(&job.facts, outcome.clone(), 0.5),
         };
         let settlements: Vec<_> = jobs.iter().map(settle).collect();
-        let answers = self.store.settle(&settlements).await.unwrap();
+        let answers = self.store.settle(settlements.as_slice().into()).await.unwrap();
         assert!(answers.iter().all(|answer| matches!(answer, Settled::Applied(_))));
     }
 }

@@ -47,7 +47,7 @@ impl Scene {
     async fn add(&self, jobs: impl Iterator<Item = NewJob>) {
         let jobs: Vec<_> = jobs.collect();
         for jobs in jobs.chunks(1_000) {
-            self.store.enqueue(jobs).await.unwrap();
+            self.store.enqueue(jobs.into()).await.unwrap();
         }
     }
 
@@ -60,7 +60,7 @@ impl Scene {
             limit,
             bytes,
         };
-        match self.store.claim(&request).await.unwrap() {
+        match self.store.claim(request.clone()).await.unwrap() {
             ClaimAnswer::Jobs { jobs, .. } => jobs,
             ClaimAnswer::LeaseLost => panic!("the lease lives"),
         }
@@ -72,7 +72,7 @@ impl Scene {
             Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
         };
         let settlements: Vec<_> = jobs.iter().map(settlement).collect();
-        self.store.settle(&settlements).await.unwrap();
+        self.store.settle(settlements.as_slice().into()).await.unwrap();
     }
 
     fn forget(&self) {
@@ -156,7 +156,7 @@ async fn longest_scripts() {
             scene.add(std::iter::once(job("k", length, Options::new()))).await;
             scene.forget();
             let jobs: Vec<_> = (0..count.min(1_000)).map(|_| job("k", length, Options::new())).collect();
-            scene.store.enqueue(&jobs).await.unwrap();
+            scene.store.enqueue(jobs.as_slice().into()).await.unwrap();
             together.push(scene.scripts());
         }
         print_longest(&format!("{what}, at most 1,000 of them enqueued by one call"), &together);

@@ -95,19 +95,11 @@ async fn load(session: &Session, keys: &Keys, queue: &Name) -> Result<Definition
     match (version, answer::optional_bytes(config)?) {
         (redis::Value::Nil, _) | (_, None) => Ok(Definition::default()),
         (version, Some(text)) => {
-            let (config, unreadable) = config_of(&text);
+            let (config, unreadable) = QueueConfig::read(&text);
             if let Some(why) = &unreadable {
                 tracing::warn!(%queue, why, "the definition of a queue does not read: nothing of it is removed");
             }
             Ok(Definition { version: answer::integer(version)?, config })
         }
-    }
-}
-
-/// A definition as it is stored; one that does not read harms nothing else, and removes nothing.
-pub(crate) fn config_of(stored: &[u8]) -> (QueueConfig, Option<String>) {
-    match serde_json::from_slice(stored) {
-        Ok(config) => (config, None),
-        Err(error) => (QueueConfig::unreadable(), Some(format!("its definition does not read: {error}"))),
     }
 }

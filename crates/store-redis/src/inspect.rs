@@ -14,7 +14,7 @@ use redis::Value;
 use windlass_core::store::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult};
 use windlass_core::{JobId, JobRecord, Name};
 
-use crate::connect::{Effect, Lane};
+use crate::connect::Call;
 use crate::error::Fault;
 use crate::row::{Apart, Row};
 use crate::scripts::{LIST_JOBS, READ_JOBS};
@@ -40,10 +40,11 @@ impl Inspect for RedisStore {
             return Ok(JobPage::default());
         }
         let filter = filter.clone();
-        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
-            list(&tools, &session, &filter, &start, limit.min(PAGE_MAX)).await
-        })
-        .await
+        self.remote
+            .call(Call::READ, async move |tools, session| {
+                list(&tools, &session, &filter, &start, limit.min(PAGE_MAX)).await
+            })
+            .await
     }
 }
 

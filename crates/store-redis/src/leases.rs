@@ -11,16 +11,18 @@ mod holders;
 mod look;
 mod renew;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::job::LostJob;
-use windlass_core::store::{LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept};
+use windlass_core::store::{
+    LeaseRecord, Leases, NewLease, Renewal, Right, Settled, Settlement, StoreResult, Swept,
+};
 use windlass_core::{LeaseId, Name};
 
 use crate::RedisStore;
-use crate::connect::{Effect, Lane};
-use crate::jobs::settle::{self, Right};
+use crate::connect::Call;
 pub(crate) use copies::LeaseCopy;
 pub(crate) use holders::{Holder, Holders};
 
@@ -28,66 +30,58 @@ pub(crate) use holders::{Holder, Holders};
 impl Leases for RedisStore {
     async fn open(&self, lease: &NewLease) -> StoreResult<()> {
         let lease = lease.clone();
-        self.call(Lane::Lease, Effect::Write, move |tools, session| async move {
-            renew::open(&tools, &session, &lease).await
-        })
-        .await
+        self.remote
+            .call(Call::LEASE, async move |tools, session| renew::open(&tools, &session, &lease).await)
+            .await
     }
 
     async fn renew(&self, lease: LeaseId, ttl: Duration, limit: u32) -> StoreResult<Renewal> {
-        self.call(Lane::Lease, Effect::Write, move |tools, session| async move {
-            renew::renew(&tools, &session, lease, ttl, limit).await
-        })
-        .await
+        self.remote
+            .call(Call::LEASE, async move |tools, session| {
+                renew::renew(&tools, &session, lease, ttl, limit).await
+            })
+            .await
     }
 
     async fn close(&self, lease: LeaseId) -> StoreResult<()> {
-        self.call(Lane::Lease, Effect::Write, move |tools, session| async move {
-            renew::close(&tools, &session, lease).await
-        })
-        .await
+        self.remote
+            .call(Call::LEASE, async move |tools, session| renew::close(&tools, &session, lease).await)
+            .await
     }
 
     async fn lost(&self, limit: u32) -> StoreResult<Vec<LostJob>> {
-        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
-            look::lost(&tools, &session, limit).await
-        })
-        .await
+        self.remote
+            .call(Call::READ, async move |tools, session| look::lost(&tools, &session, limit).await)
+            .await
     }
 
     async fn held(
         &self,
         lease: LeaseId,
         nonce: u64,
-        queues: &[Name],
+        queues: Arc<[Name]>,
         limit: u32,
     ) -> StoreResult<Vec<LostJob>> {
-        let queues = queues.to_vec();
-        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
-            held::held(&tools, &session, lease, nonce, &queues, limit).await
-        })
-        .await
+        self.remote
+            .call(Call::READ, async move |tools, session| {
+                held::held(&tools, &session, lease, nonce, &queues, limit).await
+            })
+            .await
     }
 
-    async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-        let settlements = settlements.to_vec();
-        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            settle::settle(&tools, &session, &settlements, Right::LostLease).await
-        })
-        .await
+    async fn reap(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
+        self.settle_by(Right::LostLease, settlements).await
     }
 
     async fn sweep(&self, limit: u32) -> StoreResult<Swept> {
-        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            look::sweep(&tools, &session, limit).await
-        })
-        .await
+        self.remote
+            .call(Call::WRITE, async move |tools, session| look::sweep(&tools, &session, limit).await)
+            .await
     }
 
     async fn leases(&self, limit: u32) -> StoreResult<Vec<LeaseRecord>> {
-        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
-            look::list(&tools, &session, limit).await
-        })
-        .await
+        self.remote
+            .call(Call::READ, async move |tools, session| look::list(&tools, &session, limit).await)
+            .await
     }
 }

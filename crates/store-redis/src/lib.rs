@@ -84,12 +84,13 @@ use bytes::Bytes;
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
 use windlass_core::clock::Clock;
-use windlass_core::store::{About, Sharing, Store, StoreResult, Wakeup};
+use windlass_core::store::{About, Sharing, Store, Wakeup};
+use windlass_store_server::remote::Admit;
 
 pub use options::{Eviction, Listen, RedisOptions};
 pub use windlass_core::bell::WakeMode;
 
-use connect::{Effect, Lane, Server};
+use connect::{Call, Connections as _, Remote, Servers};
 use definitions::Definitions;
 use error::Fault;
 use keys::Keys;
@@ -105,8 +106,7 @@ use wakeup::Wakeups;
 /// was handed in is finished.
 #[derive(Clone)]
 pub struct RedisStore {
-    server: Server,
-    tools: Arc<Tools>,
+    remote: Remote<Servers, Tools>,
     about: Arc<About>,
 }
 
@@ -131,12 +131,35 @@ impl Tools {
         }
     }
 
+    /// Looks at the layout of the namespace.
+    async fn look(&self, session: &Session) -> Result<(), Fault> {
+        self.registry.layout.look(session, &self.keys).await
+    }
+
     /// The first argument of every script: empty for the server's clock, or the microseconds of a test's.
     pub(crate) fn clock(&self) -> Bytes {
         match &self.clock {
             Some(clock) => Bytes::from(clock.now().as_micros().to_string()),
             None => Bytes::new(),
         }
+    }
+}
+
+impl Admit<Session> for Tools {
+    /// As far as is known. When a look is due it is taken beside the call, which does not wait for it: it costs no caller a
+    /// round trip.
+    async fn admit(self: &Arc<Self>, session: &Session) -> Result<(), Fault> {
+        let layout = &self.registry.layout;
+        if layout.is_due() {
+            let (tools, servers) = (Arc::clone(self), Arc::clone(session.servers()));
+            tokio::spawn(async move {
+                let look = |session: Session| async move { tools.look(&session).await };
+                if let Err(fault) = servers.run(Call::READ, look).await {
+                    tracing::warn!(?fault, "the layout of the namespace is not known, or not this program's");
+                }
+            });
+        }
+        Ok(layout.check()?)
     }
 }
 
@@ -148,8 +171,8 @@ impl RedisStore {
 
     /// Opens a store by options.
     pub async fn open_with(options: RedisOptions) -> Result<Self, StoreError> {
-        let server = Server::start(&options).await?;
-        let probe = server.probe().await?;
+        let server = connect::start(&options).await?;
+        let probe = connect::probe(&server).await?;
         let about = About {
             scheme: "redis",
             place: options.place(),
@@ -167,43 +190,19 @@ impl RedisStore {
             wakeups: Wakeups::new(&server),
             clock: options.clock.clone(),
         };
-        let store = Self { server, tools: Arc::new(tools), about: Arc::new(about) };
-        let tools = Arc::clone(&store.tools);
-        let look = async move |session: Session| tools.registry.layout.look(&session, &tools.keys).await;
-        match store.server.call(Lane::Work, Effect::Read, look).await {
-            // Whoever has the number may be away, and the others there.
+        let remote = server.with(tools);
+        let look = async |tools: Arc<Tools>, session| tools.look(&session).await;
+        match remote.call(Call::READ.for_all(), look).await {
+            // The server that has the number may be away, and the others there.
             Err(error) if error.is_transient() => {}
-            checked => checked?,
+            looked => looked?,
         }
-        Ok(store)
+        Ok(Self { remote, about: Arc::new(about) })
     }
 
     /// How this store hears of the writes of other processes.
     pub fn wake_mode(&self) -> WakeMode {
-        self.tools.wakeups.mode()
-    }
-
-    /// Runs an operation on the store's own thread, to its end even if the caller goes away.
-    pub(crate) async fn call<T, F, Fut>(&self, lane: Lane, effect: Effect, operation: F) -> StoreResult<T>
-    where
-        F: FnOnce(Arc<Tools>, Session) -> Fut + Send + 'static,
-        Fut: Future<Output = Result<T, Fault>> + Send + 'static,
-        T: Send + 'static,
-    {
-        let layout = &self.tools.registry.layout;
-        if layout.is_due() {
-            // Beside the call, which does not wait for it: it costs nobody a round trip.
-            let (shared, tools) = (Arc::clone(self.server.shared()), Arc::clone(&self.tools));
-            self.server.thread().spawn_background(async move {
-                let look = async |session: Session| tools.registry.layout.look(&session, &tools.keys).await;
-                if let Err(fault) = shared.run(shared.options.timeout, Lane::Work, look).await {
-                    tracing::warn!(?fault, "the layout of the namespace is not known, or not this program's");
-                }
-            });
-        }
-        layout.check()?;
-        let tools = Arc::clone(&self.tools);
-        self.server.call(lane, effect, move |session| operation(tools, session)).await
+        self.remote.tools().wakeups.mode()
     }
 }
 
@@ -211,11 +210,16 @@ impl Store for RedisStore {
     fn about(&self) -> About {
         (*self.about).clone()
     }
+
+    /// Each runs on the store's own thread.
+    fn finishes_calls(&self) -> bool {
+        true
+    }
 }
 
 impl Wakeup for RedisStore {
     fn bell(&self) -> &Bell {
-        self.tools.wakeups.bell()
+        self.remote.tools().wakeups.bell()
     }
 }
 

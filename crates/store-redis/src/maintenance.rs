@@ -6,13 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
-use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::whole_micros;
 use windlass_core::queue::Keep;
 use windlass_core::store::{Maintenance, Promotion, StoreResult};
 use windlass_core::{Name, State};
 
-use crate::connect::{Effect, Lane};
+use crate::connect::Call;
 use crate::error::Fault;
 use crate::pauses::Work;
 use crate::scripts::{PROMOTE, PRUNE};
@@ -30,31 +29,28 @@ const LOOKS_MAX: usize = 100;
 #[async_trait]
 impl Maintenance for RedisStore {
     async fn promote(&self, limit: u32) -> StoreResult<Promotion> {
-        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            promote(&tools, &session, limit).await
-        })
-        .await
+        self.remote
+            .call(Call::WRITE, async move |tools, session| promote(&tools, &session, limit).await)
+            .await
     }
 
     /// Delivers transfers that their sender did not deliver, from the queues where a promotion has seen some.
     async fn tidy(&self, limit: u32) -> StoreResult<u32> {
-        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            let senders = tools.senders.take(limit as usize);
-            let count = senders.len() as u32;
-            deliver(&tools, &session, senders).await;
-            Ok(count)
-        })
-        .await
+        self.remote
+            .call(Call::WRITE, async move |tools, session| {
+                let senders = tools.senders.take(limit as usize);
+                let count = senders.len() as u32;
+                deliver(&tools, &session, senders).await;
+                Ok(count)
+            })
+            .await
     }
 
     async fn prune(&self, limit: u32) -> StoreResult<u32> {
         if limit == 0 {
             return Ok(0);
         }
-        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            prune(&tools, &session, limit).await
-        })
-        .await
+        self.remote.call(Call::WRITE, async move |tools, session| prune(&tools, &session, limit).await).await
     }
 }
 
@@ -74,11 +70,10 @@ async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promoti
         });
     let moved = rounds.await;
     let [expired, promoted] = moved.done;
-    let work = if promoted > 0 { Rings::about(Topic::Work) } else { Rings::NONE };
-    let ends = if expired > 0 { Rings::about(Topic::Finish) } else { Rings::NONE };
-    tools.ring(work.and(ends));
+    let promotion = Promotion { promoted, expired };
+    tools.ring(promotion.rings());
     moved.into_done()?;
-    Ok(Promotion { promoted, expired })
+    Ok(promotion)
 }
 
 /// Queues in which transfers to others waited when they were last promoted. A promotion looks at every queue, so that

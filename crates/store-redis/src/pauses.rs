@@ -15,7 +15,7 @@ use windlass_core::store::SickQueue;
 use windlass_core::{Name, StoreErrorKind};
 use windlass_store_server::backoff;
 
-use crate::error::{Effect, Fault, Verdict};
+use crate::error::{Effect, Fault, Meaning};
 
 /// The most queues that are remembered.
 const QUEUES_MAX: usize = 10_000;
@@ -141,8 +141,8 @@ pub(crate) fn sick(queue: &Name, fault: Fault) -> SickQueue {
 fn is_of_one_queue(fault: &Fault) -> bool {
     match fault {
         Fault::Corrupt(_) | Fault::Defect(_) => true,
-        Fault::Half(rest) => is_of_one_queue(rest),
-        Fault::Said(said) => matches!(said.verdict(), Verdict::Corrupt | Verdict::Defect),
+        Fault::Partial(rest) => is_of_one_queue(rest),
+        Fault::Server(error) => matches!(error.meaning, Meaning::Corrupt(_) | Meaning::Defect),
         _ => false,
     }
 }
@@ -150,14 +150,14 @@ fn is_of_one_queue(fault: &Fault) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{Away, Said};
+    use crate::error::{Unreachable, said};
 
     fn name(text: &str) -> Name {
         Name::new(text).unwrap()
     }
 
     fn wrong() -> Fault {
-        Said::new("WRONGTYPE", "Operation against a key holding the wrong kind of value").into()
+        said("WRONGTYPE", "Operation against a key holding the wrong kind of value").into()
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_server_that_is_away_pauses_queues_only_where_others_have_another() {
         let (pauses, queue) = (Pauses::default(), name("q"));
-        let away = || Fault::from(Away::passing("gone"));
+        let away = || Fault::from(Unreachable::passing("gone"));
         assert_eq!(
             pauses.failed_after(&queue, Work::Claim, away(), Duration::ZERO, false).kind,
             StoreErrorKind::Unavailable

@@ -6,8 +6,7 @@ use windlass_core::queue::{Counts, QueueConfig, QueueRecord};
 use windlass_core::store::{Queues, SickQueue, StoreResult};
 use windlass_core::{Name, State};
 
-use crate::connect::{Effect, Lane};
-use crate::definitions::config_of;
+use crate::connect::Call;
 use crate::error::Fault;
 use crate::registry::Registry;
 use crate::scripts::DEFINE;
@@ -23,23 +22,23 @@ impl Queues for RedisStore {
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()> {
         config.check()?;
         let (queue, config) = (queue.clone(), config.clone());
-        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            let text = serde_json::to_string(&config)
-                .map_err(|error| Fault::Defect(format!("a definition has no text: {error}")))?;
-            tools.registry.enter(&session, &tools.keys, [&queue]).await?;
-            session.run(&DEFINE, tools.keys.queue(&queue).all(), vec![tools.clock(), text.into()]).await?;
-            tools.definitions.forget(&queue);
-            Ok(())
-        })
-        .await
+        self.remote
+            .call(Call::WRITE, async move |tools, session| {
+                tools.registry.enter(&session, &tools.keys, [&queue]).await?;
+                session
+                    .run(&DEFINE, tools.keys.queue(&queue).all(), vec![tools.clock(), config.text().into()])
+                    .await?;
+                tools.definitions.forget(&queue);
+                Ok(())
+            })
+            .await
     }
 
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
         let after = after.cloned();
-        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
-            list(&tools, &session, after, limit).await
-        })
-        .await
+        self.remote
+            .call(Call::READ, async move |tools, session| list(&tools, &session, after, limit).await)
+            .await
     }
 }
 
@@ -106,7 +105,7 @@ pub(crate) async fn read(
     let mut fields = answer::array(session.command(get).await?)?.into_iter();
     let version = number(fields.next())?;
     let (config, unreadable) = match fields.next().map(answer::optional_bytes).transpose()?.flatten() {
-        Some(text) => config_of(&text),
+        Some(text) => QueueConfig::read(&text),
         None => (QueueConfig::default(), None),
     };
     let mut counts = Counts::default();

@@ -197,7 +197,7 @@ mod tests {
     use windlass_store_testkit::servers::RedisServer;
 
     use super::*;
-    use crate::connect::{Effect, Lane};
+    use crate::connect::Call;
     use crate::{RedisOptions, RedisStore};
 
     fn options() -> RedisOptions {
@@ -217,9 +217,10 @@ mod tests {
 
     /// As another program does, whatever this one thinks of the layout.
     async fn overwrite_from_outside(store: &RedisStore, key: fn(&Keys) -> Bytes, value: impl Into<String>) {
-        let (key, value) = (String::from_utf8(key(&store.tools.keys).to_vec()).unwrap(), value.into());
+        let (key, value) =
+            (String::from_utf8(key(&store.remote.tools().keys).to_vec()).unwrap(), value.into());
         let other = RedisStore::open(RedisServer::shared().url()).await.unwrap();
-        let overwrite = other.call(Lane::Work, Effect::Write, move |_, session| async move {
+        let overwrite = other.remote.call(Call::WRITE, async move |_, session| {
             let mut set = redis::cmd("SET");
             set.arg(key).arg(value);
             session.command(set).await
@@ -229,7 +230,7 @@ mod tests {
 
     async fn overwrite(store: &RedisStore, key: fn(&Keys) -> Bytes, value: impl Into<String>) {
         let value = value.into();
-        let overwrite = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
+        let overwrite = store.remote.call(Call::WRITE, async move |tools, session| {
             let mut set = redis::cmd("SET");
             set.arg(&key(&tools.keys)[..]).arg(value);
             session.command(set).await
@@ -241,11 +242,14 @@ mod tests {
     async fn a_namespace_of_a_layout_that_nobody_here_knows_is_left_alone() {
         let options = options();
         let store = RedisStore::open_with(options.clone()).await.unwrap();
-        store.enqueue(&[job("q")]).await.unwrap();
+        store.enqueue([job("q")].into()).await.unwrap();
         overwrite(&store, Keys::layout, (LAYOUT + 1).to_string()).await;
         let too_new = |error: StoreError| matches!(error, StoreError::SchemaTooNew { found, known: LAYOUT } if found > LAYOUT);
         assert!(RedisStore::open_with(options.clone()).await.is_err_and(too_new), "nobody new comes in");
-        assert!(store.enqueue(&[job("other")]).await.is_err_and(too_new), "who is in begins nothing new");
+        assert!(
+            store.enqueue([job("other")].into()).await.is_err_and(too_new),
+            "who is in begins nothing new"
+        );
         let old = |error: StoreError| error.to_string().contains("another namespace");
         let before = RedisOptions::clone(&options);
         overwrite_from_outside(&store, Keys::layout, "1").await;
@@ -262,7 +266,7 @@ mod tests {
             .open(&NewLease { id: lease, worker: "w".into(), ttl, queues: queues.clone(), kinds: Vec::new() })
             .await
             .unwrap();
-        store.enqueue(&[job("q")]).await.unwrap();
+        store.enqueue([job("q")].into()).await.unwrap();
         let request = || ClaimRequest {
             lease,
             nonce: Fence::nonce(),
@@ -271,14 +275,14 @@ mod tests {
             limit: 1,
             bytes: usize::MAX,
         };
-        assert!(store.claim(&request()).await.is_ok());
+        assert!(store.claim(request()).await.is_ok());
         overwrite(&store, Keys::layout, (LAYOUT + 1).to_string()).await;
-        assert!(store.claim(&request()).await.is_ok(), "it looks now and then, not with each call");
+        assert!(store.claim(request()).await.is_ok(), "it looks now and then, not with each call");
         // The look goes beside the call that is due for it.
         let until = async |is_out: bool| {
             loop {
-                store.tools.registry.layout.expire();
-                if store.claim(&request()).await.is_err() == is_out {
+                store.remote.tools().registry.layout.expire();
+                if store.claim(request()).await.is_err() == is_out {
                     break;
                 }
                 tokio::task::yield_now().await;
@@ -287,25 +291,28 @@ mod tests {
         until(true).await;
         let too_new =
             |error: &StoreError| matches!(error, StoreError::SchemaTooNew { found, .. } if *found > LAYOUT);
-        assert!(store.enqueue(&[job("q")]).await.is_err_and(|error| too_new(&error)));
-        assert!(store.settle(&[]).await.is_err_and(|error| too_new(&error)));
+        assert!(store.enqueue([job("q")].into()).await.is_err_and(|error| too_new(&error)));
+        assert!(store.settle([].into()).await.is_err_and(|error| too_new(&error)));
         assert!(store.renew(lease, ttl, 9).await.is_err_and(|error| too_new(&error)));
         overwrite_from_outside(&store, Keys::layout, LAYOUT.to_string()).await;
         until(false).await;
-        store.enqueue(&[job("q")]).await.unwrap();
+        store.enqueue([job("q")].into()).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_queue_that_was_entered_takes_jobs_while_the_names_are_away() {
         let store = RedisStore::open_with(options()).await.unwrap();
-        store.enqueue(&[job("q")]).await.unwrap();
+        store.enqueue([job("q")].into()).await.unwrap();
         overwrite(&store, Keys::queues, "in the way").await;
-        expire(&store.tools.registry);
-        store.enqueue(&[job("q")]).await.unwrap();
+        expire(&store.remote.tools().registry);
+        store.enqueue([job("q")].into()).await.unwrap();
         let name = |text| Name::new(text).unwrap();
-        let (missing, known) = store.tools.registry.missing([&name("q")]);
+        let (missing, known) = store.remote.tools().registry.missing([&name("q")]);
         assert!(missing.is_empty() && known.is_empty(), "not with every job");
-        assert!(store.tools.registry.entered()[&name("q")].elapsed() > ENTERED_FOR / 2, "but soon again");
-        assert!(store.enqueue(&[job("other")]).await.is_err(), "nobody would find it");
+        assert!(
+            store.remote.tools().registry.entered()[&name("q")].elapsed() > ENTERED_FOR / 2,
+            "but soon again"
+        );
+        assert!(store.enqueue([job("other")].into()).await.is_err(), "nobody would find it");
     }
 }

@@ -18,7 +18,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::{ClaimedJob, Counters, Facts, JobRecord, LastClaim, LostJob, Unreadable};
 use windlass_core::outcome::Reason;
 use windlass_core::size::Caps;
-use windlass_core::{Fence, JobId, LeaseId, Name, State};
+use windlass_core::{Fence, JobId, LeaseId, Name, State, stored};
 
 use crate::format::{self, FIRST_ATTEMPT, FIRST_BEGUN, LATER_FORMS};
 use content::Content;
@@ -329,7 +329,7 @@ pub(crate) fn put_start(to: &mut impl BufMut, state: State, reason: Option<Reaso
     to.put_u32(counters.attempt);
     to.put_u32(counters.stalls);
     to.put_u32(counters.ambiguous);
-    to.put_u64(whole_micros(counters.backoff));
+    to.put_u64(stored::micros(counters.backoff).unsigned_abs());
 }
 
 /// A fence as scripts compare it.
@@ -373,17 +373,12 @@ const fn reason_code(reason: Reason) -> u8 {
 
 /// A span as scripts count with it: whole micros, rounded up, at most as many as are never.
 pub(crate) fn micros(span: Duration) -> u64 {
-    whole_micros(span).min(NEVER_MICROS)
+    stored::micros(span).unsigned_abs().min(NEVER_MICROS)
 }
 
 /// An instant as scripts count with it.
 pub(crate) fn instant_micros(time: Timestamp) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(0).min(NEVER_MICROS)
-}
-
-/// Whole microseconds, rounded up; see [`windlass_core::clock::whole_micros`].
-fn whole_micros(span: Duration) -> u64 {
-    Timestamp::from_micros(0).plus(span).as_micros().unsigned_abs()
 }
 
 #[cfg(test)]

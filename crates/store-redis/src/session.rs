@@ -13,15 +13,15 @@ use redis::{Arg, Cmd, Value};
 use tokio::time::{Instant, sleep};
 use windlass_core::backoff::pause;
 
-use crate::connect::{Lane, Line, Shared, redirection, slot_of};
-use crate::error::{Fault, Said, Verdict};
+use crate::connect::{Endpoint, Purpose, Servers, redirection, slot_of};
+use crate::error::{Fault, Remedy, is_brief, server_error};
 use crate::options::Target;
 use crate::script::Script;
 
 /// How long a request is tried again, at most, unless its session is hasty.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// So long before the deadline nothing is tried again: what the server said is worth more than that time is up.
+/// Nothing is tried again so shortly before the deadline, so that the caller gets the server's error and not a timeout.
 const LAST_WORD: Duration = Duration::from_millis(50);
 
 /// The shortest and the longest pause between two tries.
@@ -33,19 +33,25 @@ const HOPS_MAX: u32 = 8;
 /// The servers, for one operation.
 #[derive(Clone)]
 pub(crate) struct Session {
-    shared: Arc<Shared>,
-    lane: Lane,
-    /// When whoever waits gives up.
+    servers: Arc<Servers>,
+    purpose: Purpose,
+    /// When the caller gives up.
     deadline: Instant,
     /// How long a request is tried again that a server will take later.
     patience: Duration,
     has_sent: Arc<AtomicBool>,
 }
 
+impl windlass_store_server::remote::Session for Session {
+    fn has_sent(&self) -> bool {
+        self.has_sent.load(Ordering::Relaxed)
+    }
+}
+
 impl Session {
-    pub(crate) fn new(shared: Arc<Shared>, lane: Lane, deadline: Duration) -> Self {
+    pub(crate) fn new(servers: Arc<Servers>, purpose: Purpose, deadline: Duration) -> Self {
         let deadline = Instant::now() + deadline;
-        Self { shared, lane, deadline, patience: PATIENCE, has_sent: Arc::default() }
+        Self { servers, purpose, deadline, patience: PATIENCE, has_sent: Arc::default() }
     }
 
     /// The same for those who ask many queues: in a Cluster, one that cannot be asked at present is not waited for. A server
@@ -55,24 +61,19 @@ impl Session {
         Self { patience, ..self.clone() }
     }
 
-    /// How long whoever waits still waits.
+    /// How long the caller still waits.
     pub(crate) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
     /// Whether queues may be on different servers.
     pub(crate) fn is_cluster(&self) -> bool {
-        self.shared.router.is_cluster()
+        self.servers.router.is_cluster()
     }
 
     /// What is known of the servers, and how to reach each.
-    pub(crate) fn servers(&self) -> &Shared {
-        &self.shared
-    }
-
-    /// Whether a server may have got something.
-    pub(crate) fn has_sent(&self) -> bool {
-        self.has_sent.load(Ordering::Relaxed)
+    pub(crate) fn servers(&self) -> &Arc<Servers> {
+        &self.servers
     }
 
     /// Runs a script where its first key is. A server that does not know it yet gets its text.
@@ -82,7 +83,8 @@ impl Session {
         keys: Vec<Bytes>,
         args: Vec<Bytes>,
     ) -> Result<Value, Fault> {
-        let request = Request { lane: self.lane, slot: keys.first().map(|key| slot_of(key)), replicas: None };
+        let request =
+            Request { purpose: self.purpose, slot: keys.first().map(|key| slot_of(key)), replicas: None };
         self.evaluate(&request, script, &keys, &args).await.map(|(answer, _)| answer)
     }
 
@@ -94,24 +96,24 @@ impl Session {
         keys: Vec<Bytes>,
         args: Vec<Bytes>,
     ) -> Result<Value, Fault> {
-        let options = &self.shared.options;
+        let options = &self.servers.options;
         if options.replicas == 0 {
             return self.run(script, keys, args).await;
         }
         let slot = keys.first().map(|key| slot_of(key));
-        // What the replicas say must come before whoever waits gives up.
+        // What the replicas say must come before the caller gives up.
         let left = self.deadline.saturating_duration_since(Instant::now() + LAST_WORD);
         let patience = options.wait_timeout.min(left).max(Duration::from_millis(1));
         let replicas = Some((options.replicas, patience));
-        let request = Request { lane: Lane::Replicas, slot, replicas };
+        let request = Request { purpose: Purpose::Replicas, slot, replicas };
         let (answer, reached) = self.evaluate(&request, script, &keys, &args).await?;
         match reached {
             Some(Value::Int(reached)) if reached >= i64::from(options.replicas) => Ok(answer),
-            Some(Value::ServerError(error)) => Err(Fault::Half(Box::new(Said::from(&error).into()))),
+            Some(Value::ServerError(error)) => Err(Fault::from(server_error(&error)).partial()),
             reached => {
                 let reached = if let Some(Value::Int(reached)) = reached { reached } else { 0 };
-                Err(Fault::Behind(format!(
-                    "{reached} of {} replicas have it after {patience:?}",
+                Err(Fault::Lost(format!(
+                    "a failover may lose the write: {reached} of {} replicas have it after {patience:?}",
                     options.replicas
                 )))
             }
@@ -124,14 +126,14 @@ impl Session {
             Some(Arg::Simple(key)) if key.starts_with(b"wl:{") => Some(slot_of(key)),
             _ => None,
         };
-        let request = Request { lane: self.lane, slot, replicas: None };
+        let request = Request { purpose: self.purpose, slot, replicas: None };
         self.send(&request, &command).await.map(|(answer, _)| answer)
     }
 
     /// Runs a command on one server, whatever slots it has.
     pub(crate) async fn command_at(&self, target: &Target, command: &Cmd) -> Result<Value, Fault> {
-        let line = self.shared.router.line_to(self.lane, target);
-        let mut answers = line.exchange(&[command], &self.has_sent).await?;
+        let endpoint = self.servers.router.endpoint_to(self.purpose, target);
+        let mut answers = endpoint.exchange(&[command], &self.has_sent).await?;
         no_error(answers.pop().unwrap_or(Value::Nil))
     }
 
@@ -144,7 +146,7 @@ impl Session {
     ) -> Result<(Value, Option<Value>), Fault> {
         let by_digest = evaluation("EVALSHA", script.digest(), keys, args);
         match self.send(request, &by_digest).await {
-            Err(Fault::Said(said)) if said.verdict() == Verdict::NoScript => {
+            Err(Fault::Server(error)) if error.code == "NOSCRIPT" => {
                 tracing::debug!(script = script.name, "the server gets a script");
                 self.send(request, &evaluation("EVAL", script.text(), keys, args)).await
             }
@@ -152,27 +154,27 @@ impl Session {
         }
     }
 
-    /// Sends a request to where it belongs, until somebody takes it or patience ends.
+    /// Sends a request to where it belongs, until a server takes it or patience ends.
     async fn send(&self, request: &Request, command: &Cmd) -> Result<(Value, Option<Value>), Fault> {
-        let router = &self.shared.router;
+        let router = &self.servers.router;
         let until = (Instant::now() + self.patience).min(self.deadline - LAST_WORD);
         let (mut tries, mut hops, mut ask) = (0, 0, None::<Target>);
         loop {
             let asked = ask.take();
             let result = match &asked {
                 Some(target) => {
-                    self.attempt(request, &router.line_to(request.lane, target), command, true).await
+                    self.attempt(request, &router.endpoint_to(request.purpose, target), command, true).await
                 }
-                None => match router.line(request.lane, request.slot).await {
-                    Ok(line) => self.attempt(request, &line, command, false).await,
-                    Err(away) => Err((away.into(), None)),
+                None => match router.endpoint(request.purpose, request.slot).await {
+                    Ok(endpoint) => self.attempt(request, &endpoint, command, false).await,
+                    Err(why) => Err((why.into(), None)),
                 },
             };
-            let (fault, line) = match result {
+            let (fault, endpoint) = match result {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            let next = self.judge(&fault, line.as_deref());
+            let next = self.judge(&fault, endpoint.as_deref());
             hops += 1;
             match next {
                 Next::Elsewhere(target) if hops <= HOPS_MAX => ask = target,
@@ -189,12 +191,12 @@ impl Session {
     }
 
     /// What to do about a failure.
-    fn judge(&self, fault: &Fault, line: Option<&Line>) -> Next {
-        let router = &self.shared.router;
+    fn judge(&self, fault: &Fault, endpoint: Option<&Endpoint>) -> Next {
+        let router = &self.servers.router;
         let is_cluster = router.is_cluster();
         match fault {
             // Another node may have the slot by now, if it can be found out who.
-            Fault::Away(away) if is_cluster && !away.is_lasting => {
+            Fault::Unreachable(why) if is_cluster && why.remedy != Remedy::Change => {
                 router.doubt();
                 Next::Later
             }
@@ -202,30 +204,27 @@ impl Session {
                 router.doubt();
                 Next::Never
             }
-            Fault::Said(said) => match (said.verdict(), line) {
-                (Verdict::Moved, Some(line)) if is_cluster => match redirection(&said.text, &line.target) {
-                    Some((slot, target)) => {
+            Fault::Server(error) if is_brief(error) => {
+                router.doubt();
+                if let Some(endpoint) = endpoint
+                    && matches!(error.code.as_str(), "READONLY" | "MASTERDOWN")
+                {
+                    // The name may lead to another server by now.
+                    endpoint.retire_any();
+                }
+                Next::Later
+            }
+            Fault::Server(error) if is_cluster && matches!(error.code.as_str(), "MOVED" | "ASK") => {
+                let place = endpoint.and_then(|endpoint| redirection(&error.text, &endpoint.target));
+                match place {
+                    Some((slot, target)) if error.code == "MOVED" => {
                         router.moved(slot, target);
                         Next::Elsewhere(None)
                     }
-                    None => Next::Never,
-                },
-                (Verdict::Ask, Some(line)) if is_cluster => match redirection(&said.text, &line.target) {
                     Some((_, target)) => Next::Elsewhere(Some(target)),
                     None => Next::Never,
-                },
-                (Verdict::Again(_), line) => {
-                    router.doubt();
-                    if let Some(line) = line
-                        && matches!(said.code.as_str(), "READONLY" | "MASTERDOWN")
-                    {
-                        // The name may lead to another server by now.
-                        line.retire_any();
-                    }
-                    Next::Later
                 }
-                _ => Next::Never,
-            },
+            }
             _ => Next::Never,
         }
     }
@@ -234,10 +233,10 @@ impl Session {
     async fn attempt(
         &self,
         request: &Request,
-        line: &Arc<Line>,
+        endpoint: &Arc<Endpoint>,
         command: &Cmd,
         is_asking: bool,
-    ) -> Result<(Value, Option<Value>), (Fault, Option<Arc<Line>>)> {
+    ) -> Result<(Value, Option<Value>), (Fault, Option<Arc<Endpoint>>)> {
         let asking = redis::cmd("ASKING");
         let wait = request.replicas.map(|(replicas, patience)| {
             redis::cmd("WAIT").arg(replicas).arg(patience.as_millis() as u64).to_owned()
@@ -246,8 +245,8 @@ impl Session {
         commands.extend(is_asking.then_some(&asking));
         commands.push(command);
         commands.extend(wait.as_ref());
-        let failed = |fault| (fault, Some(Arc::clone(line)));
-        let mut answers = line.exchange(&commands, &self.has_sent).await.map_err(failed)?;
+        let failed = |fault| (fault, Some(Arc::clone(endpoint)));
+        let mut answers = endpoint.exchange(&commands, &self.has_sent).await.map_err(failed)?;
         let reached = wait.and_then(|_| answers.pop());
         let answer = no_error(answers.pop().unwrap_or(Value::Nil)).map_err(failed)?;
         Ok((answer, reached))
@@ -256,7 +255,7 @@ impl Session {
 
 /// Where a request goes, and what it waits for.
 struct Request {
-    lane: Lane,
+    purpose: Purpose,
     slot: Option<u16>,
     replicas: Option<(u32, Duration)>,
 }
@@ -280,7 +279,7 @@ fn evaluation(verb: &str, script: &str, keys: &[Bytes], args: &[Bytes]) -> Cmd {
 
 fn no_error(answer: Value) -> Result<Value, Fault> {
     match answer {
-        Value::ServerError(error) => Err(Said::from(&error).into()),
+        Value::ServerError(error) => Err(server_error(&error).into()),
         answer => Ok(answer),
     }
 }

@@ -44,7 +44,7 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::error::Away;
+    use crate::error::Unreachable;
 
     #[tokio::test]
     async fn after_a_fault_nothing_is_begun_and_what_is_under_way_is_heard() {
@@ -54,7 +54,7 @@ mod tests {
             async move {
                 *begun.borrow_mut() += 1;
                 if place == 0 {
-                    return Err(Fault::from(Away::passing("gone")));
+                    return Err(Fault::from(Unreachable::passing("gone")));
                 }
                 tokio::task::yield_now().await;
                 *ended.borrow_mut() += 1;

@@ -21,7 +21,7 @@ use windlass_core::Name;
 use windlass_core::backoff::{Retries, Transient, with_retries};
 use windlass_store_server::backoff::{PAUSE_MAX, PAUSE_MIN};
 
-use crate::error::{Away, Fault};
+use crate::error::{Fault, Unreachable};
 use crate::scripts::{KNOWS_CALL, POST_TRANSFERS};
 use crate::session::Session;
 use crate::{Tools, answer};
@@ -86,7 +86,8 @@ pub(crate) async fn settled(
         Ok(_) => Ok(()),
         Err(fault) => {
             tracing::debug!(?fault, %source, "jobs of a repeated call are on their way");
-            Err(Away::passing("the call was accepted before, and its jobs are still on their way").into())
+            Err(Unreachable::passing("the call was accepted before, and its jobs are still on their way")
+                .into())
         }
     }
 }
@@ -124,7 +125,7 @@ async fn deliver_for_a_while(
     let mut retries = Retries::endless(PAUSE_MIN, PAUSE_MAX);
     match with_retries(&mut retries, deliver, pause).await {
         Ok(()) => Ok(said.into_inner().unwrap_or_else(PoisonError::into_inner)),
-        Err(Undelivered(fault)) => Err(Fault::Half(Box::new(fault))),
+        Err(Undelivered(fault)) => Err(fault.partial()),
     }
 }
 
@@ -158,7 +159,7 @@ async fn post(
         Some((posted.collect(), answer::integer(waiting).ok()?))
     };
     // They are accepted by now, and a later delivery makes good whatever goes wrong.
-    let wrong = || Fault::Half(Box::new(Fault::Corrupt("transfers have no numbers".to_owned())));
+    let wrong = || Fault::Corrupt("transfers have no numbers".to_owned()).partial();
     read().ok_or_else(wrong).map(Some)
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Wakeups {
 impl Wakeups {
     /// Nothing is heard until somebody asks for the [`bell`](Self::bell).
     pub(crate) fn new(server: &Server) -> Self {
-        let options = &server.shared().options;
+        let options = &server.connections().options;
         let (bell, channel) = (Bell::new(), Keys::new(&options.namespace).bell());
         let ringer = Ringer::new(server.clone(), bell.clone(), channel.clone());
         let mode = Arc::new(WakeModeCell::new(match options.listen {
@@ -48,12 +48,12 @@ impl Wakeups {
     /// has no connection for it.
     pub(crate) fn bell(&self) -> &Bell {
         self.listener.get_or_init(|| {
-            let shared = Arc::clone(self.server.shared());
+            let shared = Arc::clone(self.server.connections());
             if shared.options.listen == Listen::Auto {
                 let (bell, mode) = (self.bell.clone(), Arc::clone(&self.mode));
                 let ear = Subscriber::new(shared, self.channel.clone());
                 let listener = Listener::new(ear, bell, mode, self.ringer.owner());
-                self.server.thread().spawn_background(listener.run());
+                self.server.spawn_background(listener.run());
             }
         });
         &self.bell

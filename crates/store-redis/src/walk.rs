@@ -11,7 +11,7 @@ use windlass_core::Name;
 use windlass_core::store::SickQueue;
 
 use crate::Tools;
-use crate::error::{Away, Fault};
+use crate::error::{Fault, Unreachable};
 use crate::pauses::{Pauses, Work, sick};
 use crate::session::Session;
 use crate::spread::WIDTH;
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
 
 /// Work that a walk may give up on: what it did is done, and to do the rest later is right.
 async fn late_is_away<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    let late = || Err(Away::passing(format!("a queue took longer than {PATIENCE:?}")).into());
+    let late = || Err(Unreachable::passing(format!("a queue took longer than {PATIENCE:?}")).into());
     timeout(PATIENCE, work).await.unwrap_or_else(|_| late())
 }
 
@@ -228,7 +228,7 @@ mod tests {
     use windlass_core::StoreErrorKind;
 
     use super::*;
-    use crate::error::Said;
+    use crate::error::said;
 
     fn name(place: usize) -> Name {
         Name::new(place.to_string()).unwrap()
@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn wrong() -> Fault {
-        Said::new("WRONGTYPE", "another kind of value").into()
+        said("WRONGTYPE", "another kind of value").into()
     }
 
     #[tokio::test]

@@ -73,7 +73,7 @@ impl Play {
             job.queue = queue.clone().unwrap_or_else(|| job.queue.clone());
         }
         // Refused as a whole where an id is taken by another job.
-        if self.store.enqueue(&jobs).await.is_ok() {
+        if self.store.enqueue(jobs.as_slice().into()).await.is_ok() {
             self.ids.extend(jobs.iter().map(|job| job.id));
         }
     }
@@ -89,7 +89,7 @@ impl Play {
             limit: self.random.u32(1..120),
             bytes: if self.random.bool() { usize::MAX } else { 10_000 },
         };
-        match self.store.claim(&request).await.unwrap() {
+        match self.store.claim(request.clone()).await.unwrap() {
             ClaimAnswer::Jobs { jobs, .. } => self.running.extend(jobs),
             ClaimAnswer::LeaseLost => self.leases[place] = open(&self.store).await,
         }
@@ -114,9 +114,9 @@ impl Play {
         let keep = self.random.usize(..=self.running.len() / 2);
         let ended = self.running.split_off(keep);
         let settlements: Vec<_> = ended.iter().map(|job| settlement(job, self.outcome())).collect();
-        self.store.settle(&settlements).await.unwrap();
+        self.store.settle(settlements.as_slice().into()).await.unwrap();
         // Some were reaped meanwhile, and come to their end all the same.
-        self.store.settle_late(&settlements).await.unwrap();
+        self.store.settle_late(settlements.as_slice().into()).await.unwrap();
         // Those that somebody asked to stop hear of it here, or never.
         for lease in self.leases.clone() {
             if self.random.bool() {
@@ -135,13 +135,13 @@ impl Play {
             fence: job.fence,
             progress: "half".into(),
         });
-        self.store.progress(&reports.collect::<Vec<_>>()).await.unwrap();
+        self.store.progress(reports.collect::<Vec<_>>().into()).await.unwrap();
         let begun = self.running.iter().skip(3).take(20).map(|job| Begin {
             queue: job.queue.clone(),
             id: job.id,
             fence: job.fence,
         });
-        self.store.begin(&begun.collect::<Vec<_>>()).await.unwrap();
+        self.store.begin(begun.collect::<Vec<_>>().into()).await.unwrap();
     }
 
     async fn reap(&self) {
@@ -152,7 +152,7 @@ impl Play {
             fence: job.fence,
             transition: judge(&job.facts, job.outcome(), 0.5),
         });
-        self.store.reap(&settlements.collect::<Vec<_>>()).await.unwrap();
+        self.store.reap(settlements.collect::<Vec<_>>().into()).await.unwrap();
         self.store.sweep(10).await.unwrap();
     }
 
@@ -172,15 +172,15 @@ impl Play {
             10..14 => self.settle().await,
             14 => {
                 let ids = self.pick(60);
-                self.store.cancel(&ids).await.unwrap();
+                self.store.cancel(ids.as_slice().into()).await.unwrap();
             }
             15 => {
                 let ids = self.pick(60);
-                self.store.retry(&ids).await.unwrap();
+                self.store.retry(ids.as_slice().into()).await.unwrap();
             }
             16 => {
                 let ids = self.pick(60);
-                self.store.delete(&ids).await.unwrap();
+                self.store.delete(ids.as_slice().into()).await.unwrap();
             }
             17 => self.clock.advance(Duration::from_millis(self.random.u64(..4_000))),
             18 => {

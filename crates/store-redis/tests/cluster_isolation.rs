@@ -62,7 +62,7 @@ impl Scene {
 
     async fn enqueue(&self, queue: &Name) {
         let job = NewJob::new("k", "", Options::new().queue(queue.as_str())).unwrap();
-        self.store.enqueue(&[job]).await.unwrap();
+        self.store.enqueue([job].into()).await.unwrap();
     }
 
     async fn claim(&self, lease: LeaseId) -> (Vec<ClaimedJob>, Vec<SickQueue>) {
@@ -75,7 +75,7 @@ impl Scene {
             limit: 9,
             bytes: usize::MAX,
         };
-        match self.store.claim(&request).await.unwrap() {
+        match self.store.claim(request.clone()).await.unwrap() {
             ClaimAnswer::Jobs { jobs, sick, .. } => (jobs, sick),
             ClaimAnswer::LeaseLost => panic!("the lease lives"),
         }
@@ -88,7 +88,7 @@ impl Scene {
             fence: job.fence,
             transition: judge(&job.facts, Outcome::Completed { output: None }, 0.5),
         });
-        let settled = self.store.settle(&done.collect::<Vec<_>>()).await.unwrap();
+        let settled = self.store.settle(done.collect::<Vec<_>>().into()).await.unwrap();
         assert!(settled.iter().all(|each| *each == Settled::Applied(State::Completed)), "{settled:?}");
     }
 

@@ -36,7 +36,7 @@ async fn live(store: &RedisStore) {
         NewJob::new("k", vec![b'x'; payload], Options::new().queue(queue.as_str())).unwrap()
     };
     let later = NewJob::new("k", "", Options::new().delay(ttl).expires_in(2 * ttl).priority(3)).unwrap();
-    store.enqueue(&[job(&queues[0], 10), job(&queues[1], 5_000), later.clone()]).await.unwrap();
+    store.enqueue([job(&queues[0], 10), job(&queues[1], 5_000), later.clone()].into()).await.unwrap();
     store.define(&queues[0], &Default::default()).await.unwrap();
     let request = ClaimRequest {
         lease,
@@ -46,23 +46,23 @@ async fn live(store: &RedisStore) {
         limit: 9,
         bytes: 1 << 20,
     };
-    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else {
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {
         panic!("the lease lives")
     };
     assert_eq!(jobs.len(), 2);
-    assert_eq!(store.held(lease, request.nonce, &queues, 9).await.unwrap().len(), 2);
+    assert_eq!(store.held(lease, request.nonce, queues.clone().into(), 9).await.unwrap().len(), 2);
     for (job, outcome) in
         jobs.iter().zip([Outcome::Completed { output: Some("1".into()) }, Outcome::Returned])
     {
-        store.begin(&[Begin { queue: job.queue.clone(), id: job.id, fence: job.fence }]).await.unwrap();
+        store.begin([Begin { queue: job.queue.clone(), id: job.id, fence: job.fence }].into()).await.unwrap();
         let transition = judge(&job.facts, outcome, 0.5);
         let settlement = Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition };
-        store.settle(std::slice::from_ref(&settlement)).await.unwrap();
-        store.settle_late(&[settlement]).await.unwrap();
+        store.settle([settlement.clone()].into()).await.unwrap();
+        store.settle_late([settlement].into()).await.unwrap();
     }
     let ids = [later.id, jobs[0].id, jobs[1].id];
-    store.retry(&ids).await.unwrap();
-    store.cancel(&ids).await.unwrap();
+    store.retry(ids.clone().into()).await.unwrap();
+    store.cancel(ids.clone().into()).await.unwrap();
     store.renew(lease, ttl, 10).await.unwrap();
     store.lost(10).await.unwrap();
     store.promote(10).await.unwrap();
@@ -71,8 +71,8 @@ async fn live(store: &RedisStore) {
     assert_eq!(store.list(&Filter::default(), None, 10).await.unwrap().jobs.len(), 3);
     assert_eq!(store.queues(None, 10).await.unwrap().len(), 2);
     assert_eq!(store.leases(10).await.unwrap().len(), 1);
-    assert!(store.get(&ids).await.unwrap().iter().all(Option::is_some));
-    store.delete(&ids[..1]).await.unwrap();
+    assert!(store.get(ids.clone().into()).await.unwrap().iter().all(Option::is_some));
+    store.delete((&ids[..1]).into()).await.unwrap();
     store.close(lease).await.unwrap();
     store.sweep(10).await.unwrap();
 }

@@ -54,13 +54,13 @@ async fn a_claim_that_meets_a_server_that_hangs_tells_what_others_gave() {
         };
         store.open(&lease).await.unwrap();
         // Both servers know the script from here on.
-        store.claim(&claim(lease.id, queues)).await.unwrap();
+        store.claim(claim(lease.id, queues)).await.unwrap();
         let (here, there) = (job(&well), job(&ill));
-        store.enqueue(std::slice::from_ref(&here)).await.unwrap();
-        store.enqueue(std::slice::from_ref(&there)).await.unwrap();
+        store.enqueue([here.clone()].into()).await.unwrap();
+        store.enqueue([there.clone()].into()).await.unwrap();
         hanging.pause();
         let request = claim(lease.id, queues);
-        let answer = store.claim(&request).await.unwrap();
+        let answer = store.claim(request.clone()).await.unwrap();
         hanging.resume();
         let ClaimAnswer::Jobs { jobs, sick, .. } = answer else { panic!("the lease lives") };
         assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [here.id]);
@@ -68,13 +68,13 @@ async fn a_claim_that_meets_a_server_that_hangs_tells_what_others_gave() {
         // What it took unheard is found by the nonce, once the node has come to it.
         let count = usize::from(kind == StoreErrorKind::Unknown);
         let held = until(async || {
-            let held = store.held(lease.id, request.nonce, std::slice::from_ref(&ill), 9).await;
+            let held = store.held(lease.id, request.nonce, [ill.clone()].into(), 9).await;
             held.ok().filter(|held| held.len() == count)
         });
         let held = held.await;
         assert!(held.iter().all(|job| job.id == there.id && job.outcome() == Outcome::Returned), "{held:?}");
         store.close(lease.id).await.unwrap();
-        store.delete(&[there.id]).await.unwrap();
+        store.delete([there.id].into()).await.unwrap();
     }
 }
 

@@ -21,7 +21,7 @@ use windlass_store_testkit::servers::{RedisServer, RedisSettings};
 async fn use_good_beside(scene: &Scene, key: &str) {
     scene.spoil(key);
     // Whether this one is accepted depends on the key.
-    let _ = scene.store.enqueue(&[job("bad", Options::new())]).await;
+    let _ = scene.store.enqueue([job("bad", Options::new())].into()).await;
     let first = scene.add("good", Options::new()).await;
     let later = scene.add("good", Options::new().delay(Duration::from_secs(1))).await;
     let claimed = scene.claim(9).await;
@@ -37,7 +37,7 @@ async fn use_good_beside(scene: &Scene, key: &str) {
     scene.clock.advance(TTL);
     let lost = scene.store.lost(9).await.unwrap();
     let place = lost.iter().position(|job| job.id == first).unwrap_or_else(|| panic!("{key}: {lost:?}"));
-    let reaped = scene.store.reap(&lost.iter().map(settlement).collect::<Vec<_>>()).await.unwrap();
+    let reaped = scene.store.reap(lost.iter().map(settlement).collect::<Vec<_>>().into()).await.unwrap();
     assert_eq!(reaped[place], Settled::Applied(State::Ready), "{key}");
     scene.store.sweep(9).await.unwrap();
     scene.store.prune(9).await.unwrap();
@@ -165,11 +165,14 @@ async fn a_definition_that_does_not_read_harms_nothing_and_removes_nothing() {
             transition: judge(&job.facts, Outcome::Completed { output: None }, 0.5),
         })
         .collect();
-    assert_eq!(scene.store.settle(&done).await.unwrap(), [Settled::Applied(State::Completed); 2]);
-    let kept = scene.store.get(&jobs).await.unwrap();
+    assert_eq!(
+        scene.store.settle(done.as_slice().into()).await.unwrap(),
+        [Settled::Applied(State::Completed); 2]
+    );
+    let kept = scene.store.get(jobs.clone().into()).await.unwrap();
     assert_eq!(kept.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
     let more = scene.add("bad", Options::new()).await;
-    scene.store.cancel(&[more]).await.unwrap();
+    scene.store.cancel([more].into()).await.unwrap();
     assert_eq!(scene.store.prune(9).await.unwrap(), 0);
     let queues = scene.store.queues(None, 9).await.unwrap();
     let unreadable: Vec<_> = queues.iter().map(|queue| queue.unreadable.is_some()).collect();
@@ -187,8 +190,8 @@ async fn what_is_accepted_can_be_found() {
         tokio::spawn(async move {
             for _ in 0..20 {
                 let jobs = ["a", "b", "c"].map(|queue| job(queue, Options::new()));
-                store.enqueue(&jobs).await.unwrap();
-                let found = other.get(&jobs.each_ref().map(|job| job.id)).await.unwrap();
+                store.enqueue(jobs.clone().into()).await.unwrap();
+                let found = other.get(jobs.each_ref().map(|job| job.id).into()).await.unwrap();
                 assert!(found.iter().all(Option::is_some), "{found:?}");
             }
         })
@@ -205,14 +208,14 @@ async fn what_cannot_be_delivered_is_unknown_and_a_repeat_waits_for_it() {
     // The check finds nothing wrong with it, the delivery does.
     scene.spoil("received");
     let call = CallId::new();
-    let error = scene.store.enqueue_once(call, &jobs).await.unwrap_err();
+    let error = scene.store.enqueue_once(call, jobs.clone().into()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error}");
-    let error = scene.store.enqueue_once(call, &jobs).await.unwrap_err();
+    let error = scene.store.enqueue_once(call, jobs.clone().into()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     scene.server.command(&["DEL", &scene.key("received")]);
-    assert_eq!(scene.store.enqueue_once(call, &jobs).await.unwrap(), [Enqueued::Repeated; 2]);
-    let found = scene.store.get(&jobs.each_ref().map(|job| job.id)).await.unwrap();
+    assert_eq!(scene.store.enqueue_once(call, jobs.clone().into()).await.unwrap(), [Enqueued::Repeated; 2]);
+    let found = scene.store.get(jobs.each_ref().map(|job| job.id).into()).await.unwrap();
     assert!(found.iter().all(Option::is_some), "{found:?}");
-    scene.store.delete(&jobs.each_ref().map(|job| job.id)).await.unwrap();
-    assert_eq!(scene.store.enqueue_once(call, &jobs).await.unwrap(), [Enqueued::Repeated; 2]);
+    scene.store.delete(jobs.each_ref().map(|job| job.id).into()).await.unwrap();
+    assert_eq!(scene.store.enqueue_once(call, jobs.clone().into()).await.unwrap(), [Enqueued::Repeated; 2]);
 }

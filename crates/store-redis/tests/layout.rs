@@ -42,14 +42,14 @@ async fn use_everything(store: &RedisStore) {
     store.open(&lease).await.unwrap();
     let all: Vec<_> =
         queues.iter().flat_map(|queue| [job(queue, Options::new()), job(queue, Options::new())]).collect();
-    store.enqueue(&all).await.unwrap();
+    store.enqueue(all.as_slice().into()).await.unwrap();
     for queue in &queues {
         store.define(queue, &QueueConfig::default()).await.unwrap();
         let later =
             job(queue, Options::new().delay(Duration::from_secs(9)).expires_in(Duration::from_secs(99)));
-        store.enqueue(std::slice::from_ref(&later)).await.unwrap();
-        store.retry(&[later.id]).await.unwrap();
-        store.cancel(&[later.id]).await.unwrap();
+        store.enqueue([later.clone()].into()).await.unwrap();
+        store.retry([later.id].into()).await.unwrap();
+        store.cancel([later.id].into()).await.unwrap();
     }
     let request = ClaimRequest {
         lease: lease.id,
@@ -59,11 +59,11 @@ async fn use_everything(store: &RedisStore) {
         limit: 1_000,
         bytes: usize::MAX,
     };
-    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else {
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {
         panic!("the lease lives")
     };
     assert_eq!(jobs.len(), 2 * QUEUES);
-    store.cancel(&[jobs[0].id]).await.unwrap();
+    store.cancel([jobs[0].id].into()).await.unwrap();
     store.renew(lease.id, Duration::from_secs(60), 9).await.unwrap();
     // One of each queue stays running, so that keys of the lease are there.
     let settlements: Vec<_> = jobs
@@ -74,7 +74,7 @@ async fn use_everything(store: &RedisStore) {
             Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
         })
         .collect();
-    store.settle(&settlements).await.unwrap();
+    store.settle(settlements.as_slice().into()).await.unwrap();
     store.promote(1_000).await.unwrap();
     store.prune(1_000).await.unwrap();
     assert_eq!(store.list(&Filter::default(), None, 1_000).await.unwrap().jobs.len(), 3 * QUEUES);

@@ -41,7 +41,7 @@ async fn claim(store: &RedisStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJob
         limit,
         bytes: usize::MAX,
     };
-    match store.claim(&request).await.unwrap() {
+    match store.claim(request.clone()).await.unwrap() {
         ClaimAnswer::Jobs { jobs, .. } => jobs,
         ClaimAnswer::LeaseLost => panic!("the lease lives"),
     }
@@ -57,28 +57,31 @@ async fn a_full_server_accepts_nothing_and_finishes_what_it_has() {
     let redis = RedisServer::start(&RedisSettings::default());
     let store = RedisStore::open(&redis.url()).await.unwrap();
     let jobs: Vec<_> = (0..20).map(|_| job("q")).collect();
-    store.enqueue(&jobs).await.unwrap();
+    store.enqueue(jobs.as_slice().into()).await.unwrap();
     let soon = NewJob::new("k", "p", Options::new().queue("r").delay(Duration::from_millis(1))).unwrap();
-    store.enqueue(&[soon]).await.unwrap();
+    store.enqueue([soon].into()).await.unwrap();
     let old = open(&store).await;
     let running = claim(&store, old, 3).await;
     redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
 
     let several: Vec<_> = (0..3).map(|_| job("q")).chain([job("s")]).collect();
     for refused in [vec![job("q")], several.clone()] {
-        let error = store.enqueue(&refused).await.unwrap_err();
+        let error = store.enqueue(refused.as_slice().into()).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("refused: the server's memory is full (maxmemory)"), "{error}");
         let ids: Vec<_> = refused.iter().map(|job| job.id).collect();
-        assert!(store.get(&ids).await.unwrap().iter().all(Option::is_none), "nothing of it was stored");
+        assert!(
+            store.get(ids.as_slice().into()).await.unwrap().iter().all(Option::is_none),
+            "nothing of it was stored"
+        );
     }
-    let repeat = store.enqueue(&jobs[..1]).await.expect("what is there already is answered");
+    let repeat = store.enqueue((&jobs[..1]).into()).await.expect("what is there already is answered");
     assert_eq!(repeat.len(), 1);
 
     assert!(matches!(store.renew(old, TTL, 9).await.unwrap(), Renewal::Renewed { .. }));
     let report =
         Progress { queue: name("q"), id: running[0].id, fence: running[0].fence, progress: "half".into() };
-    assert!(matches!(store.progress(&[report]).await.unwrap()[..], [Settled::Applied(_)]));
+    assert!(matches!(store.progress([report].into()).await.unwrap()[..], [Settled::Applied(_)]));
     let outcomes = [
         Outcome::Completed { output: None },
         Outcome::Returned,
@@ -86,22 +89,22 @@ async fn a_full_server_accepts_nothing_and_finishes_what_it_has() {
     ];
     let settlements: Vec<_> =
         running.iter().zip(outcomes).map(|(job, outcome)| settlement(job, outcome)).collect();
-    let settled = store.settle(&settlements).await.unwrap();
+    let settled = store.settle(settlements.as_slice().into()).await.unwrap();
     let states = [State::Completed, State::Ready, State::Scheduled].map(Settled::Applied);
     assert_eq!(settled, states);
-    assert_eq!(store.cancel(&[running[2].id]).await.unwrap(), [Amended::Done(State::Cancelled)]);
-    assert_eq!(store.retry(&[running[2].id]).await.unwrap(), [Amended::Done(State::Ready)]);
+    assert_eq!(store.cancel([running[2].id].into()).await.unwrap(), [Amended::Done(State::Cancelled)]);
+    assert_eq!(store.retry([running[2].id].into()).await.unwrap(), [Amended::Done(State::Ready)]);
 
     let new = open(&store).await;
     store.promote(100).await.unwrap();
     let rest = claim(&store, new, 100).await;
     assert_eq!(rest.len(), 20, "all but the one that is done");
-    assert_eq!(store.cancel(&[rest[0].id]).await.unwrap(), [Amended::Done(State::Running)]);
+    assert_eq!(store.cancel([rest[0].id].into()).await.unwrap(), [Amended::Done(State::Running)]);
     let settlements: Vec<_> =
         rest.iter().map(|job| settlement(job, Outcome::Completed { output: None })).collect();
     assert!(
         store
-            .settle(&settlements)
+            .settle(settlements.as_slice().into())
             .await
             .unwrap()
             .iter()
@@ -120,5 +123,5 @@ async fn a_full_server_accepts_nothing_and_finishes_what_it_has() {
     redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
     assert_eq!(store.prune(100).await.unwrap(), 20, "room can be made");
     redis.command(&["CONFIG", "SET", "maxmemory", "0"]);
-    store.enqueue(&several).await.unwrap();
+    store.enqueue(several.as_slice().into()).await.unwrap();
 }

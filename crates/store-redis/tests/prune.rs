@@ -77,7 +77,7 @@ async fn lease(store: &RedisStore) -> LeaseId {
 async fn run_jobs(store: &RedisStore, lease: LeaseId, count: usize) {
     let jobs: Vec<_> =
         (0..count).map(|_| NewJob::new("k", vec![b'x'; 200], Options::new().queue("q")).unwrap()).collect();
-    store.enqueue(&jobs).await.unwrap();
+    store.enqueue(jobs.as_slice().into()).await.unwrap();
     let request = ClaimRequest {
         lease,
         nonce: windlass_core::Fence::nonce(),
@@ -86,7 +86,7 @@ async fn run_jobs(store: &RedisStore, lease: LeaseId, count: usize) {
         limit: count as u32,
         bytes: usize::MAX,
     };
-    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else {
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {
         panic!("the lease lives")
     };
     assert_eq!(jobs.len(), count);
@@ -97,7 +97,7 @@ async fn run_jobs(store: &RedisStore, lease: LeaseId, count: usize) {
             Settlement { queue: queue(), id: job.id, fence: job.fence, transition }
         })
         .collect();
-    store.settle(&settlements).await.unwrap();
+    store.settle(settlements.as_slice().into()).await.unwrap();
 }
 
 /// Lets the server go before everything else on this machine, where that is allowed: the slow log counts the time in

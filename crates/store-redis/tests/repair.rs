@@ -44,7 +44,7 @@ async fn claim(store: &RedisStore, lease: LeaseId) -> ClaimAnswer {
         limit: 9,
         bytes: usize::MAX,
     };
-    store.claim(&request).await.unwrap()
+    store.claim(request.clone()).await.unwrap()
 }
 
 impl Scene {
@@ -60,7 +60,7 @@ impl Scene {
             .unwrap();
         for queue in queues() {
             let job = NewJob::new("k", "", Options::new().queue(queue.as_str())).unwrap();
-            store.enqueue(&[job]).await.unwrap();
+            store.enqueue([job].into()).await.unwrap();
         }
         let ClaimAnswer::Jobs { jobs, .. } = claim(&store, lease).await else { panic!("the lease lives") };
         assert_eq!(jobs.len(), 2);
@@ -96,7 +96,7 @@ async fn a_lease_that_one_queue_has_lost_lives_on_in_the_others() {
     assert_eq!(scene.lost().await, 1, "nothing else is taken back");
     for queue in [&a, &b] {
         let job = NewJob::new("k", "", Options::new().queue(queue.as_str())).unwrap();
-        scene.store.enqueue(&[job]).await.unwrap();
+        scene.store.enqueue([job].into()).await.unwrap();
     }
     let ClaimAnswer::Jobs { jobs, sick, .. } = claim(&scene.store, scene.lease).await else {
         panic!("the lease lives")
@@ -141,7 +141,7 @@ async fn copies_of_a_lease_that_nobody_knows_of_are_reaped_and_swept() {
         fence: job.fence,
         transition: judge(&job.facts, Outcome::Stalled { worker: "w".into() }, 0.5),
     });
-    scene.store.reap(&back.collect::<Vec<_>>()).await.unwrap();
+    scene.store.reap(back.collect::<Vec<_>>().into()).await.unwrap();
     assert_eq!(scene.lost().await, 0);
     scene.store.sweep(9).await.unwrap();
     assert_eq!(scene.server.command(&["EXISTS", "wl:{windlass:a}:leases", "wl:{windlass:b}:leases"]), "0");
@@ -165,8 +165,8 @@ async fn a_registry_that_was_lost_is_filled_by_whoever_writes_next() {
 async fn a_job_that_does_not_read_takes_no_other_along() {
     let scene = Scene::new().await;
     let job = |queue, length| NewJob::new("k", vec![1; length], Options::new().queue(queue)).unwrap();
-    scene.store.enqueue(&[job("a", 5)]).await.unwrap();
-    scene.store.enqueue(&[job("b", 5), job("b", 2_000), job("b", 5)]).await.unwrap();
+    scene.store.enqueue([job("a", 5)].into()).await.unwrap();
+    scene.store.enqueue([job("b", 5), job("b", 2_000), job("b", 5)].into()).await.unwrap();
     scene.server.command(&["DEL", "wl:{windlass:b}:bodies"]);
     let request = ClaimRequest {
         lease: scene.lease,
@@ -176,7 +176,7 @@ async fn a_job_that_does_not_read_takes_no_other_along() {
         limit: 9,
         bytes: usize::MAX,
     };
-    let answer = scene.store.claim(&request).await.unwrap();
+    let answer = scene.store.claim(request.clone()).await.unwrap();
     let ClaimAnswer::Jobs { jobs, unreadable, sick, .. } = answer else { panic!("the lease lives") };
     assert_eq!((jobs.len(), unreadable.len(), sick), (3, 1, Vec::new()));
     let lost = &unreadable[0];
@@ -188,8 +188,8 @@ async fn a_job_that_does_not_read_takes_no_other_along() {
         fence: lost.fence,
         transition: judge(&lost.facts, lost.outcome(), 0.5),
     };
-    assert_eq!(scene.store.settle(&[dead]).await.unwrap(), [Settled::Applied(State::Dead)]);
-    let record = scene.store.get(&[lost.id]).await.unwrap().remove(0).unwrap();
+    assert_eq!(scene.store.settle([dead].into()).await.unwrap(), [Settled::Applied(State::Dead)]);
+    let record = scene.store.get([lost.id].into()).await.unwrap().remove(0).unwrap();
     assert_eq!((record.state, record.reason), (State::Dead, Some(Reason::Unreadable)));
     assert!(record.unreadable.is_some() && record.last_error().is_some_and(|text| text.contains("payload")));
 }
@@ -226,7 +226,7 @@ async fn a_page_of_large_jobs_ends_early_and_goes_on() {
     let scene = Scene::new().await;
     let large = || NewJob::new("k", vec![1; 900_000], Options::new().queue("large")).unwrap();
     for _ in 0..5 {
-        scene.store.enqueue(&[large(), large(), large(), large()]).await.unwrap();
+        scene.store.enqueue([large(), large(), large(), large()].into()).await.unwrap();
     }
     let (mut sizes, mut after) = (Vec::new(), None);
     loop {
@@ -247,10 +247,10 @@ async fn heavy_ends_are_pruned_in_several_steps_and_all_go() {
     let jobs: Vec<_> =
         (0..60).map(|_| NewJob::new("k", vec![1; 200_000], Options::new().queue("heavy")).unwrap()).collect();
     for some in jobs.chunks(10) {
-        scene.store.enqueue(some).await.unwrap();
+        scene.store.enqueue(some.into()).await.unwrap();
     }
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
-    scene.store.cancel(&ids).await.unwrap();
+    scene.store.cancel(ids.as_slice().into()).await.unwrap();
     let retention = Retention { cancelled: Keep::NONE, ..Retention::default() };
     let config = QueueConfig { retention, ..QueueConfig::default() };
     scene.store.define(&queue, &config).await.unwrap();

@@ -81,7 +81,7 @@ async fn parked_jobs_of_one_kind_do_not_hold_up_those_of_another() {
     let mut strange = Vec::new();
     for kind in ["k", "k", "k", "l"] {
         let job = NewJob::new(kind, "payload", Options::new().queue("bad")).unwrap();
-        scene.store.enqueue(std::slice::from_ref(&job)).await.unwrap();
+        scene.store.enqueue([job.clone()].into()).await.unwrap();
         strange.push((job.id, scene.put(job.id, 1, b'd')));
     }
     assert_eq!(scene.claim_kinds(9, &["k", "l"]).await.jobs, []);
@@ -101,7 +101,7 @@ async fn a_parked_job_that_has_gone_does_not_come_back() {
     let before = scene.put(strange, 1, b'd');
     assert_eq!(scene.claim(1).await.jobs, []);
     scene.put(strange, 1, before);
-    assert_eq!(scene.store.delete(&[strange]).await.unwrap(), [Amended::Done(State::Ready)]);
+    assert_eq!(scene.store.delete([strange].into()).await.unwrap(), [Amended::Done(State::Ready)]);
     scene.know_parked();
     assert_eq!(scene.claim(9).await.jobs, []);
     assert_eq!(scene.server.command(&["EXISTS", &scene.key("parked"), &scene.key("stale")]), "0");
@@ -116,11 +116,11 @@ async fn a_job_of_an_unknown_form_is_shown_and_left_alone() {
     scene.put(strange, 1, form);
     let stored = scene.record(strange);
     let refused = [Amended::Refused(State::Ready)];
-    assert_eq!(scene.store.cancel(&[strange]).await.unwrap(), refused);
-    assert_eq!(scene.store.retry(&[strange]).await.unwrap(), refused);
-    assert_eq!(scene.store.delete(&[strange]).await.unwrap(), refused);
+    assert_eq!(scene.store.cancel([strange].into()).await.unwrap(), refused);
+    assert_eq!(scene.store.retry([strange].into()).await.unwrap(), refused);
+    assert_eq!(scene.store.delete([strange].into()).await.unwrap(), refused);
     let again = job("bad", Options::new()).with_id(strange);
-    let error = scene.store.enqueue(&[again]).await.unwrap_err();
+    let error = scene.store.enqueue([again].into()).await.unwrap_err();
     assert!(error.to_string().contains("does not know"), "{error}");
     assert_eq!(scene.record(strange), stored);
     let newer = Some(Unreadable::Newer { form: form.into() });
@@ -166,9 +166,9 @@ async fn the_time_of_a_job_of_an_unknown_form_passes_without_harm() {
 async fn pruning_passes_jobs_of_an_unknown_form() {
     let scene = Scene::new().await;
     let ended: Vec<_> = (0..150).map(|_| job("bad", Options::new())).collect();
-    scene.store.enqueue(&ended).await.unwrap();
+    scene.store.enqueue(ended.as_slice().into()).await.unwrap();
     let ids: Vec<_> = ended.iter().map(|job| job.id).collect();
-    scene.store.cancel(&ids).await.unwrap();
+    scene.store.cancel(ids.as_slice().into()).await.unwrap();
     for id in &ids[..120] {
         scene.put(*id, 1, b'd');
     }
@@ -195,31 +195,31 @@ async fn a_job_that_does_not_read_is_set_aside_by_its_fence() {
     let record = scene.get(broken).await;
     assert!(matches!(record.unreadable, Some(Unreadable::Broken(_))), "{record:?}");
     assert_eq!(
-        scene.store.settle(&[settlement(&unreadable[0])]).await.unwrap(),
+        scene.store.settle([settlement(&unreadable[0])].into()).await.unwrap(),
         [Settled::Applied(State::Dead)]
     );
     assert_eq!(scene.get(broken).await.reason, Some(Reason::Unreadable));
     assert_eq!(scene.store.list(&Filter::default(), None, 9).await.unwrap().jobs.len(), 3);
-    assert_eq!(scene.store.delete(&[broken]).await.unwrap(), [Amended::Done(State::Dead)]);
+    assert_eq!(scene.store.delete([broken].into()).await.unwrap(), [Amended::Done(State::Dead)]);
 }
 
 #[tokio::test]
 async fn a_reaper_takes_back_what_does_not_read_and_all_else() {
     let scene = Scene::new().await;
     let jobs: Vec<_> = (0..3).map(|_| job("bad", Options::new())).collect();
-    scene.store.enqueue(&jobs).await.unwrap();
+    scene.store.enqueue(jobs.as_slice().into()).await.unwrap();
     let claimed = scene.claim(9).await.jobs;
     // What follows the record of a first attempt is the label of its worker: two bytes of length, and the label.
     let last = scene.record(jobs[1].id).len() / 2 - 3;
     scene.put(jobs[1].id, last, 64);
     let begun = Begin { queue: name("bad"), id: claimed[2].id, fence: claimed[2].fence };
-    assert_eq!(scene.store.begin(&[begun]).await.unwrap(), [Settled::Applied(State::Running)]);
+    assert_eq!(scene.store.begin([begun].into()).await.unwrap(), [Settled::Applied(State::Running)]);
     scene.clock.advance(TTL);
     let mut lost = scene.store.lost(9).await.unwrap();
     lost.sort_by_key(|lost| jobs.iter().position(|job| job.id == lost.id));
     let wrong: Vec<_> = lost.iter().map(|job| job.unreadable.is_some()).collect();
     assert_eq!(wrong, [false, true, false]);
-    let reaped = scene.store.reap(&lost.iter().map(settlement).collect::<Vec<_>>()).await.unwrap();
+    let reaped = scene.store.reap(lost.iter().map(settlement).collect::<Vec<_>>().into()).await.unwrap();
     let states = [State::Ready, State::Dead, State::Scheduled];
     assert_eq!(reaped, states.map(Settled::Applied), "not begun, unreadable, stalled");
 }
@@ -229,7 +229,7 @@ async fn a_reaper_takes_back_what_does_not_read_and_all_else() {
 async fn jobs_behind_many_of_an_unknown_form_are_reached() {
     let scene = Scene::new().await;
     let many: Vec<_> = (0..2_500).map(|_| job("bad", Options::new().priority(3))).collect();
-    scene.store.enqueue(&many).await.unwrap();
+    scene.store.enqueue(many.as_slice().into()).await.unwrap();
     let form = "local ids = redis.call('HKEYS', KEYS[1]) for _, id in ipairs(ids) do \
          redis.call('HSET', KEYS[1], id, (string.gsub(redis.call('HGET', KEYS[1], id), '^A', 'd'))) end return #ids";
     assert_eq!(scene.eval(form, many[0].id, &[]), "2500");

@@ -7,10 +7,13 @@ mod claim;
 mod get;
 pub(crate) mod settle;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
-    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
+    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled, Settlement,
+    StoreResult,
 };
 use windlass_core::{CallId, JobId};
 
@@ -18,12 +21,10 @@ use crate::SqliteStore;
 use crate::accept::accept_call;
 use crate::session::Session;
 use crate::writer::Lane;
-use settle::Right;
 
 #[async_trait]
 impl Jobs for SqliteStore {
-    async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
-        let jobs = jobs.to_vec();
+    async fn enqueue_once(&self, call: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>> {
         // A long payload is as much work as many rows.
         let rows = jobs.len() + jobs.iter().map(|job| job.payload.len()).sum::<usize>() / 1_024;
         // Refused while the disk is full, as other writes are not.
@@ -31,49 +32,40 @@ impl Jobs for SqliteStore {
         self.inner.writer.call(Lane::Intake, rows, accept).await
     }
 
-    async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
-        let request = request.clone();
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {
         self.write(request.limit as usize, move |session| claim::claim(session, &request)).await
     }
 
-    async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-        let settlements = settlements.to_vec();
+    async fn settle(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
         self.write(settlements.len(), move |session| settle::settle(session, &settlements, Right::Fence))
             .await
     }
 
-    async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
-        let attempts = attempts.to_vec();
+    async fn begin(&self, attempts: Arc<[Begin]>) -> StoreResult<Vec<Settled>> {
         self.write(attempts.len(), move |session| settle::begin(session, &attempts)).await
     }
 
-    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-        let settlements = settlements.to_vec();
+    async fn settle_late(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
         self.write(settlements.len(), move |session| settle::settle(session, &settlements, Right::Late)).await
     }
 
-    async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
-        let reports = reports.to_vec();
+    async fn progress(&self, reports: Arc<[Progress]>) -> StoreResult<Vec<Settled>> {
         self.write(reports.len(), move |session| settle::progress(session, &reports)).await
     }
 
-    async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>> {
-        let ids = ids.to_vec();
+    async fn get(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<JobRecord>>> {
         self.read(move |connection, _| get::get(connection, &ids)).await
     }
 
-    async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
-        let ids = ids.to_vec();
+    async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.write(ids.len(), move |session| amend::cancel(session, &ids)).await
     }
 
-    async fn retry(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
-        let ids = ids.to_vec();
+    async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.write(ids.len(), move |session| amend::retry(session, &ids)).await
     }
 
-    async fn delete(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
-        let ids = ids.to_vec();
+    async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.write(ids.len(), move |session| amend::delete(session, &ids)).await
     }
 }

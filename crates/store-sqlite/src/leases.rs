@@ -3,6 +3,7 @@
 
 mod outlive;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,12 +11,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
 use windlass_core::store::{
-    LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept, serves,
+    LeaseRecord, Leases, NewLease, Renewal, Right, Settled, Settlement, StoreResult, Swept, serves,
 };
 use windlass_core::{LeaseId, Name};
 
 use crate::error::Fault;
-use crate::jobs::settle::{self, Right};
+use crate::jobs::settle;
 use crate::session::Session;
 use crate::{SqliteStore, row};
 pub(crate) use outlive::outlive;
@@ -55,15 +56,13 @@ impl Leases for SqliteStore {
         &self,
         lease: LeaseId,
         nonce: u64,
-        queues: &[Name],
+        queues: Arc<[Name]>,
         limit: u32,
     ) -> StoreResult<Vec<LostJob>> {
-        let queues = queues.to_vec();
         self.read(move |connection, _| held(connection, lease, nonce, &queues, limit as usize)).await
     }
 
-    async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
-        let settlements = settlements.to_vec();
+    async fn reap(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
         let rows = settlements.len();
         self.write(rows, move |session| settle::settle(session, &settlements, Right::LostLease)).await
     }

@@ -192,7 +192,7 @@ fn finished_queues(session: &Session<'_>) -> Result<Vec<Finished>, Fault> {
         let count = |column: usize| Ok::<_, rusqlite::Error>(found.get::<_, i64>(column)?.unsigned_abs());
         let config: Option<String> = found.get(1)?;
         let Some(queue) = row::readable(row::name(found, 0))? else { continue };
-        let (config, unreadable) = row::config_or_unreadable(config.as_deref());
+        let (config, unreadable) = row::definition(config.as_deref());
         if let Some(why) = unreadable {
             tracing::warn!(%queue, why, "a queue's definition does not read: nothing of the queue is removed");
         }

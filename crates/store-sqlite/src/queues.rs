@@ -16,7 +16,7 @@ const LIST: &str = include_str!("../queries/queues/list.sql");
 impl Queues for SqliteStore {
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()> {
         config.check()?;
-        let (queue, config) = (queue.clone(), row::json(config)?);
+        let (queue, config) = (queue.clone(), config.text());
         self.write(1, move |session| {
             session.prepare(DEFINE)?.execute([queue.as_str(), &config])?;
             session.forget_configs();
@@ -38,7 +38,7 @@ fn list(connection: &Connection, after: Option<&Name>, limit: u32) -> Result<Vec
     let mut queues = Vec::new();
     while let Some(found) = rows.next()? {
         let config: Option<String> = found.get(1)?;
-        let (config, mut unreadable) = row::config_or_unreadable(config.as_deref());
+        let (config, mut unreadable) = row::definition(config.as_deref());
         let mut counts = Counts::default();
         for (column, state) in State::ALL.into_iter().enumerate() {
             let count: i64 = found.get(column + 2)?;

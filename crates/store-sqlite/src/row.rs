@@ -3,12 +3,12 @@
 mod record;
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use rusqlite::Row;
-use windlass_core::clock::Timestamp;
 use windlass_core::job::{Counters, Facts, Spec};
 use windlass_core::queue::QueueConfig;
+use windlass_core::stored::{self, parsed};
+pub(crate) use windlass_core::stored::{micros, number, span, time, to_stored};
 use windlass_core::{Bytes, Fence, JobId, Name, State};
 
 use crate::error::Fault;
@@ -55,30 +55,8 @@ pub(crate) fn list(seqs: impl ExactSizeIterator<Item = i64>) -> String {
 }
 
 /// The fence at two columns.
-pub(crate) fn fence(row: &Row<'_>, number: usize) -> Result<Fence, Fault> {
-    Ok(Fence { number: fence_number(row.get(number)?), nonce: fence_number(row.get(number + 1)?) })
-}
-
-/// Fences and nonces never use the sign; see [`Fence::nonce`].
-pub(crate) fn fence_number(stored: i64) -> u64 {
-    stored.unsigned_abs()
-}
-
-pub(crate) fn to_stored(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn time(micros: i64) -> Timestamp {
-    Timestamp::from_micros(micros)
-}
-
-/// Whole microseconds, rounded up; see [`windlass_core::clock::whole_micros`].
-pub(crate) fn micros(span: Duration) -> i64 {
-    time(0).plus(span).as_micros()
-}
-
-pub(crate) fn span(micros: i64) -> Duration {
-    Duration::from_micros(micros.unsigned_abs())
+pub(crate) fn fence(row: &Row<'_>, first: usize) -> Result<Fence, Fault> {
+    Ok(Fence { number: number(row.get(first)?), nonce: number(row.get(first + 1)?) })
 }
 
 pub(crate) fn state(row: &Row<'_>, column: usize) -> Result<State, Fault> {
@@ -114,32 +92,18 @@ fn spec(row: &Row<'_>, column: usize) -> Result<Spec, Fault> {
 }
 
 pub(crate) fn stored_tags(tags: &[Name]) -> Result<Option<String>, Fault> {
-    if tags.is_empty() { Ok(None) } else { json(tags).map(Some) }
+    let text = || serde_json::to_string(tags).map_err(|error| Fault::Defect(error.to_string()));
+    (!tags.is_empty()).then(text).transpose()
 }
 
 pub(crate) fn tags(row: &Row<'_>, column: usize) -> Result<Vec<Name>, Fault> {
-    text(row, column)?.map_or(Ok(Vec::new()), |text| parsed("list of names", text))
-}
-
-fn config(stored: Option<&str>) -> Result<QueueConfig, Fault> {
-    stored.map_or(Ok(QueueConfig::default()), |text| parsed("queue definition", text))
+    text(row, column)?
+        .map_or(Ok(Vec::new()), |text| parsed("list of names", text.as_bytes()).map_err(Fault::Corrupt))
 }
 
 /// The definition of a queue, or what holds where it does not read, and why.
-pub(crate) fn config_or_unreadable(stored: Option<&str>) -> (QueueConfig, Option<String>) {
-    match config(stored) {
-        Ok(config) => (config, None),
-        Err(fault) => (QueueConfig::unreadable(), Some(fault.to_string())),
-    }
-}
-
-pub(crate) fn json(value: &(impl serde::Serialize + ?Sized)) -> Result<String, Fault> {
-    serde_json::to_string(value).map_err(|error| Fault::Defect(error.to_string()))
-}
-
-fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, Fault> {
-    serde_json::from_str(text)
-        .map_err(|error| Fault::Corrupt(format!("a {what} does not read back: {error}")))
+pub(crate) fn definition(stored: Option<&str>) -> (QueueConfig, Option<String>) {
+    stored.map_or_else(Default::default, |text| QueueConfig::read(text.as_bytes()))
 }
 
 fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, Fault> {
@@ -147,19 +111,12 @@ fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, Fault> {
 }
 
 fn word<T: FromStr>(what: &str, text: &str) -> Result<T, Fault> {
-    text.parse().map_err(|_| Fault::Corrupt(format!("{text:?} is no {what}")))
+    stored::word(what, text).map_err(Fault::Corrupt)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans_are_kept_as_the_contract_says() {
-        for exact in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(86_400), Duration::MAX] {
-            assert_eq!(span(micros(exact)), windlass_core::clock::whole_micros(exact));
-        }
-    }
 
     #[test]
     fn lists_are_json() {

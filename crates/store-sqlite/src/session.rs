@@ -65,7 +65,7 @@ impl<'c> Session<'c> {
         }
         let stored: Option<Option<String>> =
             self.prepare(CONFIG)?.query_row([queue.as_str()], |row| row.get(0)).optional()?;
-        let config = Arc::new(row::config_or_unreadable(stored.flatten().as_deref()).0);
+        let config = Arc::new(row::definition(stored.flatten().as_deref()).0);
         self.configs.borrow_mut().push((queue.clone(), Arc::clone(&config)));
         Ok(config)
     }

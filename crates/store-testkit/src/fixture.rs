@@ -189,15 +189,15 @@ pub async fn write(store: SharedStore) {
         fence: begun.fence,
         progress: Bytes::from_static(b"\"half\""),
     };
-    scene.store.progress(&[report]).await.expect("progress is recorded");
+    scene.store.progress([report].into()).await.expect("progress is recorded");
     running(&scene, lease, Shape::Claimed).await;
     // A worker that is lost while the others go on: a lease that is closed with a job is one that has run out.
     let lost = open(&scene, "lost").await;
     let reaped = running(&scene, lost, Shape::Reaped).await;
-    scene.store.begin(&[begin(&reaped)]).await.expect("beginning is answered");
+    scene.store.begin([begin(&reaped)].into()).await.expect("beginning is answered");
     scene.store.close(lost).await.expect("a lease closes");
     let lost = one(scene.lost().await);
-    scene.store.reap(&[taken_back(&lost)]).await.expect("reaping is answered");
+    scene.store.reap([taken_back(&lost)].into()).await.expect("reaping is answered");
     let retried = running(&scene, lease, Shape::Retried).await;
     scene.settle(&retried, failed()).await;
     let returned = running(&scene, lease, Shape::Returned).await;
@@ -270,7 +270,7 @@ pub async fn drain(store: SharedStore) {
     let lost = scene.lost().await;
     assert_eq!(lost.len(), 3, "the worker is gone, and so are its jobs: {lost:?}");
     let back: Vec<_> = lost.iter().map(taken_back).collect();
-    scene.store.reap(&back).await.expect("reaping is answered");
+    scene.store.reap(back.as_slice().into()).await.expect("reaping is answered");
     // What stalled rests before it starts again; what was to stop has ended.
     for shape in [Shape::Begun, Shape::Reaped, Shape::Retried] {
         scene.retry(shape.id()).await;

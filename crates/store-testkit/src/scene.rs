@@ -75,7 +75,7 @@ pub(crate) async fn claim_at_once(
         claims.push(tokio::spawn(async move {
             let mut mine = Vec::new();
             loop {
-                match store.claim(&request).await.expect("a claim is answered") {
+                match store.claim(request.clone()).await.expect("a claim is answered") {
                     ClaimAnswer::Jobs { jobs, .. } if jobs.is_empty() => return mine,
                     ClaimAnswer::Jobs { jobs, .. } => mine.extend(ids(&jobs)),
                     ClaimAnswer::LeaseLost => panic!("the lease lives"),
@@ -161,7 +161,7 @@ impl Scene {
     /// Enqueues a job that must be new.
     pub(crate) async fn enqueue(&self, job: NewJob) -> JobId {
         let id = job.id;
-        let answers = self.store.enqueue(&[job]).await.expect("a proper job is accepted");
+        let answers = self.store.enqueue([job].into()).await.expect("a proper job is accepted");
         assert_eq!(answers, [Enqueued::New]);
         id
     }
@@ -169,7 +169,7 @@ impl Scene {
     /// Enqueues so many plain jobs in one call.
     pub(crate) async fn add_many(&self, count: usize) -> Vec<JobId> {
         let jobs = jobs(count);
-        let answers = self.store.enqueue(&jobs).await.expect("proper jobs are accepted");
+        let answers = self.store.enqueue(jobs.as_slice().into()).await.expect("proper jobs are accepted");
         assert_eq!(answers, vec![Enqueued::New; count]);
         jobs.iter().map(|job| job.id).collect()
     }
@@ -198,7 +198,7 @@ impl Scene {
             request.queues.iter().all(is_served),
             "a clause claims from a queue that its lease does not name"
         );
-        match self.store.claim(request).await.expect("a claim is answered") {
+        match self.store.claim(request.clone()).await.expect("a claim is answered") {
             ClaimAnswer::Jobs { jobs, next_due, unreadable, sick } => {
                 assert_eq!((unreadable, sick), (Vec::new(), Vec::new()), "all is well");
                 (jobs, next_due)
@@ -236,7 +236,7 @@ impl Scene {
 
     /// Notes that an attempt has begun, whose fence must hold.
     pub(crate) async fn begin(&self, job: &ClaimedJob) {
-        let answer = one(self.store.begin(&[begin(job)]).await.expect("beginning is answered"));
+        let answer = one(self.store.begin([begin(job)].into()).await.expect("beginning is answered"));
         assert_eq!(answer, Settled::Applied(State::Running));
     }
 
@@ -249,7 +249,7 @@ impl Scene {
     pub(crate) async fn reap_one(&self, harness: &impl Harness) -> State {
         harness.advance(TTL).await;
         let lost = one(self.lost().await);
-        match one(self.store.reap(&[taken_back(&lost)]).await.expect("reaping is answered")) {
+        match one(self.store.reap([taken_back(&lost)].into()).await.expect("reaping is answered")) {
             Settled::Applied(state) => state,
             other => panic!("the lease is lost, but reaping answers {other:?}"),
         }
@@ -264,11 +264,11 @@ impl Scene {
     }
 
     pub(crate) async fn settle_raw(&self, settlement: Settlement) -> Settled {
-        one(self.store.settle(&[settlement]).await.expect("settling is answered"))
+        one(self.store.settle([settlement].into()).await.expect("settling is answered"))
     }
 
     pub(crate) async fn find(&self, id: JobId) -> Option<JobRecord> {
-        one(self.store.get(&[id]).await.expect("jobs can be read"))
+        one(self.store.get([id].into()).await.expect("jobs can be read"))
     }
 
     pub(crate) async fn get(&self, id: JobId) -> JobRecord {
@@ -280,15 +280,15 @@ impl Scene {
     }
 
     pub(crate) async fn cancel(&self, id: JobId) -> Amended {
-        one(self.store.cancel(&[id]).await.expect("cancelling is answered"))
+        one(self.store.cancel([id].into()).await.expect("cancelling is answered"))
     }
 
     pub(crate) async fn retry(&self, id: JobId) -> Amended {
-        one(self.store.retry(&[id]).await.expect("retrying is answered"))
+        one(self.store.retry([id].into()).await.expect("retrying is answered"))
     }
 
     pub(crate) async fn delete(&self, id: JobId) -> Amended {
-        one(self.store.delete(&[id]).await.expect("deleting is answered"))
+        one(self.store.delete([id].into()).await.expect("deleting is answered"))
     }
 
     /// All jobs that match, the newest first, read in pages.

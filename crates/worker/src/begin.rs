@@ -67,7 +67,7 @@ impl Begins {
     async fn tell_alone(&self, ctx: &Ctx) -> Result<Settled> {
         match self.tell(ctx).await {
             Ok(Settled::Fenced) => {
-                let told = self.client.store().begin(&[begun(ctx)]).await;
+                let told = self.client.store().begin([begun(ctx)].into()).await;
                 let answer = told.map(|answers| answers.into_iter().next().unwrap_or(Settled::Fenced));
                 self.noted(answer.map_err(Error::from))
             }

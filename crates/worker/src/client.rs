@@ -92,8 +92,9 @@ impl Client {
         let (_call, is_alone) = self.shared.calls.enter();
         if is_alone && self.shared.finishes_calls {
             // There is nothing to share, so it needs no lane.
-            let call = Enqueues(Arc::clone(self.store()));
-            let answers = repeat(&call, &[job], Repeat::Whole, &mut retries()).await?;
+            let jobs: Arc<[NewJob]> = [job].into();
+            let call = |id| self.store().enqueue_once(id, Arc::clone(&jobs));
+            let answers = repeat(1, Repeat::Whole, &mut retries(), call).await?;
             return answers.first().copied().ok_or(Error::Closed);
         }
         let queue = job.queue.clone();
@@ -102,22 +103,22 @@ impl Client {
 
     /// The job as it is now, with its attempts.
     pub async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
-        Ok(self.store().get(&[id]).await?.pop().flatten())
+        Ok(self.store().get([id].into()).await?.pop().flatten())
     }
 
     /// Cancels: a waiting job at once, a running one by a request to its handler.
     pub async fn cancel(&self, id: JobId) -> Result<Amended> {
-        Ok(one(self.store().cancel(&[id]).await?))
+        Ok(one(self.store().cancel([id].into()).await?))
     }
 
     /// Sends a dead, cancelled or scheduled job to `ready` now.
     pub async fn retry(&self, id: JobId) -> Result<Amended> {
-        Ok(one(self.store().retry(&[id]).await?))
+        Ok(one(self.store().retry([id].into()).await?))
     }
 
     /// Removes a job that does not run, for good.
     pub async fn delete(&self, id: JobId) -> Result<Amended> {
-        Ok(one(self.store().delete(&[id]).await?))
+        Ok(one(self.store().delete([id].into()).await?))
     }
 
     /// Sets the definition of a queue, replacing the one it had.

@@ -192,7 +192,7 @@ impl Fetcher {
         let sent = Instant::now();
         let request = plan.request(&self.config.queues, &self.config.kinds);
         let _in_flight = ClaimInFlight(&self.attempts);
-        match self.board.guard(Part::Fetcher, self.client.store().claim(&request)).await {
+        match self.board.guard(Part::Fetcher, self.client.store().claim(request)).await {
             Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick }) => {
                 let claimed = Some(jobs.len());
                 self.board.success(Part::Fetcher);
@@ -244,7 +244,12 @@ impl Fetcher {
             known.map(|job| job.id).collect()
         };
         let (lease, nonce) = (plan.lease, plan.nonce);
-        let unanswered = |queues: Vec<Name>| UnansweredClaim { lease, nonce, known: known(&queues), queues };
+        let unanswered = |queues: Vec<Name>| UnansweredClaim {
+            lease,
+            nonce,
+            known: known(&queues),
+            queues: queues.into(),
+        };
         match self.client.store().about().sharing {
             _ if queues.is_empty() => {}
             Sharing::Store => self.reconciler.reconcile(unanswered(queues)),

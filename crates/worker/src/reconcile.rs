@@ -33,7 +33,7 @@ const NEWER_PAUSE: Duration = Duration::from_secs(30);
 pub(crate) struct UnansweredClaim {
     pub(crate) lease: LeaseId,
     pub(crate) nonce: u64,
-    pub(crate) queues: Vec<Name>,
+    pub(crate) queues: Arc<[Name]>,
     /// The jobs that the answer brought all the same: these stay.
     pub(crate) known: Vec<JobId>,
 }
@@ -83,13 +83,13 @@ impl Reconciler {
     /// of the call, so that they hide none.
     async fn give_back(&self, claim: &UnansweredClaim) -> StoreResult<usize> {
         let limit = BATCH_MAX.saturating_add(u32::try_from(claim.known.len()).unwrap_or(u32::MAX));
-        let held = self.store.held(claim.lease, claim.nonce, &claim.queues, limit).await?;
+        let held = self.store.held(claim.lease, claim.nonce, Arc::clone(&claim.queues), limit).await?;
         let unknown = held.iter().filter(|job| !claim.known.contains(&job.id));
-        let back: Vec<_> = unknown.map(|job| settlement(job, fate(job))).collect();
+        let back: Arc<[_]> = unknown.map(|job| settlement(job, fate(job))).collect();
         if back.is_empty() {
             return Ok(0);
         }
-        let answers = self.store.settle(&back).await?;
+        let answers = self.store.settle(back).await?;
         Ok(answers.iter().filter(|answer| matches!(answer, Settled::Applied(_))).count())
     }
 
@@ -105,10 +105,10 @@ impl Reconciler {
             noted.jobs = noted.jobs.saturating_add(1);
             noted.last = Some(format!("job {}: {why}", job.id));
         }
-        let settlements: Vec<_> = jobs.iter().map(|job| settlement(job, fate(job))).collect();
+        let settlements: Arc<[_]> = jobs.iter().map(|job| settlement(job, fate(job))).collect();
         let this = Arc::clone(self);
         self.attempts.runtime.spawn(async move {
-            let _ = this.while_kept(lease, || this.store.settle(&settlements)).await;
+            let _ = this.while_kept(lease, || this.store.settle(Arc::clone(&settlements))).await;
         });
     }
 

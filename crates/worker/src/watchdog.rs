@@ -218,7 +218,7 @@ impl Watchdog {
                         (ctx, settlement)
                     })
                     .unzip();
-                let recorded = AssertUnwindSafe(this.settle(&settlements)).catch_unwind().await;
+                let recorded = AssertUnwindSafe(this.settle(settlements.into())).catch_unwind().await;
                 if !matches!(recorded, Ok(Ok(()))) {
                     tracing::error!(
                         jobs = ctxs.len(),
@@ -232,9 +232,9 @@ impl Watchdog {
     }
 
     /// Asks until the store answers. What is fenced has gone to others, which is as good.
-    async fn settle(&self, settlements: &[Settlement]) -> StoreResult<()> {
+    async fn settle(&self, settlements: Arc<[Settlement]>) -> StoreResult<()> {
         let settle = || async {
-            let settled = self.store.settle(settlements).await;
+            let settled = self.store.settle(Arc::clone(&settlements)).await;
             settled.inspect_err(
                 |error| tracing::warn!(%error, jobs = settlements.len(), "outcomes are not recorded yet"),
             )

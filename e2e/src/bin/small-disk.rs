@@ -63,7 +63,7 @@ async fn fill_and_free(disk: &Path) -> Result<()> {
     std::fs::create_dir(&gate)?;
     std::fs::write(gate.join("worker"), "")?;
     until_all(&client, &held, JobState::Completed).await;
-    for record in client.store().get(&held).await?.into_iter().flatten() {
+    for record in client.store().get(held.as_slice().into()).await?.into_iter().flatten() {
         ensure!((record.fence, record.counters.stalls) == (1, 0), "it ran through: {record:?}");
     }
     ensure!(ballast_job(&client).await.is_err(), "the disk is full all along");
@@ -85,7 +85,7 @@ async fn fill_and_free(disk: &Path) -> Result<()> {
     eventually("all of them complete", is_idle).await;
     well(&running)?;
     eventually("health is good again", async || running.health().is_ok().then_some(())).await;
-    let found = client.store().get(&stored).await?.into_iter().flatten().count();
+    let found = client.store().get(stored.as_slice().into()).await?.into_iter().flatten().count();
     ensure!(found == stored.len(), "{found} of {} accepted jobs are there", stored.len());
     running.stop().await;
     println!("a full disk: {HELD} running jobs completed on it; freed, it went on within {took:?}");
@@ -96,7 +96,7 @@ async fn fill_and_free(disk: &Path) -> Result<()> {
 async fn ballast_job(client: &Client) -> Result<JobId, Error> {
     let options = Options::new().queue("ballast");
     let job = NewJob::new("e2e.ballast", vec![b'x'; 50_000], options).expect("a plain job");
-    client.store().enqueue(std::slice::from_ref(&job)).await?;
+    client.store().enqueue([job.clone()].into()).await?;
     Ok(job.id)
 }
 
@@ -124,7 +124,7 @@ fn well(running: &Running) -> Result<()> {
 
 async fn until_all(client: &Client, ids: &[JobId], state: JobState) {
     eventually(&format!("all are {state:?}"), async || {
-        let records = client.store().get(ids).await.ok()?;
+        let records = client.store().get(ids.into()).await.ok()?;
         records.iter().flatten().all(|record| record.state == state).then_some(())
     })
     .await;

@@ -51,7 +51,7 @@ pub(crate) async fn run(session: &mut Session, args: EnqueueArgs) -> anyhow::Res
             (0..CHUNK.min(args.count - accepted)).map(|_| job.clone().with_id(JobId::new())).collect();
         client
             .store()
-            .enqueue(&chunk)
+            .enqueue(chunk.as_slice().into())
             .await
             .with_context(|| format!("after {accepted} jobs were accepted"))?;
         accepted += CHUNK.min(args.count - accepted);

@@ -85,7 +85,7 @@ impl Shell {
                 let transition = judge(&job.facts, outcome, 0.5);
                 let settlement =
                     Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition };
-                store.settle(&[settlement]).await.unwrap();
+                store.settle([settlement].into()).await.unwrap();
             }
             job
         })
@@ -98,7 +98,7 @@ impl Shell {
         runtime.block_on(async {
             let store = windlass::open_store(&url).await.unwrap();
             let job = claim(&store, kind).await;
-            store.begin(&[Begin { queue: job.queue, id: job.id, fence: job.fence }]).await.unwrap();
+            store.begin([Begin { queue: job.queue, id: job.id, fence: job.fence }].into()).await.unwrap();
             for lease in store.leases(9).await.unwrap() {
                 store.close(lease.id).await.unwrap();
             }
@@ -106,7 +106,7 @@ impl Shell {
                 let transition = judge(&lost.facts, lost.outcome(), 0.5);
                 Settlement { queue: lost.queue, id: lost.id, fence: lost.fence, transition }
             });
-            store.reap(&settlements.collect::<Vec<_>>()).await.unwrap();
+            store.reap(settlements.collect::<Vec<_>>().into()).await.unwrap();
         });
     }
 
@@ -138,7 +138,7 @@ async fn claim(store: &Arc<dyn Store>, kind: &str) -> ClaimedJob {
         limit: 1,
         bytes: usize::MAX,
     };
-    match store.claim(&request).await.unwrap() {
+    match store.claim(request.clone()).await.unwrap() {
         ClaimAnswer::Jobs { jobs, .. } => jobs.into_iter().next().expect("a job of that kind is ready"),
         ClaimAnswer::LeaseLost => panic!("the lease was lost"),
     }

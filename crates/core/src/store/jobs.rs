@@ -1,5 +1,6 @@
 //! The part every job goes through.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,7 +24,7 @@ pub trait Jobs {
     /// first job that something is wrong with names the refusal; of one job, the id is tested before the
     /// payload, so a repeat is answered even if the cap was lowered meanwhile. The id of a removed job is
     /// free again.
-    async fn enqueue(&self, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+    async fn enqueue(&self, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>> {
         self.enqueue_once(CallId::new(), jobs).await
     }
 
@@ -32,7 +33,7 @@ pub trait Jobs {
     /// answered with [`Enqueued::Repeated`] for each of its jobs, also for those that have ended and are gone. The call
     /// is remembered in the same write as its jobs; one that is refused is not. A repeat that comes while the first
     /// call is on its way never stores the jobs a second time.
-    async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>>;
+    async fn enqueue_once(&self, call: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>>;
 
     /// Hands out ready jobs under a lease.
     ///
@@ -51,14 +52,14 @@ pub trait Jobs {
     /// An expired job is never handed out: a queue in which more has expired than one call moves may give
     /// nothing this time. Every queue of the request is moved along, also when a limit is reached before its
     /// turn or no kinds are named; under a lost lease nothing is.
-    async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer>;
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer>;
 
     /// Notes that the handlers of attempts have begun, each only if its fence still holds. What was claimed and has
     /// not begun did not stall when its lease is lost.
     ///
     /// In a call about several attempts, one whose job an open transaction has locked may be passed over and answered as
     /// fenced, so that it holds up no other. Alone it is waited for, briefly; if it stays locked, the store is unavailable.
-    async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>>;
+    async fn begin(&self, attempts: Arc<[Begin]>) -> StoreResult<Vec<Settled>>;
 
     /// Records the outcome of attempts, each only if its fence still holds; whether the lease has run out
     /// does not matter as long as nobody has reaped the job. State, reason and counters are written as the
@@ -75,32 +76,32 @@ pub trait Jobs {
     /// job itself. Error texts are cut to the queue's cap by [`bounded_text`](crate::size::bounded_text); an
     /// output above its cap refuses that item. A call that is repeated after an unknown outcome is answered
     /// with [`Settled::Fenced`] where the first one took effect.
-    async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
+    async fn settle(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>>;
 
     /// Records the end of attempts that were reaped meanwhile, so that what was done is not done again: as
     /// [`settle`](Jobs::settle), for a job that `reap` has put back and that nothing has happened to since (no claim, no
     /// cancel, no retry by hand), if the fence is that of the reaped attempt and the transition is terminal. All else
     /// is fenced. The record of the lost attempt stays.
-    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
+    async fn settle_late(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>>;
 
     /// Stores what running attempts report of themselves, each only if its fence still holds and it is not
     /// above the queue's cap for outputs.
-    async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>>;
+    async fn progress(&self, reports: Arc<[Progress]>) -> StoreResult<Vec<Settled>>;
 
     /// The jobs as they are now, with their attempts; nothing for an id that the store does not have.
-    async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>>;
+    async fn get(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<JobRecord>>>;
 
     /// Cancels: a waiting job at once and with reason `requested`, a running one by a request that its worker
     /// hears of with its next renewal. Anything that came to its end is refused and stays.
-    async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>>;
+    async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;
 
     /// Sends jobs to `ready`, due now. Dead and cancelled ones begin anew: counters, reason, output, progress,
     /// expiry and end are cleared, while the fence goes on and the records of attempts stay. Scheduled ones
     /// go as they are. Others are refused.
-    async fn retry(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>>;
+    async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;
 
     /// Removes jobs for good, running ones excepted.
-    async fn delete(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>>;
+    async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;
 }
 
 /// The answer for one enqueued job.

@@ -1,5 +1,6 @@
 //! The part that tells living workers from dead ones.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -40,14 +41,14 @@ pub trait Leases {
         &self,
         lease: LeaseId,
         nonce: u64,
-        queues: &[Name],
+        queues: Arc<[Name]>,
         limit: u32,
     ) -> StoreResult<Vec<LostJob>>;
 
     /// Takes lost jobs back: writes each transition as [`Jobs::settle`](super::Jobs::settle) does, if its
     /// fence still holds and its lease has still run out, tested again in the write. A job whose lease lives
     /// answers `Fenced`. An end that the queue keeps none of removes the job, as there.
-    async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>>;
+    async fn reap(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>>;
 
     /// Forgets leases that have run out and that no job hangs on, at most `limit`.
     async fn sweep(&self, limit: u32) -> StoreResult<Swept>;

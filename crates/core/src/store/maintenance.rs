@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::StoreResult;
+use crate::bell::{Rings, Topic};
 
 /// Work that no job asks for.
 #[async_trait]
@@ -34,4 +35,12 @@ pub struct Promotion {
     pub promoted: u32,
     /// Jobs that are dead now, because they were not started in time.
     pub expired: u32,
+}
+
+impl Promotion {
+    /// The rings that it owes: for workers that do not know when jobs are due, and for callers that wait for an end.
+    pub fn rings(&self) -> Rings {
+        let work = (self.promoted > 0).then_some(Topic::Work);
+        work.into_iter().chain((self.expired > 0).then_some(Topic::Finish)).collect()
+    }
 }

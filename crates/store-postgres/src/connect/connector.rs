@@ -8,16 +8,19 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::config::Config;
-use tokio_postgres::{Client, Connection, Socket};
+use tokio_postgres::{Client, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::store::StoreResult;
 
+use super::connection::{Connection, Mark};
 use super::gate::Gate;
-use super::wire::{Mark, Wire};
-use crate::error::{Away, Reason};
+use crate::error::{Unreachable, chain, connecting, takes_no_settings};
 use crate::{PostgresOptions, tls};
 
 type TlsStream = <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream;
+
+/// What has to be polled for a client to work.
+type Driver = tokio_postgres::Connection<Socket, TlsStream>;
 
 /// How long a request to cancel may take.
 const CANCEL_WAIT: Duration = Duration::from_secs(2);
@@ -25,7 +28,7 @@ const CANCEL_WAIT: Duration = Duration::from_secs(2);
 /// How long connections have to say goodbye when the store closes.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// Connects to one server, for the pools and for whoever needs a connection of their own.
+/// Connects to one server, for the pools and for the listener, which has a connection of its own.
 pub(crate) struct Connector {
     config: Config,
     hosts: String,
@@ -38,10 +41,10 @@ pub(crate) struct Connector {
     drivers: Arc<AtomicUsize>,
 }
 
-/// A connection that nobody drives yet.
+/// A connection that nothing drives yet.
 struct Made {
     client: Client,
-    connection: Connection<Socket, TlsStream>,
+    driver: Driver,
     /// Whether settings were sent with it.
     has_settings: bool,
 }
@@ -64,46 +67,36 @@ impl Connector {
     }
 
     /// A connection that is driven on this runtime until its client is dropped.
-    pub(crate) async fn connect(&self) -> Result<Wire, Away> {
+    pub(crate) async fn connect(&self) -> Result<Connection, Unreachable> {
         let mark = Mark::new();
-        let Made { client, connection, has_settings } = self.enter(&mark.setting()).await?;
+        let Made { client, driver, has_settings } = self.enter(&mark.setting()).await?;
         let driver = self.drive(async move {
             // The client learns of it by its own calls.
-            if let Err(error) = connection.await {
-                tracing::debug!(error = %crate::error::chain(&error), "a connection ended");
+            if let Err(error) = driver.await {
+                tracing::debug!(error = %chain(&error), "a connection ended");
             }
         });
-        let is_own_session = has_settings
-            && mark.is_on(&client).await.map_err(|error| Away::connecting(&error, &self.hosts))?;
-        Ok(Wire::new(client, driver, is_own_session))
+        let is_own_session =
+            has_settings && mark.is_on(&client).await.map_err(|error| connecting(&error, &self.hosts))?;
+        Ok(Connection::new(client, driver, is_own_session))
     }
 
     /// A connection that the caller drives.
-    pub(crate) async fn connect_undriven(&self) -> Result<(Client, Connection<Socket, TlsStream>), Away> {
-        self.enter("").await.map(|made| (made.client, made.connection))
+    pub(crate) async fn connect_undriven(&self) -> Result<(Client, Driver), Unreachable> {
+        self.enter("").await.map(|made| (made.client, made.driver))
     }
 
     /// Connects, with one more setting if any are taken.
-    async fn enter(&self, setting: &str) -> Result<Made, Away> {
+    async fn enter(&self, setting: &str) -> Result<Made, Unreachable> {
         let attempt = self.gate.enter()?;
-        let mut result = self.attempt(setting).await;
-        if result.as_ref().is_err_and(|away| away.reason == Reason::Settings) {
-            // Several may find out at once, and each tries again.
-            if !self.is_plain.swap(true, Ordering::Relaxed) {
-                tracing::info!(
-                    "the pooler takes no settings: the server's own limits hold for statements and locks"
-                );
-            }
-            result = self.attempt(setting).await;
-        }
-        match result {
+        match self.attempt(setting).await {
             Ok(made) => {
                 attempt.succeeded();
                 Ok(made)
             }
-            Err(away) => {
-                attempt.failed(&away);
-                Err(away)
+            Err(why) => {
+                attempt.failed(&why);
+                Err(why)
             }
         }
     }
@@ -124,9 +117,9 @@ impl Connector {
     }
 
     /// Gives up a connection whose statement may still run: asks the server to cancel, and closes.
-    pub(super) async fn abandon(&self, wire: &Wire) {
-        let cancel = wire.client.cancel_token();
-        wire.driver.abort();
+    pub(crate) async fn abandon(&self, connection: &Connection) {
+        let cancel = connection.client.cancel_token();
+        connection.driver.abort();
         if !matches!(timeout(CANCEL_WAIT, cancel.cancel_query(self.tls.clone())).await, Ok(Ok(()))) {
             tracing::debug!("a statement that took too long could not be cancelled");
         }
@@ -140,21 +133,34 @@ impl Connector {
         }
     }
 
-    async fn attempt(&self, setting: &str) -> Result<Made, Away> {
-        let mut config = self.config.clone();
-        let has_settings = !self.is_plain();
-        if has_settings {
-            config.options(format!("{}{setting}", self.settings));
-        }
-        // In a place of its own: it is large, and every call would carry room for it.
-        let connect = Box::pin(config.connect(self.tls.clone()));
-        match timeout(self.connect_wait, connect).await {
-            Ok(Ok((client, connection))) => Ok(Made { client, connection, has_settings }),
-            Ok(Err(error)) => Err(Away::connecting(&error, &self.hosts)),
-            Err(_) => {
-                let what = format!("no connection to {} within {:?}", self.hosts, self.connect_wait);
-                Err(Away::passing(what))
+    /// With settings, and without if a pooler refuses these.
+    async fn attempt(&self, setting: &str) -> Result<Made, Unreachable> {
+        loop {
+            let mut config = self.config.clone();
+            let has_settings = !self.is_plain();
+            if has_settings {
+                config.options(format!("{}{setting}", self.settings));
             }
+            // In a place of its own: it is large, and every call would carry room for it.
+            let connect = Box::pin(config.connect(self.tls.clone()));
+            match timeout(self.connect_wait, connect).await {
+                Ok(Ok((client, driver))) => return Ok(Made { client, driver, has_settings }),
+                Ok(Err(error)) if has_settings && takes_no_settings(&error) => self.become_plain(),
+                Ok(Err(error)) => return Err(connecting(&error, &self.hosts)),
+                Err(_) => {
+                    let what = format!("no connection to {} within {:?}", self.hosts, self.connect_wait);
+                    return Err(Unreachable::passing(what));
+                }
+            }
+        }
+    }
+
+    /// Several attempts may find it out at once.
+    fn become_plain(&self) {
+        if !self.is_plain.swap(true, Ordering::Relaxed) {
+            tracing::info!(
+                "the pooler takes no settings: the server's own limits hold for statements and locks"
+            );
         }
     }
 }

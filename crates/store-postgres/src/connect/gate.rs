@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use windlass_store_server::backoff::{PAUSE_MIN, pause};
 
-use crate::error::{Away, Reason};
+use crate::error::{Remedy, Unreachable};
 
 /// One per server, shared by all connections.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ struct State {
 #[derive(Debug)]
 struct Closed {
     until: Instant,
-    reason: Away,
+    why: Unreachable,
 }
 
 /// The right to connect once.
@@ -38,12 +38,12 @@ pub(super) struct Attempt<'g> {
 }
 
 impl Gate {
-    /// May somebody connect now? If not, why the last attempt failed.
-    pub(super) fn enter(&self) -> Result<Attempt<'_>, Away> {
+    /// The right to connect now, or why the last attempt failed.
+    pub(super) fn enter(&self) -> Result<Attempt<'_>, Unreachable> {
         let mut state = self.state();
         let Some(closed) = &state.closed else { return Ok(Attempt { gate: self, is_first: false }) };
         if state.is_trying || Instant::now() < closed.until {
-            return Err(closed.reason.clone());
+            return Err(closed.why.clone());
         }
         state.is_trying = true;
         Ok(Attempt { gate: self, is_first: true })
@@ -63,15 +63,16 @@ impl Attempt<'_> {
     }
 
     /// There is none. The next attempts wait for a random time, longer with each failure in a row.
-    pub(super) fn failed(self, reason: &Away) {
+    pub(super) fn failed(self, why: &Unreachable) {
         let mut state = self.gate.state();
         // Several that failed at once count as one.
         if self.is_first || state.closed.is_none() {
             state.failures = state.failures.saturating_add(1);
         }
-        // A server that is merely full has room again at any moment, and those who ask wait anyway.
-        let pause = if reason.reason == Reason::Full { PAUSE_MIN } else { pause(state.failures) };
-        state.closed = Some(Closed { until: Instant::now() + pause, reason: reason.clone() });
+        // A server that is merely full has room again at any moment, and its callers wait anyway.
+        let is_full = why.remedy == Remedy::WaitForOthers;
+        let pause = if is_full { PAUSE_MIN } else { pause(state.failures) };
+        state.closed = Some(Closed { until: Instant::now() + pause, why: why.clone() });
     }
 }
 
@@ -92,14 +93,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn after_a_failure_one_goes_first_and_the_others_hear_why() {
         let gate = Gate::default();
-        let away = Away::passing("down");
+        let down = Unreachable::passing("down");
         let (first, second) = (gate.enter().unwrap(), gate.enter().unwrap());
-        first.failed(&away);
-        second.failed(&away);
-        assert_eq!(gate.enter().unwrap_err(), away);
+        first.failed(&down);
+        second.failed(&down);
+        assert_eq!(gate.enter().unwrap_err(), down);
         tokio::time::advance(PAUSE_MAX).await;
         let first = gate.enter().expect("the pause is over");
-        assert_eq!(gate.enter().unwrap_err(), away, "one at a time");
+        assert_eq!(gate.enter().unwrap_err(), down, "one at a time");
         first.succeeded();
         let _both = (gate.enter().unwrap(), gate.enter().unwrap());
     }
@@ -108,7 +109,7 @@ mod tests {
     async fn pauses_grow_but_not_beyond_the_longest() {
         let gate = Gate::default();
         for _ in 0..40 {
-            gate.enter().expect("the pause is over").failed(&Away::passing("down"));
+            gate.enter().expect("the pause is over").failed(&Unreachable::passing("down"));
             let until = gate.state().closed.as_ref().unwrap().until;
             assert!((PAUSE_MIN..=PAUSE_MAX).contains(&(until - Instant::now())));
             tokio::time::advance(PAUSE_MAX).await;
@@ -119,9 +120,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_attempt_that_was_given_up_lets_the_next_one_in() {
         let gate = Gate::default();
-        gate.enter().unwrap().failed(&Away::passing("down"));
+        gate.enter().unwrap().failed(&Unreachable::passing("down"));
         tokio::time::advance(PAUSE_MAX).await;
         drop(gate.enter().expect("the pause is over"));
-        gate.enter().expect("nobody tries");
+        gate.enter().expect("no attempt is under way");
     }
 }

@@ -3,7 +3,10 @@
 use windlass_core::StoreError;
 use windlass_core::store::{Durability, StoreResult};
 
-use super::{Effect, Lane, Server};
+use super::{Call, Server};
+use crate::error::Fault;
+use crate::row::at;
+use crate::session::Session;
 
 /// The oldest version that will do, as PostgreSQL counts.
 const OLDEST: i32 = 140_000;
@@ -19,32 +22,25 @@ pub(crate) struct Probe {
     pub(crate) is_read_only: bool,
 }
 
-impl Server {
-    /// Asks the server. One before PostgreSQL 14 is refused; one that is read-only is not, since that may pass.
-    pub(crate) async fn probe(&self) -> StoreResult<Probe> {
-        const ASK: &str = "SELECT current_setting('server_version_num')::int, \
-            current_setting('synchronous_commit'), current_setting('fsync'), \
-            pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, \
-            current_setting('transaction_isolation'), current_setting('server_encoding')";
-        let probe = self
-            .call(Lane::Work, Effect::Read, |session| async move {
-                let rows = session.query(ASK, &[]).await?;
-                let row = rows.first().ok_or_else(|| crate::error::Fault::Defect("no answer".to_owned()))?;
-                let (commit, fsync): (&str, &str) = (row.try_get(1)?, row.try_get(2)?);
-                check(row.try_get(4)?, row.try_get(5)?)?;
-                Ok(Probe {
-                    version: row.try_get(0)?,
-                    durability: durability(commit, fsync),
-                    is_read_only: row.try_get(3)?,
-                })
-            })
-            .await?;
-        if probe.version < OLDEST {
-            let major = probe.version / 10_000;
-            return Err(StoreError::Address(format!("the server is PostgreSQL {major}: use 14 or newer")));
-        }
-        Ok(probe)
+/// Asks the server. One before PostgreSQL 14 is refused; one that is read-only is not, since that may pass.
+pub(crate) async fn probe(server: &Server) -> StoreResult<Probe> {
+    const ASK: &str = "SELECT current_setting('server_version_num')::int, \
+        current_setting('synchronous_commit'), current_setting('fsync'), \
+        pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, \
+        current_setting('transaction_isolation'), current_setting('server_encoding')";
+    let ask = async |_, session: Session| {
+        let rows = session.query(ASK, &[]).await?;
+        let row = rows.first().ok_or_else(|| Fault::Defect("no answer".to_owned()))?;
+        check(at(row, 4)?, at(row, 5)?)?;
+        let durability = durability(at(row, 1)?, at(row, 2)?);
+        Ok(Probe { version: at(row, 0)?, durability, is_read_only: at(row, 3)? })
+    };
+    let probe = server.call(Call::READ, ask).await?;
+    if probe.version < OLDEST {
+        let major = probe.version / 10_000;
+        return Err(StoreError::Address(format!("the server is PostgreSQL {major}: use 14 or newer")));
     }
+    Ok(probe)
 }
 
 /// The functions are written for this isolation, where each of their statements sees what is there by then; and texts

@@ -10,31 +10,33 @@ use windlass_core::store::{Durability, StoreResult};
 use windlass_store_testkit::servers::{PgBouncer, PoolMode, PostgresServer, Settings};
 
 use super::*;
+use crate::error::{Effect, Fault};
+use crate::row::at;
 
 pub(crate) async fn open(url: &str) -> Server {
     open_with(&PostgresOptions::parse(url).unwrap()).await
 }
 
 pub(crate) async fn open_with(options: &PostgresOptions) -> Server {
-    Server::start(options).await.unwrap()
+    start(options).await.unwrap()
 }
 
 /// The first column of the first row, which is text.
-pub(crate) async fn ask(server: &Server, lane: Lane, effect: Effect, sql: &str) -> StoreResult<String> {
+pub(crate) async fn ask(server: &Server, call: Call, sql: &str) -> StoreResult<String> {
     let sql = sql.to_owned();
-    let operation = |session: Session| async move {
+    let operation = async move |_, session: Session| {
         let rows = session.query(&sql, &[]).await?;
-        Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default())
+        Ok(rows.first().map(|row| at(row, 0)).transpose()?.unwrap_or_default())
     };
-    server.call(lane, effect, operation).await
+    server.call(call, operation).await
 }
 
 pub(crate) async fn read(server: &Server, sql: &str) -> StoreResult<String> {
-    ask(server, Lane::Work, Effect::Read, sql).await
+    ask(server, Call::READ, sql).await
 }
 
 async fn write(server: &Server, sql: &str) -> StoreResult<String> {
-    ask(server, Lane::Work, Effect::Write, sql).await
+    ask(server, Call::WRITE, sql).await
 }
 
 fn kind<T: std::fmt::Debug>(result: StoreResult<T>) -> StoreErrorKind {
@@ -55,11 +57,11 @@ async fn a_connection_has_its_limits_and_the_probe_says_what_a_commit_survives()
     ] {
         assert_eq!(read(&server, &format!("SELECT current_setting('{setting}')")).await.unwrap(), value);
     }
-    let probe = server.probe().await.unwrap();
-    assert_eq!((probe.durability, probe.is_read_only), (Durability::PowerCut, false));
-    assert!(probe.version >= 140_000);
+    let found = probe(&server).await.unwrap();
+    assert_eq!((found.durability, found.is_read_only), (Durability::PowerCut, false));
+    assert!(found.version >= 140_000);
     let careless = open(&format!("{url}&synchronous_commit=off")).await;
-    assert_eq!(careless.probe().await.unwrap().durability, Durability::Delayed);
+    assert_eq!(probe(&careless).await.unwrap().durability, Durability::Delayed);
 }
 
 #[tokio::test]
@@ -70,7 +72,7 @@ async fn a_read_only_server_is_unavailable_for_writes_and_heard_of_by_the_probe(
     write(&server, "INSERT INTO note VALUES ('one')").await.unwrap();
     postgres.psql("alter role windlass set default_transaction_read_only = on");
     let fresh = open(&postgres.url()).await;
-    assert!(fresh.probe().await.unwrap().is_read_only);
+    assert!(probe(&fresh).await.unwrap().is_read_only);
     assert_eq!(kind(write(&fresh, "INSERT INTO note VALUES ('two')").await), StoreErrorKind::Unavailable);
     postgres.psql("alter role windlass reset default_transaction_read_only");
     // The connection that said so is not used again.
@@ -101,12 +103,12 @@ async fn what_is_missing_is_fatal_and_says_what_to_do() {
 #[tokio::test]
 async fn queries_of_one_session_may_overlap() {
     let server = open(PostgresServer::shared().url()).await;
-    let operation = |session: Session| async move {
+    let operation = async |_, session: Session| {
         let (one, two) = ("SELECT 'one'::text", "SELECT 'two'::text");
         let both = futures_util::future::try_join(session.query(one, &[]), session.query(two, &[])).await?;
-        Ok((both.0[0].try_get::<_, String>(0)?, both.1[0].try_get::<_, String>(0)?))
+        Ok((at::<String>(&both.0[0], 0)?, at::<String>(&both.1[0], 0)?))
     };
-    let both = server.call(Lane::Lease, Effect::Read, operation).await.unwrap();
+    let both = server.call(Call { purpose: Purpose::Lease, ..Call::READ }, operation).await.unwrap();
     assert_eq!(both, ("one".to_owned(), "two".to_owned()));
 }
 
@@ -115,8 +117,8 @@ async fn a_script_that_fails_within_its_transaction_leaves_none_open() {
     let postgres = PostgresServer::start(&Settings::default());
     let server = open(&postgres.url()).await;
     let script = "BEGIN; SELECT 1; SELECT 1 / 0; COMMIT";
-    let operation = move |session: Session| async move { session.batch(script).await };
-    server.call(Lane::Work, Effect::Write, operation).await.expect_err("this divides by zero");
+    let operation = async move |_, session: Session| session.batch(script).await;
+    server.call(Call::WRITE, operation).await.expect_err("this divides by zero");
     let states = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
     assert_eq!(postgres.psql(states), "0");
     assert_eq!(read(&server, "SELECT 'on'").await.unwrap(), "on");
@@ -148,8 +150,8 @@ async fn behind_a_pooler_by_transaction_calls_work_without_settings() {
     for answer in futures_util::future::join_all(calls).await {
         assert_eq!(answer.unwrap(), "through");
     }
-    assert!(server.shared().connector.is_plain());
-    assert!(server.probe().await.is_ok());
+    assert!(server.connections().connector.is_plain());
+    assert!(probe(&server).await.is_ok());
     // The pooler's answer when the server behind it has gone does not say whether a statement took effect.
     let slow = tokio::spawn({
         let server = server.clone();

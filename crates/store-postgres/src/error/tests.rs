@@ -1,11 +1,12 @@
-//! The table of SQLSTATEs, and that no text holds a value.
+//! The table of SQLSTATEs.
 
-use windlass_core::StoreErrorKind;
+use windlass_core::{StoreError, StoreErrorKind};
 
 use super::*;
 
-fn kind(code: &str, effect: Effect) -> StoreErrorKind {
-    Verdict::of(code).into_error("said".to_owned(), effect).kind()
+fn error(code: &str, effect: Effect) -> StoreError {
+    let (code, text, meaning) = (code.to_owned(), "said".to_owned(), meaning(code));
+    ServerError { code, text, meaning, is_last: false }.into_error(effect)
 }
 
 #[test]
@@ -14,34 +15,16 @@ fn what_the_server_takes_back_is_unavailable_for_reads_and_writes() {
         "40001", "40P01", "40002", "55P03", "57014", "57P01", "57P02", "57P03", "57P05", "53000", "53100",
         "53200", "53300", "25006", "25P02", "25P03", "58000", "58030",
     ] {
-        assert_eq!(kind(code, Effect::Write), StoreErrorKind::Unavailable, "{code}");
-        assert_eq!(kind(code, Effect::Read), StoreErrorKind::Unavailable, "{code}");
+        assert_eq!(error(code, Effect::Write).kind(), StoreErrorKind::Unavailable, "{code}");
+        assert_eq!(error(code, Effect::Read).kind(), StoreErrorKind::Unavailable, "{code}");
     }
 }
 
 #[test]
-fn what_nobody_knows_is_unknown_for_writes_only() {
+fn what_is_not_known_is_unknown_for_writes_only() {
     for code in ["08000", "08003", "08006", "08P01", "40003"] {
-        assert_eq!(kind(code, Effect::Write), StoreErrorKind::Unknown, "{code}");
-        assert_eq!(kind(code, Effect::Read), StoreErrorKind::Unavailable, "{code}");
-    }
-    let timeout = || Fault::Timeout(Duration::from_secs(20));
-    assert_eq!(timeout().into_error(Effect::Write).kind(), StoreErrorKind::Unknown);
-    assert_eq!(timeout().into_error(Effect::Read).kind(), StoreErrorKind::Unavailable);
-}
-
-#[test]
-fn only_what_had_no_effect_for_certain_may_be_done_once_more() {
-    let (away, refused) = (Away::passing("down"), StoreError::Address("nowhere".to_owned()));
-    assert!(Fault::from(away).is_rolled_back() && Fault::from(refused).is_rolled_back());
-    let half = Fault::Half(Box::new(Away::passing("down").into()));
-    for fault in [half, Fault::Timeout(Duration::from_secs(1)), Fault::Corrupt(String::new())] {
-        assert!(!fault.is_rolled_back(), "{fault:?}");
-    }
-    for (code, is_rolled_back) in
-        [("40P01", true), ("55P03", true), ("57014", true), ("08006", false), ("40003", false)]
-    {
-        assert_eq!(Verdict::of(code).is_rolled_back(), is_rolled_back, "{code}");
+        assert_eq!(error(code, Effect::Write).kind(), StoreErrorKind::Unknown, "{code}");
+        assert_eq!(error(code, Effect::Read).kind(), StoreErrorKind::Unavailable, "{code}");
     }
 }
 
@@ -63,28 +46,20 @@ fn what_stays_is_fatal_and_says_what_to_do() {
         ("", "internal"),
         ("ü", "internal"),
     ] {
-        let error = Verdict::of(code).into_error("said".to_owned(), Effect::Write);
+        let error = error(code, Effect::Write);
         assert_eq!(error.kind(), StoreErrorKind::Fatal, "{code}");
         assert!(error.to_string().contains(advice), "{code}: {error}");
     }
 }
 
 #[test]
-fn nothing_sent_is_never_unknown() {
-    let away = |reason| Away { what: "away".to_owned(), cause: Some("why".to_owned()), reason };
-    for (reason, kind) in [
-        (Reason::Passing, StoreErrorKind::Unavailable),
-        (Reason::Full, StoreErrorKind::Unavailable),
-        (Reason::Settings, StoreErrorKind::Unavailable),
-        (Reason::Lasting, StoreErrorKind::Fatal),
-    ] {
-        let error = Fault::from(away(reason)).into_error(Effect::Write);
-        assert_eq!(error.kind(), kind, "{reason:?}");
-    }
-}
-
-#[test]
-fn a_call_that_took_effect_before_its_rest_failed_is_unknown() {
-    let half = || Fault::Half(Box::new(Away::passing("down").into()));
-    assert_eq!(half().into_error(Effect::Write).kind(), StoreErrorKind::Unknown);
+fn a_name_is_given_up_only_if_the_connection_goes_on() {
+    let said = |code: &str, is_last| {
+        let (code, text, meaning) = (code.to_owned(), String::new(), meaning(code));
+        Fault::from(ServerError { code, text, meaning, is_last })
+    };
+    assert!(is_misnamed(&said("26000", false)) && is_misnamed(&said("08P01", false)));
+    assert!(!is_misnamed(&said("08P01", true)), "a pooler has lost its server");
+    assert!(!is_misnamed(&said("42P01", false)));
+    assert!(spoils(&said("08P01", true)) && spoils(&Fault::broken("")) && !spoils(&said("42P01", false)));
 }

@@ -42,7 +42,7 @@ async fn a_running_program_stays_out_of_a_schema_that_asks_for_more() {
         kinds: Vec::new(),
     };
     store.open(&lease).await.unwrap();
-    store.enqueue(&[new_job(), new_job()]).await.unwrap();
+    store.enqueue([new_job(), new_job()].into()).await.unwrap();
     let queues = vec![QueueShare { queue, limit: 1 }];
     let request = || ClaimRequest {
         lease: lease.id,
@@ -52,7 +52,7 @@ async fn a_running_program_stays_out_of_a_schema_that_asks_for_more() {
         limit: 1,
         bytes: 1 << 20,
     };
-    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request()).await.unwrap() else { panic!("lost") };
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(request()).await.unwrap() else { panic!("lost") };
     let settlement = jobs.iter().map(|job| Settlement {
         queue: job.queue.clone(),
         id: job.id,
@@ -62,10 +62,10 @@ async fn a_running_program_stays_out_of_a_schema_that_asks_for_more() {
     let settlements: Vec<_> = settlement.collect();
 
     set_needs(&schema, 99);
-    store.tools.guard.let_time_pass();
-    is_out(store.claim(&request()).await);
-    is_out(store.settle(&settlements).await);
-    is_out(store.enqueue(&[new_job()]).await);
+    store.remote.tools().guard.let_time_pass();
+    is_out(store.claim(request()).await);
+    is_out(store.settle(settlements.as_slice().into()).await);
+    is_out(store.enqueue([new_job()].into()).await);
     is_out(store.renew(lease.id, ttl, 10).await);
     is_out(store.promote(10).await);
     is_out(store.list(&Default::default(), None, 10).await);
@@ -77,7 +77,7 @@ async fn a_running_program_stays_out_of_a_schema_that_asks_for_more() {
     // When the step is taken back, the program works again.
     set_needs(&schema, 1);
     is_out(store.promote(10).await);
-    store.tools.guard.let_time_pass();
-    assert_eq!(store.settle(&settlements).await.unwrap().len(), 1);
+    store.remote.tools().guard.let_time_pass();
+    assert_eq!(store.settle(settlements.as_slice().into()).await.unwrap().len(), 1);
     assert_eq!(store.lost(10).await.unwrap().len(), 0);
 }

@@ -7,12 +7,12 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use windlass_core::bell::{Rings, Topic};
-use windlass_core::store::Amended;
-use windlass_core::{JobId, State};
+use windlass_core::JobId;
+use windlass_core::bell::Rings;
+use windlass_core::store::{Amended, Amendment};
 
 use crate::Tools;
-use crate::error::{Away, Fault};
+use crate::error::{Fault, Unreachable};
 use crate::functions::AMEND;
 use crate::row;
 use crate::session::Session;
@@ -20,43 +20,16 @@ use crate::session::Session;
 /// Pauses between two looks at locked jobs: most are locked for as long as a claim takes.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
 
-/// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
-    Cancel,
-    Retry,
-    Delete,
-}
-
-impl Verb {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancel",
-            Self::Retry => "retry",
-            Self::Delete => "delete",
-        }
-    }
-
-    /// What is owed when it was done to a job that is now in this state.
-    fn rings(self, state: State) -> Rings {
-        match (self, state) {
-            (Self::Cancel, State::Running) => Rings::about(Topic::Cancel),
-            // Whoever waits for its end should hear that it is gone.
-            (Self::Delete, _) => Rings::about(Topic::Finish),
-            _ => Rings::entered(state),
-        }
-    }
-}
-
-/// Changes jobs, and waits so long for those that are locked.
+/// Changes jobs, and waits for those that are locked as long as for a lock.
 pub(super) async fn amend(
     tools: &Tools,
     session: &Session,
-    verb: Verb,
+    amendment: Amendment,
     ids: &[JobId],
-    wait: Duration,
 ) -> Result<Vec<Amended>, Fault> {
-    let until = Instant::now() + wait;
+    let options = session.options();
+    // Less than the whole call may take.
+    let until = Instant::now() + options.lock_timeout.min(options.statement_timeout);
     let mut answers = vec![None; ids.len()];
     let mut pause = PAUSE.0;
     loop {
@@ -64,13 +37,13 @@ pub(super) async fn amend(
         if open.is_empty() {
             return Ok(answers.into_iter().flatten().collect());
         }
-        if let Err(fault) = look(tools, session, verb, ids, &open, &mut answers).await {
-            return Err(half(&answers, fault));
+        if let Err(fault) = look(tools, session, amendment, ids, &open, &mut answers).await {
+            return Err(told(&answers, fault));
         }
         let Some(&locked) = open.iter().find(|&&place| answers[place].is_none()) else { continue };
         if Instant::now() >= until {
             let what = format!("job {} is locked by an open transaction", ids[locked]);
-            return Err(half(&answers, Away::passing(what).into()));
+            return Err(told(&answers, Unreachable::passing(what).into()));
         }
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE.1);
@@ -78,22 +51,22 @@ pub(super) async fn amend(
 }
 
 /// What was changed is changed: to say that nothing was would be wrong.
-fn half(answers: &[Option<Amended>], fault: Fault) -> Fault {
-    let is_half = answers.iter().flatten().any(|answer| matches!(answer, Amended::Done(_)));
-    if is_half { Fault::Half(Box::new(fault)) } else { fault }
+fn told(answers: &[Option<Amended>], fault: Fault) -> Fault {
+    let is_partial = answers.iter().flatten().any(|answer| matches!(answer, Amended::Done(_)));
+    if is_partial { fault.partial() } else { fault }
 }
 
 /// Changes those of the open ones that are not locked.
 async fn look(
     tools: &Tools,
     session: &Session,
-    verb: Verb,
+    amendment: Amendment,
     ids: &[JobId],
     open: &[usize],
     answers: &mut [Option<Amended>],
 ) -> Result<(), Fault> {
     let asked: Vec<_> = open.iter().map(|&place| row::uuid(ids[place])).collect();
-    let rows = tools.statements.run(session, &AMEND, &[&verb.as_str(), &asked]).await?;
+    let rows = session.call(&AMEND, &[&amendment.as_str(), &asked]).await?;
     if rows.len() != open.len() {
         return Err(Fault::Corrupt(format!("{} answers for {} jobs", rows.len(), open.len())));
     }
@@ -102,7 +75,7 @@ async fn look(
         let state = || row::at(found, 1).and_then(row::state);
         answers[place] = match row::at::<&str>(found, 0)? {
             "done" => {
-                rings = rings.and(verb.rings(state()?));
+                rings = rings.and(amendment.rings(state()?));
                 Some(Amended::Done(state()?))
             }
             "refused" => Some(Amended::Refused(state()?)),

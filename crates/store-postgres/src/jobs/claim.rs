@@ -30,7 +30,7 @@ pub(super) async fn claim(
     request: &ClaimRequest,
 ) -> Result<ClaimAnswer, Fault> {
     let asking = Asking::new(tools, request);
-    let rows = tools.statements.run(session, &CLAIM, &asking.parameters()).await?;
+    let rows = session.call(&CLAIM, &asking.parameters()).await?;
     asking.read(tools, session, &rows).await
 }
 
@@ -121,21 +121,20 @@ impl<'r> Asking<'r> {
         }
         tools.definitions.expect(at(end, 1)?);
         let names = request.queues.iter().map(|share| &share.queue);
-        // The jobs are claimed by now: whoever is not told of them must hear that they may be.
-        let half = |fault| Fault::Half(Box::new(fault));
-        let definitions = tools.definitions.of(session, &tools.statements, names).await.map_err(half)?;
+        // The jobs are claimed by now: a caller that is not told of them must hear that they may be.
+        let definitions = tools.definitions.of(session, names).await.map_err(Fault::partial)?;
         let reading = Reading { request, claimed_at };
         let (mut claimed, mut unreadable) = (Vec::with_capacity(jobs.len()), Vec::new());
         for found in jobs {
-            let place = reading.place(found).map_err(half)?;
+            let place = reading.place(found).map_err(Fault::partial)?;
             let queue = &request.queues[place.queue].queue;
             match reading.job(found, queue, definitions.of(queue).caps) {
                 Ok(Some(job)) => claimed.push((place, job)),
                 // It is said of this job alone: the others are handed out.
                 Ok(None) | Err(_) => {
-                    let fence = reading.fence(found).map_err(half)?;
+                    let fence = reading.fence(found).map_err(Fault::partial)?;
                     let job = row::job::unreadable(found, fence, queue, at(end, 4)?);
-                    unreadable.push(job.map_err(half)?);
+                    unreadable.push(job.map_err(Fault::partial)?);
                 }
             }
         }

@@ -13,13 +13,11 @@ use windlass_core::{CallId, Name, StoreError};
 use super::claim::Asking;
 use super::handover::{OpenOffer, PendingClaim};
 use crate::Tools;
-use crate::connect::Effect;
 use crate::definitions::{Current, ROUNDS};
-use crate::error::Fault;
+use crate::error::{Effect, Fault, spoils};
 use crate::functions::{ENQUEUE, HAND_OVER};
 use crate::row;
-use crate::session::Session;
-use crate::statement::Parameters;
+use crate::session::{Parameters, Session};
 
 pub(super) async fn enqueue(
     tools: &Tools,
@@ -30,19 +28,25 @@ pub(super) async fn enqueue(
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
-    let order = Order::of(jobs);
-    let columns = Columns::of(&order);
-    let calls = [Uuid::from_bytes(*call.as_bytes())];
-    let calls: &[Uuid] = &calls;
+    let work = Rings::about(Topic::Work);
+    let call: &[Uuid] = &[Uuid::from_bytes(*call.as_bytes())];
     for _ in 0..ROUNDS {
-        let definitions = tools.definitions.of(session, &tools.statements, queues(jobs)).await?;
-        definitions.check_rules()?;
-        let fits = fits(&order, &definitions);
-        let mut parameters = columns.parameters(&definitions.version);
-        parameters.push(&calls);
-        parameters.push(&fits);
-        let rows = columns.store(tools, session, &parameters, jobs).await?;
-        match answers(&order, &definitions, said(&rows)?)? {
+        let definitions = tools.definitions.of(session, queues(jobs)).await?;
+        let columns = Columns::of(jobs, &definitions)?;
+        let parameters = columns.parameters(&definitions.version, &call);
+        let rows = if tools.wakeups.is_heard(Topic::Work)
+            && let Some(met) = tools.handover.offer(jobs, || tools.wakeups.ring_here(work)).await
+            && let Some(rows) = columns.hand_over(tools, session, &parameters, met).await?
+        {
+            rows
+        } else {
+            let rows = session.call(&ENQUEUE, &parameters).await?;
+            if said(&rows)?.iter().any(|said| [STORED, "new"].contains(said)) {
+                tools.ring(work);
+            }
+            rows
+        };
+        match columns.answers(jobs, &definitions, said(&rows)?)? {
             Some(answers) => return Ok(answers),
             None => tools.definitions.forget(),
         }
@@ -62,64 +66,11 @@ fn said(rows: &[Row]) -> Result<Vec<&str>, Fault> {
     Ok(said)
 }
 
-/// The jobs of a call in the order of their ids, in which rows are locked everywhere, so that calls about the same
-/// ids never wait for each other in a circle.
-pub(crate) struct Order<'j> {
-    jobs: Vec<&'j NewJob>,
-    /// Where each of them stands in the call.
-    places: Vec<usize>,
-}
-
-impl<'j> Order<'j> {
-    pub(crate) fn of(jobs: &'j [NewJob]) -> Self {
-        let mut places: Vec<usize> = (0..jobs.len()).collect();
-        // Repeats of an id stay in their order.
-        places.sort_by_key(|&place| jobs[place].id);
-        Self { jobs: places.iter().map(|&place| &jobs[place]).collect(), places }
-    }
-}
-
-/// Which payloads are within their cap, as 1 and 0.
-pub(crate) fn fits(order: &Order<'_>, definitions: &Current) -> Vec<i64> {
-    let fits = |job: &NewJob| job.check_payload(definitions.of(&job.queue).caps.payload).is_ok();
-    order.jobs.iter().map(|job| i64::from(fits(job))).collect()
-}
-
-/// Reads the answers of `jobs/enqueue.sql`, in the order of the call; nothing when the definitions have changed.
-pub(crate) fn answers(
-    order: &Order<'_>,
-    definitions: &Current,
-    said: Vec<&str>,
-) -> Result<Option<Vec<Enqueued>>, Fault> {
-    let all = |answer| Ok(Some(vec![answer; order.jobs.len()]));
-    match said[..] {
-        ["stale"] => return Ok(None),
-        [STORED] => return all(Enqueued::New),
-        ["repeated"] => return all(Enqueued::Repeated),
-        _ => {}
-    }
-    if said.len() != order.jobs.len() {
-        return Err(Fault::Corrupt(format!("{} answers for {} jobs", said.len(), order.jobs.len())));
-    }
-    let mut said: Vec<_> = order.places.iter().zip(&order.jobs).zip(said).collect();
-    // The first job of the call that something is wrong with names the refusal.
-    said.sort_unstable_by_key(|((place, _), _)| **place);
-    let answer = |((_, job), said): ((&usize, &&NewJob), &str)| match said.split_once(' ') {
-        None if said == "new" => Ok(Enqueued::New),
-        None if said == "taken" => Err(StoreError::IdTaken { id: job.id }.into()),
-        None if said == "large" => {
-            job.check_payload(definitions.of(&job.queue).caps.payload)?;
-            Err(Fault::Corrupt("a payload that fits was called too large".to_owned()))
-        }
-        Some(("known", state)) if let Ok(code) = state.parse() => row::state(code).map(Enqueued::Existing),
-        _ => Err(Fault::Corrupt(format!("job {} was answered with {said:?}", job.id))),
-    };
-    said.into_iter().map(answer).collect::<Result<_, _>>().map(Some)
-}
-
-/// Jobs as columns, one array each.
+/// Jobs as columns, one array each, in the order of their ids: in that order rows are locked everywhere, so that calls
+/// about the same ids never wait for each other in a circle.
 pub(crate) struct Columns<'j> {
     pub(crate) ids: Vec<Uuid>,
+    /// Where each of them stands in the call, counted from 1.
     pub(crate) places: Vec<i64>,
     pub(crate) queues: Vec<&'j str>,
     pub(crate) kinds: Vec<&'j str>,
@@ -130,29 +81,38 @@ pub(crate) struct Columns<'j> {
     pub(crate) expiries: Vec<Option<i64>>,
     pub(crate) specs: Vec<Option<String>>,
     pub(crate) tags: Vec<Option<String>>,
+    /// Which payloads are within their cap, as 1 and 0.
+    pub(crate) fits: Vec<i64>,
 }
 
 impl<'j> Columns<'j> {
-    pub(crate) fn of(order: &Order<'j>) -> Self {
-        let jobs = &order.jobs;
-        Self {
-            ids: jobs.iter().map(|job| row::uuid(job.id)).collect(),
-            places: order.places.iter().map(|&place| place as i64 + 1).collect(),
-            queues: jobs.iter().map(|job| job.queue.as_str()).collect(),
-            kinds: jobs.iter().map(|job| job.kind.as_str()).collect(),
-            payloads: jobs.iter().map(|job| &job.payload[..]).collect(),
-            priorities: jobs.iter().map(|job| i64::from(job.priority)).collect(),
-            delays: jobs.iter().map(|job| job.due.delay().map(row::micros)).collect(),
-            times: jobs.iter().map(|job| job.due.time().map(Timestamp::as_micros)).collect(),
-            expiries: jobs.iter().map(|job| job.expires.map(row::micros)).collect(),
-            specs: jobs.iter().map(|job| job.spec.text()).collect(),
-            tags: jobs.iter().map(|job| row::stored_names(&job.tags)).collect(),
-        }
+    /// Fails when a queue uses a rule that this program does not know.
+    pub(crate) fn of(jobs: &'j [NewJob], definitions: &Current) -> Result<Self, StoreError> {
+        definitions.check_rules()?;
+        let mut order: Vec<(usize, &NewJob)> = jobs.iter().enumerate().collect();
+        // Repeats of an id stay in their order.
+        order.sort_by_key(|(_, job)| job.id);
+        let fits = |job: &NewJob| job.check_payload(definitions.of(&job.queue).caps.payload).is_ok();
+        let each = || order.iter().map(|&(_, job)| job);
+        Ok(Self {
+            ids: each().map(|job| row::uuid(job.id)).collect(),
+            places: order.iter().map(|&(place, _)| place as i64 + 1).collect(),
+            queues: each().map(|job| job.queue.as_str()).collect(),
+            kinds: each().map(|job| job.kind.as_str()).collect(),
+            payloads: each().map(|job| &job.payload[..]).collect(),
+            priorities: each().map(|job| i64::from(job.priority)).collect(),
+            delays: each().map(|job| job.due.delay().map(row::micros)).collect(),
+            times: each().map(|job| job.due.time().map(Timestamp::as_micros)).collect(),
+            expiries: each().map(|job| job.expires.map(row::micros)).collect(),
+            specs: each().map(|job| job.spec.text()).collect(),
+            tags: each().map(|job| row::stored_names(&job.tags)).collect(),
+            fits: each().map(|job| i64::from(fits(job))).collect(),
+        })
     }
 
-    /// The columns as parameters, in the order of the function; the call and what fits follow.
-    fn parameters<'a>(&'a self, version: &'a i64) -> Vec<&'a (dyn ToSql + Sync)> {
-        vec![
+    /// The columns as parameters, in the order of the function.
+    fn parameters<'a>(&'a self, version: &'a i64, call: &'a &'a [Uuid]) -> [&'a (dyn ToSql + Sync); 14] {
+        [
             version,
             &self.ids,
             &self.places,
@@ -165,55 +125,67 @@ impl<'j> Columns<'j> {
             &self.expiries,
             &self.specs,
             &self.tags,
+            call,
+            &self.fits,
         ]
     }
 
-    /// Stores the jobs, and rings for workers that wait.
-    async fn store(
+    /// Reads the answers of `jobs/enqueue.sql`, in the order of the call; nothing when the definitions have changed.
+    pub(crate) fn answers(
         &self,
-        tools: &Tools,
-        session: &Session,
-        parameters: Parameters<'_>,
         jobs: &[NewJob],
-    ) -> Result<Vec<Row>, Fault> {
-        let work = Rings::about(Topic::Work);
-        let ring = || tools.wakeups.ring_here(work);
-        if tools.wakeups.is_heard(Topic::Work)
-            && let Some((open_offer, pending)) = tools.handover.offer(jobs, ring).await
-            && pending.is_wanted()
-        {
-            match self.hand_over(tools, session, parameters, open_offer, pending).await {
-                // The claim may be the reason, and is none to refuse jobs.
-                Err(fault) if fault.is_rolled_back() && !fault.spoils() => {}
-                stored => return stored,
+        definitions: &Current,
+        said: Vec<&str>,
+    ) -> Result<Option<Vec<Enqueued>>, Fault> {
+        let all = |answer| Ok(Some(vec![answer; jobs.len()]));
+        match said[..] {
+            ["stale"] => return Ok(None),
+            [STORED] => return all(Enqueued::New),
+            ["repeated"] => return all(Enqueued::Repeated),
+            _ => {}
+        }
+        if said.len() != jobs.len() {
+            return Err(Fault::Corrupt(format!("{} answers for {} jobs", said.len(), jobs.len())));
+        }
+        let mut said: Vec<_> = self.places.iter().zip(said).collect();
+        // The first job of the call that something is wrong with names the refusal.
+        said.sort_unstable_by_key(|(place, _)| **place);
+        let answer = |(job, (_, said)): (&NewJob, (&i64, &str))| match said.split_once(' ') {
+            None if said == "new" => Ok(Enqueued::New),
+            None if said == "taken" => Err(StoreError::IdTaken { id: job.id }.into()),
+            None if said == "large" => {
+                job.check_payload(definitions.of(&job.queue).caps.payload)?;
+                Err(Fault::Corrupt("a payload that fits was called too large".to_owned()))
             }
-        }
-        let rows = tools.statements.run(session, &ENQUEUE, parameters).await?;
-        if said(&rows)?.iter().any(|said| [STORED, "new"].contains(said)) {
-            tools.ring(work);
-        }
-        Ok(rows)
+            Some(("known", state)) if let Ok(code) = state.parse() => {
+                row::state(code).map(Enqueued::Existing)
+            }
+            _ => Err(Fault::Corrupt(format!("job {} was answered with {said:?}", job.id))),
+        };
+        jobs.iter().zip(said).map(answer).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Stores the jobs and makes a claim in one transaction.
+    /// Stores the jobs and makes a claim in one transaction; nothing if that has come to nothing, for the claim may be
+    /// the reason, and is none to refuse jobs.
     async fn hand_over(
         &self,
         tools: &Tools,
         session: &Session,
         enqueue: Parameters<'_>,
-        open_offer: OpenOffer<'_>,
-        pending: PendingClaim,
-    ) -> Result<Vec<Row>, Fault> {
+        (open_offer, pending): (OpenOffer<'_>, PendingClaim),
+    ) -> Result<Option<Vec<Row>>, Fault> {
+        if !pending.is_wanted() {
+            return Ok(None);
+        }
         let asking = Asking::new(tools, &pending.request);
         let parameters = [enqueue, &asking.parameters()[..]].concat();
-        let rows = match tools.statements.run(session, &HAND_OVER, &parameters).await {
+        let rows = match session.call(&HAND_OVER, &parameters).await {
             Ok(rows) => rows,
-            Err(fault) => {
-                if fault.is_rolled_back() {
-                    pending.decline();
-                }
-                return Err(fault);
+            Err(fault) if fault.is_rolled_back() => {
+                pending.decline();
+                return if spoils(&fault) { Err(fault) } else { Ok(None) };
             }
+            Err(fault) => return Err(fault),
         };
         let work = Rings::about(Topic::Work);
         let said = said(&rows)?;
@@ -222,7 +194,7 @@ impl<'j> Columns<'j> {
             if said.contains(&"new") {
                 tools.ring(work);
             }
-            return Ok(rows);
+            return Ok(Some(rows));
         }
         let everyone_here_knows = open_offer.arrive();
         let answer = asking.read(tools, session, &rows).await;
@@ -232,7 +204,7 @@ impl<'j> Columns<'j> {
             tools.wakeups.ring_elsewhere(work);
         }
         pending.answer(answer.map_err(|fault| fault.into_error(Effect::Write)));
-        Ok(rows)
+        Ok(Some(rows))
     }
 
     fn are_all_among(&self, claimed: &[ClaimedJob]) -> bool {

@@ -5,19 +5,14 @@ use std::collections::HashMap;
 use windlass_core::JobId;
 use windlass_core::job::JobRecord;
 
-use crate::Tools;
 use crate::error::Fault;
 use crate::functions::GET;
 use crate::row;
 use crate::session::Session;
 
-pub(super) async fn get(
-    tools: &Tools,
-    session: &Session,
-    ids: &[JobId],
-) -> Result<Vec<Option<JobRecord>>, Fault> {
+pub(super) async fn get(session: &Session, ids: &[JobId]) -> Result<Vec<Option<JobRecord>>, Fault> {
     let wanted: Vec<_> = ids.iter().copied().map(row::uuid).collect();
-    let rows = tools.statements.run(session, &GET, &[&wanted]).await?;
+    let rows = session.call(&GET, &[&wanted]).await?;
     let mut records = HashMap::with_capacity(rows.len());
     for found in &rows {
         let record = row::job::record(found)?;

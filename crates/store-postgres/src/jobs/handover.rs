@@ -10,7 +10,7 @@
 
 mod waiting;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -58,7 +58,7 @@ struct Offer {
 /// A claim that goes along with an enqueue. If it is dropped, nobody knows what became of it.
 #[derive(Debug)]
 pub(super) struct PendingClaim {
-    pub(super) request: ClaimRequest,
+    pub(super) request: Arc<ClaimRequest>,
     answer: oneshot::Sender<Made>,
 }
 
@@ -143,7 +143,7 @@ impl Handover {
     /// Makes a claim: with an enqueue, or by `alone`, after an enqueue if it is told of one.
     pub(super) async fn claim(
         &self,
-        request: &ClaimRequest,
+        request: &Arc<ClaimRequest>,
         alone: impl AsyncFnOnce(Option<Enqueuing>) -> StoreResult<ClaimAnswer>,
     ) -> StoreResult<ClaimAnswer> {
         let (mut claiming, way) = self.begin(request);
@@ -189,7 +189,7 @@ impl Handover {
         }
     }
 
-    fn begin<'h>(&'h self, request: &'h ClaimRequest) -> (Claiming<'h>, Way) {
+    fn begin<'h>(&'h self, request: &'h Arc<ClaimRequest>) -> (Claiming<'h>, Way) {
         let mut state = self.state();
         state.waiting.begin(request);
         let way = match &mut state.offer {
@@ -215,9 +215,9 @@ impl Offer {
 }
 
 impl PendingClaim {
-    fn put(request: &ClaimRequest, place: oneshot::Sender<Self>) -> Way {
+    fn put(request: &Arc<ClaimRequest>, place: oneshot::Sender<Self>) -> Way {
         let (answer, answered) = oneshot::channel();
-        match place.send(Self { request: request.clone(), answer }) {
+        match place.send(Self { request: Arc::clone(request), answer }) {
             Ok(()) => Way::Along(answered),
             // The enqueue was given up.
             Err(_) => Way::Alone,

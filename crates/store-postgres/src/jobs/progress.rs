@@ -4,22 +4,18 @@
 use std::collections::HashSet;
 
 use windlass_core::size::TooLarge;
-use windlass_core::store::{Begin, Progress, Settled};
+use windlass_core::store::{Begin, Progress, Right, Settled};
 use windlass_core::{Fence, JobId, Name, State};
 
-use super::settle::{Fenced, Right, Writes, holding, index};
+use super::settle::{Fenced, Writes, holding, index};
 use crate::Tools;
 use crate::definitions::ROUNDS;
 use crate::error::Fault;
 use crate::functions::{BEGIN, PROGRESS};
 use crate::row::at;
-use crate::session::Session;
+use crate::session::{Parameters, Session};
 
-pub(super) async fn begin(
-    tools: &Tools,
-    session: &Session,
-    attempts: &[Begin],
-) -> Result<Vec<Settled>, Fault> {
+pub(super) async fn begin(session: &Session, attempts: &[Begin]) -> Result<Vec<Settled>, Fault> {
     let mut answers = vec![Settled::Fenced; attempts.len()];
     if attempts.is_empty() {
         return Ok(answers);
@@ -28,7 +24,7 @@ pub(super) async fn begin(
     order.sort_by_key(|&place| attempts[place].id);
     let Writes { ids, queues, fences, nonces } =
         Writes::of(order.iter().map(|&place| attempts[place].write()));
-    let rows = tools.statements.run(session, &BEGIN, &[&ids, &queues, &fences, &nonces]).await?;
+    let rows = session.call(&BEGIN, &[&ids, &queues, &fences, &nonces]).await?;
     let mut begun = HashSet::new();
     for row in &rows {
         begun.insert(attempts[order[index(row, 0, order.len())?]].write());
@@ -52,7 +48,7 @@ pub(super) async fn progress(
     }
     'anew: for _ in 0..ROUNDS {
         let names = reports.iter().map(|report| &report.queue);
-        let definitions = tools.definitions.of(session, &tools.statements, names).await?;
+        let definitions = tools.definitions.of(session, names).await?;
         let check = |report: &Progress| {
             let cap = definitions.of(&report.queue).caps.output;
             TooLarge::check("progress", report.progress.len(), cap)
@@ -73,10 +69,8 @@ pub(super) async fn progress(
             Writes::of(written.iter().map(|&place| reports[place].write()));
         let texts: Vec<&[u8]> = written.iter().map(|&place| &reports[place].progress[..]).collect();
         let version = definitions.version;
-        let rows = tools
-            .statements
-            .run(session, &PROGRESS, &[&version, &ids, &queues, &fences, &nonces, &texts])
-            .await?;
+        let parameters: Parameters<'_> = &[&version, &ids, &queues, &fences, &nonces, &texts];
+        let rows = session.call(&PROGRESS, parameters).await?;
         let mut holds = HashSet::new();
         for row in &rows {
             if at::<&str>(row, 0)? == "stale" {
@@ -90,7 +84,7 @@ pub(super) async fn progress(
         let large: Vec<&Progress> = reports.iter().filter(|report| check(report).is_err()).collect();
         if !large.is_empty() {
             let writes = Writes::of(large.iter().map(|report| report.write()));
-            for place in holding(tools, session, Right::Fence, &writes).await? {
+            for place in holding(session, Right::Fence, &writes).await? {
                 holds.insert((large[place].id, large[place].fence, large[place].queue.clone()));
             }
         }

@@ -9,7 +9,7 @@ use windlass_core::judge::Transition;
 use windlass_core::outcome::Reason;
 use windlass_core::queue::{QueueConfig, Retention};
 use windlass_core::size::TooLarge;
-use windlass_core::store::{Settled, Settlement};
+use windlass_core::store::{Right, Settled, Settlement};
 use windlass_core::{Fence, JobId, Name, State};
 
 use crate::Tools;
@@ -17,29 +17,7 @@ use crate::definitions::{Current, ROUNDS};
 use crate::error::Fault;
 use crate::functions::{COMPLETE, HOLDS, LATE, SETTLE};
 use crate::row::{self, at};
-use crate::session::Session;
-
-/// What gives the right to write an outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Right {
-    /// The fence: the worker itself. That its lease may have run out does not matter as long as nobody has
-    /// taken the job back.
-    Fence,
-    /// The fence and a lease that has run out, tested again in the write: a reaper.
-    LostLease,
-    /// The fence of an attempt that a reaper has taken back, as long as nothing has happened to its job since.
-    Late,
-}
-
-impl Right {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fence => "fence",
-            Self::LostLease => "lost",
-            Self::Late => "late",
-        }
-    }
-}
+use crate::session::{Parameters, Session};
 
 pub(crate) async fn settle(
     tools: &Tools,
@@ -54,12 +32,12 @@ pub(crate) async fn settle(
         if open.is_empty() {
             return Ok(answers.into_iter().flatten().collect());
         }
-        let definitions = tools.definitions.of(session, &tools.statements, queues()).await?;
+        let definitions = tools.definitions.of(session, queues()).await?;
         let batch = Batch { tools, session, settlements, definitions: &definitions, right };
         if let Err(fault) = batch.settle(&open, &mut answers).await {
             // What was written is written: to say that nothing was would be wrong.
-            let is_half = answers.iter().flatten().any(|answer| matches!(answer, Settled::Applied(_)));
-            return Err(if is_half { Fault::Half(Box::new(fault)) } else { fault });
+            let is_partial = answers.iter().flatten().any(|answer| matches!(answer, Settled::Applied(_)));
+            return Err(if is_partial { fault.partial() } else { fault });
         }
     }
     Err(Fault::Defect("the definitions of queues never stand still".to_owned()))
@@ -117,7 +95,7 @@ impl Batch<'_> {
             return Ok(Vec::new());
         }
         let writes = Writes::of(large.iter().map(|&(place, _)| self.settlements[place].write()));
-        let places = holding(self.tools, self.session, self.right, &writes).await?;
+        let places = holding(self.session, self.right, &writes).await?;
         for (index, (place, error)) in large.iter().enumerate() {
             answers[*place] =
                 Some(if places.contains(&index) { Settled::Refused(*error) } else { Settled::Fenced });
@@ -141,11 +119,8 @@ impl Batch<'_> {
             places.iter().map(|&place| self.settlements[place].transition.counters.attempt.into()).collect();
         let Writes { ids, queues, fences, nonces } = &writes;
         let version = self.definitions.version;
-        let row = self
-            .tools
-            .statements
-            .run_one(self.session, &COMPLETE, &[&version, ids, queues, fences, nonces, &attempts, &keep])
-            .await?;
+        let parameters: Parameters<'_> = &[&version, ids, queues, fences, nonces, &attempts, &keep];
+        let row = self.session.call_one(&COMPLETE, parameters).await?;
         if at::<&str>(&row, 0)? == "stale" {
             self.tools.definitions.forget();
             return Ok(());
@@ -192,7 +167,7 @@ impl Batch<'_> {
                 (&LATE, [&first[..], &fenced, &[&outcomes.states], &outcomes.columns()].concat())
             }
         };
-        let rows = self.tools.statements.run(self.session, function, &parameters).await?;
+        let rows = self.session.call(function, &parameters).await?;
         if rows.first().map(|row| at::<&str>(row, 0)).transpose()? == Some("stale") {
             self.tools.definitions.forget();
             return Ok(());
@@ -223,13 +198,12 @@ fn is_plain(transition: &Transition) -> bool {
 
 /// Which of these writes would be accepted, by their places.
 pub(super) async fn holding(
-    tools: &Tools,
     session: &Session,
     right: Right,
     writes: &Writes<'_>,
 ) -> Result<HashSet<usize>, Fault> {
     let Writes { ids, queues, fences, nonces } = writes;
-    let rows = tools.statements.run(session, &HOLDS, &[&right.as_str(), ids, queues, fences, nonces]).await?;
+    let rows = session.call(&HOLDS, &[&right.as_str(), ids, queues, fences, nonces]).await?;
     rows.iter().map(|row| index(row, 0, ids.len())).collect()
 }
 

@@ -10,8 +10,9 @@ use tokio_postgres::types::{ToSql, Type};
 use windlass_core::bell::Rings;
 
 use super::ring::{Ringer, WeakRinger};
-use crate::connect::{Lane, Server, Shared};
+use crate::connect::{Call, Connections as _, Pools, Server};
 use crate::error::{Effect, Fault};
+use crate::row::at;
 
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
@@ -67,8 +68,8 @@ impl CommitWatch {
         if is_attended {
             self.watched.fresh.notify_one();
         } else {
-            let (watched, shared) = (Arc::clone(&self.watched), Arc::clone(self.server.shared()));
-            self.server.thread().spawn_background(async move { watched.attend(&shared).await });
+            let (watched, shared) = (Arc::clone(&self.watched), Arc::clone(self.server.connections()));
+            self.server.spawn_background(async move { watched.attend(&shared).await });
         }
     }
 
@@ -105,7 +106,7 @@ impl Watched {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn attend(&self, shared: &Shared) {
+    async fn attend(&self, shared: &Arc<Pools>) {
         let (mut pause, mut took) = (PAUSE_MIN, Duration::ZERO);
         loop {
             // A fresh transaction is asked about soon. With many of them the server is still left alone for most
@@ -155,11 +156,11 @@ impl Watched {
     }
 }
 
-async fn ask(shared: &Shared, xids: Vec<String>) -> Result<Vec<(String, Option<String>)>, Fault> {
+async fn ask(shared: &Arc<Pools>, xids: Vec<String>) -> Result<Vec<(String, Option<String>)>, Fault> {
     let ask = |session: crate::session::Session| async move {
         let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&xids, Type::TEXT_ARRAY)];
         let rows = session.query(ASK, &parameters).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        rows.iter().map(|row| Ok((at(row, 0)?, at(row, 1)?))).collect()
     };
-    shared.run(DEADLINE, Lane::Work, ask).await
+    shared.run(Call::WRITE.within(DEADLINE), ask).await
 }

@@ -11,15 +11,15 @@ use windlass_core::bell::Note;
 use windlass_store_server::listen::{Ear, End};
 
 use super::{channel, send};
-use crate::connect::{Lane, Shared};
-use crate::error::{Away, chain};
+use crate::connect::{Call, Connections as _, Pools};
+use crate::error::{Unreachable, chain};
 
 /// How long an answer of the listening connection may take.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
 /// Listens to the channel of a schema.
 pub(super) struct Subscriber {
-    shared: Arc<Shared>,
+    shared: Arc<Pools>,
     channel: String,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Subscription {
 }
 
 impl Subscriber {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Pools>) -> Self {
         let channel = channel(&shared.options.schema);
         Self { shared, channel }
     }
@@ -45,9 +45,9 @@ impl Ear for Subscriber {
         or to a pool by session, or say listen=never in the URL";
 
     async fn open(&self) -> Result<Subscription, End> {
-        let away = |away: Away| End::Lost(format!("{}: {}", away.what, away.cause.unwrap_or_default()));
+        let lost = |why: Unreachable| End::Lost(format!("{}: {}", why.what, why.cause.unwrap_or_default()));
         let connector = &self.shared.connector;
-        let (client, mut connection) = connector.connect_undriven().await.map_err(away)?;
+        let (client, mut connection) = connector.connect_undriven().await.map_err(lost)?;
         let (heard, notes) = mpsc::unbounded_channel();
         connector.drive(async move {
             while let Some(Ok(event)) = poll_fn(|context| connection.poll_message(context)).await {
@@ -66,8 +66,9 @@ impl Ear for Subscriber {
     }
 
     async fn say(&self, note: Note) -> Result<(), End> {
-        let said =
-            self.shared.run(ANSWER_WAIT, Lane::Work, |session| send(note, session, self.channel.clone()));
+        let said = self
+            .shared
+            .run(Call::WRITE.within(ANSWER_WAIT), |session| send(note, session, self.channel.clone()));
         said.await.map_err(|fault| End::Lost(format!("{fault:?}")))
     }
 

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use windlass_core::bell::{Bell, Note, Owed, Rings};
 
 use super::{channel, send};
-use crate::connect::{Lane, Server, Shared};
+use crate::connect::{Call, Connections as _, Pools, Server};
 
 /// A notification takes a lock of the whole server, so there are at most 20 per second and process.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ struct Core {
 /// What is on the way to the others. It has no [`Server`], so that the store that is dropped meanwhile is dropped by
 /// its user, who then waits a moment for it.
 struct Teller {
-    shared: Arc<Shared>,
+    shared: Arc<Pools>,
     owner: u64,
     /// What others were not told yet.
     owed: Owed,
@@ -39,7 +39,7 @@ struct Teller {
 
 impl Ringer {
     pub(super) fn new(server: Server, bell: Bell) -> Self {
-        let (shared, owner, owed) = (Arc::clone(server.shared()), fastrand::u64(..), Owed::default());
+        let (shared, owner, owed) = (Arc::clone(server.connections()), fastrand::u64(..), Owed::default());
         let teller = Arc::new(Teller { shared, owner, owed, told: Mutex::new(None) });
         Self(Arc::new(Core { server, bell, teller }))
     }
@@ -63,7 +63,7 @@ impl Ringer {
     pub(crate) fn ring_elsewhere(&self, rings: Rings) {
         if self.0.teller.owed.add(rings) {
             let teller = Arc::clone(&self.0.teller);
-            self.0.server.thread().spawn(async move { teller.tell().await });
+            self.0.server.spawn(async move { teller.tell().await });
         }
     }
 }
@@ -82,7 +82,7 @@ impl Teller {
         if let Some(told) = told {
             sleep_until(told + INTERVAL).await;
         }
-        let sent = self.shared.run(DEADLINE, Lane::Work, |session| {
+        let sent = self.shared.run(Call::WRITE.within(DEADLINE), |session| {
             // Taken at the last moment: what was rung while all connections were busy goes along.
             let note = Note::Rings { owner: self.owner, rings: self.owed.take() };
             *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());

@@ -35,7 +35,7 @@ async fn is_quiet(ear: &mut BellListener) -> bool {
 /// All notifications of a schema, as a third party hears them.
 async fn overhear(server: &Server) -> mpsc::UnboundedReceiver<String> {
     let (heard, notes) = mpsc::unbounded_channel();
-    let config = &server.shared().options.config;
+    let config = &server.connections().options.config;
     let (client, mut connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(async move {
         while let Some(Ok(event)) = std::future::poll_fn(|context| connection.poll_message(context)).await {
@@ -44,7 +44,7 @@ async fn overhear(server: &Server) -> mpsc::UnboundedReceiver<String> {
             }
         }
     });
-    let listen = format!("LISTEN \"{}\"", channel(&server.shared().options.schema));
+    let listen = format!("LISTEN \"{}\"", channel(&server.connections().options.schema));
     client.batch_execute(&listen).await.unwrap();
     tokio::spawn(async move {
         let _client = client;
@@ -173,7 +173,7 @@ async fn a_commit_of_somebody_else_rings_and_a_rollback_does_not() {
     let server = open(&format!("{}&listen=never", url_of_own())).await;
     let wakeups = Wakeups::new(&server);
     let mut work = wakeups.bell().listen(Topic::Work);
-    let config = &server.shared().options.config;
+    let config = &server.connections().options.config;
     let (mut client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     for round in 0..4 {

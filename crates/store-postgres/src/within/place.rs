@@ -9,7 +9,7 @@ use windlass_core::store::StoreResult;
 
 use super::{misread, run};
 use crate::PostgresStore;
-use crate::connect::{Effect, Lane};
+use crate::connect::Call;
 use crate::error::Fault;
 use crate::options::quoted;
 use crate::row::at;
@@ -56,7 +56,7 @@ impl PostgresStore {
 
     /// The identity of the store that the transaction would write to, if there is one.
     async fn identity_over(&self, line: &mut Line) -> StoreResult<Option<Identity>> {
-        let schema = &self.server.shared().options.schema;
+        let schema = &self.remote.connections().options.schema;
         let place = run(line, &ask_where(schema), Vec::new()).await?;
         let place = place.first().map(|row| Ok((row.optional_int(0)?, row.optional_int(1)?)));
         let place = place.transpose().map_err(|error: SqlError| misread(error))?;
@@ -71,12 +71,9 @@ impl PostgresStore {
     }
 
     async fn identity(&self) -> StoreResult<Identity> {
-        let schema = self.server.shared().options.schema.clone();
-        let identity = self
-            .call(Lane::Work, Effect::Read, move |_tools, session| async move {
-                identity(&session, &schema).await
-            })
-            .await?;
+        let schema = self.remote.connections().options.schema.clone();
+        let identity = async move |_, session: Session| identity(&session, &schema).await;
+        let identity = self.remote.call(Call::READ, identity).await?;
         *self.identity.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(identity);
         Ok(identity)
     }

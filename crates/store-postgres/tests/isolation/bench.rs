@@ -66,7 +66,7 @@ impl Bench {
 
     pub(crate) async fn enqueue(&self, count: usize) -> Vec<NewJob> {
         let jobs: Vec<_> = (0..count).map(|_| new_job()).collect();
-        let answers = self.store.enqueue(&jobs).await.unwrap();
+        let answers = self.store.enqueue(jobs.as_slice().into()).await.unwrap();
         assert!(answers.iter().all(|answer| *answer == Enqueued::New));
         jobs
     }
@@ -79,7 +79,7 @@ impl Bench {
 
     /// What reads and what does not.
     pub(crate) async fn claim_all(&self) -> (Vec<ClaimedJob>, Vec<LostJob>) {
-        match self.store.claim(&self.request(1_000)).await.unwrap() {
+        match self.store.claim(self.request(1_000)).await.unwrap() {
             ClaimAnswer::Jobs { jobs, unreadable, .. } => (jobs, unreadable),
             ClaimAnswer::LeaseLost => panic!("the lease is lost"),
         }
@@ -87,7 +87,7 @@ impl Bench {
 
     pub(crate) async fn complete(&self, jobs: &[ClaimedJob]) {
         let settlements: Vec<_> = jobs.iter().map(|job| settlement(job, COMPLETED)).collect();
-        for answer in self.store.settle(&settlements).await.unwrap() {
+        for answer in self.store.settle(settlements.as_slice().into()).await.unwrap() {
             assert!(matches!(answer, Settled::Applied(_)), "{answer:?}");
         }
     }

@@ -16,7 +16,7 @@ async fn a_repeat_waits_for_the_first_and_stores_nothing() {
     client.batch_execute("BEGIN; LOCK TABLE counts IN EXCLUSIVE MODE").await.unwrap();
     let both = [(); 2].map(|()| {
         let (store, jobs) = (bench.store.clone(), jobs.clone());
-        tokio::spawn(async move { store.enqueue_once(call, &jobs).await })
+        tokio::spawn(async move { store.enqueue_once(call, jobs.as_slice().into()).await })
     });
     bench.until_a_call_waits().await;
     client.batch_execute("COMMIT").await.unwrap();
@@ -43,9 +43,9 @@ async fn a_job_that_was_handed_over_and_is_gone_does_not_come_again() {
         let (store, request) = (bench.store.clone(), bench.request(5));
         let worker = tokio::spawn(async move {
             work.rung().await;
-            store.claim(&request).await
+            store.claim(request.clone()).await
         });
-        assert_eq!(bench.store.enqueue_once(call, &jobs).await.unwrap(), [Enqueued::New]);
+        assert_eq!(bench.store.enqueue_once(call, jobs.as_slice().into()).await.unwrap(), [Enqueued::New]);
         let ClaimAnswer::Jobs { jobs: mut claimed, .. } = worker.await.unwrap().unwrap() else {
             panic!("the lease is lost");
         };
@@ -54,8 +54,11 @@ async fn a_job_that_was_handed_over_and_is_gone_does_not_come_again() {
             claimed = bench.claim_all().await.0;
         }
         bench.complete(&claimed).await;
-        assert_eq!(bench.store.get(&[jobs[0].id]).await.unwrap(), [None], "it has run and is gone");
-        assert_eq!(bench.store.enqueue_once(call, &jobs).await.unwrap(), [Enqueued::Repeated]);
+        assert_eq!(bench.store.get([jobs[0].id].into()).await.unwrap(), [None], "it has run and is gone");
+        assert_eq!(
+            bench.store.enqueue_once(call, jobs.as_slice().into()).await.unwrap(),
+            [Enqueued::Repeated]
+        );
         assert_eq!(bench.claim_all().await.0, []);
     }
 }

@@ -13,7 +13,7 @@ const KINDS: usize = 20;
 async fn hundred(bench: &Bench) -> Vec<NewJob> {
     let job = |place: usize| NewJob::new(format!("k{}", place % KINDS), "", Options::new()).unwrap();
     let jobs: Vec<_> = (0..100).map(job).collect();
-    assert_eq!(bench.store.enqueue(&jobs).await.unwrap(), vec![Enqueued::New; 100]);
+    assert_eq!(bench.store.enqueue(jobs.as_slice().into()).await.unwrap(), vec![Enqueued::New; 100]);
     jobs
 }
 
@@ -30,7 +30,7 @@ fn request(bench: &Bench, kinds: usize, limit: u32) -> ClaimRequest {
 
 /// How many jobs a claim got, and when to come again.
 async fn claim(bench: &Bench, kinds: usize, limit: u32) -> (usize, Option<Duration>) {
-    match bench.store.claim(&request(bench, kinds, limit)).await.unwrap() {
+    match bench.store.claim(request(bench, kinds, limit)).await.unwrap() {
         ClaimAnswer::Jobs { jobs, next_due, .. } => (jobs.len(), next_due),
         ClaimAnswer::LeaseLost => panic!("the lease is lost"),
     }
@@ -60,7 +60,7 @@ async fn a_queue_whose_jobs_are_locked_is_not_called_empty() {
     for kinds in [1, KINDS] {
         let bench = Bench::new().await;
         let job = NewJob::new("k0", "", Options::new()).unwrap();
-        bench.store.enqueue(&[job]).await.unwrap();
+        bench.store.enqueue([job].into()).await.unwrap();
         let other = bench.client().await;
         other.batch_execute(LOCK).await.unwrap();
         let (count, again) = claim(&bench, kinds, 10).await;
@@ -83,11 +83,11 @@ async fn any_number_of_kinds_has_one_order() {
         NewJob::new(format!("k{kind}"), "", Options::new().priority((place % 3) as i16)).unwrap()
     };
     let mut jobs: Vec<_> = (0..120).map(job).collect();
-    assert_eq!(bench.store.enqueue(&jobs).await.unwrap(), vec![Enqueued::New; 120]);
+    assert_eq!(bench.store.enqueue(jobs.as_slice().into()).await.unwrap(), vec![Enqueued::New; 120]);
     jobs.sort_by_key(|job| std::cmp::Reverse(job.priority));
     let mut given = Vec::new();
     for limit in [1, 3, 40, 7, 69] {
-        let ClaimAnswer::Jobs { jobs, .. } = bench.store.claim(&request(&bench, 1_000, limit)).await.unwrap()
+        let ClaimAnswer::Jobs { jobs, .. } = bench.store.claim(request(&bench, 1_000, limit)).await.unwrap()
         else {
             panic!("the lease is lost");
         };

@@ -15,7 +15,7 @@ async fn a_lease_that_ran_out_while_a_claim_waited_for_it_is_lost() {
     let client = bench.client().await;
     client.batch_execute("BEGIN; SELECT 1 FROM leases FOR UPDATE").await.unwrap();
     let (store, request) = (bench.store.clone(), bench.request(1));
-    let claim = tokio::spawn(async move { store.claim(&request).await });
+    let claim = tokio::spawn(async move { store.claim(request.clone()).await });
     bench.until_a_call_waits().await;
     // As a worker that closes it: it has run out now, and had not when the claim began.
     client.batch_execute("UPDATE leases SET expires_at = clock_micros(); COMMIT").await.unwrap();
@@ -43,7 +43,7 @@ async fn a_job_that_ended_anew_while_it_was_pruned_is_kept() {
         "UPDATE ended SET finished_at = clock_micros() WHERE seq = (SELECT min(seq) FROM ended); COMMIT";
     client.batch_execute(again).await.unwrap();
     assert_eq!(prune.await.unwrap().unwrap(), 1);
-    let records = bench.store.get(&jobs.iter().map(|job| job.id).collect::<Vec<_>>()).await.unwrap();
+    let records = bench.store.get(jobs.iter().map(|job| job.id).collect::<Vec<_>>().into()).await.unwrap();
     let states: Vec<_> = records.iter().map(|job| job.as_ref().map(|job| job.state)).collect();
     assert_eq!(states, [Some(State::Completed), None]);
 }

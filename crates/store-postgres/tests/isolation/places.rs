@@ -72,7 +72,7 @@ async fn a_schema_may_be_a_word_of_sql() {
     for schema in ["order", "user", "select", "table"] {
         let options = PostgresOptions::parse(server.url()).unwrap().schema(schema).unwrap();
         let store = PostgresStore::open_with(options.clone()).await.unwrap();
-        store.enqueue(&[new_job()]).await.unwrap();
+        store.enqueue([new_job()].into()).await.unwrap();
         store.define(&name("q"), &Default::default()).await.unwrap();
         store.promote(10).await.unwrap();
         store.tidy(10).await.unwrap();

@@ -41,7 +41,7 @@ async fn assert_named(bench: &Bench, wrong: &[JobId]) {
     assert_eq!(page.jobs.len(), 56);
     for (id, (_, word)) in wrong.iter().zip(WRONG) {
         let listed = page.jobs.iter().find(|job| job.id == *id).unwrap();
-        let found = bench.store.get(&[*id]).await.unwrap().remove(0).unwrap();
+        let found = bench.store.get([*id].into()).await.unwrap().remove(0).unwrap();
         for record in [listed, &found] {
             let why = record.unreadable.as_ref().unwrap().to_string();
             assert!(why.contains(word), "{why}");
@@ -59,7 +59,7 @@ async fn a_claim_hands_out_what_reads_and_names_what_does_not() {
     assert_eq!((jobs.len(), unreadable.len()), (50, 6));
     bench.complete(&jobs).await;
     let settlements: Vec<_> = unreadable.iter().map(set_aside).collect();
-    let answers = bench.store.settle(&settlements).await.unwrap();
+    let answers = bench.store.settle(settlements.as_slice().into()).await.unwrap();
     for (job, answer) in unreadable.iter().zip(answers) {
         let state = match job.unreadable.as_ref().unwrap() {
             Unreadable::Newer { form: 9 } => State::Ready,
@@ -69,7 +69,7 @@ async fn a_claim_hands_out_what_reads_and_names_what_does_not() {
             }
         };
         assert_eq!(answer, Settled::Applied(state));
-        let record = bench.store.get(&[job.id]).await.unwrap().remove(0).unwrap();
+        let record = bench.store.get([job.id].into()).await.unwrap().remove(0).unwrap();
         assert_eq!(record.reason, (state == State::Dead).then_some(Reason::Unreadable));
         assert_eq!((job.worker.as_str(), job.has_begun, job.fence.number), ("w", false, 1));
     }
@@ -81,22 +81,23 @@ async fn a_claim_hands_out_what_reads_and_names_what_does_not() {
 async fn a_reaper_takes_back_what_reads_and_sets_aside_what_does_not() {
     let (bench, wrong) = spoiled().await;
     let (jobs, unreadable) = bench.claim_all().await;
-    let held = bench.store.held(bench.lease, jobs[0].fence.nonce, &[name("default")], 100).await.unwrap();
+    let held =
+        bench.store.held(bench.lease, jobs[0].fence.nonce, [name("default")].into(), 100).await.unwrap();
     assert_eq!(held.iter().filter(|job| job.unreadable.is_some()).count(), unreadable.len());
     bench.store.close(bench.lease).await.unwrap();
     let lost = bench.store.lost(100).await.unwrap();
     assert_eq!(lost.len(), 56);
     assert_eq!(lost.iter().filter(|job| job.unreadable.is_some()).count(), wrong.len());
     let settlements: Vec<_> = lost.iter().map(set_aside).collect();
-    for answer in bench.store.reap(&settlements).await.unwrap() {
+    for answer in bench.store.reap(settlements.as_slice().into()).await.unwrap() {
         assert!(matches!(answer, Settled::Applied(State::Ready | State::Dead)), "{answer:?}");
     }
     assert_eq!(bench.store.lost(100).await.unwrap(), []);
     assert_named(&bench, &wrong).await;
     // By hand they can still be cancelled, retried and deleted.
-    bench.store.retry(&wrong).await.unwrap();
-    bench.store.cancel(&wrong).await.unwrap();
-    bench.store.delete(&wrong).await.unwrap();
+    bench.store.retry(wrong.as_slice().into()).await.unwrap();
+    bench.store.cancel(wrong.as_slice().into()).await.unwrap();
+    bench.store.delete(wrong.as_slice().into()).await.unwrap();
     assert_eq!(bench.store.list(&Filter::default(), None, 100).await.unwrap().jobs.len(), 50);
 }
 
@@ -110,10 +111,10 @@ async fn names_that_are_none_are_set_aside_by_the_fence() {
     bench.store.close(bench.lease).await.unwrap();
     let lost = bench.store.lost(100).await.unwrap();
     let settlements: Vec<_> = lost.iter().map(set_aside).collect();
-    let mut states: Vec<_> = bench.store.reap(&settlements).await.unwrap();
+    let mut states: Vec<_> = bench.store.reap(settlements.as_slice().into()).await.unwrap();
     states.sort_by_key(|answer| *answer != Settled::Applied(State::Ready));
     assert_eq!(states, [Settled::Applied(State::Ready), Settled::Applied(State::Dead)]);
-    let record = bench.store.get(&[job.id]).await.unwrap().remove(0).unwrap();
+    let record = bench.store.get([job.id].into()).await.unwrap().remove(0).unwrap();
     assert_eq!((record.queue, record.kind), (Name::unreadable(), Name::unreadable()));
     assert!(record.unreadable.is_some());
     // Lists of queues and what goes through them leave it out.
@@ -127,18 +128,19 @@ async fn words_of_a_newer_program_are_said_of_the_one_job() {
     let jobs = bench.enqueue(3).await;
     let (claimed, _) = bench.claim_all().await;
     let failed: Vec<_> = claimed.iter().map(|job| settlement(job, Outcome::Cancelled)).collect();
-    bench.store.settle(&failed).await.unwrap();
+    bench.store.settle(failed.as_slice().into()).await.unwrap();
     let of = |place: usize| format!("(SELECT seq FROM jobs WHERE id = '{}')", jobs[place].id);
     bench.psql(&format!("UPDATE ended SET reason = 'odd' WHERE seq = {}", of(0)));
     bench.psql(&format!("UPDATE attempts SET ending = 'odd' WHERE seq = {}", of(1)));
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
-    let records: Vec<_> = bench.store.get(&ids).await.unwrap().into_iter().flatten().collect();
+    let records: Vec<_> =
+        bench.store.get(ids.as_slice().into()).await.unwrap().into_iter().flatten().collect();
     let wrong: Vec<_> = records.iter().map(|record| record.unreadable.is_some()).collect();
     assert_eq!(wrong, [true, true, false]);
     assert_eq!(bench.store.list(&Filter::default(), None, 100).await.unwrap().jobs.len(), 3);
     // And a job that stands nowhere.
     bench.psql(&format!("DELETE FROM ended WHERE seq = {}", of(2)));
-    let record = bench.store.get(&ids[2..]).await.unwrap().remove(0).unwrap();
+    let record = bench.store.get((&ids[2..]).into()).await.unwrap().remove(0).unwrap();
     assert!(record.unreadable.unwrap().to_string().contains("neither in waiting nor"));
 }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use windlass_core::store::StoreResult;
 
-use crate::error::{Away, Said, Verdict, chain};
+use crate::error::{Meaning, ServerError, Unreachable, chain, is_brief, said, server_error};
 use crate::options::{Encryption, Target};
 use crate::{RedisOptions, tls};
 
@@ -24,7 +24,7 @@ const BUFFER: usize = 1_024;
 /// Who a connection is of that names no user.
 const DEFAULT_USER: &str = "default";
 
-/// Connects to any server of the store, for the lines and for whoever needs a connection of their own.
+/// Connects to any server of the store, for its endpoints and for the listener, which has a connection of its own.
 pub(crate) struct Connector {
     options: RedisOptions,
     tls: Option<TlsConnector>,
@@ -33,15 +33,15 @@ pub(crate) struct Connector {
 
 /// A connection. Cheap to clone; it is closed when the last clone goes.
 #[derive(Clone)]
-pub(crate) struct Wire {
-    pub(crate) connection: MultiplexedConnection,
+pub(crate) struct Connection {
+    pub(crate) multiplexed: MultiplexedConnection,
     /// Tells it from all others that this store ever made.
     pub(crate) number: u64,
     driver: Arc<Driver>,
 }
 
-/// What reads and writes. Nobody may wait for the answers any more when it is dropped, and a server that hangs would
-/// keep it for ever.
+/// What reads and writes. When it is dropped no request waits for an answer any more, and a server that hangs would keep
+/// it for ever.
 struct Driver(AbortHandle);
 
 impl Drop for Driver {
@@ -50,7 +50,7 @@ impl Drop for Driver {
     }
 }
 
-impl Wire {
+impl Connection {
     /// Whether the other side or an error has ended it.
     pub(crate) fn is_closed(&self) -> bool {
         self.driver.0.is_finished()
@@ -68,32 +68,32 @@ impl Connector {
     }
 
     /// A connection for requests.
-    pub(crate) async fn connect(&self, target: &Target) -> Result<Wire, Away> {
+    pub(crate) async fn connect(&self, target: &Target) -> Result<Connection, Unreachable> {
         let config = config().set_pipeline_buffer_size(BUFFER);
         let introduced = async {
-            let wire = self.open(target, silent(), config).await?;
-            self.introduce(target, &wire).await?;
-            Ok(wire)
+            let connection = self.open(target, silent(), config).await?;
+            self.introduce(target, &connection).await?;
+            Ok(connection)
         };
         self.within_patience(target, introduced).await
     }
 
-    /// A connection that hands what the server says by itself to somebody.
+    /// A connection that hands on what the server says by itself.
     pub(crate) async fn connect_listening(
         &self,
         target: &Target,
         heard: impl AsyncPushSender,
-    ) -> Result<Wire, Away> {
+    ) -> Result<Connection, Unreachable> {
         let config = config().set_push_sender(heard);
         let mut identity = silent().set_protocol(ProtocolVersion::RESP3);
         if let Some(password) = &self.options.password {
             identity = identity.set_username(self.user()).set_password(password);
         }
         let named = async {
-            let wire = self.open(target, identity, config).await?;
+            let connection = self.open(target, identity, config).await?;
             // The name is for people: a server that refuses it will do, and one that has gone is found out soon.
-            let _ = wire.connection.clone().send_packed_command(&name()).await;
-            Ok(wire)
+            let _ = connection.multiplexed.clone().send_packed_command(&name()).await;
+            Ok(connection)
         };
         self.within_patience(target, named).await
     }
@@ -101,8 +101,8 @@ impl Connector {
     async fn within_patience<T>(
         &self,
         target: &Target,
-        attempt: impl Future<Output = Result<T, Away>>,
-    ) -> Result<T, Away> {
+        attempt: impl Future<Output = Result<T, Unreachable>>,
+    ) -> Result<T, Unreachable> {
         let patience = self.options.connect_timeout;
         // In a place of its own: it is large, and every call would carry room for it.
         match timeout(patience, Box::pin(attempt)).await {
@@ -110,7 +110,7 @@ impl Connector {
             Err(_) => {
                 // A server without TLS waits for the rest of what it takes for a command.
                 let doubt = if self.tls.is_some() { ", if it speaks TLS at all" } else { "" };
-                Err(Away::passing(format!("no connection to {target} within {patience:?}{doubt}")))
+                Err(Unreachable::passing(format!("no connection to {target} within {patience:?}{doubt}")))
             }
         }
     }
@@ -120,7 +120,7 @@ impl Connector {
         target: &Target,
         identity: RedisConnectionInfo,
         config: AsyncConnectionConfig,
-    ) -> Result<Wire, Away> {
+    ) -> Result<Connection, Unreachable> {
         let found;
         let target = match target {
             Target::Primary(name) => {
@@ -129,25 +129,25 @@ impl Connector {
             }
             target => target,
         };
-        let away = |error: std::io::Error| Away::because(format!("cannot connect to {target}"), error);
+        let failed =
+            |error: std::io::Error| Unreachable::because(format!("cannot connect to {target}"), error);
         match target {
-            Target::Primary(_) => Err(Away::passing("a sentinel names no address")),
+            Target::Primary(_) => Err(Unreachable::passing("a sentinel names no address")),
             Target::Unix(path) => {
-                let stream = UnixStream::connect(path).await.map_err(away)?;
+                let stream = UnixStream::connect(path).await.map_err(failed)?;
                 self.drive(target, stream, identity, config).await
             }
             Target::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(away)?;
-                stream.set_nodelay(true).map_err(away)?;
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(failed)?;
+                stream.set_nodelay(true).map_err(failed)?;
                 let Some(tls) = &self.tls else { return self.drive(target, stream, identity, config).await };
-                let name = ServerName::try_from(host.clone()).map_err(|error| Away {
-                    what: format!("{target} has no name that a certificate could be for"),
-                    cause: Some(error.to_string()),
-                    is_lasting: true,
+                let name = ServerName::try_from(host.clone()).map_err(|error| {
+                    let what = format!("{target} has no name that a certificate could be for");
+                    Unreachable::because(what, error).lasting()
                 })?;
-                let stream = tls.connect(name, stream).await.map_err(|error| Away {
-                    is_lasting: is_lasting(&error),
-                    ..Away::because(format!("no TLS with {target}"), error)
+                let stream = tls.connect(name, stream).await.map_err(|error| {
+                    let why = Unreachable::because(format!("no TLS with {target}"), &error);
+                    if is_lasting(&error) { why.lasting() } else { why }
                 })?;
                 self.drive(target, stream, identity, config).await
             }
@@ -156,28 +156,30 @@ impl Connector {
 
     /// Asks all sentinels at once where the primary is, and believes the first that knows. One that is behind names a
     /// replica: then a write is refused, and the connection made anew.
-    async fn find(&self, name: &str) -> Result<Target, Away> {
+    async fn find(&self, name: &str) -> Result<Target, Unreachable> {
         let answers =
             self.options.sentinels.iter().map(|sentinel| Box::pin(self.ask_sentinel(sentinel, name)));
         select_ok(answers).await.map(|(target, _)| target)
     }
 
-    async fn ask_sentinel(&self, sentinel: &Target, name: &str) -> Result<Target, Away> {
-        let wire = Box::pin(self.open(sentinel, silent(), config())).await?;
+    async fn ask_sentinel(&self, sentinel: &Target, name: &str) -> Result<Target, Unreachable> {
+        let connection = Box::pin(self.open(sentinel, silent(), config())).await?;
         let question = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name).to_owned();
-        let answer = wire.connection.clone().send_packed_command(&question).await;
-        match answer.map_err(|error| Away::because(format!("{sentinel} does not answer"), chain(&error)))? {
+        let answer = connection.multiplexed.clone().send_packed_command(&question).await;
+        match answer
+            .map_err(|error| Unreachable::because(format!("{sentinel} does not answer"), chain(&error)))?
+        {
             Value::Array(place) => match &place[..] {
                 [Value::BulkString(host), Value::BulkString(port)] => {
                     let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
                     let host = String::from_utf8(host.clone()).ok();
                     let target = host.zip(port).map(|(host, port)| Target::Tcp(host, port));
-                    target.ok_or_else(|| Away::passing(format!("{sentinel} names no address")))
+                    target.ok_or_else(|| Unreachable::passing(format!("{sentinel} names no address")))
                 }
-                _ => Err(Away::passing(format!("{sentinel} names no address"))),
+                _ => Err(Unreachable::passing(format!("{sentinel} names no address"))),
             },
-            Value::ServerError(error) => Err(no_sentinel(sentinel, &Said::from(&error))),
-            _ => Err(Away::passing(format!("{sentinel} knows no primary {name:?}"))),
+            Value::ServerError(error) => Err(no_sentinel(sentinel, &server_error(&error))),
+            _ => Err(Unreachable::passing(format!("{sentinel} knows no primary {name:?}"))),
         }
     }
 
@@ -187,20 +189,20 @@ impl Connector {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         identity: RedisConnectionInfo,
         config: AsyncConnectionConfig,
-    ) -> Result<Wire, Away> {
+    ) -> Result<Connection, Unreachable> {
         let made = MultiplexedConnection::new_with_config(&identity, stream, config).await;
-        let (connection, driver) = made.map_err(|error| match error.code() {
-            Some(code) => Away::said(&Said::new(code, error.detail().unwrap_or_default())),
-            None => Away::because(format!("cannot connect to {target}"), chain(&error)),
+        let (multiplexed, driver) = made.map_err(|error| match error.code() {
+            Some(code) => Unreachable::refused(&said(code, error.detail().unwrap_or_default())),
+            None => Unreachable::because(format!("cannot connect to {target}"), chain(&error)),
         })?;
         let driver = tokio::spawn(driver).abort_handle();
         let number = self.made.fetch_add(1, Ordering::Relaxed);
-        Ok(Wire { connection, number, driver: Arc::new(Driver(driver)) })
+        Ok(Connection { multiplexed, number, driver: Arc::new(Driver(driver)) })
     }
 
     /// Says who we are, and which database. Whether the server lets us in at all is found out here, where a failure
     /// holds others back.
-    async fn introduce(&self, target: &Target, wire: &Wire) -> Result<(), Away> {
+    async fn introduce(&self, target: &Target, connection: &Connection) -> Result<(), Unreachable> {
         let mut words = redis::pipe();
         if let Some(password) = &self.options.password {
             let auth = words.cmd("AUTH");
@@ -215,17 +217,17 @@ impl Connector {
         }
         words.add_command(name());
         let count = words.len();
-        let answers = wire.connection.clone().send_packed_commands(&words, 0, count).await;
-        let answers =
-            answers.map_err(|error| Away::because(format!("cannot connect to {target}"), chain(&error)))?;
+        let answers = connection.multiplexed.clone().send_packed_commands(&words, 0, count).await;
+        let answers = answers
+            .map_err(|error| Unreachable::because(format!("cannot connect to {target}"), chain(&error)))?;
         for (place, answer) in answers.iter().enumerate() {
             let Value::ServerError(error) = answer else { continue };
-            let said = Said::from(error);
+            let error = server_error(error);
             // The name is for people. What the server is not ready for yet it will say to the call, which can wait.
             let is_needed = place + 1 < count;
-            let is_passing = matches!(said.verdict(), Verdict::Again(_)) || said.code == "NOPERM";
+            let is_passing = is_brief(&error) || error.code == "NOPERM";
             if is_needed || !is_passing {
-                return Err(Away::said(&said));
+                return Err(Unreachable::refused(&error));
             }
         }
         Ok(())
@@ -247,18 +249,18 @@ fn name() -> Cmd {
 }
 
 /// What it means that a sentinel does not say where the primary is.
-fn no_sentinel(sentinel: &Target, said: &Said) -> Away {
-    let what = match said.verdict() {
-        Verdict::Defect => {
-            format!("{sentinel} is no Sentinel: name the port of one, 26379 unless it is set otherwise")
+fn no_sentinel(sentinel: &Target, error: &ServerError) -> Unreachable {
+    let what = match error.meaning {
+        Meaning::Defect => {
+            format!("{sentinel} is not a Sentinel: name the port of one, 26379 unless it is set otherwise")
         }
-        Verdict::Address(_) => format!("{sentinel} wants a password: Sentinels are asked without one"),
-        _ => return Away::said(said),
+        Meaning::Lasting(_) => format!("{sentinel} wants a password: Sentinels are asked without one"),
+        _ => return Unreachable::refused(error),
     };
-    Away { what, cause: Some(said.to_string()), is_lasting: true }
+    Unreachable::because(what, error).lasting()
 }
 
-/// Without a limit of the driver's own: whoever asks has a deadline.
+/// Without a limit of the driver's own: every call has a deadline.
 fn config() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None)
 }

@@ -7,8 +7,8 @@ use redis::{Cmd, Value};
 use windlass_core::StoreError;
 use windlass_core::store::{Durability, StoreResult};
 
-use super::{Effect, Lane, Server};
-use crate::error::{Fault, Verdict};
+use super::{Call, Server};
+use crate::error::{Fault, Meaning};
 use crate::options::{Eviction, Target};
 use crate::session::Session;
 
@@ -30,14 +30,12 @@ struct Settings {
     fsync: Option<String>,
 }
 
-impl Server {
-    /// Asks all servers, and refuses those that could lose an accepted job at any time.
-    pub(crate) async fn probe(&self) -> StoreResult<Probe> {
-        self.call(Lane::Work, Effect::Read, |session| async move { probe(&session).await }).await
-    }
+/// Asks all servers, and refuses those that could lose an accepted job at any time.
+pub(crate) async fn probe(server: &Server) -> StoreResult<Probe> {
+    server.call(Call::READ, async |_, session| ask_all(&session).await).await
 }
 
-async fn probe(session: &Session) -> Result<Probe, Fault> {
+async fn ask_all(session: &Session) -> Result<Probe, Fault> {
     let servers = session.servers();
     if !servers.router.is_cluster() && meet(session, &servers.options.targets[0]).await? == Mode::Cluster {
         if servers.options.database != 0 {
@@ -48,7 +46,7 @@ async fn probe(session: &Session) -> Result<Probe, Fault> {
         servers.router.become_cluster();
     }
     let targets = servers.router.targets().await?;
-    let (mut worst, mut away) = (None, None);
+    let (mut worst, mut unreachable) = (None, None);
     for target in &targets {
         match settings(session, target).await {
             Ok(settings) => {
@@ -57,13 +55,13 @@ async fn probe(session: &Session) -> Result<Probe, Fault> {
                 worst = Some(worst.map_or(found, |worst: Durability| worst.min(found)));
             }
             // A Cluster goes on without some of its nodes, and so does the store.
-            Err(Fault::Away(reason)) if targets.len() > 1 => away = Some(reason),
+            Err(Fault::Unreachable(why)) if targets.len() > 1 => unreachable = Some(why),
             Err(fault) => return Err(fault),
         }
     }
-    match (worst, away) {
+    match (worst, unreachable) {
         (Some(durability), _) => Ok(Probe { durability }),
-        (None, Some(away)) => Err(away.into()),
+        (None, Some(why)) => Err(why.into()),
         (None, None) => Err(Fault::Defect("there is no server to ask".to_owned())),
     }
 }
@@ -82,7 +80,7 @@ async fn meet(session: &Session, target: &Target) -> Result<Mode, Fault> {
     };
     let answer = match session.command_at(target, &redis::cmd("HELLO")).await {
         Ok(answer) => pairs(answer),
-        Err(Fault::Said(said)) if said.verdict() == Verdict::Defect => return Err(old("before 6.2")),
+        Err(Fault::Server(error)) if error.meaning == Meaning::Defect => return Err(old("before 6.2")),
         Err(fault) => return Err(fault),
     };
     let field = |name: &str| answer.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
@@ -139,7 +137,7 @@ async fn settings(session: &Session, target: &Target) -> Result<Settings, Fault>
 /// What a server or its host refuses to tell is as good as not there.
 async fn ask(session: &Session, target: &Target, question: &Cmd) -> Result<Value, Fault> {
     match session.command_at(target, question).await {
-        Err(Fault::Said(said)) if said.code == "NOPERM" || said.code == "ERR" => Ok(Value::Nil),
+        Err(Fault::Server(error)) if error.code == "NOPERM" || error.code == "ERR" => Ok(Value::Nil),
         result => result,
     }
 }

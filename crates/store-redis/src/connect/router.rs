@@ -12,9 +12,9 @@ use redis::Value;
 use tokio::time::{Instant, timeout};
 
 use super::slots::Slots;
-use super::{Connector, Lane, Line};
+use super::{Connector, Endpoint, Purpose};
 use crate::RedisOptions;
-use crate::error::{Away, Said, chain};
+use crate::error::{Unreachable, chain, server_error};
 use crate::options::{Layout, Target};
 
 /// How long a node may take to tell the map.
@@ -30,9 +30,9 @@ const MAP_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Router {
     connector: Arc<Connector>,
     seeds: Vec<Target>,
-    lines: Mutex<HashMap<(Lane, Target), Arc<Line>>>,
+    endpoints: Mutex<HashMap<(Purpose, Target), Arc<Endpoint>>>,
     map: Mutex<Map>,
-    /// Held by the one who reads the map.
+    /// Held by the request that reads the map.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -47,8 +47,8 @@ struct Map {
 impl Router {
     pub(super) fn new(connector: Arc<Connector>, options: &RedisOptions) -> Self {
         let map = Map { is_cluster: options.layout == Layout::Cluster, ..Map::default() };
-        let (lines, turn) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { connector, seeds: options.targets.clone(), lines, map: Mutex::new(map), turn }
+        let (endpoints, turn) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { connector, seeds: options.targets.clone(), endpoints, map: Mutex::new(map), turn }
     }
 
     /// The server has said that it is a node of a Cluster.
@@ -60,10 +60,14 @@ impl Router {
         self.map().is_cluster
     }
 
-    /// The line to the server of a slot, or to any server.
-    pub(crate) async fn line(&self, lane: Lane, slot: Option<u16>) -> Result<Arc<Line>, Away> {
+    /// The server of a slot, or any server.
+    pub(crate) async fn endpoint(
+        &self,
+        purpose: Purpose,
+        slot: Option<u16>,
+    ) -> Result<Arc<Endpoint>, Unreachable> {
         if !self.is_cluster() {
-            return Ok(self.line_to(lane, &self.seeds[0]));
+            return Ok(self.endpoint_to(purpose, &self.seeds[0]));
         }
         if self.needs_reading() {
             self.read_map().await?;
@@ -77,24 +81,24 @@ impl Router {
             }
         };
         match target {
-            Some(target) => Ok(self.line_to(lane, &target)),
+            Some(target) => Ok(self.endpoint_to(purpose, &target)),
             None => {
                 self.doubt();
-                Err(Away::passing("no node of the cluster serves this slot"))
+                Err(Unreachable::passing("no node of the cluster serves this slot"))
             }
         }
     }
 
-    /// The line to this server.
-    pub(crate) fn line_to(&self, lane: Lane, target: &Target) -> Arc<Line> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = lines.entry((lane, target.clone()));
-        let made = || Arc::new(Line::new(target.clone(), Arc::clone(&self.connector)));
-        Arc::clone(line.or_insert_with(made))
+    /// This server.
+    pub(crate) fn endpoint_to(&self, purpose: Purpose, target: &Target) -> Arc<Endpoint> {
+        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let endpoint = endpoints.entry((purpose, target.clone()));
+        let made = || Arc::new(Endpoint::new(target.clone(), Arc::clone(&self.connector)));
+        Arc::clone(endpoint.or_insert_with(made))
     }
 
     /// All servers that have slots, or the only one.
-    pub(crate) async fn targets(&self) -> Result<Vec<Target>, Away> {
+    pub(crate) async fn targets(&self) -> Result<Vec<Target>, Unreachable> {
         if !self.is_cluster() {
             return Ok(self.seeds.clone());
         }
@@ -123,9 +127,9 @@ impl Router {
         map.slots.is_none() || (map.is_stale && map.read.is_none_or(|read| read.elapsed() >= MAP_PAUSE))
     }
 
-    /// Reads the map, unless somebody does or has meanwhile. An old map is better than waiting: a wrong way is put
+    /// Reads the map, unless another request does or has meanwhile. An old map is better than waiting: a wrong way is put
     /// right by the node that is asked.
-    async fn read_map(&self) -> Result<(), Away> {
+    async fn read_map(&self) -> Result<(), Unreachable> {
         let _turn = match self.turn.try_lock() {
             Ok(turn) => turn,
             Err(_) if self.map().slots.is_some() => return Ok(()),
@@ -143,11 +147,11 @@ impl Router {
         let answers = candidates.iter().map(|target| Box::pin(self.ask(target)));
         match select_ok(answers).await {
             Ok((slots, _)) => self.take(slots),
-            Err(away) => {
+            Err(why) => {
                 let mut map = self.map();
                 map.read = Some(Instant::now());
                 if map.slots.is_none() {
-                    return Err(away);
+                    return Err(why);
                 }
             }
         }
@@ -160,33 +164,33 @@ impl Router {
             let mut map = self.map();
             (map.slots, map.read, map.is_stale) = (Some(slots), Some(Instant::now()), false);
         }
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.retain(|(_, target), _| nodes.contains(target) || self.seeds.contains(target));
+        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        endpoints.retain(|(_, target), _| nodes.contains(target) || self.seeds.contains(target));
     }
 
-    async fn ask(&self, target: &Target) -> Result<Slots, Away> {
+    async fn ask(&self, target: &Target) -> Result<Slots, Unreachable> {
         match timeout(MAP_WAIT, self.ask_at_leisure(target)).await {
             Ok(result) => result,
-            Err(_) => Err(Away::passing(format!("{target} does not tell the map of its cluster"))),
+            Err(_) => Err(Unreachable::passing(format!("{target} does not tell the map of its cluster"))),
         }
     }
 
-    async fn ask_at_leisure(&self, target: &Target) -> Result<Slots, Away> {
-        let wire = self.line_to(Lane::Lease, target).wire().await?;
+    async fn ask_at_leisure(&self, target: &Target) -> Result<Slots, Unreachable> {
+        let connection = self.endpoint_to(Purpose::Lease, target).connection().await?;
         let question = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
-        match wire.connection.clone().send_packed_command(&question).await {
+        match connection.multiplexed.clone().send_packed_command(&question).await {
             Ok(Value::ServerError(error)) => {
-                let said = Said::from(&error);
-                if said.text.contains("cluster support disabled") {
+                let error = server_error(&error);
+                if error.text.contains("cluster support disabled") {
                     let text = "this server is not a node of a Cluster: use redis://host:port/database";
-                    return Err(Away { what: text.to_owned(), cause: None, is_lasting: true });
+                    return Err(Unreachable::passing(text).lasting());
                 }
-                Err(Away::said(&said))
+                Err(Unreachable::refused(&error))
             }
             Ok(answer) => Slots::read(&answer, target)
                 .filter(|slots| !slots.nodes().is_empty())
-                .ok_or_else(|| Away::passing(format!("{target} knows no slots of its cluster"))),
-            Err(error) => Err(Away::because(format!("{target} does not answer"), chain(&error))),
+                .ok_or_else(|| Unreachable::passing(format!("{target} knows no slots of its cluster"))),
+            Err(error) => Err(Unreachable::because(format!("{target} does not answer"), chain(&error))),
         }
     }
 

@@ -16,6 +16,7 @@ use windlass_store_testkit::servers::{RedisServer, RedisSettings};
 
 use super::*;
 use crate::RedisOptions;
+use crate::error::Effect;
 use crate::script::Script;
 
 /// Reads one of our keys, without writing.
@@ -39,8 +40,8 @@ pub(crate) async fn open(url: &str) -> Server {
 }
 
 pub(crate) async fn open_with(options: &RedisOptions) -> Server {
-    let server = Server::start(options).await.unwrap();
-    server.probe().await.unwrap();
+    let server = start(options).await.unwrap();
+    probe(&server).await.unwrap();
     server
 }
 
@@ -66,8 +67,8 @@ async fn run_at(
     args: &[&str],
 ) -> StoreResult<Value> {
     let args = args.iter().map(|arg| Bytes::from((*arg).to_owned())).collect();
-    let work = move |session: Session| async move { session.run(script, key(number), args).await };
-    server.call(Lane::Work, effect, work).await
+    let work = async move |_, session: Session| session.run(script, key(number), args).await;
+    server.call(Call { effect, ..Call::WRITE }, work).await
 }
 
 async fn grow(server: &Server) -> StoreResult<Value> {
@@ -88,8 +89,8 @@ async fn until_it_works(server: &Server) {
 }
 
 async fn refusal(url: &str) -> StoreError {
-    let server = Server::start(&RedisOptions::parse(url).unwrap()).await.unwrap();
-    server.probe().await.unwrap_err()
+    let server = start(&RedisOptions::parse(url).unwrap()).await.unwrap();
+    probe(&server).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -163,10 +164,10 @@ async fn a_server_that_hangs_runs_into_the_deadline_and_recovers() {
 async fn a_slow_answer_does_not_cost_the_connection() {
     let redis = RedisServer::start(&RedisSettings::default());
     let server = open(&redis.url()).await;
-    let line = server.shared().router.line(Lane::Work, None).await.ok().unwrap();
-    let before = line.wire().await.unwrap().number;
+    let endpoint = server.connections().router.endpoint(Purpose::Work, None).await.ok().unwrap();
+    let before = endpoint.connection().await.unwrap().number;
     run(&server, Effect::Read, &LONG, &["1100"]).await.unwrap();
-    assert_eq!(line.wire().await.unwrap().number, before);
+    assert_eq!(endpoint.connection().await.unwrap().number, before);
 }
 
 #[tokio::test]
@@ -175,13 +176,13 @@ async fn a_connection_that_breaks_after_sending_leaves_a_write_unknown() {
     let server = open(&redis.url()).await;
     grow(&server).await.unwrap();
     read(&server).await.unwrap();
-    let line = server.shared().router.line(Lane::Work, None).await.ok().unwrap();
-    let before = line.sent.load(Ordering::Relaxed);
+    let endpoint = server.connections().router.endpoint(Purpose::Work, None).await.ok().unwrap();
+    let before = endpoint.sent.load(Ordering::Relaxed);
     redis.pause();
     let (writing, reading) = (server.clone(), server.clone());
     let writing = tokio::spawn(async move { grow(&writing).await });
     let reading = tokio::spawn(async move { read(&reading).await });
-    while line.sent.load(Ordering::Relaxed) < before + 2 {
+    while endpoint.sent.load(Ordering::Relaxed) < before + 2 {
         tokio::task::yield_now().await;
     }
     redis.kill();
@@ -193,8 +194,26 @@ async fn a_connection_that_breaks_after_sending_leaves_a_write_unknown() {
 async fn a_lease_does_not_wait_behind_work() {
     let redis = RedisServer::start(&RedisSettings::default());
     let server = open(&redis.url()).await;
-    let work = server.shared().router.line(Lane::Work, None).await.ok().unwrap().wire().await.unwrap();
-    let lease = server.shared().router.line(Lane::Lease, None).await.ok().unwrap().wire().await.unwrap();
+    let work = server
+        .connections()
+        .router
+        .endpoint(Purpose::Work, None)
+        .await
+        .ok()
+        .unwrap()
+        .connection()
+        .await
+        .unwrap();
+    let lease = server
+        .connections()
+        .router
+        .endpoint(Purpose::Lease, None)
+        .await
+        .ok()
+        .unwrap()
+        .connection()
+        .await
+        .unwrap();
     assert_ne!(work.number, lease.number);
 }
 
@@ -221,7 +240,7 @@ async fn a_long_script_makes_others_wait_a_while() {
     let long = tokio::spawn(async move { run(&long, Effect::Read, &LONG, &["800"]).await });
     // Over the connection of its own, so that it is not behind the script.
     let busy = server
-        .call(Lane::Lease, Effect::Write, |session| async move {
+        .call(Call::LEASE, async |_, session| {
             session.run(&GROW, key(0), vec![Bytes::from_static(b"a"), Bytes::from_static(b"b")]).await
         })
         .await;
@@ -255,13 +274,13 @@ async fn a_loading_server_is_waited_for() {
         let redis = Arc::clone(&redis);
         move || redis.restart()
     });
-    let line = server.shared().router.line(Lane::Work, None).await.ok().unwrap();
+    let endpoint = server.connections().router.endpoint(Purpose::Work, None).await.ok().unwrap();
     let (began, mut has_waited) = (Instant::now(), false);
     let answer = loop {
-        let before = line.sent.load(Ordering::Relaxed);
+        let before = endpoint.sent.load(Ordering::Relaxed);
         // A call that is sent again and again has met the server while it loads.
         let until_waiting = async {
-            while line.sent.load(Ordering::Relaxed) - before <= 3 {
+            while endpoint.sent.load(Ordering::Relaxed) - before <= 3 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
@@ -296,8 +315,8 @@ async fn a_write_that_too_few_replicas_have_is_unknown() {
     let server = open_with(&options.wait_timeout(Duration::from_millis(300)).unwrap()).await;
     let acknowledged = |server: Server| async move {
         let args = vec![Bytes::from_static(b"a"), Bytes::from_static(b"b")];
-        let work = |session: Session| async move { session.run_acknowledged(&GROW, key(0), args).await };
-        server.call(Lane::Work, Effect::Write, work).await
+        let work = async move |_, session: Session| session.run_acknowledged(&GROW, key(0), args).await;
+        server.call(Call::WRITE, work).await
     };
     let error = acknowledged(server.clone()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unknown);

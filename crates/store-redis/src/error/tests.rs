@@ -1,11 +1,11 @@
 //! The table of what servers say.
 
-use windlass_core::StoreErrorKind;
+use windlass_core::{StoreError, StoreErrorKind};
 
 use super::*;
 
 fn error(code: &str, text: &str) -> StoreError {
-    Fault::from(Said::new(code, text)).into_error(Effect::Write)
+    said(code, text).into_error(Effect::Write)
 }
 
 #[test]
@@ -64,48 +64,15 @@ fn what_stays_is_fatal_and_says_what_to_do() {
 fn an_error_inside_a_script_is_the_same_in_old_servers() {
     let old = "Error running script (call to f_8b0c4d): @user_script:1: @user_script: 1: -OOM command not allowed \
         when used memory > 'maxmemory'.";
-    assert_eq!(Said::new("ERR", old).code, "OOM");
+    assert_eq!(said("ERR", old).code, "OOM");
     let wrong = "Error running script (call to f_8b0c4d): @user_script:1: WRONGTYPE Operation against a key";
-    assert_eq!(Said::new("ERR", wrong).code, "WRONGTYPE");
+    assert_eq!(said("ERR", wrong).code, "WRONGTYPE");
     let own = "Error running script (call to f_8b0c4d): @user_script:1: user_script:1: attempt to index a nil value";
-    assert_eq!(Said::new("ERR", own).code, "ERR");
-}
-
-#[test]
-fn what_nobody_knows_is_unknown_for_writes_only() {
-    let faults: [fn() -> Fault; 4] = [
-        || Fault::Lost("broken pipe".to_owned()),
-        || Fault::Behind("0 of 1 replicas".to_owned()),
-        || Fault::Timeout(Duration::from_secs(15)),
-        || Fault::Half(Box::new(Away::passing("down").into())),
-    ];
-    for fault in faults {
-        assert_eq!(fault().into_error(Effect::Write).kind(), StoreErrorKind::Unknown);
-        assert_eq!(fault().into_error(Effect::Read).kind(), StoreErrorKind::Unavailable);
-    }
-}
-
-#[test]
-fn what_may_have_happened_is_told_before_what_did_not() {
-    let away = || Fault::from(Away::passing("down"));
-    let lost = || Fault::Lost("broken pipe".to_owned());
-    for fault in [away().or_worse(lost()), lost().or_worse(away())] {
-        assert_eq!(fault.into_error(Effect::Write).kind(), StoreErrorKind::Unknown);
-    }
-    let first = away().or_worse(Away::passing("other").into()).into_error(Effect::Write);
-    assert!(first.to_string().contains("down"), "{first}");
+    assert_eq!(said("ERR", own).code, "ERR");
 }
 
 #[test]
 fn arguments_that_a_server_repeats_are_left_out() {
     let text = "unknown command 'AUTH', with args beginning with: 'default' 'hunter2' ";
-    assert_eq!(Said::new("ERR", text).to_string(), "ERR unknown command 'AUTH'");
-}
-
-#[test]
-fn nothing_sent_is_never_unknown() {
-    for (is_lasting, kind) in [(false, StoreErrorKind::Unavailable), (true, StoreErrorKind::Fatal)] {
-        let away = Away { is_lasting, ..Away::because("away", "why") };
-        assert_eq!(Fault::from(away).into_error(Effect::Write).kind(), kind);
-    }
+    assert_eq!(said("ERR", text).to_string(), "unknown command 'AUTH' (ERR)");
 }

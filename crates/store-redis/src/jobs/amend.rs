@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use windlass_core::bell::{Rings, Topic};
-use windlass_core::store::Amended;
+use windlass_core::bell::Rings;
+use windlass_core::store::{Amended, Amendment};
 use windlass_core::{JobId, State};
 
 use crate::error::Fault;
@@ -14,38 +14,18 @@ use crate::scripts::{CANCEL, DELETE, RETRY};
 use crate::session::Session;
 use crate::{Tools, answer};
 
-/// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
-    Cancel,
-    Retry,
-    Delete,
-}
-
-impl Verb {
-    const fn script(self) -> &'static Script {
-        match self {
-            Self::Cancel => &CANCEL,
-            Self::Retry => &RETRY,
-            Self::Delete => &DELETE,
-        }
-    }
-
-    /// What is owed when it was done to a job that is now in this state.
-    fn rings(self, state: State) -> Rings {
-        match (self, state) {
-            (Self::Cancel, State::Running) => Rings::about(Topic::Cancel),
-            // Whoever waits for its end should hear that it is gone.
-            (Self::Delete, _) => Rings::about(Topic::Finish),
-            _ => Rings::entered(state),
-        }
+const fn script(amendment: Amendment) -> &'static Script {
+    match amendment {
+        Amendment::Cancel => &CANCEL,
+        Amendment::Retry => &RETRY,
+        Amendment::Delete => &DELETE,
     }
 }
 
 pub(super) async fn amend(
     tools: &Tools,
     session: &Session,
-    verb: Verb,
+    amendment: Amendment,
     ids: &[JobId],
 ) -> Result<Vec<Amended>, Fault> {
     let has_changed = AtomicBool::new(false);
@@ -54,14 +34,14 @@ pub(super) async fn amend(
         async move {
             let mut arguments = vec![tools.clock()];
             arguments.extend(ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes())));
-            let said = session.run(verb.script(), tools.keys.queue(&queue).all(), arguments).await?;
+            let said = session.run(script(amendment), tools.keys.queue(&queue).all(), arguments).await?;
             let said = answer::bytes(said)?;
             let answers = said.chunks_exact(2).map(amended).collect::<Result<Vec<_>, Fault>>()?;
             let done = answers.iter().flatten().filter_map(|answer| match answer {
                 Amended::Done(state) => Some(*state),
                 _ => None,
             });
-            let rings = done.fold(Rings::NONE, |rings, state| rings.and(verb.rings(state)));
+            let rings = done.fold(Rings::NONE, |rings, state| rings.and(amendment.rings(state)));
             if !rings.is_empty() {
                 has_changed.store(true, Ordering::Relaxed);
                 tools.ring(rings);
@@ -72,7 +52,7 @@ pub(super) async fn amend(
     match answers.await {
         Ok(answers) => Ok(answers.into_iter().map(|answer| answer.unwrap_or(Amended::Missing)).collect()),
         // What was changed is changed: to say that nothing was would be wrong.
-        Err(fault) if has_changed.load(Ordering::Relaxed) => Err(Fault::Half(Box::new(fault))),
+        Err(fault) if has_changed.load(Ordering::Relaxed) => Err(fault.partial()),
         Err(fault) => Err(fault),
     }
 }

@@ -15,7 +15,7 @@ use windlass_core::StoreErrorKind;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, SickQueue};
 
 use crate::Tools;
-use crate::error::{Away, Fault};
+use crate::error::{Fault, Unreachable};
 use crate::leases::{Holder, Holders, LeaseCopy};
 use crate::pauses::Work;
 use crate::session::Session;
@@ -165,10 +165,10 @@ async fn move_along<'a>(
         let step = question.step(&turn.share.queue, 0, fill::Taken::default(), &mut turn.moving);
         match tokio::time::timeout(patience, step).await {
             Ok(Err(fault)) if fault.is_open() => {
-                Err(Away::because("it was not asked", format!("{fault:?}")).into())
+                Err(Unreachable::because("it was not asked", format!("{fault:?}")).into())
             }
             Ok(step) => step,
-            Err(_) => Err(Away::passing(format!("no answer within {patience:?}")).into()),
+            Err(_) => Err(Unreachable::passing(format!("no answer within {patience:?}")).into()),
         }
     };
     let moved = walk.ask(turn.share.queue.clone(), 2 * patience, work).await;

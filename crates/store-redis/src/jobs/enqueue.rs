@@ -47,7 +47,7 @@ pub(super) async fn enqueue(
     }
     let Some(said) = said else { return Ok(vec![Enqueued::Repeated; jobs.len()]) };
     // They are stored: an answer that does not read leaves it unknown which.
-    let answers = plan.answers(jobs, &said).map_err(|fault| Fault::Half(Box::new(fault)))?;
+    let answers = plan.answers(jobs, &said).map_err(Fault::partial)?;
     if answers.contains(&Enqueued::New) {
         tools.ring(Rings::about(Topic::Work));
     }

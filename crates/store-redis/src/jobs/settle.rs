@@ -8,7 +8,7 @@ use redis::Value;
 use windlass_core::bell::Rings;
 use windlass_core::queue::Retention;
 use windlass_core::size::Caps;
-use windlass_core::store::{Settled, Settlement};
+use windlass_core::store::{Right, Settled, Settlement};
 use windlass_core::{JobId, Name, State};
 
 use super::enqueue::word;
@@ -26,31 +26,10 @@ use crate::{Tools, answer, spread};
 const ITEMS_MAX: usize = 500;
 const BYTES_MAX: usize = 1 << 20;
 
-/// What gives the right to write an outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Right {
-    /// The fence: the worker itself. That its lease may have run out does not matter as long as nobody has taken the job
-    /// back.
-    Fence,
-    /// The fence and a lease that has run out, tested again in the write: a reaper.
-    LostLease,
-    /// The fence of an attempt that a reaper took the job from, if nothing has happened to it since: the worker, late.
-    Reaped,
-}
-
-impl Right {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fence | Self::Reaped => "fence",
-            Self::LostLease => "lost",
-        }
-    }
-
-    const fn script(self) -> &'static Script {
-        match self {
-            Self::Fence | Self::LostLease => &SETTLE,
-            Self::Reaped => &SETTLE_LATE,
-        }
+const fn script(right: Right) -> &'static Script {
+    match right {
+        Right::Fence | Right::LostLease => &SETTLE,
+        Right::Late => &SETTLE_LATE,
     }
 }
 
@@ -103,7 +82,7 @@ pub(crate) async fn settle(
             Ok(answers.into_iter().map(|answer| answer.unwrap_or(Settled::Fenced)).collect())
         }
         // What was written is written: to say that nothing was would be wrong.
-        Some(fault) if applied.count() > 0 => Err(Fault::Half(Box::new(fault))),
+        Some(fault) if applied.count() > 0 => Err(fault.partial()),
         Some(fault) => Err(fault),
         None => Ok(answers.into_iter().flatten().collect()),
     }
@@ -164,17 +143,16 @@ impl Batch<'_> {
             let definition = tools.definitions.of(session, &tools.keys, queue).await?;
             let runs = Runs::of(self.settlements, places, &definition.config.caps);
             let arguments = self.arguments(&runs, &definition);
-            let answer = session.run(self.right.script(), tools.keys.queue(queue).all(), arguments).await?;
+            let answer = session.run(script(self.right), tools.keys.queue(queue).all(), arguments).await?;
             // What the script did is done: an answer that does not read leaves it unknown what.
-            let half = |fault| Fault::Half(Box::new(fault));
-            let (word, mut rest) = answer::array(answer).and_then(word).map_err(half)?;
+            let (word, mut rest) = answer::array(answer).and_then(word).map_err(Fault::partial)?;
             if word[..] == *b"stale" {
                 tools.definitions.forget(queue);
                 continue;
             }
-            let said = answer::bytes(rest.next().unwrap_or(Value::Nil)).map_err(half)?;
+            let said = answer::bytes(rest.next().unwrap_or(Value::Nil)).map_err(Fault::partial)?;
             if said.len() != places.len() {
-                return Err(half_corrupt("an outcome was not answered".to_owned()));
+                return Err(partly_corrupt("an outcome was not answered".to_owned()));
             }
             let settled = |(place, said)| Ok((place, self.settled(place, said, &definition)?));
             return runs.places().zip(said).map(settled).collect();
@@ -222,11 +200,11 @@ impl Batch<'_> {
             b'l' => {
                 let checked = self.settlements[place].transition.check_output(definition.config.caps.output);
                 let refused = checked.err().map(Settled::Refused);
-                refused.ok_or_else(|| half_corrupt("an output that fits was refused".to_owned()))
+                refused.ok_or_else(|| partly_corrupt("an output that fits was refused".to_owned()))
             }
             _ => {
                 let state = said.checked_sub(b'0').and_then(|code| State::from_code(code.into()));
-                let wrong = || half_corrupt(format!("an outcome was answered with {said}"));
+                let wrong = || partly_corrupt(format!("an outcome was answered with {said}"));
                 state.map(Settled::Applied).ok_or_else(wrong)
             }
         }
@@ -293,8 +271,8 @@ fn dropped(retention: &Retention) -> Bytes {
 }
 
 /// The script has written, and what it says of it makes no sense.
-fn half_corrupt(what: String) -> Fault {
-    Fault::Half(Box::new(Fault::Corrupt(what)))
+fn partly_corrupt(what: String) -> Fault {
+    Fault::Corrupt(what).partial()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use windlass_core::store::{
 use windlass_core::{ClaimedJob, JobId, LeaseId, Name, NewJob, Options, Outcome, State, judge};
 use windlass_store_testkit::servers::RedisServer;
 
-use crate::connect::{Effect, Lane};
+use crate::connect::Call;
 use crate::{RedisOptions, RedisStore, answer};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -43,7 +43,9 @@ impl Scene {
     async fn add(&self, count: usize, options: Options) -> Vec<JobId> {
         let jobs: Vec<_> = (0..count).map(|_| job(options.clone())).collect();
         for jobs in jobs.chunks(1_000) {
-            assert!(self.store.enqueue(jobs).await.unwrap().iter().all(|answer| *answer == Enqueued::New));
+            assert!(
+                self.store.enqueue(jobs.into()).await.unwrap().iter().all(|answer| *answer == Enqueued::New)
+            );
         }
         jobs.iter().map(|job| job.id).collect()
     }
@@ -57,7 +59,7 @@ impl Scene {
             limit,
             bytes: usize::MAX,
         };
-        match self.store.claim(&request).await.unwrap() {
+        match self.store.claim(request.clone()).await.unwrap() {
             ClaimAnswer::Jobs { jobs, .. } => jobs,
             ClaimAnswer::LeaseLost => panic!("the lease lives"),
         }
@@ -70,7 +72,7 @@ impl Scene {
     /// What a command about a key of the queue answers.
     async fn ask(&self, command: &str, key: &str, more: &[&str]) -> i64 {
         let (mut ask, key, more) = (redis::cmd(command), key.to_owned(), more.join(" "));
-        let asked = self.store.call(Lane::Work, Effect::Write, move |tools, session| async move {
+        let asked = self.store.remote.call(Call::WRITE, async move |tools, session| {
             let prefix = tools.keys.queue(&name("q")).meta();
             let prefix = std::str::from_utf8(&prefix).unwrap().trim_end_matches("meta").to_owned();
             ask.arg(prefix + &key);
@@ -106,12 +108,15 @@ async fn what_left_a_line_is_not_handed_out() {
     let expiring = scene.add(1, Options::new().expires_in(SECOND)).await;
     let last = scene.add(1, Options::new()).await;
     assert_eq!(scene.ask("LLEN", "line:k", &[]).await, 6, "fresh jobs stand in a line");
-    scene.store.cancel(&ids[..1]).await.unwrap();
-    scene.store.delete(&ids[1..2]).await.unwrap();
+    scene.store.cancel((&ids[..1]).into()).await.unwrap();
+    scene.store.delete((&ids[1..2]).into()).await.unwrap();
     scene.clock.advance(SECOND);
     assert_eq!(scene.claimed(1).await, ids[2..3]);
     assert_eq!(scene.claimed(9).await, [ids[3], last[0]]);
-    assert_eq!(scene.store.get(&expiring).await.unwrap()[0].as_ref().unwrap().state, State::Dead);
+    assert_eq!(
+        scene.store.get(expiring.as_slice().into()).await.unwrap()[0].as_ref().unwrap().state,
+        State::Dead
+    );
     assert_eq!(scene.ask("EXISTS", "line:k", &[]).await + scene.ask("EXISTS", "stale", &[]).await, 0);
     assert_eq!((scene.count(State::Ready).await, scene.count(State::Running).await), (0, 3));
 }
@@ -120,10 +125,10 @@ async fn what_left_a_line_is_not_handed_out() {
 async fn a_removed_id_that_comes_again_stands_where_it_came_again() {
     let scene = Scene::new().await;
     let first = job(Options::new());
-    scene.store.enqueue(std::slice::from_ref(&first)).await.unwrap();
+    scene.store.enqueue([first.clone()].into()).await.unwrap();
     let between = scene.add(1, Options::new()).await;
-    scene.store.delete(&[first.id]).await.unwrap();
-    scene.store.enqueue(std::slice::from_ref(&first)).await.unwrap();
+    scene.store.delete([first.id].into()).await.unwrap();
+    scene.store.enqueue([first.clone()].into()).await.unwrap();
     assert_eq!(scene.claimed(9).await, [between[0], first.id]);
     assert_eq!(scene.store.list(&Default::default(), None, 9).await.unwrap().jobs.len(), 2);
 }
@@ -133,8 +138,8 @@ async fn a_job_that_stands_twice_at_one_place_is_handed_out_once() {
     let scene = Scene::new().await;
     // Cancelled and sent back within one instant: in the zset it has the place that it left in the line.
     let ids = scene.add(3, Options::new()).await;
-    scene.store.cancel(&ids[1..2]).await.unwrap();
-    assert_eq!(scene.store.retry(&ids[1..2]).await.unwrap(), [Amended::Done(State::Ready)]);
+    scene.store.cancel((&ids[1..2]).into()).await.unwrap();
+    assert_eq!(scene.store.retry((&ids[1..2]).into()).await.unwrap(), [Amended::Done(State::Ready)]);
     assert_eq!((scene.ask("LLEN", "line:k", &[]).await, scene.ask("ZCARD", "ready:k", &[]).await), (3, 1));
     assert_eq!(scene.claimed(9).await, ids);
     assert_eq!(scene.claimed(9).await, []);
@@ -148,16 +153,16 @@ async fn the_second_place_of_a_job_that_is_gone_is_not_one_of_the_job_that_took_
     config.retention.completed = Keep::NONE;
     scene.store.define(&name("q"), &config).await.unwrap();
     let first = job(Options::new());
-    scene.store.enqueue(std::slice::from_ref(&first)).await.unwrap();
-    scene.store.cancel(&[first.id]).await.unwrap();
-    scene.store.retry(&[first.id]).await.unwrap();
+    scene.store.enqueue([first.clone()].into()).await.unwrap();
+    scene.store.cancel([first.id].into()).await.unwrap();
+    scene.store.retry([first.id].into()).await.unwrap();
     // Taken from the line; the claim ends before it meets the same place in the zset.
     let claimed = scene.claim(1, &["k"]).await;
     assert_eq!(scene.ask("ZCARD", "ready:k", &[]).await, 1);
     let done = settlement(&claimed[0], Outcome::Completed { output: None });
-    assert_eq!(scene.store.settle(&[done]).await.unwrap(), [Settled::Applied(State::Completed)]);
+    assert_eq!(scene.store.settle([done].into()).await.unwrap(), [Settled::Applied(State::Completed)]);
     let between = scene.add(1, Options::new()).await;
-    scene.store.enqueue(std::slice::from_ref(&first)).await.unwrap();
+    scene.store.enqueue([first.clone()].into()).await.unwrap();
     assert_eq!(scene.claimed(9).await, [between[0], first.id]);
     assert_eq!((scene.count(State::Ready).await, scene.count(State::Running).await), (0, 2));
 }
@@ -168,7 +173,7 @@ async fn thousands_that_left_do_not_hold_up_the_one_that_is_left() {
     let gone = scene.add(3_000, Options::new()).await;
     let last = scene.add(1, Options::new()).await;
     for ids in gone.chunks(250) {
-        scene.store.cancel(ids).await.unwrap();
+        scene.store.cancel(ids.into()).await.unwrap();
     }
     assert_eq!(scene.ask("HGET", "stale", &["k"]).await, 3_000);
     assert_eq!(scene.claimed(1).await, last);
@@ -182,7 +187,7 @@ async fn maintenance_clears_a_line_that_holds_little_else() {
     let (gone, kept): (Vec<_>, Vec<_>) = ids.iter().enumerate().partition(|(place, _)| place % 10 > 0);
     let gone: Vec<_> = gone.into_iter().map(|(_, id)| *id).collect();
     for ids in gone.chunks(250) {
-        scene.store.delete(ids).await.unwrap();
+        scene.store.delete(ids.into()).await.unwrap();
     }
     for _ in 0..12 {
         scene.store.promote(1).await.unwrap();
@@ -207,7 +212,7 @@ async fn lines_and_zsets_of_several_kinds_make_one_order() {
         let kind = ["k", "l", "m"][place % 3];
         let priority = if place % 7 == 0 { 1 } else { 0 };
         let new = NewJob::new(kind, "{}", Options::new().queue("q").priority(priority)).unwrap();
-        scene.store.enqueue(std::slice::from_ref(&new)).await.unwrap();
+        scene.store.enqueue([new.clone()].into()).await.unwrap();
         expected.push((-priority, place, new.id));
         if place % 5 == 0 {
             scene.clock.advance(SECOND);
@@ -232,7 +237,7 @@ async fn a_returned_job_goes_before_the_line() {
         fence: claimed[1].fence,
         transition: judge(&claimed[1].facts, Outcome::Returned, 0.0),
     };
-    assert_eq!(scene.store.settle(&[back]).await.unwrap(), [Settled::Applied(State::Ready)]);
+    assert_eq!(scene.store.settle([back].into()).await.unwrap(), [Settled::Applied(State::Ready)]);
     scene.add(1, Options::new()).await;
     assert_eq!(scene.claimed(2).await, ids[1..]);
 }
@@ -253,12 +258,12 @@ async fn wrong_content_under_a_key_stops_a_script_before_it_writes() {
             limit: 9,
             bytes: 9,
         };
-        assert!(scene.store.claim(&request).await.is_err(), "{key} was {lost}");
+        assert!(scene.store.claim(request.clone()).await.is_err(), "{key} was {lost}");
         assert_eq!(scene.count(State::Running).await, 0, "{key}");
         scene.ask("DEL", key, &[]).await;
         if key != "jobs" {
             assert_eq!(
-                scene.store.get(&before).await.unwrap()[0].as_ref().unwrap().state,
+                scene.store.get(before.as_slice().into()).await.unwrap()[0].as_ref().unwrap().state,
                 State::Ready,
                 "{key}"
             );
@@ -281,9 +286,9 @@ async fn ends_of_all_sorts_in_one_call_are_answered_in_their_order() {
         scene.add(10, Options::new()).await;
         let mut jobs = scene.claim(5, &["k"]).await;
         let back = settlement(&jobs.remove(0), Outcome::Returned);
-        scene.store.settle(&[back]).await.unwrap();
+        scene.store.settle([back].into()).await.unwrap();
         jobs.extend(scene.claim(6, &["k"]).await);
-        scene.store.cancel(&[jobs[1].id]).await.unwrap();
+        scene.store.cancel([jobs[1].id].into()).await.unwrap();
         let done = |job: &ClaimedJob| settlement(job, Outcome::Completed { output: None });
         let output = Outcome::Completed { output: Some("7".into()) };
         let failure = || Failure::error("wrong");
@@ -317,9 +322,13 @@ async fn ends_of_all_sorts_in_one_call_are_answered_in_their_order() {
             Settled::Applied(State::Scheduled),
             completed,
         ];
-        assert_eq!(scene.store.settle(&call).await.unwrap(), expected);
-        assert_eq!(scene.store.settle(&call).await.unwrap(), [Settled::Fenced; 10], "each counts once");
-        let kept = scene.store.get(&jobs.iter().map(|job| job.id).collect::<Vec<_>>()).await.unwrap();
+        assert_eq!(scene.store.settle(call.clone().into()).await.unwrap(), expected);
+        assert_eq!(
+            scene.store.settle(call.clone().into()).await.unwrap(),
+            [Settled::Fenced; 10],
+            "each counts once"
+        );
+        let kept = scene.store.get(jobs.iter().map(|job| job.id).collect::<Vec<_>>().into()).await.unwrap();
         let states: Vec<_> = kept.iter().map(|job| job.as_ref().map(|job| job.state)).collect();
         let ended = (keep != Keep::NONE).then_some(State::Completed);
         let (running, scheduled) = (Some(State::Running), Some(State::Scheduled));

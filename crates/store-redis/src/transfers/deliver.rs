@@ -9,7 +9,7 @@ use windlass_core::Name;
 use windlass_core::bell::{Rings, Topic};
 
 use super::transfer::{Content, Posted, Transfer};
-use crate::error::{Away, Fault};
+use crate::error::{Fault, Unreachable};
 use crate::scripts::{ENQUEUE, READ_TRANSFERS, REMOVE_TRANSFERS};
 use crate::session::Session;
 use crate::{Tools, answer};
@@ -32,12 +32,12 @@ pub(crate) async fn deliver(tools: &Tools, session: &Session, source: &Name) -> 
 }
 
 /// What targets said about transfers, by number; empty for one that was applied before.
-type Said = Vec<(u64, Bytes)>;
+type Answers = Vec<(u64, Bytes)>;
 
 /// What came of a delivery.
 #[derive(Default)]
 pub(super) struct Delivered {
-    pub(super) said: Said,
+    pub(super) said: Answers,
     /// Why transfers are left, if any are.
     pub(super) fault: Option<Fault>,
 }
@@ -102,8 +102,8 @@ impl<'a> Delivery<'a> {
     }
 
     /// Delivers what waits for some targets, or for all if none is named, up to a transfer.
-    async fn waiting(&self, targets: &[Name], last: Option<u64>) -> (Said, Option<Fault>) {
-        let (mut delivered, mut fault, mut away) = (Said::new(), None, HashSet::new());
+    async fn waiting(&self, targets: &[Name], last: Option<u64>) -> (Answers, Option<Fault>) {
+        let (mut delivered, mut fault, mut away) = (Answers::new(), None, HashSet::new());
         let mut after = Bytes::from_static(b"0");
         for _ in 0..READS_MAX {
             let read = match self.read(&after, targets).await {
@@ -137,7 +137,7 @@ impl<'a> Delivery<'a> {
                 _ => return (delivered, fault),
             }
         }
-        (delivered, fault.or_else(|| Some(Away::passing("many transfers wait").into())))
+        (delivered, fault.or_else(|| Some(Unreachable::passing("many transfers wait").into())))
     }
 
     /// Applies a transfer in its target. Answers what that said of it, nothing if it was applied before.

@@ -7,7 +7,7 @@ use windlass_core::{JobId, NewJob, Options};
 use windlass_store_testkit::servers::RedisServer;
 
 use super::*;
-use crate::connect::{Effect, Lane};
+use crate::connect::Call;
 use crate::jobs::packed::Packed;
 use crate::{RedisOptions, RedisStore};
 
@@ -36,7 +36,7 @@ async fn clients() -> (RedisStore, RedisStore, String) {
 
 /// Posts transfers from queue `a` and goes no further, as a client that dies does.
 async fn post_only(store: &RedisStore, transfers: Vec<Transfer>) -> Vec<Posted> {
-    let posted = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
+    let posted = store.remote.call(Call::WRITE, async move |tools, session| {
         let targets: Vec<_> =
             transfers.iter().map(|transfer| transfer.target.clone()).chain([name("a")]).collect();
         tools.registry.enter(&session, &tools.keys, &targets).await?;
@@ -46,16 +46,12 @@ async fn post_only(store: &RedisStore, transfers: Vec<Transfer>) -> Vec<Posted> 
 }
 
 async fn deliver_all(store: &RedisStore) -> StoreResult<u32> {
-    store
-        .call(Lane::Work, Effect::Write, |tools, session| async move {
-            deliver(&tools, &session, &name("a")).await
-        })
-        .await
+    store.remote.call(Call::WRITE, async |tools, session| deliver(&tools, &session, &name("a")).await).await
 }
 
 /// Applies transfers as a client does that has read them before others delivered them.
 async fn deliver_again(store: &RedisStore, transfers: Vec<Posted>) {
-    let again = store.call(Lane::Work, Effect::Write, move |tools, session| async move {
+    let again = store.remote.call(Call::WRITE, async move |tools, session| {
         let source = name("a");
         Ok(Delivery::new(&tools, &session, &source).own(transfers).await.said)
     });
@@ -94,7 +90,7 @@ async fn a_transfer_counts_once_even_if_its_jobs_are_gone() {
     assert_eq!(deliver_all(&two).await.unwrap(), 1);
     deliver_again(&one, posted.clone()).await;
     assert_eq!(listed(&one, "b").await, ids(&jobs));
-    one.delete(&ids(&jobs)).await.unwrap();
+    one.delete(ids(&jobs).into()).await.unwrap();
     deliver_again(&two, posted).await;
     assert_eq!(listed(&one, "b").await, []);
     let counts = one.queues(None, 9).await.unwrap();
@@ -119,7 +115,7 @@ async fn a_transfer_stays_until_the_replicas_of_its_target_have_it() {
 async fn long_batches_keep_one_order_over_all_queues() {
     let (one, _, _) = clients().await;
     let batch: Vec<_> = (0..5_000).map(|place| job(["b", "a"][place % 2])).collect();
-    one.enqueue(&batch).await.unwrap();
+    one.enqueue(batch.as_slice().into()).await.unwrap();
     let (mut found, mut after) = (Vec::new(), None);
     loop {
         let page = one.list(&Filter::default(), after.as_ref(), 1_000).await.unwrap();
@@ -164,7 +160,7 @@ async fn a_target_that_is_away_holds_up_only_its_own() {
         words[1..].iter().for_each(|word| {
             command.arg(*word);
         });
-        two.call(Lane::Work, Effect::Write, move |_, session| async move { session.command(command).await })
+        two.remote.call(Call::WRITE, async move |_, session| session.command(command).await)
     };
     post_only(&one, vec![transfer("b", &first), transfer("c", &other), transfer("b", &last)]).await;
     command(&["SET", &key, "in the way"]).await.unwrap();
@@ -183,7 +179,7 @@ async fn who_comes_later_delivers_what_waits_before() {
     post_only(&dying, vec![transfer("b", &early)]).await;
     // Its first queue is `a`, so these transfers stand behind the one above.
     let batch = [job("a"), job("b"), job("c")];
-    assert_eq!(other.enqueue(&batch).await.unwrap(), [Enqueued::New; 3]);
+    assert_eq!(other.enqueue(batch.clone().into()).await.unwrap(), [Enqueued::New; 3]);
     assert_eq!(listed(&other, "b").await, [early[0].id, batch[1].id]);
     assert_eq!(listed(&other, "a").await, [batch[0].id]);
 }
@@ -192,16 +188,16 @@ async fn who_comes_later_delivers_what_waits_before() {
 async fn a_batch_of_several_queues_is_all_or_nothing() {
     let (one, two, _) = clients().await;
     let taken = job("b");
-    one.enqueue(std::slice::from_ref(&taken)).await.unwrap();
+    one.enqueue([taken.clone()].into()).await.unwrap();
     let other = NewJob::new("other", "", Options::new().queue("b")).unwrap().with_id(taken.id);
-    assert!(one.enqueue(&[job("a"), other, job("c")]).await.is_err());
+    assert!(one.enqueue([job("a"), other, job("c")].into()).await.is_err());
     assert_eq!((listed(&one, "a").await.len(), listed(&one, "c").await.len()), (0, 0));
     let batch: Vec<_> =
         (0..2_400).map(|place| job(["a", "b", "c"][place % 3])).chain([taken.clone()]).collect();
-    let answers = two.enqueue(&batch).await.unwrap();
+    let answers = two.enqueue(batch.as_slice().into()).await.unwrap();
     assert_eq!(answers.iter().filter(|answer| **answer == Enqueued::New).count(), 2_400);
     assert_eq!(answers.last(), Some(&Enqueued::Existing(windlass_core::State::Ready)));
-    let again = one.enqueue(&batch).await.unwrap();
+    let again = one.enqueue(batch.as_slice().into()).await.unwrap();
     assert!(again.iter().all(|answer| matches!(answer, Enqueued::Existing(_))));
     assert_eq!(listed(&one, "b").await.len(), 801);
     let page = one.list(&Filter::default(), None, 1_000).await.unwrap();

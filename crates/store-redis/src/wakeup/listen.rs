@@ -11,26 +11,26 @@ use windlass_core::bell::Note;
 use windlass_store_server::listen::{Ear, End};
 
 use super::send;
-use crate::connect::{Lane, Shared, Wire};
-use crate::error::{Away, Fault, Verdict, chain};
+use crate::connect::{Call, Connection, Connections as _, Servers};
+use crate::error::{Fault, Meaning, Remedy, Unreachable, chain};
 
 /// How long an answer may take.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// Subscribes to the channel of a namespace.
 pub(super) struct Subscriber {
-    shared: Arc<Shared>,
+    shared: Arc<Servers>,
     channel: Bytes,
 }
 
 /// The connection that listens, as long as its handle lives.
 pub(super) struct Subscription {
-    _wire: Wire,
+    _connection: Connection,
     pushes: mpsc::UnboundedReceiver<PushInfo>,
 }
 
 impl Subscriber {
-    pub(super) fn new(shared: Arc<Shared>, channel: Bytes) -> Self {
+    pub(super) fn new(shared: Arc<Servers>, channel: Bytes) -> Self {
         Self { shared, channel }
     }
 
@@ -57,17 +57,17 @@ impl Ear for Subscriber {
         listen=never in the URL";
 
     async fn open(&self) -> Result<Subscription, End> {
-        let away = |away: Away| {
-            let why = format!("{}: {}", away.what, away.cause.unwrap_or_default());
-            if away.is_lasting { End::Deaf(why) } else { End::Lost(why) }
+        let end = |why: Unreachable| {
+            let text = format!("{}: {}", why.what, why.cause.unwrap_or_default());
+            if why.remedy == Remedy::Change { End::Deaf(text) } else { End::Lost(text) }
         };
-        let targets = self.shared.router.targets().await.map_err(away)?;
+        let targets = self.shared.router.targets().await.map_err(end)?;
         let target = fastrand::choice(&targets).ok_or_else(|| End::Lost("there is no server".to_owned()))?;
         let (heard, pushes) = mpsc::unbounded_channel();
-        let wire = self.shared.connector.connect_listening(target, heard).await.map_err(away)?;
-        let mut connection = wire.connection.clone();
-        match timeout(ANSWER_WAIT, connection.subscribe(&self.channel[..])).await {
-            Ok(Ok(())) => Ok(Subscription { _wire: wire, pushes }),
+        let connection = self.shared.connector.connect_listening(target, heard).await.map_err(end)?;
+        let mut subscribing = connection.multiplexed.clone();
+        match timeout(ANSWER_WAIT, subscribing.subscribe(&self.channel[..])).await {
+            Ok(Ok(())) => Ok(Subscription { _connection: connection, pushes }),
             Ok(Err(error)) if error.code() == Some("NOPERM") => Err(End::Deaf(chain(&error))),
             Ok(Err(error)) => Err(End::Lost(chain(&error))),
             Err(_) => Err(End::Lost(format!("no answer within {ANSWER_WAIT:?}"))),
@@ -84,10 +84,13 @@ impl Ear for Subscriber {
     }
 
     async fn say(&self, note: Note) -> Result<(), End> {
-        let said =
-            self.shared.run(ANSWER_WAIT, Lane::Work, |session| send(note, session, self.channel.clone()));
+        let said = self
+            .shared
+            .run(Call::WRITE.within(ANSWER_WAIT), |session| send(note, session, self.channel.clone()));
         said.await.map_err(|fault| match fault {
-            Fault::Said(said) if matches!(said.verdict(), Verdict::Address(_)) => End::Deaf(said.to_string()),
+            Fault::Server(error) if matches!(error.meaning, Meaning::Lasting(_)) => {
+                End::Deaf(error.to_string())
+            }
             fault => End::Lost(format!("{fault:?}")),
         })
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use windlass_core::bell::{Bell, Note, Owed, Rings};
 
 use super::send;
-use crate::connect::{Lane, Server, Shared};
+use crate::connect::{Call, Connections as _, Server, Servers};
 
 /// How long after a note the next one may follow: doubled with each that had to wait.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
@@ -30,7 +30,7 @@ pub(super) struct Ringer {
 /// What is on the way to the others. It has no [`Server`], so that the store that is dropped meanwhile is dropped by
 /// its user, who then waits a moment for it.
 struct Teller {
-    shared: Arc<Shared>,
+    shared: Arc<Servers>,
     channel: Bytes,
     owner: u64,
     /// What others were not told yet.
@@ -47,7 +47,7 @@ struct Told {
 
 impl Ringer {
     pub(super) fn new(server: Server, bell: Bell, channel: Bytes) -> Self {
-        let (shared, owner) = (Arc::clone(server.shared()), fastrand::u64(..));
+        let (shared, owner) = (Arc::clone(server.connections()), fastrand::u64(..));
         let told = Mutex::new(Told { at: None, pause: PAUSE_MIN });
         let teller = Teller { shared, channel, owner, owed: Owed::default(), told };
         Self { server, bell, teller: Arc::new(teller) }
@@ -63,7 +63,7 @@ impl Ringer {
         rings.ring(&self.bell);
         if self.teller.owed.add(rings) {
             let teller = Arc::clone(&self.teller);
-            self.server.thread().spawn(async move { teller.tell().await });
+            self.server.spawn(async move { teller.tell().await });
         }
     }
 }
@@ -82,7 +82,7 @@ impl Teller {
         let note = Note::Rings { owner: self.owner, rings: self.owed.take() };
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Told { at: Some(Instant::now()), pause };
         let tell = |session| send(note, session, self.channel.clone());
-        if let Err(fault) = self.shared.run(DEADLINE, Lane::Work, tell).await {
+        if let Err(fault) = self.shared.run(Call::WRITE.within(DEADLINE), tell).await {
             tracing::debug!(?fault, "cannot ring for other processes");
         }
     }

@@ -60,10 +60,10 @@ async fn a_ring_reaches_another_handle_by_topic_within_milliseconds() {
 async fn a_burst_of_rings_is_a_handful_of_notes_and_the_last_ring_is_among_them() {
     let server = open(&url_of_own()).await;
     let (heard, mut notes) = mpsc::unbounded_channel();
-    let target = &server.shared().options.targets[0];
+    let target = &server.connections().options.targets[0];
     let wakeups = Wakeups::new(&server);
-    let wire = server.shared().connector.connect_listening(target, heard).await.unwrap();
-    wire.connection.clone().subscribe(&wakeups.channel[..]).await.unwrap();
+    let connection = server.connections().connector.connect_listening(target, heard).await.unwrap();
+    connection.multiplexed.clone().subscribe(&wakeups.channel[..]).await.unwrap();
     let began = Instant::now();
     for _ in 0..10_000 {
         wakeups.ring(Rings::about(Topic::Work));
@@ -101,7 +101,7 @@ async fn a_dropped_store_leaves_no_thread_and_no_connection() {
     let server = open(&redis.url()).await;
     let wakeups = Wakeups::new(&server);
     listening(&wakeups).await;
-    let shared = Arc::downgrade(server.shared());
+    let shared = Arc::downgrade(server.connections());
     let ours = || redis.command(&["CLIENT", "LIST"]).contains("name=windlass ");
     assert!(ours());
     drop((wakeups, server));

@@ -60,7 +60,7 @@ impl Scene {
 
     pub(crate) async fn add(&self, queue: &str, options: Options) -> JobId {
         let job = job(queue, options);
-        assert_eq!(self.store.enqueue(std::slice::from_ref(&job)).await.unwrap(), [Enqueued::New]);
+        assert_eq!(self.store.enqueue([job.clone()].into()).await.unwrap(), [Enqueued::New]);
         job.id
     }
 
@@ -77,7 +77,7 @@ impl Scene {
             limit,
             bytes: usize::MAX,
         };
-        match self.store.claim(&request).await.unwrap() {
+        match self.store.claim(request.clone()).await.unwrap() {
             ClaimAnswer::Jobs { jobs, unreadable, sick, .. } => Claimed { jobs, unreadable, sick },
             ClaimAnswer::LeaseLost => panic!("the lease lives"),
         }
@@ -127,7 +127,7 @@ impl Scene {
     }
 
     pub(crate) async fn get(&self, id: JobId) -> JobRecord {
-        self.store.get(&[id]).await.unwrap().remove(0).unwrap()
+        self.store.get([id].into()).await.unwrap().remove(0).unwrap()
     }
 }
 

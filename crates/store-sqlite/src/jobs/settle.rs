@@ -7,7 +7,7 @@ use rusqlite::{CachedStatement, params};
 use windlass_core::job::{ATTEMPTS_KEPT, Counters};
 use windlass_core::judge::Transition;
 use windlass_core::size::TooLarge;
-use windlass_core::store::{Begin, Cause, Progress, Settled, Settlement};
+use windlass_core::store::{Begin, Cause, Progress, Right, Settled, Settlement};
 use windlass_core::{Fence, JobId, Name, State};
 
 use crate::error::Fault;
@@ -23,32 +23,11 @@ const INSERT_ATTEMPT: &str = include_str!("../../queries/jobs/insert_attempt.sql
 const FORGET_ATTEMPTS: &str = include_str!("../../queries/jobs/forget_attempts.sql");
 const PROGRESS: &str = include_str!("../../queries/jobs/progress.sql");
 
-/// What gives the right to write an outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Right {
-    /// The fence: the worker itself. That its lease may have run out does not matter as long as no reaper has
-    /// taken the job back.
-    Fence,
-    /// The fence and a lease that has run out, tested again here: a reaper.
-    LostLease,
-    /// The fence of an attempt that a reaper took back, as long as nothing has happened to the job since.
-    Late,
-}
-
-impl Right {
-    /// How the attempt is found.
-    const fn statement(self) -> &'static str {
-        match self {
-            Self::Fence | Self::LostLease => RUNNING,
-            Self::Late => REAPED,
-        }
-    }
-
-    const fn cause(self) -> Cause {
-        match self {
-            Self::LostLease => Cause::Reaped,
-            Self::Fence | Self::Late => Cause::Settled,
-        }
+/// How the attempt is found.
+const fn statement(right: Right) -> &'static str {
+    match right {
+        Right::Fence | Right::LostLease => RUNNING,
+        Right::Late => REAPED,
     }
 }
 
@@ -57,7 +36,7 @@ pub(crate) fn settle(
     settlements: &[Settlement],
     right: Right,
 ) -> Result<Vec<Settled>, Fault> {
-    let mut found = session.prepare(right.statement())?;
+    let mut found = session.prepare(statement(right))?;
     let mut ends = Ends::default();
     let mut answers = Vec::with_capacity(settlements.len());
     for Settlement { queue, id, fence, transition } in settlements {

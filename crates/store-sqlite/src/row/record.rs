@@ -6,8 +6,8 @@ use windlass_core::job::{AttemptRecord, Facts, JobRecord, LastClaim, LostJob, Un
 use windlass_core::{JobId, Name, State};
 
 use super::{
-    FORM, bytes, counters, fence, fence_number, job_id, name, optional_bytes, readable, spec, state, tags,
-    time, word,
+    FORM, bytes, counters, fence, job_id, name, number, optional_bytes, readable, spec, state, tags, time,
+    word,
 };
 use crate::error::Fault;
 
@@ -60,7 +60,7 @@ impl JobRow {
             priority: reading.or_default(get(row, 5))?,
             due_at: time(row.get(6)?),
             enqueued_at: time(row.get(7)?),
-            fence: fence_number(row.get(8)?),
+            fence: number(row.get(8)?),
             counters: reading.or_default(counters(row, 9))?,
             cancel_requested: row.get(13)?,
             finished_at: row.get::<_, Option<i64>>(16)?.map(time),
@@ -121,7 +121,7 @@ pub(crate) fn attempt(row: &Row<'_>) -> Result<AttemptRecord, Fault> {
     let mut reading = Reading::default();
     let ending = get::<String>(row, 5).and_then(|text| word("ending", &text)).map(Some);
     Ok(AttemptRecord {
-        fence: fence_number(row.get(0)?),
+        fence: number(row.get(0)?),
         number: reading.or_default(get(row, 1))?,
         worker: reading.or_default(get(row, 2))?,
         started_at: time(row.get(3)?),

@@ -63,7 +63,7 @@ impl Transaction for UserTx<'_> {
         }
         let rows = self.ask(CONFIG, vec![queue.as_str().into()]).await?;
         let stored = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
-        let config = Arc::new(row::config_or_unreadable(stored).0);
+        let config = Arc::new(row::definition(stored).0);
         self.configs.push((queue.clone(), Arc::clone(&config)));
         Ok(config)
     }

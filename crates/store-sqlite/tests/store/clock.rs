@@ -37,7 +37,7 @@ async fn a_step_loses_nothing_that_lives() {
         let directory = tempfile::tempdir().unwrap();
         let clock = ManualClock::default();
         let store = open(&directory.path().join("jobs.db"), &clock).await;
-        store.enqueue(&[job("x")]).await.unwrap();
+        store.enqueue([job("x")].into()).await.unwrap();
         let lease = lease_for(&store, TTL).await;
         let jobs = claim(&store, lease, 1).await;
         clock.advance(TTL - Duration::from_secs(1));
@@ -48,11 +48,11 @@ async fn a_step_loses_nothing_that_lives() {
             transition: judge(&jobs[0].facts, Outcome::Returned, 0.5),
             ..completed(&jobs).remove(0)
         };
-        assert_eq!(store.reap(&[stalled]).await.unwrap(), [Settled::Fenced], "{hours} h");
+        assert_eq!(store.reap([stalled].into()).await.unwrap(), [Settled::Fenced], "{hours} h");
         assert!(lives(&store, lease).await, "{hours} h: the renewal comes in time");
-        let settled = store.settle(&completed(&jobs)).await.unwrap();
+        let settled = store.settle(completed(&jobs).into()).await.unwrap();
         assert_eq!(settled, [Settled::Applied(State::Completed)]);
-        let record = store.get(&[jobs[0].id]).await.unwrap().remove(0).unwrap();
+        let record = store.get([jobs[0].id].into()).await.unwrap().remove(0).unwrap();
         assert_eq!((record.counters.stalls, record.counters.attempt), (0, 1), "{hours} h");
     }
 }
@@ -63,7 +63,7 @@ async fn a_dead_worker_is_lost_one_term_after_a_step() {
         let directory = tempfile::tempdir().unwrap();
         let clock = ManualClock::default();
         let store = open(&directory.path().join("jobs.db"), &clock).await;
-        store.enqueue(&[job("x"), job("y")]).await.unwrap();
+        store.enqueue([job("x"), job("y")].into()).await.unwrap();
         let gone = claim(&store, lease_for(&store, TTL).await, 1).await;
         clock.advance(TTL);
         let dies = claim(&store, lease_for(&store, TTL).await, 1).await;
@@ -82,7 +82,7 @@ async fn a_process_that_notices_late_revives_nothing() {
         let path = directory.path().join("jobs.db");
         let clock = ManualClock::default();
         let (first, second) = (open(&path, &clock).await, open(&path, &clock).await);
-        first.enqueue(&[job("x")]).await.unwrap();
+        first.enqueue([job("x")].into()).await.unwrap();
         let lease = lease_for(&first, TTL).await;
         claim(&first, lease, 1).await;
         set(&clock, hours);
@@ -90,7 +90,7 @@ async fn a_process_that_notices_late_revives_nothing() {
         clock.advance(TTL);
         assert_eq!(lost(&first).await.len(), 1);
         // It has not looked since before the step.
-        second.enqueue(&[job("y")]).await.unwrap();
+        second.enqueue([job("y")].into()).await.unwrap();
         assert_eq!(lost(&second).await.len(), 1, "{hours} h");
         assert!(!lives(&second, lease).await, "{hours} h: a lease that has run out stays so");
     }
@@ -122,7 +122,7 @@ async fn a_clock_set_back_while_nobody_looked_keeps_no_lease_alive_for_hours() {
     let clock = ManualClock::default();
     {
         let store = open(&path, &clock).await;
-        store.enqueue(&[job("x")]).await.unwrap();
+        store.enqueue([job("x")].into()).await.unwrap();
         claim(&store, lease_for(&store, TTL).await, 1).await;
     }
     set(&clock, -2);
@@ -142,7 +142,7 @@ async fn a_step_is_heeded_also_when_the_first_write_after_it_fails() {
     set(&clock, 2);
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.execute_batch("ALTER TABLE windlass_jobs RENAME COLUMN kind TO hidden").unwrap();
-    store.enqueue(&[job("x")]).await.unwrap_err();
+    store.enqueue([job("x")].into()).await.unwrap_err();
     connection.execute_batch("ALTER TABLE windlass_jobs RENAME COLUMN hidden TO kind").unwrap();
     assert!(lives(&store, lease).await);
 }

@@ -65,7 +65,7 @@ async fn what_was_accepted_goes_on_and_more_is_refused_until_there_is_room() {
     let mut accepted = 0;
     let full = loop {
         let jobs: Vec<_> = (0..50).map(|_| job("x".repeat(900))).collect();
-        match store.enqueue(&jobs).await {
+        match store.enqueue(jobs.as_slice().into()).await {
             Ok(_) => accepted += jobs.len(),
             Err(error) => break error,
         }
@@ -79,7 +79,7 @@ async fn what_was_accepted_goes_on_and_more_is_refused_until_there_is_room() {
     assert!(matches!(renewed, Renewal::Renewed { .. }));
     let mut done = 0;
     let mut settle = async |jobs: Vec<ClaimedJob>| {
-        let answers = store.settle(&completed(&jobs)).await.unwrap();
+        let answers = store.settle(completed(&jobs).into()).await.unwrap();
         assert!(answers.iter().all(|answer| *answer == Settled::Applied(State::Completed)));
         done += jobs.len();
     };
@@ -99,15 +99,15 @@ async fn enqueues_are_taken_again_when_there_is_room() {
     };
     let store = open(&disk.join("jobs.db")).await;
     let lease = lease(&store).await;
-    store.enqueue(&[job("first")]).await.unwrap();
+    store.enqueue([job("first")].into()).await.unwrap();
     let ballast = fill(&disk);
-    while store.enqueue(&[job("x".repeat(900))]).await.is_ok() {}
+    while store.enqueue([job("x".repeat(900))].into()).await.is_ok() {}
     let claimed = claim(&store, lease, 1).await;
-    store.settle(&completed(&claimed)).await.unwrap();
-    assert_eq!(store.enqueue(&[job("y")]).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    store.settle(completed(&claimed).into()).await.unwrap();
+    assert_eq!(store.enqueue([job("y")].into()).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
     fs::remove_file(ballast).unwrap();
     let began = Instant::now();
-    while let Err(error) = store.enqueue(&[job("z")]).await {
+    while let Err(error) = store.enqueue([job("z")].into()).await {
         assert!(began.elapsed() < PATIENCE, "{error}");
         tokio::task::yield_now().await;
     }

@@ -35,9 +35,9 @@ async fn the_log_stays_bounded_while_others_read() {
     for _ in 0..60 {
         // About 1 MiB of log per round.
         let jobs: Vec<_> = (0..500).map(|_| job("x".repeat(900))).collect();
-        store.enqueue(&jobs).await.unwrap();
+        store.enqueue(jobs.as_slice().into()).await.unwrap();
         let claimed = claim(&other, lease, 500).await;
-        other.settle(&completed(&claimed)).await.unwrap();
+        other.settle(completed(&claimed).into()).await.unwrap();
         longest = longest.max(store.gauges().log_bytes);
     }
     stop.store(true, Ordering::Relaxed);
@@ -57,12 +57,12 @@ async fn a_reader_that_stayed_for_long_leaves_no_long_log() {
     reader.execute_batch("BEGIN; SELECT count(*) FROM windlass_jobs").unwrap();
     while store.gauges().log_bytes < 80 * MIB {
         let jobs: Vec<_> = (0..40).map(|_| job("x".repeat(100_000))).collect();
-        store.enqueue(&jobs).await.unwrap();
+        store.enqueue(jobs.as_slice().into()).await.unwrap();
     }
     reader.execute_batch("COMMIT").unwrap();
     let began = Instant::now();
     while store.gauges().log_bytes > 32 * MIB {
-        store.enqueue(&[job("y")]).await.unwrap();
+        store.enqueue([job("y")].into()).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(60), "the log has {} bytes", store.gauges().log_bytes);
     }
 }

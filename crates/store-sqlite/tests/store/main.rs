@@ -57,7 +57,7 @@ fn request(lease: LeaseId, limit: u32) -> ClaimRequest {
 }
 
 async fn claim(store: &SqliteStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJob> {
-    match store.claim(&request(lease, limit)).await.unwrap() {
+    match store.claim(request(lease, limit)).await.unwrap() {
         ClaimAnswer::Jobs { jobs, .. } => jobs,
         ClaimAnswer::LeaseLost => panic!("the lease was lost"),
     }

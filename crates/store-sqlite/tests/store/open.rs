@@ -41,7 +41,7 @@ async fn files_are_private() {
 
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory.path().join("jobs.db")).await;
-    store.enqueue(&[job("x")]).await.unwrap();
+    store.enqueue([job("x")].into()).await.unwrap();
     store.bell();
     for suffix in ["", "-wal", "-shm", "-bell", "-reserve"] {
         let path = directory.path().join(format!("jobs.db{suffix}"));
@@ -90,7 +90,7 @@ async fn the_file_may_hold_tables_of_others() {
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.execute_batch("CREATE TABLE people (name TEXT); INSERT INTO people VALUES ('Ada')").unwrap();
     let store = open(&path).await;
-    store.enqueue(&[job("x")]).await.unwrap();
+    store.enqueue([job("x")].into()).await.unwrap();
     let people: i64 = connection.query_row("SELECT count(*) FROM people", [], |row| row.get(0)).unwrap();
     assert_eq!(people, 1);
 }
@@ -104,7 +104,7 @@ async fn many_may_open_a_new_file_at_once() {
             let options = SqliteOptions::file(&path);
             tokio::spawn(async move {
                 let store = SqliteStore::open_with(options).await.unwrap();
-                store.enqueue(&[job("x")]).await.unwrap();
+                store.enqueue([job("x")].into()).await.unwrap();
             })
         })
         .collect();

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 async fn refusal(store: &SqliteStore) -> StoreError {
     let began = Instant::now();
     loop {
-        match store.enqueue(&[job("x")]).await {
+        match store.enqueue([job("x")].into()).await {
             Err(error) => return error,
             Ok(_) => assert!(began.elapsed() < PATIENCE, "enqueues are still accepted"),
         }
@@ -34,7 +34,7 @@ async fn a_deleted_file_is_said_and_nothing_more_is_accepted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("jobs.db");
     let store = open(&path).await;
-    store.enqueue(&[job("x")]).await.unwrap();
+    store.enqueue([job("x")].into()).await.unwrap();
     all_of(&path).iter().for_each(|file| fs::remove_file(file).unwrap());
     let error = refusal(&store).await;
     assert_eq!(error.kind(), StoreErrorKind::Fatal);
@@ -55,13 +55,13 @@ async fn a_replaced_file_is_noticed_and_one_that_is_put_back_works_again() {
     let directory = tempfile::tempdir().unwrap();
     let (path, aside) = (directory.path().join("jobs.db"), directory.path().join("aside.db"));
     let store = open(&path).await;
-    store.enqueue(&[job("x")]).await.unwrap();
+    store.enqueue([job("x")].into()).await.unwrap();
     fs::rename(&path, &aside).unwrap();
     fs::write(&path, "").unwrap();
     assert_eq!(refusal(&store).await.kind(), StoreErrorKind::Fatal);
     fs::rename(&aside, &path).unwrap();
     let began = Instant::now();
-    while store.enqueue(&[job("y")]).await.is_err() {
+    while store.enqueue([job("y")].into()).await.is_err() {
         assert!(began.elapsed() < PATIENCE, "the file is back in its place");
         tokio::task::yield_now().await;
     }
@@ -83,7 +83,7 @@ async fn a_program_that_runs_stays_out_of_a_newer_schema() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("jobs.db");
     let store = open(&path).await;
-    store.enqueue(&[job("x")]).await.unwrap();
+    store.enqueue([job("x")].into()).await.unwrap();
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.execute("UPDATE windlass_meta SET value = value + 1 WHERE key = 'layout'", []).unwrap();
     let error = refusal(&store).await;

@@ -21,7 +21,7 @@ async fn work(store: SqliteStore) -> Vec<JobId> {
     let share = JOBS / STORES;
     for start in (0..share).step_by(20) {
         let jobs: Vec<_> = (start..start + 20).map(|number| job(number.to_string())).collect();
-        store.enqueue(&jobs).await.unwrap();
+        store.enqueue(jobs.as_slice().into()).await.unwrap();
     }
     let mut settled = Vec::new();
     loop {
@@ -29,7 +29,7 @@ async fn work(store: SqliteStore) -> Vec<JobId> {
         if jobs.is_empty() {
             return settled;
         }
-        let answers = store.settle(&completed(&jobs)).await.unwrap();
+        let answers = store.settle(completed(&jobs).into()).await.unwrap();
         assert!(answers.iter().all(|answer| *answer == Settled::Applied(State::Completed)));
         settled.extend(jobs.iter().map(|job| job.id));
     }
@@ -55,7 +55,7 @@ async fn each_job_is_handed_out_once_and_nobody_hears_of_locks() {
         if jobs.is_empty() {
             break;
         }
-        store.settle(&completed(&jobs)).await.unwrap();
+        store.settle(completed(&jobs).into()).await.unwrap();
         settled.extend(jobs.iter().map(|job| job.id));
     }
     assert_eq!(settled.len(), JOBS, "every job was settled, none twice");
@@ -72,13 +72,13 @@ async fn a_store_that_writes_without_pause_lets_others_in() {
     let hog = tokio::spawn(async move {
         loop {
             let jobs: Vec<_> = (0..200).map(|_| job("x")).collect();
-            greedy.enqueue(&jobs).await.unwrap();
+            greedy.enqueue(jobs.as_slice().into()).await.unwrap();
         }
     });
     let mut slowest = Duration::ZERO;
     for _ in 0..20 {
         let began = Instant::now();
-        modest.enqueue(&[job("y")]).await.unwrap();
+        modest.enqueue([job("y")].into()).await.unwrap();
         slowest = slowest.max(began.elapsed());
     }
     hog.abort();
@@ -101,11 +101,11 @@ async fn another_process_hears_of_work_and_of_its_end() {
     let mut fastest = Duration::MAX;
     for _ in 0..20 {
         let job = job("x");
-        here.enqueue(std::slice::from_ref(&job)).await.unwrap();
+        here.enqueue([job.clone()].into()).await.unwrap();
         let committed = Instant::now();
         heard(&mut work).await;
         fastest = fastest.min(committed.elapsed());
-        here.cancel(&[job.id]).await.unwrap();
+        here.cancel([job.id].into()).await.unwrap();
         heard(&mut finish).await;
     }
     assert!(fastest < Duration::from_millis(250), "the fastest ring took {fastest:?}");

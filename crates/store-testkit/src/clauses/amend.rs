@@ -19,7 +19,7 @@ pub async fn a_retried_job_begins_anew(h: &impl Harness) {
         fence: job.fence,
         progress: Bytes::from_static(b"half"),
     };
-    scene.store.progress(&[report]).await.expect("progress is answered");
+    scene.store.progress([report].into()).await.expect("progress is answered");
     assert_eq!(scene.settle(&job, failed()).await, State::Dead);
     let dead = scene.get(job.id).await;
     assert_eq!(dead.reason, Some(Reason::AttemptsExhausted));
@@ -101,8 +101,8 @@ pub async fn other_states_are_not_retried(h: &impl Harness) {
     let running = scene.running(Options::new()).await.id;
     let ready = scene.add(Options::new()).await;
     let all = [done, running, ready];
-    let before = scene.store.get(&all).await.expect("jobs can be read");
-    let answers = scene.store.retry(&[done, running, ready, JobId::new()]).await;
+    let before = scene.store.get(all.clone().into()).await.expect("jobs can be read");
+    let answers = scene.store.retry([done, running, ready, JobId::new()].into()).await;
     assert_eq!(
         answers.expect("retrying is answered"),
         [
@@ -112,7 +112,7 @@ pub async fn other_states_are_not_retried(h: &impl Harness) {
             Amended::Missing,
         ]
     );
-    assert_eq!(scene.store.get(&all).await.expect("jobs can be read"), before);
+    assert_eq!(scene.store.get(all.clone().into()).await.expect("jobs can be read"), before);
 }
 
 /// A job in any state but running can be removed, and is gone then.

@@ -36,15 +36,15 @@ where
 }
 
 async fn settle(store: SharedStore, batch: Vec<Settlement>) -> Vec<Settled> {
-    store.settle(&batch).await.expect("settling is answered")
+    store.settle(batch.as_slice().into()).await.expect("settling is answered")
 }
 
 async fn reap(store: SharedStore, batch: Vec<Settlement>) -> Vec<Settled> {
-    store.reap(&batch).await.expect("reaping is answered")
+    store.reap(batch.as_slice().into()).await.expect("reaping is answered")
 }
 
 async fn states(scene: &Scene, ids: &[JobId]) -> Vec<State> {
-    let found = scene.store.get(ids).await.expect("jobs can be read");
+    let found = scene.store.get(ids.into()).await.expect("jobs can be read");
     found.into_iter().map(|job| job.expect("the job is there").state).collect()
 }
 
@@ -59,7 +59,7 @@ pub async fn of_overlapping_batches_each_job_is_new_once(h: &impl Harness) {
     for round in 0..10 {
         let batch = jobs(30);
         let enqueue = |store: SharedStore, batch: Vec<NewJob>| async move {
-            store.enqueue(&batch).await.expect("a repeat is answered")
+            store.enqueue(batch.as_slice().into()).await.expect("a repeat is answered")
         };
         let first = enqueue(here.store.clone(), batch.clone());
         let second = enqueue(there.store.clone(), reversed(batch));
@@ -89,7 +89,9 @@ pub async fn of_batches_that_take_the_same_ids_one_is_accepted(h: &impl Harness)
         let (mut batch, ids) = (batch, other.iter().map(|job| job.id).collect::<Vec<_>>());
         batch.insert(0, job(Options::new()));
         other.insert(0, job(Options::new()));
-        let enqueue = |store: SharedStore, batch: Vec<NewJob>| async move { store.enqueue(&batch).await };
+        let enqueue = |store: SharedStore, batch: Vec<NewJob>| async move {
+            store.enqueue(batch.as_slice().into()).await
+        };
         let answers = both(enqueue(here.store.clone(), batch), enqueue(there.store.clone(), other)).await;
         match &answers {
             (Ok(accepted), Err(StoreError::IdTaken { id }))
@@ -111,7 +113,7 @@ pub async fn a_new_queue_counts_both(h: &impl Harness) {
         let queue = format!("new-{round}");
         let batch = || (0..5).map(|_| job(Options::new().queue(&queue))).collect::<Vec<_>>();
         let enqueue = |store: SharedStore, batch: Vec<NewJob>| async move {
-            store.enqueue(&batch).await.expect("proper jobs are accepted")
+            store.enqueue(batch.as_slice().into()).await.expect("proper jobs are accepted")
         };
         both(enqueue(here.store.clone(), batch()), enqueue(there.store.clone(), batch())).await;
         assert_eq!(there.count(&queue, State::Ready).await, 10);
@@ -125,8 +127,8 @@ pub async fn a_queue_may_come_and_go(h: &impl Harness) {
     let come_and_go = |store: SharedStore| async move {
         for _ in 0..20 {
             let new = job(Options::new().queue("brief"));
-            store.enqueue(std::slice::from_ref(&new)).await.expect("a proper job is accepted");
-            let answers = store.delete(&[new.id]).await.expect("deleting is answered");
+            store.enqueue([new.clone()].into()).await.expect("a proper job is accepted");
+            let answers = store.delete([new.id].into()).await.expect("deleting is answered");
             assert_eq!(answers, [Amended::Done(State::Ready)]);
         }
     };
@@ -143,7 +145,7 @@ pub async fn claims_of_few_bytes_share_out_the_jobs(h: &impl Harness) {
     let (here, there) = pair(h).await;
     let sized = |bytes: usize| NewJob::new(KIND, vec![b'x'; bytes], Options::new()).expect("a proper job");
     let batch: Vec<_> = (0..120).map(|index| sized([0, 90, 100, 700][index % 4])).collect();
-    here.store.enqueue(&batch).await.expect("proper jobs are accepted");
+    here.store.enqueue(batch.as_slice().into()).await.expect("proper jobs are accepted");
     let few = |lease| ClaimRequest { bytes: 300, ..request(lease, 9) };
     let handed_out = claim_at_once(&[&here, &there, &here, &there], few).await;
     assert_eq!(handed_out.len(), 120);
@@ -158,7 +160,7 @@ pub async fn claims_do_not_hand_out_what_expires(h: &impl Harness) {
     for _ in 0..60 {
         let pair = [job(Options::new().expires_in(seconds(5))), job(Options::new())];
         plain.insert(pair[1].id);
-        here.store.enqueue(&pair).await.expect("proper jobs are accepted");
+        here.store.enqueue(pair.clone().into()).await.expect("proper jobs are accepted");
     }
     h.advance(seconds(5)).await;
     let mut handed_out = claim_at_once(&[&here, &there, &here, &there], |lease| request(lease, 7)).await;
@@ -201,7 +203,7 @@ pub async fn a_cancel_and_a_claim_agree(h: &impl Harness) {
     let (here, there) = pair(h).await;
     for round in 0..5 {
         let cancel = |store: SharedStore, ids: Vec<JobId>| async move {
-            store.cancel(&ids).await.expect("cancelling is answered")
+            store.cancel(ids.as_slice().into()).await.expect("cancelling is answered")
         };
         for (id, answer, is_running) in amended_while_claimed(&here, &there, cancel).await {
             let expected = if is_running { State::Running } else { State::Cancelled };
@@ -218,7 +220,7 @@ pub async fn a_delete_and_a_claim_agree(h: &impl Harness) {
     let (here, there) = pair(h).await;
     for round in 0..5 {
         let delete = |store: SharedStore, ids: Vec<JobId>| async move {
-            store.delete(&ids).await.expect("deleting is answered")
+            store.delete(ids.as_slice().into()).await.expect("deleting is answered")
         };
         for (id, answer, is_running) in amended_while_claimed(&here, &there, delete).await {
             let expected =
@@ -238,7 +240,7 @@ pub async fn a_claim_and_a_close_agree(h: &impl Harness) {
     for round in 0..20 {
         let lease = here.lease().await;
         let (claiming, closing) = (here.store.clone(), there.store.clone());
-        let claim = async move { claiming.claim(&request(lease, 5)).await.expect("a claim is answered") };
+        let claim = async move { claiming.claim(request(lease, 5)).await.expect("a claim is answered") };
         both(claim, async move { closing.close(lease).await.expect("a lease closes") }).await;
         let lost = here.store.lost(99).await.expect("lost jobs can be read");
         let running = here.count(QUEUE, State::Running).await;
@@ -286,7 +288,7 @@ pub async fn a_cancel_and_an_outcome_agree(h: &impl Harness) {
         let attempt = here.running(Options::new()).await;
         let batch = vec![settlement(&attempt, outcome)];
         let (store, id) = (there.store.clone(), attempt.id);
-        let cancel = async move { store.cancel(&[id]).await.expect("cancelling is answered")[0] };
+        let cancel = async move { store.cancel([id].into()).await.expect("cancelling is answered")[0] };
         let (settled, cancelled) = both(settle(here.store.clone(), batch), cancel).await;
         let end = if round % 3 == 0 { State::Completed } else { State::Cancelled };
         let went_back = [State::Completed, State::Scheduled, State::Ready][round % 3];
@@ -333,8 +335,9 @@ pub async fn of_two_retries_one_counts(h: &impl Harness) {
     let (here, there) = pair(h).await;
     for round in 0..10 {
         let id = here.finished(Options::new().priority(round), failed_for_good()).await;
-        let retry =
-            |store: SharedStore| async move { store.retry(&[id]).await.expect("retrying is answered")[0] };
+        let retry = |store: SharedStore| async move {
+            store.retry([id].into()).await.expect("retrying is answered")[0]
+        };
         let answers = both(retry(here.store.clone()), retry(there.store.clone())).await;
         let (done, refused) = (Amended::Done(State::Ready), Amended::Refused(State::Ready));
         assert!(answers == (done, refused) || answers == (refused, done), "round {round}: {answers:?}");
@@ -347,7 +350,7 @@ pub async fn of_two_retries_one_counts(h: &impl Harness) {
 pub async fn promotions_share_the_work(h: &impl Harness) {
     let (here, there) = pair(h).await;
     let batch: Vec<_> = (0..200).map(|_| job(Options::new().delay(seconds(5)))).collect();
-    here.store.enqueue(&batch).await.expect("proper jobs are accepted");
+    here.store.enqueue(batch.as_slice().into()).await.expect("proper jobs are accepted");
     h.advance(seconds(5)).await;
     let promote =
         |store: SharedStore| async move { store.promote(999).await.expect("promoting is answered").promoted };

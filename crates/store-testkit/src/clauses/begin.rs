@@ -13,7 +13,7 @@ pub async fn a_claimed_job_begins_by_its_fence(h: &impl Harness) {
     assert!(!scene.get(job.id).await.has_begun);
     for forged in forgeries(job.fence) {
         let attempt = windlass_core::store::Begin { fence: forged, ..begin(&job) };
-        let answer = one(scene.store.begin(&[attempt]).await.expect("beginning is answered"));
+        let answer = one(scene.store.begin([attempt].into()).await.expect("beginning is answered"));
         assert_eq!(answer, Settled::Fenced);
     }
     assert!(!scene.get(job.id).await.has_begun);
@@ -53,7 +53,7 @@ pub async fn attempts_of_a_batch_are_apart(h: &impl Harness) {
     batch[1].fence.nonce ^= 1;
     batch.push(begin(&ended));
     batch.push(batch[0].clone());
-    let answers = scene.store.begin(&batch).await.expect("beginning is answered");
+    let answers = scene.store.begin(batch.as_slice().into()).await.expect("beginning is answered");
     let (begun, fenced) = (Settled::Applied(State::Running), Settled::Fenced);
     assert_eq!(answers, [begun, fenced, begun, fenced, begun]);
     let mut has_begun = Vec::new();
@@ -61,7 +61,7 @@ pub async fn attempts_of_a_batch_are_apart(h: &impl Harness) {
         has_begun.push(scene.get(job.id).await.has_begun);
     }
     assert_eq!(has_begun, [true, false, true]);
-    assert_eq!(scene.store.begin(&[]).await.expect("beginning is answered"), []);
+    assert_eq!(scene.store.begin([].into()).await.expect("beginning is answered"), []);
 }
 
 /// A job that has begun is completed, cancelled and looked at like any other.

@@ -9,7 +9,7 @@ use crate::Harness;
 use crate::scene::{QUEUE, Scene, completed, job, jobs, name};
 
 async fn enqueue_once(scene: &Scene, call: CallId, jobs: &[NewJob]) -> Vec<Enqueued> {
-    scene.store.enqueue_once(call, jobs).await.expect("proper jobs are accepted")
+    scene.store.enqueue_once(call, jobs.into()).await.expect("proper jobs are accepted")
 }
 
 /// A call that is repeated is one call: its jobs are stored once, and each of them is answered as repeated.
@@ -68,7 +68,7 @@ pub async fn a_refused_call_is_not_remembered(h: &impl Harness) {
     let (call, mut jobs) = (CallId::new(), jobs(2));
     scene.enqueue(jobs[1].clone()).await;
     jobs[1].payload = Bytes::from_static(b"another");
-    scene.store.enqueue_once(call, &jobs).await.expect_err("the id is taken");
+    scene.store.enqueue_once(call, jobs.as_slice().into()).await.expect_err("the id is taken");
     jobs.pop();
     assert_eq!(enqueue_once(&scene, call, &jobs).await, [Enqueued::New]);
     scene.assert_counts().await;
@@ -82,7 +82,7 @@ pub async fn of_repeats_at_once_one_stores(h: &impl Harness) {
         let repeats: Vec<_> = (0..4)
             .map(|_| {
                 let (store, jobs) = (scene.store.clone(), jobs.clone());
-                tokio::spawn(async move { store.enqueue_once(call, &jobs).await })
+                tokio::spawn(async move { store.enqueue_once(call, jobs.as_slice().into()).await })
             })
             .collect();
         let mut stored = 0;

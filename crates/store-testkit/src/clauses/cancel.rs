@@ -92,7 +92,7 @@ pub async fn a_reaper_heeds_the_request(h: &impl Harness) {
     scene.cancel(job.id).await;
     h.advance(TTL).await;
     let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
-    let answer = one(scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered"));
+    let answer = one(scene.store.reap([stalled(&lost)].into()).await.expect("reaping is answered"));
     assert_eq!(answer, Settled::Applied(State::Cancelled));
     let record = scene.get(job.id).await;
     assert_eq!((record.reason, record.attempts[0].ending), (Some(Reason::Requested), Some(Ending::Stalled)));
@@ -131,7 +131,7 @@ pub async fn ids_of_a_batch_are_apart(h: &impl Harness) {
     let done = scene.finished(Options::new(), completed()).await;
     let running = scene.running(Options::new()).await.id;
     let waiting = scene.add(Options::new()).await;
-    let answers = scene.store.cancel(&[done, JobId::new(), waiting, running, waiting]).await;
+    let answers = scene.store.cancel([done, JobId::new(), waiting, running, waiting].into()).await;
     assert_eq!(
         answers.expect("cancelling is answered"),
         [
@@ -142,5 +142,5 @@ pub async fn ids_of_a_batch_are_apart(h: &impl Harness) {
             Amended::Refused(State::Cancelled),
         ]
     );
-    assert_eq!(scene.store.cancel(&[]).await.expect("an empty batch is fine"), []);
+    assert_eq!(scene.store.cancel([].into()).await.expect("an empty batch is fine"), []);
 }

@@ -176,7 +176,7 @@ pub async fn serves_many_kinds_in_one_order(h: &impl Harness) {
         let new = NewJob::new(kind, "{}", Options::new().priority(priority)).expect("a proper job");
         batch.push(new);
     }
-    scene.store.enqueue(&batch).await.expect("proper jobs are accepted");
+    scene.store.enqueue(batch.as_slice().into()).await.expect("proper jobs are accepted");
     batch.sort_by_key(|job| std::cmp::Reverse(job.priority));
     let expected: Vec<_> = batch.iter().map(|job| job.id).collect();
     let lease = scene.lease().await;
@@ -200,7 +200,7 @@ pub async fn finds_its_kinds_behind_many_others(h: &impl Harness) {
         NewJob::new(format!("unknown-{}", index % 3), "{}", options).expect("a proper job")
     };
     let head: Vec<_> = (0..2_500).map(unknown).collect();
-    scene.store.enqueue(&head).await.expect("proper jobs are accepted");
+    scene.store.enqueue(head.as_slice().into()).await.expect("proper jobs are accepted");
     let expected = scene.add_many(5).await;
     let lease = scene.lease().await;
     let kinds = ["other", KIND, "another"].map(name).to_vec();
@@ -260,7 +260,7 @@ pub async fn refuses_a_lost_lease(h: &impl Harness) {
     scene.store.close(closed).await.expect("a lease closes");
     h.advance(TTL).await;
     for lease in [LeaseId::new(), closed, expired] {
-        let answer = scene.store.claim(&request(lease, 9)).await.expect("a claim is answered");
+        let answer = scene.store.claim(request(lease, 9)).await.expect("a claim is answered");
         assert_eq!(answer, ClaimAnswer::LeaseLost);
     }
     assert_eq!(scene.state(ready).await, State::Ready);
@@ -275,14 +275,14 @@ pub async fn a_dropped_call_leaves_its_jobs_to_the_lease(h: &impl Harness) {
     for round in 0..5 {
         let lease = scene.lease().await;
         // Polled once and then dropped, wherever it was. Once the lease is closed, nothing is claimed under it.
-        let _ = scene.store.claim(&request(lease, 4)).now_or_never();
+        let _ = scene.store.claim(request(lease, 4)).now_or_never();
         scene.store.close(lease).await.expect("a lease closes");
         let lost = scene.store.lost(99).await.expect("lost jobs can be read");
         let running = scene.count(QUEUE, State::Running).await;
         assert_eq!(running, lost.len() as u64, "round {round}: a job runs under no lease");
         assert!(running == 0 || running == 4, "round {round}: {running} of 4 were claimed");
         let back: Vec<_> = lost.iter().map(taken_back).collect();
-        scene.store.reap(&back).await.expect("reaping is answered");
+        scene.store.reap(back.as_slice().into()).await.expect("reaping is answered");
     }
     // A call that was dropped may hold its jobs locked until it has heard that its lease is gone.
     let (lease, mut rest) = (scene.lease().await, Vec::new());

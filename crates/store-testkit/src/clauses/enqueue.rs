@@ -107,7 +107,7 @@ pub async fn a_batch_keeps_its_order(h: &impl Harness) {
 /// A batch of thousands is one call, and an empty one is nothing.
 pub async fn a_batch_may_be_large_or_empty(h: &impl Harness) {
     let scene = Scene::new(h).await;
-    assert_eq!(scene.store.enqueue(&[]).await.expect("an empty batch is fine"), []);
+    assert_eq!(scene.store.enqueue([].into()).await.expect("an empty batch is fine"), []);
     let all = scene.add_many(3_000).await;
     assert_eq!(scene.count(QUEUE, State::Ready).await, 3_000);
     let claimed = scene.claim(scene.lease().await, 3_000).await;
@@ -118,7 +118,7 @@ pub async fn a_batch_may_be_large_or_empty(h: &impl Harness) {
 pub async fn a_repeat_changes_nothing(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let new = job(Options::new());
-    let again = async || scene.store.enqueue(std::slice::from_ref(&new)).await.expect("a repeat is answered");
+    let again = async || scene.store.enqueue([new.clone()].into()).await.expect("a repeat is answered");
     scene.enqueue(new.clone()).await;
     let before = scene.get(new.id).await;
     h.advance(seconds(3)).await;
@@ -138,7 +138,7 @@ pub async fn a_repeat_may_have_other_options(h: &impl Harness) {
     let new = job(Options::new().priority(3));
     scene.enqueue(new.clone()).await;
     let other = job(Options::new().priority(9).delay(seconds(9)).tag("t")).with_id(new.id);
-    let answers = scene.store.enqueue(&[other]).await.expect("a repeat is answered");
+    let answers = scene.store.enqueue([other].into()).await.expect("a repeat is answered");
     assert_eq!(answers, [Enqueued::Existing(State::Ready)]);
     assert_eq!(scene.get(new.id).await.priority, 3);
 }
@@ -148,14 +148,17 @@ pub async fn an_id_may_stand_twice_in_a_batch(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let (new, between) = (job(Options::new()), job(Options::new()));
     let batch = [new.clone(), between.clone(), new.clone()];
-    let answers = scene.store.enqueue(&batch).await.expect("a repeat is answered");
+    let answers = scene.store.enqueue(batch.clone().into()).await.expect("a repeat is answered");
     assert_eq!(answers, [Enqueued::New, Enqueued::New, Enqueued::Existing(State::Ready)]);
     assert_eq!(scene.list(&Filter::default()).await.len(), 2);
 
     let (new, other) =
         (job(Options::new()), NewJob::new("other", "{}", Options::new()).expect("a proper job"));
-    let error =
-        scene.store.enqueue(&[new.clone(), other.with_id(new.id)]).await.expect_err("the batch is refused");
+    let error = scene
+        .store
+        .enqueue([new.clone(), other.with_id(new.id)].into())
+        .await
+        .expect_err("the batch is refused");
     assert!(matches!(error, StoreError::IdTaken { id } if id == new.id), "{error}");
     assert_eq!(scene.find(new.id).await, None);
     scene.assert_counts().await;
@@ -185,7 +188,7 @@ async fn refuses_under_a_taken_id<const N: usize>(h: &impl Harness, others: [New
     for other in others {
         let mut batch = jobs(3);
         batch.insert(2, other.with_id(new.id));
-        let error = scene.store.enqueue(&batch).await.expect_err("the batch is refused");
+        let error = scene.store.enqueue(batch.as_slice().into()).await.expect_err("the batch is refused");
         assert!(matches!(error, StoreError::IdTaken { id } if id == new.id), "{error}");
         assert_eq!(error.kind(), StoreErrorKind::Refused);
         assert_eq!(scene.list(&Filter::default()).await.len(), 1, "nothing of a refused batch is stored");
@@ -208,7 +211,7 @@ pub async fn a_payload_above_the_cap_refuses_the_batch(h: &impl Harness) {
     for large in [sized(9, "small"), sized(default_cap + 1, QUEUE), sized(5 << 20, QUEUE)] {
         let (id, size) = (large.id, large.payload.len());
         let batch = [job(Options::new()), large, job(Options::new())];
-        let error = scene.store.enqueue(&batch).await.expect_err("the batch is refused");
+        let error = scene.store.enqueue(batch.clone().into()).await.expect_err("the batch is refused");
         match &error {
             StoreError::TooLarge { id: refused, error } => {
                 assert_eq!((*refused, error.what, error.size), (id, "payload", size));
@@ -228,7 +231,7 @@ pub async fn a_repeat_above_a_lowered_cap_is_answered(h: &impl Harness) {
     scene.enqueue(new.clone()).await;
     let config = QueueConfig { caps: Caps { payload: 8, ..Caps::default() }, ..QueueConfig::default() };
     scene.store.define(&name(QUEUE), &config).await.expect("a queue can be defined");
-    let answers = scene.store.enqueue(&[new]).await.expect("a repeat is answered");
+    let answers = scene.store.enqueue([new].into()).await.expect("a repeat is answered");
     assert_eq!(answers, [Enqueued::Existing(State::Ready)]);
 }
 
@@ -249,10 +252,10 @@ pub async fn payload_bytes_are_kept(h: &impl Harness) {
     for payload in &payloads {
         batch.push(NewJob::new(KIND, payload.clone(), Options::new()).expect("a proper job"));
     }
-    scene.store.enqueue(&batch).await.expect("proper jobs are accepted");
+    scene.store.enqueue(batch.as_slice().into()).await.expect("proper jobs are accepted");
     for new in &batch {
         assert_eq!(scene.get(new.id).await.payload, new.payload);
-        let repeat = scene.store.enqueue(std::slice::from_ref(new)).await.expect("a repeat is answered");
+        let repeat = scene.store.enqueue([new.clone()].into()).await.expect("a repeat is answered");
         assert_eq!(repeat, [Enqueued::Existing(State::Ready)]);
     }
     let listed = scene.list(&Filter::default()).await;
@@ -291,7 +294,8 @@ pub async fn the_id_of_a_removed_job_is_free(h: &impl Harness) {
 pub async fn unknown_ids_are_missing(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let id = scene.add(Options::new()).await;
-    let answers = scene.store.get(&[JobId::new(), id, JobId::new(), id]).await.expect("jobs can be read");
+    let answers =
+        scene.store.get([JobId::new(), id, JobId::new(), id].into()).await.expect("jobs can be read");
     assert_eq!(answers.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false, true]);
 }
 
@@ -303,7 +307,7 @@ pub async fn of_many_at_once_one_is_new(h: &impl Harness) {
         let repeats: Vec<_> = (0..6)
             .map(|_| {
                 let (store, new) = (scene.store.clone(), new.clone());
-                tokio::spawn(async move { store.enqueue(&[new]).await.expect("a repeat is answered") })
+                tokio::spawn(async move { store.enqueue([new].into()).await.expect("a repeat is answered") })
             })
             .collect();
         let mut answers = Vec::new();
@@ -322,15 +326,15 @@ pub async fn a_dropped_call_is_whole_or_nothing(h: &impl Harness) {
     for round in 0..20 {
         let batch = jobs(10);
         // Polled once and then dropped, wherever it was.
-        let _ = scene.store.enqueue(&batch).now_or_never();
-        let found = scene.store.get(&batch.iter().map(|job| job.id).collect::<Vec<_>>()).await;
+        let _ = scene.store.enqueue(batch.as_slice().into()).now_or_never();
+        let found = scene.store.get(batch.iter().map(|job| job.id).collect::<Vec<_>>().into()).await;
         let found = found.expect("jobs can be read").into_iter().flatten().count();
         assert!(found == 0 || found == 10, "round {round}: {found} of 10 were stored");
     }
     // The same jobs, handed in again, complete what was dropped.
     let batch = jobs(10);
-    let _ = scene.store.enqueue(&batch).now_or_never();
-    scene.store.enqueue(&batch).await.expect("a repeat is answered");
-    let found = scene.store.get(&batch.iter().map(|job| job.id).collect::<Vec<_>>()).await;
+    let _ = scene.store.enqueue(batch.as_slice().into()).now_or_never();
+    scene.store.enqueue(batch.as_slice().into()).await.expect("a repeat is answered");
+    let found = scene.store.get(batch.iter().map(|job| job.id).collect::<Vec<_>>().into()).await;
     assert_eq!(found.expect("jobs can be read").into_iter().flatten().count(), 10);
 }

@@ -23,7 +23,7 @@ async fn assert_refused(scene: &Scene, queue: &Name, id: JobId, facts: &Facts, f
     let queue = || queue.clone();
     let before = scene.find(id).await;
     let report = Progress { queue: queue(), id, fence, progress: Bytes::from_static(b"stale") };
-    let answer = one(scene.store.progress(&[report]).await.expect("progress is answered"));
+    let answer = one(scene.store.progress([report].into()).await.expect("progress is answered"));
     assert_eq!(answer, Settled::Fenced, "progress under {fence}");
     let outcomes = [
         Outcome::Completed { output: Some(Bytes::from_static(b"stale")) },
@@ -39,10 +39,10 @@ async fn assert_refused(scene: &Scene, queue: &Name, id: JobId, facts: &Facts, f
         assert_eq!(scene.settle_raw(settlement).await, Settled::Fenced, "{outcome:?} under {fence}");
     }
     let settlement = Settlement { queue: queue(), id, fence, transition: judge(facts, lost(), 0.5) };
-    let answer = one(scene.store.reap(&[settlement]).await.expect("reaping is answered"));
+    let answer = one(scene.store.reap([settlement].into()).await.expect("reaping is answered"));
     assert_eq!(answer, Settled::Fenced, "reaping under {fence}");
     let begin = Begin { queue: queue(), id, fence };
-    let answer = one(scene.store.begin(&[begin]).await.expect("beginning is answered"));
+    let answer = one(scene.store.begin([begin].into()).await.expect("beginning is answered"));
     assert_eq!(answer, Settled::Fenced, "beginning under {fence}");
     assert_eq!(scene.find(id).await, before, "a refused write changes nothing");
 }
@@ -102,7 +102,7 @@ pub async fn an_attempt_that_was_reaped_writes_nothing(h: &impl Harness) {
     let old = scene.running(Options::new()).await;
     h.advance(TTL).await;
     let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
-    let answer = one(scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered"));
+    let answer = one(scene.store.reap([stalled(&lost)].into()).await.expect("reaping is answered"));
     assert_eq!(answer, Settled::Applied(State::Scheduled));
     assert_fenced(&scene, old.id, &old.facts, old.fence).await;
     h.advance(seconds(1)).await;
@@ -165,7 +165,11 @@ pub async fn of_many_writes_at_once_one_counts(h: &impl Harness) {
             let store = scene.store.clone();
             tokio::spawn(async move {
                 let batch = [settlement];
-                let answers = if is_reaper { store.reap(&batch).await } else { store.settle(&batch).await };
+                let answers = if is_reaper {
+                    store.reap(batch.clone().into()).await
+                } else {
+                    store.settle(batch.clone().into()).await
+                };
                 one(answers.expect("the write is answered"))
             })
         };

@@ -31,11 +31,11 @@ pub async fn see_the_same_jobs(h: &impl Harness) {
     let new = job(Options::new());
     here.enqueue(new.clone()).await;
     assert_eq!(there.get(new.id).await, here.get(new.id).await);
-    let again = there.store.enqueue(std::slice::from_ref(&new)).await.expect("a repeat is answered");
+    let again = there.store.enqueue([new.clone()].into()).await.expect("a repeat is answered");
     assert_eq!(again, [Enqueued::Existing(State::Ready)]);
     let config = QueueConfig { caps: Caps { payload: 1, ..Caps::default() }, ..QueueConfig::default() };
     here.store.define(&name(QUEUE), &config).await.expect("a queue can be defined");
-    there.store.enqueue(&[job(Options::new())]).await.expect_err("the cap holds for every handle");
+    there.store.enqueue([job(Options::new())].into()).await.expect_err("the cap holds for every handle");
     there.assert_counts().await;
 }
 
@@ -61,7 +61,7 @@ pub async fn heed_the_same_fences(h: &impl Harness) {
     assert_eq!(renewal, Renewal::Renewed { cancel: vec![(jobs[1].id, jobs[1].fence)], lost: Vec::new() });
     h.advance(TTL).await;
     let lost = one(there.store.lost(9).await.expect("lost jobs can be read"));
-    let answer = one(there.store.reap(&[stalled(&lost)]).await.expect("reaping is answered"));
+    let answer = one(there.store.reap([stalled(&lost)].into()).await.expect("reaping is answered"));
     assert_eq!(answer, Settled::Applied(State::Cancelled));
     assert_eq!(here.settle_raw(settlement(&jobs[1], completed())).await, Settled::Fenced);
 }

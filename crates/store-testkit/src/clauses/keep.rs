@@ -35,7 +35,7 @@ async fn assert_empty(scene: &Scene) {
 
 async fn reap_one(scene: &Scene) -> Settled {
     let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
-    one(scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered"))
+    one(scene.store.reap([stalled(&lost)].into()).await.expect("reaping is answered"))
 }
 
 /// A completed job is gone with the answer, with an output or without, alone or in a batch.
@@ -55,9 +55,9 @@ pub async fn a_completed_job_leaves_nothing(h: &impl Harness) {
     batch.push(batch[0].clone());
     let done = Settled::Applied(State::Completed);
     let dead = Settled::Applied(State::Dead);
-    let answers = scene.store.settle(&batch).await.expect("settling is answered");
+    let answers = scene.store.settle(batch.as_slice().into()).await.expect("settling is answered");
     assert_eq!(answers, [done, dead, Settled::Fenced, done, done, Settled::Fenced]);
-    let found = scene.store.get(&jobs.iter().map(|job| job.id).collect::<Vec<_>>()).await;
+    let found = scene.store.get(jobs.iter().map(|job| job.id).collect::<Vec<_>>().into()).await;
     let states: Vec<_> =
         found.expect("jobs can be read").into_iter().map(|job| job.map(|job| job.state)).collect();
     assert_eq!(states, [None, Some(State::Dead), Some(State::Running), None, None]);
@@ -231,12 +231,12 @@ pub async fn a_removal_rings(h: &impl Harness) {
 pub async fn a_large_batch_leaves_nothing(h: &impl Harness) {
     let scene = keeping(h, NONE).await;
     let batch = jobs(1_000);
-    scene.store.enqueue(&batch).await.expect("proper jobs are accepted");
+    scene.store.enqueue(batch.as_slice().into()).await.expect("proper jobs are accepted");
     let claimed = scene.claim(scene.lease().await, 1_000).await;
     let ends: Vec<_> = claimed.iter().map(|job| settlement(job, completed())).collect();
-    let answers = scene.store.settle(&ends).await.expect("settling is answered");
+    let answers = scene.store.settle(ends.as_slice().into()).await.expect("settling is answered");
     assert_eq!(answers, vec![Settled::Applied(State::Completed); 1_000]);
     assert_empty(&scene).await;
-    let answers = scene.store.settle(&ends).await.expect("settling is answered");
+    let answers = scene.store.settle(ends.as_slice().into()).await.expect("settling is answered");
     assert_eq!(answers, vec![Settled::Fenced; 1_000]);
 }

@@ -13,7 +13,7 @@ use crate::scene::{
 };
 
 async fn settle_late(scene: &Scene, settlement: Settlement) -> Settled {
-    one(scene.store.settle_late(&[settlement]).await.expect("settling is answered"))
+    one(scene.store.settle_late([settlement].into()).await.expect("settling is answered"))
 }
 
 /// Asserts that the attempt can write nothing any more.

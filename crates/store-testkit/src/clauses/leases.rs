@@ -96,7 +96,7 @@ pub async fn a_lost_lease_stays_lost(h: &impl Harness) {
     h.advance(TTL).await;
     for _ in 0..3 {
         assert_eq!(renew(&scene, lease).await, Renewal::Lost);
-        let answer = scene.store.claim(&request(lease, 1)).await.expect("a claim is answered");
+        let answer = scene.store.claim(request(lease, 1)).await.expect("a claim is answered");
         assert_eq!(answer, ClaimAnswer::LeaseLost);
     }
     assert_eq!(scene.store.lost(9).await.expect("lost jobs can be read")[0].id, job.id);
@@ -142,7 +142,7 @@ pub async fn a_label_is_any_text(h: &impl Harness) {
         h.advance(TTL).await;
         let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
         assert_eq!((lost.id, &lost.worker), (id, &kept));
-        scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered");
+        scene.store.reap([stalled(&lost)].into()).await.expect("reaping is answered");
         assert_eq!(scene.get(id).await.attempts[0].worker, kept);
         scene.delete(id).await;
     }
@@ -162,7 +162,7 @@ pub async fn a_closed_lease_is_over(h: &impl Harness) {
     let record = find(&scene, busy).await.expect("a lease stays as long as jobs hang on it");
     assert!(record.is_lost);
     assert_eq!(renew(&scene, busy).await, Renewal::Lost);
-    let answer = scene.store.claim(&request(busy, 1)).await.expect("a claim is answered");
+    let answer = scene.store.claim(request(busy, 1)).await.expect("a claim is answered");
     assert_eq!(answer, ClaimAnswer::LeaseLost);
     assert_eq!(scene.store.lost(9).await.expect("lost jobs can be read")[0].id, job.id);
     for lease in [busy, idle, LeaseId::new()] {
@@ -226,7 +226,11 @@ pub async fn a_claim_is_found_by_its_nonce(h: &impl Harness) {
     scene.ask(&second).await;
     let held = async |lease, nonce, queues: &[&str], limit| {
         let queues: Vec<_> = queues.iter().map(|queue| name(queue)).collect();
-        scene.store.held(lease, nonce, &queues, limit).await.expect("what is held can be read")
+        scene
+            .store
+            .held(lease, nonce, queues.as_slice().into(), limit)
+            .await
+            .expect("what is held can be read")
     };
     let both = [QUEUE, "other"];
     let mut found = held(lease, first.nonce, &both, 9).await;
@@ -259,7 +263,7 @@ pub async fn what_a_lost_claim_took_is_given_back(h: &impl Harness) {
     let all = scene.add_many(3).await;
     let unheard = request(lease, 3);
     scene.ask(&unheard).await;
-    let held = scene.store.held(lease, unheard.nonce, &[name(QUEUE)], 9).await.expect("it can be read");
+    let held = scene.store.held(lease, unheard.nonce, [name(QUEUE)].into(), 9).await.expect("it can be read");
     assert_eq!(held.len(), 3);
     for job in &held {
         assert_eq!(job.outcome(), Outcome::Returned);

@@ -69,7 +69,7 @@ pub async fn a_claim_moves_a_bounded_number(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let count = PROMOTE_MAX as usize + 5;
     let delayed: Vec<_> = (0..count).map(|_| job(Options::new().delay(seconds(1)))).collect();
-    scene.store.enqueue(&delayed).await.expect("proper jobs are accepted");
+    scene.store.enqueue(delayed.as_slice().into()).await.expect("proper jobs are accepted");
     h.advance(seconds(1)).await;
     let lease = scene.lease().await;
     let (jobs, next) = scene.ask(&request(lease, 1)).await;
@@ -162,7 +162,7 @@ pub async fn many_expired_jobs_do_not_slip_through(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let count = PROMOTE_MAX as usize + 5;
     let expiring: Vec<_> = (0..count).map(|_| job(Options::new().expires_in(seconds(1)))).collect();
-    scene.store.enqueue(&expiring).await.expect("proper jobs are accepted");
+    scene.store.enqueue(expiring.as_slice().into()).await.expect("proper jobs are accepted");
     let alive = scene.add(Options::new()).await;
     h.advance(seconds(1)).await;
     let lease = scene.lease().await;
@@ -193,11 +193,11 @@ pub async fn tidying_changes_no_job(h: &impl Harness) {
     h.advance(seconds(200)).await;
     let ready = scene.add(Options::new().queue("other")).await;
     let ids = [ended, due, ready];
-    let before = scene.store.get(&ids).await.expect("jobs are found");
+    let before = scene.store.get(ids.clone().into()).await.expect("jobs are found");
     for limit in [0, 1, 10_000] {
         let tidied = scene.store.tidy(limit).await.expect("tidying is answered");
         assert!(limit > 0 || tidied == 0, "a limit of 0 does nothing");
-        assert_eq!(scene.store.get(&ids).await.expect("jobs are found"), before);
+        assert_eq!(scene.store.get(ids.clone().into()).await.expect("jobs are found"), before);
         assert_eq!(scene.count(QUEUE, State::Completed).await, 1);
         assert_eq!(scene.count(QUEUE, State::Scheduled).await, 1);
         assert_eq!(scene.count("other", State::Ready).await, 1);

@@ -21,7 +21,7 @@ async fn prune(scene: &Scene, limit: u32) -> u32 {
 }
 
 async fn left(scene: &Scene, ids: &[JobId]) -> Vec<bool> {
-    let found = scene.store.get(ids).await.expect("jobs can be read");
+    let found = scene.store.get(ids.into()).await.expect("jobs can be read");
     found.iter().map(Option::is_some).collect()
 }
 
@@ -63,7 +63,7 @@ pub async fn by_count_and_acceptance(h: &impl Harness) {
     let all = scene.add_many(3).await;
     let jobs = scene.claim(scene.lease().await, 3).await;
     let batch: Vec<_> = jobs.iter().rev().map(|job| crate::scene::settlement(job, completed())).collect();
-    scene.store.settle(&batch).await.expect("settling is answered");
+    scene.store.settle(batch.as_slice().into()).await.expect("settling is answered");
     assert_eq!(prune(&scene, 9).await, 2);
     assert_eq!(left(&scene, &all).await, [false, false, true]);
 }

@@ -101,7 +101,7 @@ pub async fn counts_follow_every_change(h: &impl Harness) {
     }
     h.advance(TTL).await;
     let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
-    scene.store.reap(&[stalled(&lost)]).await.expect("reaping is answered");
+    scene.store.reap([stalled(&lost)].into()).await.expect("reaping is answered");
     scene.assert_counts().await;
     scene.store.promote(1).await.expect("promoting is answered");
     scene.assert_counts().await;
@@ -131,10 +131,10 @@ pub async fn counts_ignore_what_was_not_stored(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let new = crate::scene::job(Options::new());
     scene.enqueue(new.clone()).await;
-    scene.store.enqueue(std::slice::from_ref(&new)).await.expect("a repeat is answered");
+    scene.store.enqueue([new.clone()].into()).await.expect("a repeat is answered");
     let taken = NewJob::new("another", "", Options::new()).expect("a proper job").with_id(new.id);
     let batch = [crate::scene::job(Options::new().queue("other")), taken];
-    scene.store.enqueue(&batch).await.expect_err("the batch is refused");
+    scene.store.enqueue(batch.clone().into()).await.expect_err("the batch is refused");
     assert_eq!(scene.count(QUEUE, State::Ready).await, 1);
     assert_eq!(queues(&scene).await.len(), 1, "a refused job makes no queue");
     scene.assert_counts().await;

@@ -17,7 +17,7 @@ async fn lost(scene: &Scene) -> Vec<LostJob> {
 }
 
 async fn reap(scene: &Scene, settlement: Settlement) -> Settled {
-    one(scene.store.reap(&[settlement]).await.expect("reaping is answered"))
+    one(scene.store.reap([settlement].into()).await.expect("reaping is answered"))
 }
 
 /// What a reaper would write that is sure that the job is lost.
@@ -129,12 +129,12 @@ pub async fn a_late_reaper_takes_nothing(h: &impl Harness) {
     let settled = Settlement { transition: judge(&seen[0].facts, completed(), 0.5), ..late[0].clone() };
     assert_eq!(scene.settle_raw(settled).await, Settled::Applied(State::Completed));
     assert_eq!(reap(&scene, late[1].clone()).await, Settled::Applied(State::Scheduled));
-    let answers = scene.store.reap(&late).await.expect("reaping is answered");
+    let answers = scene.store.reap(late.as_slice().into()).await.expect("reaping is answered");
     assert_eq!(answers, [Settled::Fenced, Settled::Fenced, Settled::Applied(State::Scheduled)]);
     h.advance(seconds(1)).await;
     let again = scene.claim(scene.lease().await, 2).await;
     assert_eq!(again.len(), 2);
-    let answers = scene.store.reap(&late).await.expect("reaping is answered");
+    let answers = scene.store.reap(late.as_slice().into()).await.expect("reaping is answered");
     assert_eq!(answers, [Settled::Fenced; 3]);
     for job in &again {
         assert_eq!((job.facts.counters.stalls, job.facts.counters.attempt), (1, 2));

@@ -257,7 +257,7 @@ pub async fn items_of_a_batch_are_apart(h: &impl Harness) {
     batch.push(batch[0].clone());
     let applied = |state| Settled::Applied(state);
     assert_eq!(
-        scene.store.settle(&batch).await.expect("settling is answered"),
+        scene.store.settle(batch.as_slice().into()).await.expect("settling is answered"),
         [
             applied(State::Completed),
             Settled::Fenced,
@@ -268,7 +268,7 @@ pub async fn items_of_a_batch_are_apart(h: &impl Harness) {
         ]
     );
     assert_eq!(scene.state(jobs[1].id).await, State::Running);
-    assert_eq!(scene.store.settle(&[]).await.expect("an empty batch is fine"), []);
+    assert_eq!(scene.store.settle([].into()).await.expect("an empty batch is fine"), []);
     scene.assert_counts().await;
 }
 
@@ -290,8 +290,8 @@ pub async fn a_dropped_call_is_whole_or_nothing(h: &impl Harness) {
         let jobs = scene.claim(lease, 5).await;
         let batch: Vec<_> = jobs.iter().map(|job| settlement(job, completed())).collect();
         // Polled once and then dropped, wherever it was.
-        let _ = scene.store.settle(&batch).now_or_never();
-        let answers = scene.store.settle(&batch).await.expect("settling is answered");
+        let _ = scene.store.settle(batch.as_slice().into()).now_or_never();
+        let answers = scene.store.settle(batch.as_slice().into()).await.expect("settling is answered");
         assert!(answers.iter().all(|answer| *answer == answers[0]), "round {round}: {answers:?}");
         for job in &jobs {
             assert_eq!(scene.state(job.id).await, State::Completed);

@@ -55,7 +55,7 @@ pub async fn work_rings(h: &impl Harness) {
     h.advance(TTL).await;
     let lost = one(scene.store.lost(9).await.expect("lost jobs can be read"));
     let mut work = listen(&scene, Topic::Work);
-    scene.store.reap(&[taken_back(&lost)]).await.expect("reaping is answered");
+    scene.store.reap([taken_back(&lost)].into()).await.expect("reaping is answered");
     assert_rung(&mut work, "a reap").await;
 }
 
@@ -120,7 +120,7 @@ pub async fn a_ring_comes_after_its_job(h: &impl Harness) {
         let worker = tokio::spawn(async move {
             loop {
                 assert_rung(&mut work, "an enqueue").await;
-                match store.claim(&request(lease, 1)).await.expect("a claim is answered") {
+                match store.claim(request(lease, 1)).await.expect("a claim is answered") {
                     // Somebody else's ring may come first.
                     ClaimAnswer::Jobs { jobs, .. } if jobs.is_empty() => {}
                     ClaimAnswer::Jobs { jobs, .. } => return ids(&jobs),
@@ -144,7 +144,7 @@ pub async fn those_who_wait_get_every_job_once(h: &impl Harness) {
         let (mut work, request) = (listen(&scene, Topic::Work), request(scene.lease().await, 4));
         workers.spawn(async move {
             loop {
-                match store.claim(&request).await.expect("a claim is answered") {
+                match store.claim(request.clone()).await.expect("a claim is answered") {
                     ClaimAnswer::Jobs { jobs, .. } if jobs.is_empty() => work.rung().await,
                     ClaimAnswer::Jobs { jobs, .. } => {
                         ids(&jobs).into_iter().for_each(|id| got.send(id).expect("the clause counts them"));

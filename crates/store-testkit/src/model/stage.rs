@@ -90,7 +90,7 @@ impl Side {
                     self.call = (CallId::new(), jobs.clone());
                 }
                 let (call, jobs) = &self.call;
-                text(store.enqueue_once(*call, jobs).await)
+                text(store.enqueue_once(*call, jobs.as_slice().into()).await)
             }
             Operation::Begin { attempt, is_forged } => {
                 let begin = self.attempt(*attempt).map(|job| Begin {
@@ -98,25 +98,25 @@ impl Side {
                     id: job.id,
                     fence: fence(job, *is_forged),
                 });
-                text(store.begin(begin.as_slice()).await)
+                text(store.begin(begin.as_slice().into()).await)
             }
             Operation::SettleLate(settling) => {
-                text(store.settle_late(self.settlement(settling).as_slice()).await)
+                text(store.settle_late(self.settlement(settling).as_slice().into()).await)
             }
             Operation::Held { lease, attempt } => {
                 let nonce = self.attempt(*attempt).map_or(0, |job| job.fence.nonce);
-                let held = store.held(lease_id(*lease), nonce, &QUEUES.map(name), ALL).await;
+                let held = store.held(lease_id(*lease), nonce, QUEUES.map(name).into(), ALL).await;
                 text(held.map(comparable_lost))
             }
             Operation::Claim { lease, queues, kinds, limit, bytes } => {
                 let (queues, kinds) = (queues.clone(), kinds.clone());
                 let (lease, nonce) = (lease_id(*lease), Fence::nonce());
                 let request = ClaimRequest { lease, nonce, queues, kinds, limit: *limit, bytes: *bytes };
-                text(store.claim(&request).await.map(|answer| self.remember(answer, nonce)))
+                text(store.claim(request.clone()).await.map(|answer| self.remember(answer, nonce)))
             }
             Operation::Settle(batch) => {
                 let batch: Vec<_> = batch.iter().filter_map(|each| self.settlement(each)).collect();
-                text(store.settle(&batch).await)
+                text(store.settle(batch.as_slice().into()).await)
             }
             Operation::Progress { attempt, is_forged, bytes } => {
                 let report = self.attempt(*attempt).map(|job| Progress {
@@ -125,7 +125,7 @@ impl Side {
                     fence: fence(job, *is_forged),
                     progress: bytes.clone(),
                 });
-                text(store.progress(report.as_slice()).await)
+                text(store.progress(report.as_slice().into()).await)
             }
             Operation::Open { lease: index, ttl } => text(store.open(&lease(lease_id(*index), *ttl)).await),
             Operation::Renew { lease, ttl } => {
@@ -136,12 +136,12 @@ impl Side {
             Operation::ReapHastily { attempt } => {
                 let outcome = Outcome::Stalled { worker: "model".into() };
                 let hasty = Settling { attempt: *attempt, is_forged: false, outcome, dice: 0.5 };
-                text(store.reap(self.settlement(&hasty).as_slice()).await)
+                text(store.reap(self.settlement(&hasty).as_slice().into()).await)
             }
             Operation::Sweep => text(store.sweep(ALL).await),
-            Operation::Cancel(jobs) => text(store.cancel(&ids(jobs)).await),
-            Operation::Retry(jobs) => text(store.retry(&ids(jobs)).await),
-            Operation::Delete(jobs) => text(store.delete(&ids(jobs)).await),
+            Operation::Cancel(jobs) => text(store.cancel(ids(jobs).into()).await),
+            Operation::Retry(jobs) => text(store.retry(ids(jobs).into()).await),
+            Operation::Delete(jobs) => text(store.delete(ids(jobs).into()).await),
             Operation::Define { queue, config } => text(store.define(queue, config).await),
             Operation::Promote => text(store.promote(ALL).await),
             Operation::Prune => text(store.prune(ALL).await),
@@ -157,7 +157,7 @@ impl Side {
         };
         lost.sort_by_key(|job| job.id);
         let batch: Vec<_> = lost.iter().map(taken_back).collect();
-        format!("{:?} {}", comparable_lost(lost), text(self.store.reap(&batch).await))
+        format!("{:?} {}", comparable_lost(lost), text(self.store.reap(batch.as_slice().into()).await))
     }
 
     fn remember(&mut self, answer: ClaimAnswer, nonce: u64) -> ClaimAnswer {

@@ -21,7 +21,12 @@ pub(super) struct View {
 impl View {
     pub(super) async fn of(store: &SharedStore, start: Timestamp) -> StoreResult<Self> {
         let ids: Vec<_> = (0..JOBS).map(job_id).collect();
-        let jobs = store.get(&ids).await?.into_iter().flatten().map(|job| comparable_job(job, start));
+        let jobs = store
+            .get(ids.as_slice().into())
+            .await?
+            .into_iter()
+            .flatten()
+            .map(|job| comparable_job(job, start));
         let mut leases = store.leases(100).await?;
         leases.sort_by_key(|lease| lease.id);
         for lease in &mut leases {

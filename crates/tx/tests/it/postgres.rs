@@ -193,7 +193,7 @@ async fn completion_and_effect_are_committed_as_one<D: Driver>() {
             connection.say("COMMIT").await;
         })
         .await;
-    let record = schema.store.get(&[claimed.id]).await.unwrap().pop().unwrap().unwrap();
+    let record = schema.store.get([claimed.id].into()).await.unwrap().pop().unwrap().unwrap();
     assert_eq!((record.state, record.output.as_deref()), (State::Completed, Some(&b"\"paid\""[..])));
     let counts = schema.counts().await.unwrap();
     assert_eq!((counts.of(State::Running), counts.of(State::Completed), schema.ledger()), (0, 1, 7));
@@ -260,7 +260,7 @@ async fn a_queue_that_keeps_none_loses_the_job_with_the_commit<D: Driver>() {
     connection.say("BEGIN").await;
     complete(schema.store(), &mut connection, &done(&claimed, None)).await.unwrap();
     connection.say("COMMIT").await;
-    assert_eq!(schema.store.get(&[claimed.id]).await.unwrap(), [None]);
+    assert_eq!(schema.store.get([claimed.id].into()).await.unwrap(), [None]);
     assert_eq!(schema.counts().await.unwrap().total(), 0);
 }
 

@@ -141,7 +141,7 @@ async fn completion_and_effect_are_committed_as_one() {
             tx.commit().unwrap();
         })
         .await;
-    let record = scene.store.get(&[claimed.id]).await.unwrap().pop().unwrap().unwrap();
+    let record = scene.store.get([claimed.id].into()).await.unwrap().pop().unwrap().unwrap();
     assert_eq!((record.state, record.output.as_deref()), (State::Completed, Some(&b"\"paid\""[..])));
     assert!(record.finished_at.is_some());
     let counts = scene.counts().await.unwrap();
@@ -217,7 +217,7 @@ async fn a_queue_that_keeps_none_loses_the_job_with_the_commit() {
     let mut tx = connection.transaction().unwrap();
     complete(scene.store(), &mut tx, &done(&claimed, None)).await.unwrap();
     tx.commit().unwrap();
-    assert_eq!(scene.store.get(&[claimed.id]).await.unwrap(), [None]);
+    assert_eq!(scene.store.get([claimed.id].into()).await.unwrap(), [None]);
     assert_eq!(scene.counts().await.unwrap().total(), 0);
 }
 
@@ -229,7 +229,7 @@ async fn the_stores_own_writes_wait_for_the_transaction() {
     let mut tx = connection.transaction().unwrap();
     enqueue(scene.store(), &mut tx, std::slice::from_ref(&theirs)).await.unwrap();
     let store = std::sync::Arc::clone(&scene.store);
-    let waiting = tokio::spawn(async move { store.enqueue(&[ours]).await });
+    let waiting = tokio::spawn(async move { store.enqueue([ours].into()).await });
     // The writer has to be at the lock before it is freed; whether it is, is not to be seen from outside.
     tokio::task::yield_now().await;
     tx.commit().unwrap();
@@ -243,7 +243,7 @@ async fn a_transaction_that_read_an_old_state_is_told_how_to_begin() {
     let mut connection = scene.rusqlite();
     let mut tx = connection.transaction().unwrap();
     tx.query_row("SELECT count(*) FROM ledger", [], |row| row.get::<_, i64>(0)).unwrap();
-    scene.store.enqueue(&[job("meanwhile")]).await.unwrap();
+    scene.store.enqueue([job("meanwhile")].into()).await.unwrap();
     let (refusal, text) = kind(enqueue(scene.store(), &mut tx, &[job("late")]).await);
     assert_eq!(refusal, StoreErrorKind::Unavailable);
     assert!(text.contains("BEGIN IMMEDIATE"), "{text}");

@@ -65,7 +65,7 @@ async fn completion_and_effect_are_committed_as_one() {
     let settled = complete(scene.store(), &mut tx, &done(&claimed, Some("\"paid\""))).await.unwrap();
     assert_eq!(settled, Settled::Applied(State::Completed));
     tx.commit().await.unwrap();
-    let record = scene.store.get(&[claimed.id]).await.unwrap().pop().unwrap().unwrap();
+    let record = scene.store.get([claimed.id].into()).await.unwrap().pop().unwrap().unwrap();
     assert_eq!((record.state, record.output.as_deref()), (State::Completed, Some(&b"\"paid\""[..])));
     assert_eq!(scene.ledger(), 7);
 }
@@ -90,7 +90,7 @@ async fn a_stale_attempt_cannot_commit_and_the_connection_stays_good() {
     let mut tx = connection.begin().await.unwrap();
     pay(&mut tx, 9).await;
     tx.rollback().await.unwrap();
-    scene.store.enqueue(&[job("the lock is free")]).await.unwrap();
+    scene.store.enqueue([job("the lock is free")].into()).await.unwrap();
     let mut tx = connection.begin().await.unwrap();
     pay(&mut tx, 10).await;
     complete(scene.store(), &mut tx, &done(&fresh, None)).await.unwrap();
@@ -122,12 +122,12 @@ async fn a_call_that_is_dropped_half_way_leaves_nothing_and_nothing_open() {
             query_scalar("SELECT count(*) FROM windlass_jobs").fetch_one(&mut connection).await.unwrap();
         // All of them or none, whenever it was dropped; a commit may have been on its way.
         assert!(seen == 0 || seen == 8, "{seen} jobs after {polls} polls");
-        scene.store.enqueue(&[]).await.unwrap();
+        scene.store.enqueue([].into()).await.unwrap();
         if is_done || seen == 8 {
             break;
         }
     }
-    scene.store.enqueue(&[job("the lock is free")]).await.unwrap();
+    scene.store.enqueue([job("the lock is free")].into()).await.unwrap();
 }
 
 #[tokio::test]

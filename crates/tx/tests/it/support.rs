@@ -30,7 +30,7 @@ impl Scene {
     }
 
     pub(crate) async fn record(&self, job: &NewJob) -> Option<JobRecord> {
-        self.store.get(&[job.id]).await.unwrap().pop().unwrap()
+        self.store.get([job.id].into()).await.unwrap().pop().unwrap()
     }
 
     /// What the queue counts, nothing if there is no such queue.
@@ -45,7 +45,7 @@ impl Scene {
 
     /// Enqueues a job and claims it.
     pub(crate) async fn claimed(&self) -> ClaimedJob {
-        self.store.enqueue(&[job("work")]).await.unwrap();
+        self.store.enqueue([job("work")].into()).await.unwrap();
         self.claim().await
     }
 
@@ -65,14 +65,14 @@ impl Scene {
             limit: 1,
             bytes: usize::MAX,
         };
-        match self.store.claim(&request).await.unwrap() {
+        match self.store.claim(request.clone()).await.unwrap() {
             ClaimAnswer::Jobs { mut jobs, .. } => jobs.pop().expect("a job is ready"),
             ClaimAnswer::LeaseLost => panic!("the lease was just opened"),
         }
     }
 
     pub(crate) async fn settle(&self, settlement: &Settlement) -> Settled {
-        self.store.settle(std::slice::from_ref(settlement)).await.unwrap()[0]
+        self.store.settle([settlement.clone()].into()).await.unwrap()[0]
     }
 
     /// Waits for a ring that began to be listened for before `act`.

@@ -14,7 +14,6 @@ use windlass_tx::{BlockingTx, Tx};
 
 use super::Client;
 use super::handle::{Choice, Handle};
-use super::lane::Enqueues;
 use super::repeat::{Repeat, repeat, retries};
 use crate::error::{Error, Result};
 use crate::job::{self, Job};
@@ -247,10 +246,10 @@ impl<J: Job> IntoFuture for EnqueueAll<J> {
             }
             // A caller that goes away must not interrupt the call between two tries.
             let (store, batch) = (Arc::clone(client.store()), Arc::clone(&jobs));
-            let call =
-                tokio::spawn(
-                    async move { repeat(&Enqueues(store), &batch, Repeat::Whole, &mut retries()).await },
-                );
+            let call = tokio::spawn(async move {
+                let call = |id| store.enqueue_once(id, Arc::clone(&batch));
+                repeat(batch.len(), Repeat::Whole, &mut retries(), call).await
+            });
             let answers: Vec<Enqueued> = call.await.map_err(|_ended| Error::Closed)??;
             Ok(handles(&client, &jobs, answers))
         })

@@ -36,7 +36,7 @@ pub(crate) trait Call: Send + Sync + 'static {
     fn ask(
         &self,
         id: CallId,
-        items: &[Self::Item],
+        items: Arc<[Self::Item]>,
     ) -> impl Future<Output = StoreResult<Vec<Self::Answer>>> + Send;
 }
 
@@ -77,7 +77,7 @@ impl Call for Enqueues {
         job.payload.len()
     }
 
-    async fn ask(&self, id: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+    async fn ask(&self, id: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>> {
         self.0.enqueue_once(id, jobs).await
     }
 }
@@ -102,7 +102,7 @@ impl Call for Reports {
         report.progress.len()
     }
 
-    async fn ask(&self, _id: CallId, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
+    async fn ask(&self, _id: CallId, reports: Arc<[Progress]>) -> StoreResult<Vec<Settled>> {
         self.0.progress(reports).await
     }
 }
@@ -127,7 +127,7 @@ impl Call for Begins {
         0
     }
 
-    async fn ask(&self, _id: CallId, begins: &[Begin]) -> StoreResult<Vec<Settled>> {
+    async fn ask(&self, _id: CallId, begins: Arc<[Begin]>) -> StoreResult<Vec<Settled>> {
         self.0.begin(begins).await
     }
 }

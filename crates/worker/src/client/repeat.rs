@@ -1,14 +1,15 @@
 //! Repeats a call of the client while the store does not answer: a few times, under one id.
 
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, SystemTime};
 
+use futures_util::FutureExt;
 use tokio::time::Instant;
 use windlass_core::backoff::{Retries, with_retries};
 use windlass_core::store::{CALL_MEMORY, StoreResult};
 use windlass_core::{CallId, StoreError, StoreErrorKind};
 
-use super::lane::Call;
-use crate::retries::caught;
+use crate::retries::lost;
 
 /// How often a store that does not answer is asked.
 const TRIES_MAX: u32 = 5;
@@ -22,8 +23,9 @@ const REPEAT_MAX: Duration = Duration::from_secs(CALL_MEMORY.as_secs() / 2);
 pub(super) enum Repeat {
     /// It is made again: its items belong together.
     Whole,
-    /// If it has several items, it comes back: it may have been too much at once.
-    Halved,
+    /// If it has several items, it comes back: it may have been too much at once. What is not fenced does so only while it
+    /// is known that nothing was written.
+    Halved { is_fenced: bool },
 }
 
 /// How often the store is asked, over several calls.
@@ -47,18 +49,19 @@ impl Begun {
 
 /// Makes a call until the store answers, a few times, under one id. After one lost answer the result stays unknown, even
 /// if later tries fail cleanly. A panic in the store is a lost answer.
-pub(super) async fn repeat<C: Call>(
-    call: &C,
-    items: &[C::Item],
+pub(super) async fn repeat<T, Call: Future<Output = StoreResult<Vec<T>>>>(
+    items: usize,
     repeat: Repeat,
     retries: &mut Retries,
-) -> StoreResult<Vec<C::Answer>> {
+    call: impl Fn(CallId) -> Call,
+) -> StoreResult<Vec<T>> {
     let (id, begun) = (CallId::new(), Begun::now());
     let (mut is_in_doubt, mut is_halved) = (false, false);
     let pause = |error: &StoreError, pause: Duration| {
         is_in_doubt |= error.kind() == StoreErrorKind::Unknown;
         let is_over = !begun.may_be_repeated_after(pause);
-        is_halved = repeat == Repeat::Halved && items.len() > 1 && (C::IS_FENCED || !is_in_doubt) && !is_over;
+        let may_be_halved = matches!(repeat, Repeat::Halved { is_fenced } if is_fenced || !is_in_doubt);
+        is_halved = may_be_halved && items > 1 && !is_over;
         tracing::debug!(%error, is_over, "the store did not answer");
         async move {
             if !is_over {
@@ -67,9 +70,14 @@ pub(super) async fn repeat<C: Call>(
             !is_over && !is_halved
         }
     };
-    let error = match with_retries(retries, || caught(call.ask(id, items)), pause).await {
-        Ok(answers) if answers.len() == items.len() => return Ok(answers),
-        Ok(answers) => return Err(miscounted(answers.len(), items.len())),
+    let call = || {
+        AssertUnwindSafe(call(id))
+            .catch_unwind()
+            .map(|answer| answer.unwrap_or_else(|panic| Err(lost(&*panic))))
+    };
+    let error = match with_retries(retries, call, pause).await {
+        Ok(answers) if answers.len() == items => return Ok(answers),
+        Ok(answers) => return Err(miscounted(answers.len(), items)),
         Err(error) => error,
     };
     is_in_doubt |= error.kind() == StoreErrorKind::Unknown;

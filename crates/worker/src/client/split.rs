@@ -25,17 +25,22 @@ const UNANSWERED_MAX: u32 = 2;
 
 /// One answer per item, whatever happens.
 pub(super) async fn flush<C: Call>(call: &C, items: Vec<C::Item>) -> Vec<Answer<C::Answer>> {
-    let mut retries = retries();
-    match repeat(call, &items, Repeat::Halved, &mut retries).await {
+    let (items, mut retries): (Arc<[_]>, _) = (items.into(), retries());
+    let ask = |id| call.ask(id, Arc::clone(&items));
+    match repeat(items.len(), halved::<C>(), &mut retries, ask).await {
         Ok(answers) => answers.into_iter().map(Ok).collect(),
         Err(error) if items.len() == 1 => vec![Err(error)],
         Err(error) => Split::new(call, items, retries).run(error).await,
     }
 }
 
+const fn halved<C: Call>() -> Repeat {
+    Repeat::Halved { is_fenced: C::IS_FENCED }
+}
+
 struct Split<'a, C: Call> {
     call: &'a C,
-    items: Vec<C::Item>,
+    items: Arc<[C::Item]>,
     /// Of each item, once it is known.
     answers: Vec<Option<Answer<C::Answer>>>,
     /// Places of items that go out together; the next last.
@@ -45,7 +50,7 @@ struct Split<'a, C: Call> {
 }
 
 impl<'a, C: Call> Split<'a, C> {
-    fn new(call: &'a C, items: Vec<C::Item>, retries: Retries) -> Self {
+    fn new(call: &'a C, items: Arc<[C::Item]>, retries: Retries) -> Self {
         let answers = items.iter().map(|_| None).collect();
         Self { call, items, answers, parts: Vec::new(), retries, unanswered: 0 }
     }
@@ -53,8 +58,9 @@ impl<'a, C: Call> Split<'a, C> {
     async fn run(mut self, error: StoreError) -> Vec<Answer<C::Answer>> {
         self.failed((0..self.items.len()).collect(), error);
         while let Some(part) = self.parts.pop() {
-            let items: Vec<_> = part.iter().map(|&place| self.items[place].clone()).collect();
-            match repeat(self.call, &items, Repeat::Halved, &mut self.retries).await {
+            let items: Arc<[_]> = part.iter().map(|&place| self.items[place].clone()).collect();
+            let ask = |id| self.call.ask(id, Arc::clone(&items));
+            match repeat(items.len(), halved::<C>(), &mut self.retries, ask).await {
                 Ok(answers) => {
                     self.unanswered = 0;
                     for (place, answer) in part.into_iter().zip(answers) {

@@ -13,7 +13,7 @@ use crate::ctx::Claimed;
 async fn attempt() -> Ctx {
     let store = Arc::new(MemoryStore::new());
     let (lease, queue) = (LeaseId::new(), Name::new("default").unwrap());
-    store.enqueue(&[NewJob::new("k", "", Options::new()).unwrap()]).await.unwrap();
+    store.enqueue([NewJob::new("k", "", Options::new()).unwrap()].into()).await.unwrap();
     let ttl = Duration::from_secs(60);
     let new = NewLease { id: lease, worker: "w".into(), ttl, queues: vec![queue.clone()], kinds: Vec::new() };
     store.open(&new).await.unwrap();
@@ -25,7 +25,9 @@ async fn attempt() -> Ctx {
         limit: 1,
         bytes: 1,
     };
-    let ClaimAnswer::Jobs { mut jobs, .. } = store.claim(&request).await.unwrap() else { panic!("no lease") };
+    let ClaimAnswer::Jobs { mut jobs, .. } = store.claim(request.clone()).await.unwrap() else {
+        panic!("no lease")
+    };
     let claimed = Claimed { lease, at: Instant::now() };
     Ctx::new(jobs.remove(0), Client::new(store), None, claimed)
 }

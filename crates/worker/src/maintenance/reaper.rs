@@ -55,7 +55,7 @@ impl Reaper {
         if lost.is_empty() {
             return Ok(0);
         }
-        let settlements: Vec<Settlement> = lost
+        let settlements: Arc<[Settlement]> = lost
             .iter()
             .map(|job| Settlement {
                 queue: job.queue.clone(),
@@ -64,7 +64,7 @@ impl Reaper {
                 transition: judge(&job.facts, job.outcome(), fastrand::f64()),
             })
             .collect();
-        let answers = self.store.reap(&settlements).await?;
+        let answers = self.store.reap(settlements).await?;
         let mut taken = 0;
         for (job, answer) in lost.iter().zip(answers) {
             if let Settled::Applied(state) = answer {

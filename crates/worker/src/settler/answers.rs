@@ -1,11 +1,12 @@
 //! What the store's answers about outcomes ask for.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use windlass_core::backoff::with_retries;
 use windlass_core::outcome::{Cause, Failure};
 use windlass_core::size::TooLarge;
-use windlass_core::store::Settled;
+use windlass_core::store::{Settled, Settlement};
 use windlass_core::{JobRecord, Outcome, State, StoreError};
 
 use super::batch::{Batch, Unsettled};
@@ -21,9 +22,9 @@ const LATE_TRIES: u32 = 3;
 impl Recorder {
     /// Ends what was answered. What comes back is to be recorded instead: failures of those whose output was refused.
     pub(super) async fn handle_answers(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
-        let (mut refused, mut fenced) = (Batch::default(), Batch::default());
+        let (mut refused, mut fenced) = (Vec::new(), Vec::new());
         if batch.attempts().iter().zip(&answers).all(is_plain) {
-            return refused;
+            return Batch::default();
         }
         for ((told, attempt), answer) in batch.into_iter().zip(answers) {
             match answer {
@@ -37,22 +38,22 @@ impl Recorder {
                 Settled::Fenced if has_completed_within(&attempt) => {
                     tracing::debug!(job.id = %attempt.id(), job.kind = %attempt.kind(), "completed");
                 }
-                Settled::Fenced => fenced.push(told, attempt),
+                Settled::Fenced => fenced.push((told, attempt)),
                 Settled::Refused(error) => {
-                    refused.push(settlement(&attempt, output_too_large(&attempt, error)), attempt);
+                    refused.push((settlement(&attempt, output_too_large(&attempt, error)), attempt));
                 }
             }
         }
         if !fenced.is_empty() {
             self.settle_fenced(fenced).await;
         }
-        refused
+        refused.into_iter().collect()
     }
 
     /// The jobs of these have gone to other attempts. The end of one that was reaped and not claimed since is recorded all
     /// the same. Of the others, some may have been recorded by a report whose answer was lost.
-    async fn settle_fenced(&self, fenced: Batch) {
-        let is_end = |told: &windlass_core::store::Settlement| told.transition.state.is_terminal();
+    async fn settle_fenced(&self, fenced: Vec<(Settlement, Unsettled)>) {
+        let is_end = |told: &Settlement| told.transition.state.is_terminal();
         let (ends, rest): (Vec<_>, Vec<_>) = fenced.into_iter().partition(|(told, _)| is_end(told));
         let mut late: Vec<Unsettled> = rest.into_iter().map(|(_, attempt)| attempt).collect();
         if !ends.is_empty() {
@@ -94,8 +95,8 @@ impl Recorder {
     /// The answer to an earlier report of these was lost, and a repeat is fenced: either that report was recorded, or
     /// they really are late. The jobs tell.
     async fn check_recorded(&self, attempts: &[Unsettled]) {
-        let ids: Vec<_> = attempts.iter().map(|ctx| ctx.id()).collect();
-        match self.guarded(self.store.get(&ids)).await {
+        let ids: Arc<[_]> = attempts.iter().map(|ctx| ctx.id()).collect();
+        match self.guarded(self.store.get(Arc::clone(&ids))).await {
             Ok(records) => {
                 for (ctx, record) in attempts.iter().zip(records) {
                     let goes_on = |record: &JobRecord| {

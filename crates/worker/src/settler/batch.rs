@@ -1,5 +1,6 @@
 //! Batches of outcomes that are not recorded yet.
 
+use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -58,23 +59,23 @@ impl Deref for Unsettled {
 /// Outcomes that go to the store together.
 #[derive(Default)]
 pub(super) struct Batch {
-    settlements: Vec<Settlement>,
+    /// Shared with store calls, so that none copies them.
+    settlements: Arc<[Settlement]>,
     attempts: Vec<Unsettled>,
 }
 
 impl Batch {
     pub(super) fn one(settlement: Settlement, attempt: Unsettled) -> Self {
-        Self { settlements: vec![settlement], attempts: vec![attempt] }
+        Self { settlements: [settlement].into(), attempts: vec![attempt] }
     }
 
-    pub(super) fn push(&mut self, settlement: Settlement, attempt: Unsettled) {
-        self.settlements.push(settlement);
-        self.attempts.push(attempt);
-    }
-
-    pub(super) fn append(&mut self, mut other: Self) {
-        self.settlements.append(&mut other.settlements);
-        self.attempts.append(&mut other.attempts);
+    /// Copies both, unless one is empty: only what fails is put together again.
+    pub(super) fn append(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+        } else if !other.is_empty() {
+            *self = mem::take(self).into_iter().chain(other).collect();
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -85,8 +86,8 @@ impl Batch {
         self.settlements.is_empty()
     }
 
-    pub(super) fn settlements(&self) -> &[Settlement] {
-        &self.settlements
+    pub(super) fn settlements(&self) -> Arc<[Settlement]> {
+        Arc::clone(&self.settlements)
     }
 
     pub(super) fn attempts(&self) -> &[Unsettled] {
@@ -95,17 +96,18 @@ impl Batch {
 
     /// The last one, taken out.
     pub(super) fn pop(&mut self) -> Option<Self> {
-        Some(Self::one(self.settlements.pop()?, self.attempts.pop()?))
+        let (attempt, (settlement, rest)) = (self.attempts.pop()?, self.settlements.split_last()?);
+        let one = Self::one(settlement.clone(), attempt);
+        self.settlements = rest.into();
+        Some(one)
     }
 
     /// The first half and the second, which has one more of an odd number.
     pub(super) fn halves(mut self) -> [Self; 2] {
-        let middle = self.len() / 2;
-        let second = Self {
-            settlements: self.settlements.split_off(middle),
-            attempts: self.attempts.split_off(middle),
-        };
-        [self, second]
+        let (first, second) = self.settlements.split_at(self.len() / 2);
+        let attempts = self.attempts.split_off(first.len());
+        let second = Self { settlements: second.into(), attempts };
+        [Self { settlements: first.into(), attempts: self.attempts }, second]
     }
 
     /// The same outcomes, those of a queue side by side.
@@ -118,8 +120,8 @@ impl Batch {
 
 impl FromIterator<(Settlement, Unsettled)> for Batch {
     fn from_iter<I: IntoIterator<Item = (Settlement, Unsettled)>>(pairs: I) -> Self {
-        let (settlements, attempts) = pairs.into_iter().unzip();
-        Self { settlements, attempts }
+        let (settlements, attempts): (Vec<_>, _) = pairs.into_iter().unzip();
+        Self { settlements: settlements.into(), attempts }
     }
 }
 
@@ -128,6 +130,6 @@ impl IntoIterator for Batch {
     type IntoIter = std::iter::Zip<std::vec::IntoIter<Settlement>, std::vec::IntoIter<Unsettled>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.settlements.into_iter().zip(self.attempts)
+        self.settlements.to_vec().into_iter().zip(self.attempts)
     }
 }

@@ -41,7 +41,9 @@ impl Scene {
         let queues = vec![QueueShare { queue, limit }];
         let request =
             ClaimRequest { lease, nonce: Fence::nonce(), queues, kinds: vec![kind], limit, bytes: 1 << 20 };
-        let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else { panic!("no lease") };
+        let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {
+            panic!("no lease")
+        };
         let claimed = Claimed { lease, at: Instant::now() };
         jobs.into_iter().map(|job| Ctx::new(job, self.client.clone(), None, claimed)).collect()
     }
@@ -50,7 +52,7 @@ impl Scene {
     async fn reaped(&self, count: u32) -> Vec<Ctx> {
         let store = self.client.store();
         let jobs: Vec<_> = (0..count).map(|_| NewJob::new("k", "", Options::new()).unwrap()).collect();
-        store.enqueue(&jobs).await.unwrap();
+        store.enqueue(jobs.as_slice().into()).await.unwrap();
         let attempts = self.claim(count).await;
         store.close(attempts[0].inner().claimed.lease).await.unwrap();
         let taken_back = store.lost(count).await.unwrap().into_iter().map(|lost| Settlement {
@@ -59,7 +61,7 @@ impl Scene {
             fence: lost.fence,
             transition: judge(&lost.facts, Outcome::Returned, 0.0),
         });
-        store.reap(&taken_back.collect::<Vec<_>>()).await.unwrap();
+        store.reap(taken_back.collect::<Vec<_>>().into()).await.unwrap();
         attempts
     }
 

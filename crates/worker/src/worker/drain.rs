@@ -75,7 +75,7 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
         bytes: usize::MAX,
     };
     loop {
-        let jobs = match client.store().claim(&request).await? {
+        let jobs = match client.store().claim(request.clone()).await? {
             ClaimAnswer::Jobs { jobs, .. } => jobs,
             ClaimAnswer::LeaseLost => return Err(lost()),
         };
@@ -97,7 +97,7 @@ async fn one(client: &Client, executor: &Executor, ctx: Ctx, drained: &mut Drain
     let outcome = executor.execute(&ctx).await.ok_or_else(lost)?;
     let settlement = settlement(&ctx, outcome);
     let ending = settlement.transition.ending;
-    match client.store().settle(&[settlement]).await?.first() {
+    match client.store().settle([settlement].into()).await?.first() {
         Some(Settled::Applied(state)) => drained.count(*state, ending),
         Some(Settled::Refused(error)) => {
             return Err(StoreError::TooLarge { id: ctx.id(), error: *error }.into());

@@ -229,16 +229,16 @@ impl Faulty {
 
 #[async_trait]
 impl Jobs for Faulty {
-    async fn enqueue_once(&self, call: CallId, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
+    async fn enqueue_once(&self, call: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>> {
         self.measure(Call::Enqueue, jobs.iter().map(|job| job.payload.len()));
         let queues = jobs.iter().map(|job| &job.queue);
-        self.about(Call::Enqueue, queues, self.inner.enqueue_once(call, jobs)).await
+        self.about(Call::Enqueue, queues, self.inner.enqueue_once(call, Arc::clone(&jobs))).await
     }
-    async fn claim(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {
         self.claimed_bytes.lock().unwrap().push(request.bytes);
         self.around(Call::Claim, self.inner.claim(request)).await
     }
-    async fn settle(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+    async fn settle(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
         if settlements.iter().any(|settlement| self.stuck.lock().unwrap().contains(&settlement.id)) {
             return Err(StoreError::Unavailable { what: "a row is locked".to_owned(), source: None });
         }
@@ -250,26 +250,26 @@ impl Jobs for Faulty {
         let outputs = settlements.iter().map(|each| each.transition.output.as_ref().map_or(0, Bytes::len));
         self.measure(Call::Settle, outputs);
         let queues = settlements.iter().map(|settlement| &settlement.queue);
-        self.about(Call::Settle, queues, self.inner.settle(settlements)).await
+        self.about(Call::Settle, queues, self.inner.settle(Arc::clone(&settlements))).await
     }
-    async fn begin(&self, attempts: &[Begin]) -> StoreResult<Vec<Settled>> {
+    async fn begin(&self, attempts: Arc<[Begin]>) -> StoreResult<Vec<Settled>> {
         // Those that are stuck are passed over among others, as where their rows are locked.
         let stuck = if attempts.len() > 1 { self.stuck.lock().unwrap().clone() } else { Vec::new() };
-        let free: Vec<_> = attempts.iter().filter(|attempt| !stuck.contains(&attempt.id)).cloned().collect();
-        let mut told = self.around(Call::Begin, self.inner.begin(&free)).await?.into_iter();
+        let free = attempts.iter().filter(|attempt| !stuck.contains(&attempt.id)).cloned().collect();
+        let mut told = self.around(Call::Begin, self.inner.begin(free)).await?.into_iter();
         let answer = |attempt: &Begin| {
             if stuck.contains(&attempt.id) { Settled::Fenced } else { told.next().unwrap() }
         };
         Ok(attempts.iter().map(answer).collect())
     }
-    async fn settle_late(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+    async fn settle_late(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
         self.around(Call::SettleLate, self.inner.settle_late(settlements)).await
     }
-    async fn progress(&self, reports: &[Progress]) -> StoreResult<Vec<Settled>> {
+    async fn progress(&self, reports: Arc<[Progress]>) -> StoreResult<Vec<Settled>> {
         let queues = reports.iter().map(|report| &report.queue);
-        self.about(Call::Progress, queues, self.inner.progress(reports)).await
+        self.about(Call::Progress, queues, self.inner.progress(Arc::clone(&reports))).await
     }
-    async fn get(&self, ids: &[JobId]) -> StoreResult<Vec<Option<JobRecord>>> {
+    async fn get(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<JobRecord>>> {
         let is_hidden = {
             let mut hidden = self.hidden.lock().unwrap();
             let is_hidden = *hidden > 0;
@@ -279,13 +279,13 @@ impl Jobs for Faulty {
         let records = self.inner.get(ids).await?;
         Ok(if is_hidden { records.iter().map(|_| None).collect() } else { records })
     }
-    async fn cancel(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+    async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.inner.cancel(ids).await
     }
-    async fn retry(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+    async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.inner.retry(ids).await
     }
-    async fn delete(&self, ids: &[JobId]) -> StoreResult<Vec<Amended>> {
+    async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.inner.delete(ids).await
     }
 }
@@ -308,12 +308,12 @@ impl Leases for Faulty {
         &self,
         lease: LeaseId,
         nonce: u64,
-        queues: &[Name],
+        queues: Arc<[Name]>,
         limit: u32,
     ) -> StoreResult<Vec<LostJob>> {
         self.around(Call::Held, self.inner.held(lease, nonce, queues, limit)).await
     }
-    async fn reap(&self, settlements: &[Settlement]) -> StoreResult<Vec<Settled>> {
+    async fn reap(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
         self.inner.reap(settlements).await
     }
     async fn sweep(&self, limit: u32) -> StoreResult<Swept> {

@@ -33,7 +33,9 @@ async fn claim(store: &dyn Store, limit: u32) -> (LeaseId, Vec<ClaimedJob>) {
         limit,
         bytes: usize::MAX,
     };
-    let ClaimAnswer::Jobs { jobs, .. } = store.claim(&request).await.unwrap() else { panic!("it lives") };
+    let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {
+        panic!("it lives")
+    };
     (id, jobs)
 }
 
@@ -42,12 +44,12 @@ async fn stall_all(client: &Client) {
     let store = client.store();
     let (lease, jobs) = claim(&**store, 100).await;
     let begin = |job: &ClaimedJob| Begin { queue: job.queue.clone(), id: job.id, fence: job.fence };
-    store.begin(&jobs.iter().map(begin).collect::<Vec<_>>()).await.unwrap();
+    store.begin(jobs.iter().map(begin).collect::<Vec<_>>().into()).await.unwrap();
     store.close(lease).await.unwrap();
     let reaper = windlass_worker::Reaper::new(Arc::clone(store));
     assert_eq!(reaper.run_once().await.unwrap().jobs, jobs.len() as u64);
     // Their rest is over.
-    store.retry(&jobs.iter().map(|job| job.id).collect::<Vec<_>>()).await.unwrap();
+    store.retry(jobs.iter().map(|job| job.id).collect::<Vec<_>>().into()).await.unwrap();
 }
 
 #[tokio::test]
@@ -165,7 +167,7 @@ async fn give_back(client: &Client, limit: u32) {
         fence: job.fence,
         transition: judge(&job.facts, Outcome::Returned, 0.5),
     });
-    client.store().settle(&back.collect::<Vec<_>>()).await.unwrap();
+    client.store().settle(back.collect::<Vec<_>>().into()).await.unwrap();
     client.store().close(lease).await.unwrap();
 }
 

@@ -173,7 +173,7 @@ pub(super) async fn clear(client: &Client) -> anyhow::Result<()> {
     loop {
         let page = client.store().list(&filter, after.as_ref(), 1_000).await?;
         let ids: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
-        client.store().delete(&ids).await?;
+        client.store().delete(ids.as_slice().into()).await?;
         match page.next {
             Some(next) => after = Some(next),
             None => return Ok(()),

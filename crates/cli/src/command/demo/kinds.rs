@@ -103,7 +103,7 @@ pub(super) async fn enqueue(client: &Client, mails: u32) -> anyhow::Result<Vec<(
     }
     let new: Vec<NewJob> = jobs.iter().map(|(job, _)| job.clone()).collect();
     for chunk in new.chunks(1_000) {
-        client.store().enqueue(chunk).await?;
+        client.store().enqueue(chunk.into()).await?;
     }
     Ok(jobs.into_iter().map(|(job, kind)| (job.id, kind)).collect())
 }

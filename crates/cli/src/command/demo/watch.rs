@@ -115,7 +115,7 @@ async fn look(
 ) -> anyhow::Result<()> {
     let mut still_open = Vec::with_capacity(open.len());
     for chunk in open.chunks(CHUNK) {
-        let records = client.store().get(chunk).await?;
+        let records = client.store().get(chunk.into()).await?;
         for (id, record) in chunk.iter().zip(records) {
             let Some(record) = record else {
                 seen.remove(id);

@@ -31,9 +31,9 @@ impl Change {
     pub(super) async fn apply(&self, client: &Client, ids: &[JobId]) -> anyhow::Result<Vec<Amended>> {
         let store = client.store();
         Ok(match self {
-            Self::Cancel => store.cancel(ids).await?,
-            Self::Retry => store.retry(ids).await?,
-            Self::Delete => store.delete(ids).await?,
+            Self::Cancel => store.cancel(ids.into()).await?,
+            Self::Retry => store.retry(ids.into()).await?,
+            Self::Delete => store.delete(ids.into()).await?,
             Self::Move(queue) => {
                 let mut answers = Vec::with_capacity(ids.len());
                 for id in ids {

@@ -79,7 +79,7 @@ async fn read_attempts(client: &Client, jobs: &mut [JobRecord]) -> anyhow::Resul
         jobs.iter_mut().filter(|job| job.fence > 0 && job.state != State::Completed).collect();
     for chunk in tried.chunks_mut(CHUNK) {
         let ids: Vec<JobId> = chunk.iter().map(|job| job.id).collect();
-        for (job, found) in chunk.iter_mut().zip(client.store().get(&ids).await?) {
+        for (job, found) in chunk.iter_mut().zip(client.store().get(ids.as_slice().into()).await?) {
             if let Some(found) = found
                 && found.state == job.state
             {

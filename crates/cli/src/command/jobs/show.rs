@@ -15,7 +15,7 @@ pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<
     let mut missing = Vec::new();
     let mut shown = 0;
     for &id in ids {
-        let found = client.store().get(&[id]).await?.into_iter().next().flatten();
+        let found = client.store().get([id].into()).await?.into_iter().next().flatten();
         let Some(job) = found else {
             missing.push(id.to_string());
             continue;

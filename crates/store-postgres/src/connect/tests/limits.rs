@@ -1,5 +1,7 @@
 //! Deadlines, full pools, and callers who go away.
 
+use tokio::time::timeout;
+
 use super::*;
 
 #[tokio::test]
@@ -19,8 +21,8 @@ async fn a_lock_that_is_not_free_in_time_is_unavailable() {
     let lock = "LOCK TABLE note; SELECT pg_sleep(5)";
     let holder = server.clone();
     let held = tokio::spawn(async move {
-        let hold = move |session: Session| async move { session.batch(lock).await };
-        holder.call(Lane::Lease, Effect::Write, hold).await
+        let hold = async move |_, session: Session| session.batch(lock).await;
+        holder.call(Call::LEASE, hold).await
     });
     until_running(&postgres, "LOCK TABLE note").await;
     assert_eq!(kind(write(&server, "INSERT INTO note VALUES ('x')").await), StoreErrorKind::Unavailable);
@@ -35,12 +37,12 @@ async fn a_deadline_leaves_a_write_unknown_cancels_it_and_gives_the_connection_u
     for (effect, expected) in
         [(Effect::Write, StoreErrorKind::Unknown), (Effect::Read, StoreErrorKind::Unavailable)]
     {
-        let slow =
-            |session: Session| async move { session.query("SELECT pg_sleep(30)", &[]).await.map(drop) };
-        assert_eq!(kind(server.call_for(soon, Lane::Work, effect, slow).await), expected);
+        let slow = async |_, session: Session| session.query("SELECT pg_sleep(30)", &[]).await.map(drop);
+        let call = Call { effect, ..Call::WRITE.within(soon) };
+        assert_eq!(kind(server.call(call, slow).await), expected);
     }
-    let idle = |_: Session| async move { std::future::pending::<Result<(), Fault>>().await };
-    let unsent = server.call_for(soon, Lane::Work, Effect::Write, idle).await;
+    let idle = |_, _| std::future::pending::<Result<(), Fault>>();
+    let unsent = server.call(Call::WRITE.within(soon), idle).await;
     assert_eq!(kind(unsent), StoreErrorKind::Unavailable, "nothing was sent");
     let began = Instant::now();
     let running =
@@ -64,7 +66,7 @@ async fn a_full_pool_is_unavailable_after_a_while_and_leases_do_not_wait_for_it(
     let work = async {
         let third = async {
             until_running(&postgres, "pg_sleep(3)").await;
-            let lease = ask(&server, Lane::Lease, Effect::Write, "SELECT 'renewed'").await;
+            let lease = ask(&server, Call::LEASE, "SELECT 'renewed'").await;
             assert_eq!(lease.unwrap(), "renewed");
             let error = write(&server, "SELECT 'x'").await.expect_err("all connections are busy");
             assert!(error.to_string().contains("all 2 connections"), "{error}");
@@ -79,8 +81,8 @@ async fn a_full_pool_is_unavailable_after_a_while_and_leases_do_not_wait_for_it(
 #[tokio::test]
 async fn an_operation_that_panics_is_an_error_and_not_a_hang() {
     let server = open(PostgresServer::shared().url()).await;
-    let broken = |_: Session| async move { if true { panic!("on purpose") } else { Ok(()) } };
-    assert_eq!(kind(server.call(Lane::Work, Effect::Write, broken).await), StoreErrorKind::Fatal);
+    let broken = async |_, _| if true { panic!("on purpose") } else { Ok(()) };
+    assert_eq!(kind(server.call(Call::WRITE, broken).await), StoreErrorKind::Fatal);
     assert_eq!(read(&server, "SELECT 'on'").await.unwrap(), "on");
 }
 

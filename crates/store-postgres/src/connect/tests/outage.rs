@@ -43,7 +43,7 @@ async fn a_killed_server_leaves_writes_unknown_and_calls_short_and_is_found_agai
     for effect in [Effect::Write, Effect::Read] {
         let slow = tokio::spawn({
             let server = server.clone();
-            async move { ask(&server, Lane::Work, effect, "SELECT pg_sleep(60)::text").await }
+            async move { ask(&server, Call { effect, ..Call::WRITE }, "SELECT pg_sleep(60)::text").await }
         });
         until_running(&postgres, "pg_sleep(60)").await;
         postgres.kill();

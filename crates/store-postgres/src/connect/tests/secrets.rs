@@ -87,7 +87,7 @@ async fn a_certificate_is_checked_as_far_as_the_url_says() {
 async fn a_root_certificate_that_cannot_be_read_is_refused_when_opening() {
     let options =
         PostgresOptions::parse("postgres://h/d?sslmode=verify-full&sslrootcert=/no/such.pem").unwrap();
-    let error = Server::start(&options).await.err().expect("there is no such file");
+    let error = start(&options).await.err().expect("there is no such file");
     assert!(error.kind() == StoreErrorKind::Fatal && error.to_string().contains("/no/such.pem"), "{error}");
 }
 

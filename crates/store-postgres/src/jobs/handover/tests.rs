@@ -14,17 +14,17 @@ use super::*;
 const NOTHING: ClaimAnswer =
     ClaimAnswer::Jobs { jobs: Vec::new(), next_due: None, unreadable: Vec::new(), sick: Vec::new() };
 
-fn request(queue: &str) -> ClaimRequest {
+fn request(queue: &str) -> Arc<ClaimRequest> {
     let name = |text| Name::new(text).unwrap();
     let queues = vec![QueueShare { queue: name(queue), limit: 5 }];
-    ClaimRequest {
+    Arc::new(ClaimRequest {
         lease: LeaseId::new(),
         nonce: windlass_core::Fence::nonce(),
         queues,
         kinds: vec![name("k")],
         limit: 5,
         bytes: 1 << 20,
-    }
+    })
 }
 
 fn job(queue: &str, kind: &str) -> [NewJob; 1] {
@@ -32,7 +32,7 @@ fn job(queue: &str, kind: &str) -> [NewJob; 1] {
 }
 
 /// A claim that finds nothing, so that whoever made it waits.
-async fn wait_for_jobs(handover: &Handover, request: &ClaimRequest) {
+async fn wait_for_jobs(handover: &Handover, request: &Arc<ClaimRequest>) {
     let alone = async |enqueuing| {
         if let Some(enqueuing) = enqueuing {
             handover.wait_for(enqueuing).await;
@@ -218,7 +218,7 @@ fn leases_that_are_gone_are_not_remembered_for_ever() {
 #[test]
 fn a_worker_waits_in_the_queues_that_had_less_than_it_asked_for() {
     let mut waiting = Waiting::default();
-    let mut request = request("a");
+    let mut request = ClaimRequest::clone(&request("a"));
     request.queues.push(QueueShare { queue: Name::new("b").unwrap(), limit: 0 });
     waiting.begin(&request);
     waiting.end(&request, answered(Some(&NOTHING)));

@@ -40,7 +40,7 @@ async fn no_script_runs_while_its_slot_is_half_moved() {
     );
     let cluster = RedisCluster::start();
     let server = open(&cluster.url()).await;
-    let keys = crate::keys::Keys::new(&server.shared().options.namespace);
+    let keys = crate::keys::Keys::new(&server.connections().options.namespace);
     let queue = keys.queue(&windlass_core::Name::new("moving").unwrap());
     let (meta, slot) = (String::from_utf8(queue.meta().to_vec()).unwrap(), slot_of(&queue.meta()));
     let derived = meta.replace(":meta", ":derived");
@@ -53,8 +53,8 @@ async fn no_script_runs_while_its_slot_is_half_moved() {
         source.command(&["SET", key, "1"]);
     }
     let look = |server: Server, keys: Vec<Bytes>| async move {
-        let work = |session: Session| async move { session.run(&LOOK, keys, Vec::new()).await };
-        server.call(Lane::Work, Effect::Read, work).await
+        let work = async move |_, session: Session| session.run(&LOOK, keys, Vec::new()).await;
+        server.call(Call::READ, work).await
     };
     let both = Value::Array(vec![Value::Int(1), Value::Int(1)]);
     assert_eq!(look(server.clone(), queue.all()).await.unwrap(), both);

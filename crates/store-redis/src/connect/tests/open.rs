@@ -49,9 +49,9 @@ async fn a_password_that_nobody_asks_for_is_refused() {
 async fn a_user_with_few_rights_will_do() {
     let rules = "~wl:* &wl:* +@all -@dangerous +info";
     let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules).aof(Aof::Always));
-    let server = Server::start(&RedisOptions::parse(&redis.url()).unwrap()).await.unwrap();
+    let server = start(&RedisOptions::parse(&redis.url()).unwrap()).await.unwrap();
     // Without CONFIG it is only known that there is a file, not when it reaches the disk.
-    assert_eq!(server.probe().await.unwrap().durability, Durability::Delayed);
+    assert_eq!(probe(&server).await.unwrap().durability, Durability::Delayed);
     grow(&server).await.unwrap();
     let rules = "~wl:* &wl:* +@all -@dangerous";
     let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules));
@@ -67,8 +67,8 @@ async fn settings_decide_what_is_promised() {
         (RedisSettings::default().aof(Aof::Always), Durability::PowerCut),
     ] {
         let redis = RedisServer::start(&settings);
-        let server = Server::start(&RedisOptions::parse(&redis.url()).unwrap()).await.unwrap();
-        assert_eq!(server.probe().await.unwrap().durability, expected);
+        let server = start(&RedisOptions::parse(&redis.url()).unwrap()).await.unwrap();
+        assert_eq!(probe(&server).await.unwrap().durability, expected);
     }
     let evicting = RedisServer::start(&RedisSettings::default().set("maxmemory-policy", "allkeys-lru"));
     let error = refusal(&evicting.url()).await;

@@ -43,9 +43,9 @@ async fn the_primary_is_followed_wherever_the_sentinels_say() {
     let sentinel = Sentinel::watch(&primary, "");
     // Of two that are named only one is there.
     let url = format!("redis-sentinel://127.0.0.1:{},127.0.0.1:1/main", sentinel.port);
-    let server = Server::start(&RedisOptions::parse(&url).unwrap()).await.unwrap();
+    let server = start(&RedisOptions::parse(&url).unwrap()).await.unwrap();
     let began = Instant::now();
-    while let Err(error) = server.probe().await {
+    while let Err(error) = probe(&server).await {
         assert!(began.elapsed() < Duration::from_secs(20), "{error}");
     }
     grow(&server).await.unwrap();
@@ -69,8 +69,7 @@ async fn the_primary_is_followed_wherever_the_sentinels_say() {
     }
     assert_eq!(replica.info("role").as_deref(), Some("master"));
     let unknown = url.replace("/main", "/other");
-    let error =
-        Server::start(&RedisOptions::parse(&unknown).unwrap()).await.unwrap().probe().await.unwrap_err();
+    let error = refusal(&unknown).await;
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     let error = refusal(&format!("redis://127.0.0.1:{}", sentinel.port)).await;
     assert!(error.to_string().contains("redis-sentinel://"), "{error}");

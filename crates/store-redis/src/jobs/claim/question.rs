@@ -72,21 +72,20 @@ impl<'a> Question<'a> {
             let answer =
                 Box::pin(self.run(queue, wanted, taken, (expired_max, moving.due_max(wanted)))).await?;
             // What the script did is done: an answer that does not read leaves it unknown what.
-            let half = |fault| Fault::Half(Box::new(fault));
-            let (word, mut rest) = answer::array(answer).and_then(word).map_err(half)?;
+            let (word, mut rest) = answer::array(answer).and_then(word).map_err(Fault::partial)?;
             let mut next = || rest.next().unwrap_or(Value::Nil);
             match &word[..] {
                 b"lost" => return Ok(Step::Lost),
                 b"more" => {
-                    self.ring(answer::integer(next()).map_err(half)?);
+                    self.ring(answer::integer(next()).map_err(Fault::partial)?);
                     if moving.expired >= PROMOTE_MAX {
                         return Ok(Step::More);
                     }
                 }
                 _ => {
                     moving.promote(wanted);
-                    self.ring(answer::integer(next()).map_err(half)?);
-                    return Given::read(&mut next).map(Step::Given).map_err(half);
+                    self.ring(answer::integer(next()).map_err(Fault::partial)?);
+                    return Given::read(&mut next).map(Step::Given).map_err(Fault::partial);
                 }
             }
         }

@@ -164,7 +164,7 @@ fn unreadable(row: &Row<'_>, queue: &Name, kind: &Name, why: &Fault) -> Result<O
 
 /// As it stands before the claim.
 fn fence(row: &Row<'_>) -> Result<Fence, Fault> {
-    Ok(Fence { number: row::fence_number(row.get(5)?), nonce: 0 })
+    Ok(Fence { number: row::number(row.get(5)?), nonce: 0 })
 }
 
 /// Jobs that have no id to settle them by come to their end here.

@@ -153,7 +153,7 @@ async fn lose(ctx: &Ctx) {
     let facts = windlass_core::job::Facts { counters: found.counters, spec: found.spec };
     let transition = judge(&facts, Outcome::Returned, 0.0);
     let settlement = Settlement { queue: ctx.queue().clone(), id: ctx.id(), fence: ctx.fence(), transition };
-    ctx.client().store().settle(&[settlement]).await.unwrap();
+    ctx.client().store().settle([settlement].into()).await.unwrap();
 }
 
 pub(crate) struct Test {

@@ -57,7 +57,7 @@ impl<const IS_FENCED: bool> Call for Scripted<IS_FENCED> {
         0
     }
 
-    async fn ask(&self, id: CallId, jobs: &[NewJob]) -> StoreResult<Vec<JobId>> {
+    async fn ask(&self, id: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<JobId>> {
         let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
         let before = {
             let mut asked = self.asked.lock().unwrap();
@@ -65,7 +65,7 @@ impl<const IS_FENCED: bool> Call for Scripted<IS_FENCED> {
             asked.len() - 1
         };
         tokio::time::sleep(self.takes).await;
-        (self.script)(before, jobs).map(|()| ids)
+        (self.script)(before, &jobs).map(|()| ids)
     }
 }
 

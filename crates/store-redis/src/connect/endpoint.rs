@@ -1,8 +1,8 @@
 //! One connection to one server for one purpose, made when it is needed and again when it broke.
 //!
-//! One attempt at a time: whoever comes meanwhile waits for it and shares what it comes to. After a failure everyone
-//! gets its reason at once for a random while, longer with each failure in a row, so a server that comes back is not
-//! run over and nobody waits for one that is away.
+//! One attempt at a time: requests that come meanwhile wait for it and share what it comes to. After a failure every
+//! request gets its reason at once for a random while, longer with each failure in a row, so a server that comes back is
+//! not run over and no request waits for one that is away.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,22 +15,22 @@ use redis::{Cmd, RedisResult, Value};
 use tokio::time::Instant;
 use windlass_store_server::backoff::pause;
 
-use super::{Connector, Wire};
-use crate::error::{Away, Fault, chain};
+use super::{Connection, Connector};
+use crate::error::{Fault, Unreachable, chain};
 use crate::options::Target;
 
-/// After a rest the other side may have gone without anybody having looked.
+/// After a rest the other side may have gone unnoticed.
 const REST: Duration = Duration::from_millis(10);
 
 /// A request that was given up after so long says that its connection is of no use.
 const HUNG: Duration = Duration::from_secs(1);
 
-/// A connection to come.
-pub(crate) struct Line {
+/// One server, for one purpose.
+pub(crate) struct Endpoint {
     pub(crate) target: Target,
     connector: Arc<Connector>,
     state: Mutex<State>,
-    /// Held by the one who connects.
+    /// Held by the request that connects.
     turn: tokio::sync::Mutex<()>,
     /// How many requests went over it.
     #[cfg(test)]
@@ -39,13 +39,13 @@ pub(crate) struct Line {
 
 #[derive(Default)]
 struct State {
-    wire: Option<Wire>,
+    connection: Option<Connection>,
     used: Option<Instant>,
     failures: u32,
-    closed: Option<(Instant, Away)>,
+    closed: Option<(Instant, Unreachable)>,
 }
 
-impl Line {
+impl Endpoint {
     pub(super) fn new(target: Target, connector: Arc<Connector>) -> Self {
         Self {
             target,
@@ -58,30 +58,31 @@ impl Line {
     }
 
     /// The connection, or why there is none.
-    pub(crate) async fn wire(&self) -> Result<Wire, Away> {
-        if let Some(wire) = self.living().await {
-            return Ok(wire);
+    pub(crate) async fn connection(&self) -> Result<Connection, Unreachable> {
+        if let Some(connection) = self.living().await {
+            return Ok(connection);
         }
         let _turn = self.turn.lock().await;
-        if let Some(wire) = self.living().await {
-            return Ok(wire);
+        if let Some(connection) = self.living().await {
+            return Ok(connection);
         }
-        if let Some((until, away)) = &self.state().closed
+        if let Some((until, why)) = &self.state().closed
             && Instant::now() < *until
         {
-            return Err(away.clone());
+            return Err(why.clone());
         }
         let made = self.connector.connect(&self.target).await;
         let mut state = self.state();
         match made {
-            Ok(wire) => {
-                *state = State { wire: Some(wire.clone()), used: Some(Instant::now()), ..State::default() };
-                Ok(wire)
+            Ok(made) => {
+                let (connection, used) = (Some(made.clone()), Some(Instant::now()));
+                *state = State { connection, used, ..State::default() };
+                Ok(made)
             }
-            Err(away) => {
+            Err(why) => {
                 state.failures = state.failures.saturating_add(1);
-                state.closed = Some((Instant::now() + pause(state.failures), away.clone()));
-                Err(away)
+                state.closed = Some((Instant::now() + pause(state.failures), why.clone()));
+                Err(why)
             }
         }
     }
@@ -94,14 +95,14 @@ impl Line {
         has_sent: &AtomicBool,
     ) -> Result<Vec<Value>, Fault> {
         for _ in 0..2 {
-            let wire = self.wire().await?;
+            let connection = self.connection().await?;
             // The driver takes the request in the first poll, or fails there: on this runtime of one thread no answer
             // can come between. What fails later may have been sent.
-            let mut request = pin!(request(&wire, commands));
+            let mut request = pin!(request(&connection, commands));
             let first = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
             let result = match first {
                 Poll::Ready(Err(_)) => {
-                    self.retire(wire.number);
+                    self.retire(connection.number);
                     continue;
                 }
                 Poll::Ready(Ok(answers)) => Ok(answers),
@@ -109,37 +110,37 @@ impl Line {
                     has_sent.store(true, Ordering::Relaxed);
                     #[cfg(test)]
                     self.sent.fetch_add(1, Ordering::Relaxed);
-                    let watch = Watch { line: self, number: wire.number, began: Instant::now() };
+                    let watch = Watch { endpoint: self, number: connection.number, began: Instant::now() };
                     let result = request.await;
                     watch.end();
                     result
                 }
             };
             return result.map_err(|error| {
-                self.retire(wire.number);
-                Fault::Lost(chain(&error))
+                self.retire(connection.number);
+                Fault::broken(&chain(&error))
             });
         }
-        Err(Away::passing("the connection was closed").into())
+        Err(Unreachable::passing("the connection was closed").into())
     }
 
-    /// Lends this connection to nobody any more. Those who wait for its answers still get them.
+    /// Sends nothing over this connection any more. Requests that wait for its answers still get them.
     pub(crate) fn retire(&self, number: u64) {
         let mut state = self.state();
-        if state.wire.as_ref().is_some_and(|wire| wire.number == number) {
-            state.wire = None;
+        if state.connection.as_ref().is_some_and(|connection| connection.number == number) {
+            state.connection = None;
         }
     }
 
     /// Whatever connection there is, it leads to the wrong place.
     pub(crate) fn retire_any(&self) {
-        self.state().wire = None;
+        self.state().connection = None;
     }
 
-    async fn living(&self) -> Option<Wire> {
+    async fn living(&self) -> Option<Connection> {
         let rested = {
             let mut state = self.state();
-            state.wire.as_ref()?;
+            state.connection.as_ref()?;
             state.used.replace(Instant::now()).is_none_or(|used| used.elapsed() > REST)
         };
         if rested {
@@ -147,10 +148,10 @@ impl Line {
             tokio::task::yield_now().await;
         }
         let mut state = self.state();
-        if state.wire.as_ref().is_some_and(Wire::is_closed) {
-            state.wire = None;
+        if state.connection.as_ref().is_some_and(Connection::is_closed) {
+            state.connection = None;
         }
-        state.wire.clone()
+        state.connection.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -158,8 +159,8 @@ impl Line {
     }
 }
 
-async fn request(wire: &Wire, commands: &[&Cmd]) -> RedisResult<Vec<Value>> {
-    let mut connection = wire.connection.clone();
+async fn request(connection: &Connection, commands: &[&Cmd]) -> RedisResult<Vec<Value>> {
+    let mut connection = connection.multiplexed.clone();
     if let [command] = commands {
         return connection.send_packed_command(command).await.map(|answer| vec![answer]);
     }
@@ -171,8 +172,8 @@ async fn request(wire: &Wire, commands: &[&Cmd]) -> RedisResult<Vec<Value>> {
 }
 
 /// Watches over a request under way: one that is dropped after a long wait takes its connection out of use.
-struct Watch<'l> {
-    line: &'l Line,
+struct Watch<'e> {
+    endpoint: &'e Endpoint,
     number: u64,
     began: Instant,
 }
@@ -187,7 +188,7 @@ impl Watch<'_> {
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         if self.began.elapsed() >= HUNG {
-            self.line.retire(self.number);
+            self.endpoint.retire(self.number);
         }
     }
 }

@@ -20,14 +20,14 @@ use crate::functions::Function;
 const MARK_WAIT: Duration = Duration::from_secs(1);
 
 /// A connection and what drives it.
-pub(crate) struct Wire {
+pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(super) driver: AbortHandle,
-    /// What the server knows; none once a name may not lead to what it was given to.
+    /// Statements that the server knows by name; `None` once a name may not lead to what it was given to.
     names: Mutex<Option<Names>>,
 }
 
-/// By function; none where the server did not want to know.
+/// By function; `None` where the server refused to prepare it.
 type Names = HashMap<&'static str, Option<Statement>>;
 
 /// What the session behind a connection is told from others by.
@@ -57,7 +57,7 @@ impl Mark {
     }
 }
 
-impl Wire {
+impl Connection {
     /// Calls can have names if the session behind the connection is its own.
     pub(super) fn new(client: Client, driver: AbortHandle, is_own_session: bool) -> Self {
         Self { client, driver, names: Mutex::new(is_own_session.then(Names::new)) }
