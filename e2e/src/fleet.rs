@@ -90,7 +90,7 @@ impl Fleet {
 
     /// A client on the store.
     pub async fn client(&self) -> Client {
-        Client::open(&self.url).await.expect("the store opens")
+        windlass::open(&self.url).await.expect("the store opens")
     }
 
     /// Starts a worker process.

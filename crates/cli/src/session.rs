@@ -74,12 +74,12 @@ impl Session {
     /// Opens the chosen store and says on stderr where it is and what an accepted job survives.
     pub(crate) async fn open(&self, access: Access) -> anyhow::Result<Client> {
         let client = match access {
-            Access::Create => Client::open(&self.url).await?,
+            Access::Create => windlass::open(&self.url).await?,
             Access::Existing => {
                 if self.origin == Origin::Default && !Path::new(DEFAULT_FILE).exists() {
                     return Err(no_default().into());
                 }
-                Client::open(existing(&self.url)).await?
+                windlass::open(existing(&self.url)).await?
             }
         };
         self.introduce(&client);

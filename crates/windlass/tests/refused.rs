@@ -1,7 +1,6 @@
 //! What a user reads when no server is there: the text of the error says why, without asking for its source.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use windlass::Client;
 
 /// A port of this machine that nothing listens on: it was free a moment ago.
 fn closed_port() -> u16 {
@@ -9,7 +8,7 @@ fn closed_port() -> u16 {
 }
 
 async fn complaint(url: String) -> String {
-    Client::open(&url).await.expect_err("nothing listens there").to_string()
+    windlass::open(&url).await.expect_err("nothing listens there").to_string()
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ use crate::error::{ConfigError, Error, Result};
 use crate::job::{self, Job};
 use crate::lanes::Lanes;
 
-/// Puts jobs into a store and asks about them.
+/// Puts jobs into a store and asks about them. Cheap to clone. `windlass::open(url)` gives one.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,

@@ -42,7 +42,7 @@ fn main() -> Result<()> {
 
 async fn serve(arguments: Arguments) -> Result<()> {
     let witness = Witness::open(&arguments.witness, &arguments.label);
-    let client = Client::open(&arguments.store).await?;
+    let client = windlass::open(&arguments.store).await?;
     let mut running = Vec::new();
     for _ in 0..arguments.workers {
         let mut worker = Worker::with_state(&client, witness.clone())

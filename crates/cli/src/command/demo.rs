@@ -13,7 +13,6 @@ mod worker;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use windlass::Client;
 
 use crate::args::DemoArgs;
 use crate::exit::{Exit, Fault};
@@ -57,7 +56,7 @@ pub(crate) async fn run(session: &mut Session, args: &DemoArgs) -> anyhow::Resul
     }
     let mut interrupt = Interrupt::listen()?;
     let place = Place::choose(session)?;
-    let client = Client::open(&place.url).await?;
+    let client = windlass::open(&place.url).await?;
     session.introduce(&client);
 
     let begun = Instant::now();
