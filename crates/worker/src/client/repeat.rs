@@ -31,6 +31,14 @@ pub(super) fn retries() -> Retries {
     Retries::endless(PAUSE_MIN, PAUSE_MAX).tries_max(TRIES_MAX)
 }
 
+/// One call to the store, under the id that all of its tries share.
+pub(super) struct OneCall {
+    pub(super) id: CallId,
+    begun: Begun,
+    /// How its first try ended, if that was made elsewhere.
+    failed: Option<StoreError>,
+}
+
 /// When a call was first made, by both clocks: one stops while the machine sleeps, the other can be set.
 struct Begun(Instant, SystemTime);
 
@@ -45,36 +53,71 @@ impl Begun {
     }
 }
 
-/// Makes a call until the store answers, a few times, under one id. After one lost answer the result stays unknown, even
-/// if later tries fail cleanly. A panic in the store is a lost answer.
+/// Makes a call until the store answers, a few times. After one lost answer the result stays unknown, even if later tries
+/// fail cleanly. A panic in the store is a lost answer.
 pub(super) async fn repeat<C: Call>(
     call: &C,
     items: &[C::Item],
     repeat: Repeat,
     retries: &mut Retries,
 ) -> StoreResult<Vec<C::Answer>> {
-    let (id, begun) = (CallId::new(), Begun::now());
-    let (mut is_in_doubt, mut is_halved) = (false, false);
-    let pause = |error: &StoreError, pause: Duration| {
-        is_in_doubt |= error.kind() == StoreErrorKind::Unknown;
-        let is_over = !begun.may_be_repeated_after(pause);
-        is_halved = repeat == Repeat::Halved && items.len() > 1 && (C::IS_FENCED || !is_in_doubt) && !is_over;
-        tracing::debug!(%error, is_over, "the store did not answer");
-        async move {
-            if !is_over {
-                tokio::time::sleep(pause).await;
+    OneCall::new().repeat(call, items, repeat, retries).await
+}
+
+impl OneCall {
+    pub(super) fn new() -> Self {
+        Self { id: CallId::new(), begun: Begun::now(), failed: None }
+    }
+
+    /// Goes on with a call whose first try has failed with this error.
+    pub(super) async fn repeat_after<C: Call>(
+        mut self,
+        error: StoreError,
+        call: &C,
+        items: &[C::Item],
+    ) -> StoreResult<Vec<C::Answer>> {
+        self.failed = Some(error);
+        self.repeat(call, items, Repeat::Whole, &mut retries()).await
+    }
+
+    async fn repeat<C: Call>(
+        mut self,
+        call: &C,
+        items: &[C::Item],
+        repeat: Repeat,
+        retries: &mut Retries,
+    ) -> StoreResult<Vec<C::Answer>> {
+        let (mut is_in_doubt, mut is_halved) = (false, false);
+        let ask = || {
+            let (id, failed) = (self.id, self.failed.take());
+            async move {
+                match failed {
+                    Some(error) => Err(error),
+                    None => caught(call.ask(id, items)).await,
+                }
             }
-            !is_over && !is_halved
-        }
-    };
-    let error = match with_retries(retries, || caught(call.ask(id, items)), pause).await {
-        Ok(answers) if answers.len() == items.len() => return Ok(answers),
-        Ok(answers) => return Err(miscounted(answers.len(), items.len())),
-        Err(error) => error,
-    };
-    is_in_doubt |= error.kind() == StoreErrorKind::Unknown;
-    let is_answer = error.kind() == StoreErrorKind::Refused;
-    Err(if is_in_doubt && !is_answer && !is_halved { in_doubt(error) } else { error })
+        };
+        let pause = |error: &StoreError, pause: Duration| {
+            is_in_doubt |= error.kind() == StoreErrorKind::Unknown;
+            let is_over = !self.begun.may_be_repeated_after(pause);
+            is_halved = repeat == Repeat::Halved && items.len() > 1 && (C::IS_FENCED || !is_in_doubt) && !is_over;
+            tracing::debug!(%error, is_over, "the store did not answer");
+            async move {
+                if !is_over {
+                    tokio::time::sleep(pause).await;
+                }
+                !is_over && !is_halved
+            }
+        };
+        let error = match with_retries(retries, ask, pause).await {
+            Ok(answers) if answers.len() == items.len() => return Ok(answers),
+            Ok(answers) => return Err(miscounted(answers.len(), items.len())),
+            Err(error) => error,
+        };
+        is_in_doubt |= error.kind() == StoreErrorKind::Unknown;
+        let is_answer = error.kind() == StoreErrorKind::Refused;
+        Err(if is_in_doubt && !is_answer && !is_halved { in_doubt(error) } else { error })
+    }
 }
 
 /// An answer was lost, and the last error does not say what became of the call.
@@ -90,6 +133,6 @@ fn in_doubt(error: StoreError) -> StoreError {
     StoreError::Unknown { what, source }
 }
 
-fn miscounted(given: usize, asked: usize) -> StoreError {
+pub(super) fn miscounted(given: usize, asked: usize) -> StoreError {
     StoreError::Unknown { what: format!("the store gave {given} answers about {asked} items"), source: None }
 }
