@@ -1,5 +1,5 @@
 //! Answers that are lost between a server and a program, by a proxy that cuts exactly there: a lost claim costs
-//! nobody anything, and a lost enqueue is one job however often the library asks again.
+//! no job anything, and a lost enqueue is one job however often the library asks again.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

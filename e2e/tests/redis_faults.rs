@@ -80,7 +80,7 @@ async fn a_server_that_takes_no_writes_for_a_while() {
     scene.recovers("read-only server").await;
 }
 
-/// Jobs of a kind that nobody runs, to fill the memory with.
+/// Jobs of a kind that no worker runs, to fill the memory with.
 async fn ballast(client: &Client) -> Result<NewJob, Error> {
     let job = NewJob::new("e2e.ballast", vec![b'x'; 100_000], Options::new().queue("ballast")).unwrap();
     client.store().enqueue(std::slice::from_ref(&job)).await?;

@@ -25,7 +25,7 @@ pub(crate) enum Origin {
     Argument,
     /// `WINDLASS_STORE`.
     Environment,
-    /// Nobody.
+    /// Neither: the default.
     Default,
 }
 
@@ -66,7 +66,7 @@ impl Session {
         scheme(&self.url)
     }
 
-    /// The URL only if somebody typed it for this very command. What tries a store out uses no other.
+    /// The URL only if it was typed for this very command. What tries a store out uses no other.
     pub(crate) fn typed_url(&self) -> Option<&str> {
         (self.origin == Origin::Argument).then_some(self.url.as_str())
     }

@@ -147,7 +147,7 @@ fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, Fault> {
 }
 
 fn word<T: FromStr>(what: &str, text: &str) -> Result<T, Fault> {
-    text.parse().map_err(|_| Fault::Corrupt(format!("{text:?} is no {what}")))
+    text.parse().map_err(|_| Fault::Corrupt(format!("{text:?} is not {what}")))
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ async fn serve(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Hands in jobs by the clock of this process. A store that is away for a moment is no reason to end.
+/// Hands in jobs by the clock of this process. It goes on while the store is away for a moment.
 async fn produce(client: Client, pause: Duration) {
     for number in 0_u64.. {
         let job = jobs::Plain { word: number.to_string(), millis: 50 };

@@ -1,5 +1,5 @@
-//! One group of operations: begin, run, commit, answer. When SQLite fails inside a group, nobody knows whose
-//! fault it was, so the group is rolled back and each operation runs in a transaction of its own.
+//! One group of operations: begin, run, commit, answer. When SQLite fails inside a group, it is not known
+//! which operation is at fault, so the group is rolled back and each operation runs in a transaction of its own.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -20,7 +20,7 @@ pub(crate) trait Operation: Send {
     /// The transaction took effect: hands out the result of the last run.
     fn answer(self: Box<Self>);
 
-    /// The transaction did not take effect, or nobody knows.
+    /// The transaction did not take effect, or that is not known.
     fn fail(self: Box<Self>, error: StoreError);
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn run(url: &str, lease: Duration) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Waits until the parent is gone or somebody interrupts.
+/// Waits until the parent is gone or there is an interrupt.
 async fn dismissed(interrupt: &mut Interrupt) {
     let parent_gone = async {
         let mut stdin = tokio::io::stdin();
