@@ -18,7 +18,7 @@ use crate::work::{Closure, Delivers};
 #[must_use = "dropping a handle cancels its work: await it, keep it, or detach() it"]
 pub struct Handle<T, W: Delivers<T> = Closure> {
     /// The queue, as long as it has something for this handle: not if the work was never taken in, nor when the
-    /// result is out or nobody wants it.
+    /// result is out or not wanted.
     shared: Option<Arc<Shared<W>>>,
     id: Id,
     ticket: W::Ticket,
@@ -57,7 +57,7 @@ impl<T, W: Delivers<T>> Handle<T, W> {
         self.shared.as_ref().is_some_and(|shared| shared.lock().set_priority(self.id, priority))
     }
 
-    /// Lets the work go on without anybody who waits for its result.
+    /// Lets the work go on without waiting for its result.
     pub fn detach(mut self) {
         if let Some(shared) = self.shared.take() {
             let left = shared.lock().let_go(self.id);

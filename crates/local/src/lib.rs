@@ -11,7 +11,7 @@
 
 mod batcher;
 mod clock;
-mod crew;
+mod source;
 mod error;
 mod handle;
 mod limiter;

@@ -76,7 +76,7 @@ impl<W: Work> Machine<W> {
             (gauge, rate) => *gauge = rate.map(Gauge::new),
         }
         self.rate_clears(effects);
-        if let Some(waker) = self.seats.call_timekeeper() {
+        if let Some(waker) = self.runners.call_rate_waiter() {
             effects.wake(waker);
         }
         self.call(effects);
@@ -114,12 +114,12 @@ impl<W: Work> Machine<W> {
         self.emit(Event::Closed, effects);
         self.admit(effects);
         if self.waiting == 0 {
-            self.seats.call_all(|waker| effects.wake(waker));
+            self.runners.call_all(|waker| effects.wake(waker));
         }
         self.end_if_over(effects);
     }
 
-    /// Nobody can start the queue again: what a pause keeps waiting would wait for ever.
+    /// No handle is left to start the queue again: what a pause keeps waiting would wait for ever.
     pub(crate) fn abandon(&mut self, effects: &mut Effects<W>) {
         self.close(effects);
         self.is_abandoned = true;
@@ -128,13 +128,13 @@ impl<W: Work> Machine<W> {
         }
     }
 
-    /// Nobody runs anything any more.
+    /// There is no runner any more.
     pub(crate) fn end(&mut self, effects: &mut Effects<W>) {
         self.close(effects);
         self.clear(Why::Closed, effects);
     }
 
-    /// Somebody who waits for room, or was promised some, goes away. Answers whom to wake no more.
+    /// A caller that waits for room, or was promised some, goes away. Answers its waker, to be dropped.
     pub(crate) fn give_up(&mut self, ticket: Option<u64>, effects: &mut Effects<W>) -> Option<Waker> {
         let waker = match ticket {
             Some(ticket) => self.room.leave(ticket),
@@ -244,8 +244,8 @@ impl<W: Work> Machine<W> {
 
     /// Tells the runner of one that runs to stop it. The first reason counts.
     fn stop(&mut self, id: Id, why: Why, effects: &mut Effects<W>) -> bool {
-        let seat = self.lanes.slab[id.index()].seat();
-        self.seats.ring(seat, why, |waker| effects.wake(waker))
+        let runner = self.lanes.slab[id.index()].runner();
+        self.runners.ring(runner, why, |waker| effects.wake(waker))
     }
 
     /// Moves one that waits behind all of another priority.

@@ -5,7 +5,7 @@ use std::task::Waker;
 /// What has to be done after the lock is released: anything that may run code of others. Mostly nothing.
 pub(crate) struct Effects<W> {
     first: Option<Waker>,
-    pub(crate) hires: usize,
+    pub(crate) adds: usize,
     /// Whether a runner was called.
     pub(crate) has_called: bool,
     more: Option<Box<More<W>>>,
@@ -19,12 +19,12 @@ struct More<W> {
 impl<W> Effects<W> {
     #[inline]
     pub(crate) fn new() -> Self {
-        Self { first: None, hires: 0, has_called: false, more: None }
+        Self { first: None, adds: 0, has_called: false, more: None }
     }
 
     #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
-        self.first.is_none() && self.hires == 0 && self.more.is_none()
+        self.first.is_none() && self.adds == 0 && self.more.is_none()
     }
 
     pub(super) fn wake(&mut self, waker: Waker) {

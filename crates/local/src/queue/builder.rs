@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle as Runtime;
 
-use crate::crew::Crew;
+use crate::source::RunnerSource;
 use crate::error::ConfigError;
 use crate::machine::rate::Rate;
 use crate::machine::{Order, Settings};
@@ -166,7 +166,7 @@ impl Builder {
         let here = || Runtime::try_current().map_err(|_| ConfigError::NoRuntime);
         let runtime = self.runtime.map_or_else(here, Ok)?;
         let spawn = move |shared| drop(runtime.spawn(Runner::new(shared, perform.clone())));
-        Ok(Queue::of(Shared::new(self.settings, Crew::spawned(spawn))))
+        Ok(Queue::of(Shared::new(self.settings, RunnerSource::spawned(spawn))))
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {

@@ -1,5 +1,5 @@
-//! What few pieces of work have, apart from their entries so that those are small: options that are rarely asked
-//! for, somebody who waits already, an error.
+//! What few pieces of work have, kept apart from their entries so that those are small: rare options, the waker of a
+//! handle that waits already, an error.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use std::task::Waker;
 use super::Extra;
 use crate::error::Error;
 
-/// What is kept aside, each known by its place.
+/// The rare parts of all entries, each known by its place.
 #[derive(Debug, Default)]
-pub(super) struct Asides {
-    kept: Vec<Aside>,
+pub(super) struct RareParts {
+    kept: Vec<Rare>,
     free: Vec<u32>,
 }
 
-/// What is kept aside of one piece of work.
+/// The rare parts of one entry.
 #[derive(Debug, Default)]
-pub(super) struct Aside {
+pub(super) struct Rare {
     pub(super) extra: Option<Arc<Extra>>,
     /// Who waits for the outcome.
     pub(super) waker: Option<Waker>,
@@ -28,35 +28,35 @@ pub(super) struct Aside {
     pub(super) previous: u32,
 }
 
-impl Asides {
+impl RareParts {
     /// A place, with nothing in it.
     pub(super) fn keep(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
-            self.kept.push(Aside::default());
+            self.kept.push(Rare::default());
             u32::try_from(self.kept.len() - 1).expect("no more than there are entries")
         })
     }
 
     /// Gives a place back.
     pub(super) fn forget(&mut self, place: u32) {
-        debug_assert!(self[place].waker.is_none(), "whoever waited was woken or went away");
-        self[place] = Aside::default();
+        debug_assert!(self[place].waker.is_none(), "the handle that waited was woken or dropped");
+        self[place] = Rare::default();
         self.free.push(place);
     }
 }
 
-impl Index<u32> for Asides {
-    type Output = Aside;
+impl Index<u32> for RareParts {
+    type Output = Rare;
 
     #[inline]
-    fn index(&self, place: u32) -> &Aside {
+    fn index(&self, place: u32) -> &Rare {
         &self.kept[place as usize]
     }
 }
 
-impl IndexMut<u32> for Asides {
+impl IndexMut<u32> for RareParts {
     #[inline]
-    fn index_mut(&mut self, place: u32) -> &mut Aside {
+    fn index_mut(&mut self, place: u32) -> &mut Rare {
         &mut self.kept[place as usize]
     }
 }
