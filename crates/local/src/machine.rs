@@ -5,13 +5,13 @@
 //! What must hold: if work is ready, the queue is not paused, the rate allows it and a slot is free, then a runner
 //! is on its way or busy and about to ask.
 
-mod rare;
 mod control;
 mod effects;
 pub(crate) mod feed;
 mod keys;
 mod lanes;
 mod listing;
+mod rare;
 pub(crate) mod rate;
 mod room;
 mod rules;

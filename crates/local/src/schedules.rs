@@ -10,12 +10,12 @@ use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::{check_random, thread};
 
-use crate::source::RunnerSource;
 use crate::error::Error;
 use crate::machine::{Order, Settings};
 use crate::queue::Queue;
 use crate::runner::Runner;
 use crate::shared::Shared;
+use crate::source::RunnerSource;
 use crate::token::Token;
 use crate::work::AsItIs;
 

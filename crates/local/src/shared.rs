@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use crate::source::RunnerSource;
 use crate::error::{Error, Why, drop_quietly};
 use crate::machine::{Effects, Id, Machine, Options, Settings};
+use crate::source::RunnerSource;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 use crate::token::{Cancels, Token};
 use crate::work::Work;

@@ -125,7 +125,8 @@ async fn a_feature_that_is_off_is_named() {
 #[tokio::test]
 #[cfg(not(feature = "postgres"))]
 async fn postgres_that_is_off_is_named() {
-    let error = windlass::open("postgres://localhost/jobs").await.expect_err("no such store here").to_string();
+    let error =
+        windlass::open("postgres://localhost/jobs").await.expect_err("no such store here").to_string();
     assert!(error.contains("feature `postgres`"), "{error}");
 }
 

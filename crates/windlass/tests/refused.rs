@@ -1,7 +1,6 @@
 //! What a user reads when no server is there: the text of the error says why, without asking for its source.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-
 /// A port of this machine that nothing listens on: it was free a moment ago.
 fn closed_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()

@@ -33,7 +33,11 @@ impl<W: Work> Machine<W> {
                 let instant = *now.insert(Instant::now());
                 if let Err(later) = gauge.may_start(instant, self.running) {
                     self.rate_limits(effects);
-                    return Err(if self.runners.has_rate_waiter() { Pause::Park } else { Pause::Later(later) });
+                    return Err(if self.runners.has_rate_waiter() {
+                        Pause::Park
+                    } else {
+                        Pause::Later(later)
+                    });
                 }
             }
             let index = self.take_next();
@@ -137,7 +141,7 @@ mod tests {
         }
 
         /// A runner comes.
-        fn add(&mut self) -> u32 {
+        fn add_runner(&mut self) -> u32 {
             self.machine.runners.enroll().0
         }
 
@@ -158,9 +162,9 @@ mod tests {
                 const BURST: usize = 1_000;
                 let mut rig = Rig::new(Order::OldestFirst);
                 let first = rig.add(0, "k");
-                let (one, two) = (rig.add(), {
+                let (one, two) = (rig.add_runner(), {
                     rig.add(1, "k");
-                    rig.add()
+                    rig.add_runner()
                 });
                 assert!(matches!(rig.take(one), Ok(id) if id == first));
                 for number in 2..BURST {
@@ -194,10 +198,10 @@ mod tests {
             || {
                 let mut rig = Rig::new(Order::NewestFirst);
                 let running = rig.add(0, "a");
-                let runner = rig.add();
+                let runner = rig.add_runner();
                 assert!(matches!(rig.take(runner), Ok(id) if id == running));
                 let held = rig.add(1, "a");
-                let other = rig.add();
+                let other = rig.add_runner();
                 assert!(matches!(rig.take(other), Err(Pause::Park)), "its key has no place left");
                 let [older, newer] = [("b", 2), ("c", 3)].map(|(key, number)| rig.add(number, key));
                 rig.finish(running);
@@ -223,7 +227,7 @@ mod tests {
             || {
                 let mut rig = Rig::new(Order::OldestFirst);
                 let running = rig.add(0, "a");
-                let runner = rig.add();
+                let runner = rig.add_runner();
                 assert!(matches!(rig.take(runner), Ok(id) if id == running));
                 let [second, third, fourth] = [1, 2, 3].map(|number| rig.add(number, "a"));
                 while matches!(rig.take(runner), Err(Pause::Again)) {}
@@ -231,7 +235,10 @@ mod tests {
                 assert!(rig.machine.set_priority(second, -1), "it may start, and moves");
                 assert_eq!(rig.machine.waiting(), [third, fourth, second]);
                 assert!(rig.machine.cancel(second, crate::error::Why::Cancelled, &mut rig.effects));
-                assert!(matches!(rig.take(runner), Ok(id) if id == third), "another of its key has the place");
+                assert!(
+                    matches!(rig.take(runner), Ok(id) if id == third),
+                    "another of its key has the place"
+                );
                 rig.finish(third);
                 assert!(matches!(rig.take(runner), Ok(id) if id == fourth));
             },

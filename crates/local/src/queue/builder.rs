@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::runtime::Handle as Runtime;
 
-use crate::source::RunnerSource;
 use crate::error::ConfigError;
 use crate::machine::rate::Rate;
 use crate::machine::{Order, Settings};
 use crate::queue::Queue;
 use crate::runner::Runner;
 use crate::shared::Shared;
+use crate::source::RunnerSource;
 use crate::work::{AsItIs, Closure, Fails, Handle, Item, Perform, Work};
 
 /// Makes a [`Queue`]. Without any setting: no limit to concurrency, capacity, time or rate.

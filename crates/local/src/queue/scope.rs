@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 
-use crate::source::RunnerSource;
 use crate::error::ConfigError;
 use crate::queue::Queue;
 use crate::queue::builder::Builder;
 use crate::runner::Runner;
 use crate::shared::Shared;
+use crate::source::RunnerSource;
 use crate::work::{AsItIs, Borrowed};
 
 /// Runs the work of a queue, wherever it is polled. Ends when the queue is closed and all is done. If it is dropped

@@ -100,7 +100,8 @@ impl OneCall {
         let pause = |error: &StoreError, pause: Duration| {
             is_in_doubt |= error.kind() == StoreErrorKind::Unknown;
             let is_over = !self.begun.may_be_repeated_after(pause);
-            is_halved = repeat == Repeat::Halved && items.len() > 1 && (C::IS_FENCED || !is_in_doubt) && !is_over;
+            is_halved =
+                repeat == Repeat::Halved && items.len() > 1 && (C::IS_FENCED || !is_in_doubt) && !is_over;
             tracing::debug!(%error, is_over, "the store did not answer");
             async move {
                 if !is_over {

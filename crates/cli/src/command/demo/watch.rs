@@ -9,9 +9,9 @@ use windlass::Client;
 use windlass_core::outcome::Ending;
 use windlass_core::{JobId, JobRecord, Name, State};
 
-use super::worker_process::WorkerProcess;
 use super::kinds::Kind;
 use super::view::View;
+use super::worker_process::WorkerProcess;
 use crate::interrupt::Interrupt;
 
 /// How often the store is asked.
