@@ -91,8 +91,11 @@ impl<T, W: Delivers<T>> Future for Handle<T, W> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(shared) = &self.shared else { return Poll::Ready(Err(self.refusal())) };
-        let mut stale = None;
-        let outcome = ready!(shared.lock().poll_outcome(self.id, context, &mut stale));
+        let (mut stale, mut spare) = (None, None);
+        let outcome = ready!(shared.lock().poll_outcome(self.id, context, &mut stale, &mut spare));
+        if let Some(spare) = spare {
+            drop(spare);
+        }
         self.shared = None;
         let outcome = outcome.expect("an open handle has an entry in its queue");
         let done = outcome.map_err(|error| *error)?;

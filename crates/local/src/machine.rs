@@ -241,6 +241,9 @@ impl<W: Work> Machine<W> {
         if let Some(waker) = waker {
             effects.wake(waker);
         }
+        if let Some(spare) = self.lanes.slab.take_spare() {
+            effects.drop_later(spare);
+        }
         unwanted
     }
 

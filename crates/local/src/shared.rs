@@ -112,12 +112,15 @@ impl<W: Work> Shared<W> {
     }
 
     fn carry_all_out(self: &Arc<Self>, mut effects: Effects<W>) {
-        let (wakers, refused) = effects.take();
+        let (wakers, (refused, spare)) = effects.take();
         wakers.for_each(Waker::wake);
         if effects.adds > 0 {
             self.source.add(self, effects.adds);
         }
         refused.into_iter().for_each(drop_quietly);
+        if let Some(spare) = spare {
+            drop(spare);
+        }
     }
 
     pub(crate) fn cancel(self: &Arc<Self>, id: Id) -> bool {

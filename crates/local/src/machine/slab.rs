@@ -25,6 +25,14 @@ pub(crate) struct Slab<W: Work> {
     used: usize,
     sequence: u32,
     rare_parts: RareParts,
+    /// What is to be dropped without the lock.
+    spare: Option<Box<Spare<W>>>,
+}
+
+/// What a burst needed. Dropping it takes as long as the burst was large.
+pub(crate) struct Spare<W: Work> {
+    _chunks: Vec<Vec<Entry<W>>>,
+    _rare_parts: RareParts,
 }
 
 /// One piece of work. As small as can be: memory that is touched for the first time is what a burst pays most for,
@@ -39,7 +47,7 @@ pub(crate) struct Entry<W: Work> {
     pub(super) next: u32,
     pub(crate) priority: i16,
     pub(crate) stage: Stage,
-    /// [`AWAITED`] and [`ASIDE`].
+    /// [`AWAITED`] and [`RARE`].
     marks: u8,
     /// The work until it is handed out, and its output once it has ended.
     slot: W::Slot,
@@ -53,7 +61,7 @@ const _: () = assert!(size_of::<Entry<crate::work::Closure>>() == 32);
 const AWAITED: u8 = 1;
 
 /// There is more to know of it.
-const ASIDE: u8 = 2;
+const RARE: u8 = 2;
 
 /// Where a piece of work stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +101,7 @@ impl<W: Work> Entry<W> {
         self.stage = Stage::Free;
         self.next = std::mem::replace(free, index);
         if let Some(place) = self.rare() {
-            self.marks &= !ASIDE;
+            self.marks &= !RARE;
             rare_parts.forget(place);
         }
     }
@@ -108,7 +116,7 @@ impl<W: Work> Entry<W> {
     /// Whether there is more to know of it.
     #[inline]
     pub(super) fn has_rare(&self) -> bool {
-        self.marks & ASIDE != 0
+        self.marks & RARE != 0
     }
 
     /// Where that is.
@@ -125,7 +133,8 @@ impl<W: Work> Entry<W> {
 
 impl<W: Work> Slab<W> {
     pub(super) fn new() -> Self {
-        Self { chunks: Vec::new(), free: NONE, used: 0, sequence: 0, rare_parts: RareParts::default() }
+        let (rare_parts, spare) = (RareParts::default(), None);
+        Self { chunks: Vec::new(), free: NONE, used: 0, sequence: 0, rare_parts, spare }
     }
 
     /// Keeps a piece of work that is ready, behind another.
@@ -181,14 +190,22 @@ impl<W: Work> Slab<W> {
         }
     }
 
-    /// Gives what a burst needed back.
+    /// Gives what a burst needed back, but for the first chunk.
     #[cold]
     fn shrink(&mut self) {
-        self.chunks.truncate(1);
-        self.chunks.shrink_to_fit();
-        self.chunks[0].clear();
+        let mut chunks = std::mem::take(&mut self.chunks);
+        let mut first = std::mem::take(&mut chunks[0]);
+        first.clear();
+        self.chunks.push(first);
         self.free = NONE;
-        self.rare_parts = RareParts::default();
+        let rare_parts = std::mem::take(&mut self.rare_parts);
+        self.spare = Some(Box::new(Spare { _chunks: chunks, _rare_parts: rare_parts }));
+    }
+
+    /// What a burst needed, once it is over.
+    #[inline]
+    pub(super) fn take_spare(&mut self) -> Option<Box<Spare<W>>> {
+        self.spare.take()
     }
 
     /// The entry of an id, if it still is that one's.
@@ -287,6 +304,7 @@ impl<W: Work> Slab<W> {
     }
 
     /// The rare parts of an entry, which it has from now on.
+    #[inline]
     pub(super) fn rare(&mut self, index: u32) -> &mut Rare {
         let place = self[index].rare().unwrap_or_else(|| self.make_rare(index));
         &mut self.rare_parts[place]
@@ -296,7 +314,7 @@ impl<W: Work> Slab<W> {
     fn make_rare(&mut self, index: u32) -> u32 {
         let place = self.rare_parts.keep();
         let entry = &mut self[index];
-        entry.marks |= ASIDE;
+        entry.marks |= RARE;
         let previous = std::mem::replace(&mut entry.previous_or_rare, place);
         self.rare_parts[place].previous = previous;
         place
@@ -329,5 +347,39 @@ impl<W: Work> IndexMut<u32> for Slab<W> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut Entry<W> {
         entry_at(&mut self.chunks, index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::{Accepts, Item};
+
+    #[test]
+    fn what_a_burst_needed_is_left_to_be_dropped_without_the_lock() {
+        const BURST: u32 = 5 * CHUNK as u32;
+        let mut slab = Slab::<Item<u32, u32>>::new();
+        let ids: Vec<Id> = (0..BURST).map(|number| slab.keep(Item::pack(number).0, 0, false, NONE)).collect();
+        for id in &ids {
+            slab.rare(id.index()).order = 1;
+            slab[id.index()].take_work();
+        }
+        let (last, others) = ids.split_last().unwrap();
+        others.iter().for_each(|id| drop(slab.settle(id.index(), Ok(0))));
+        assert!(slab.take_spare().is_none(), "one is left");
+        drop(slab.settle(last.index(), Ok(0)));
+        let spare = slab.take_spare().expect("all have ended");
+        assert_eq!((slab.chunks.len(), slab.chunks[0].len(), spare._chunks.len()), (1, 0, 5));
+        let id = slab.keep(Item::pack(7).0, 0, false, NONE);
+        assert_eq!((id.index(), slab.rare(id.index()).order), (0, 0), "it begins anew");
+    }
+
+    #[test]
+    fn places_of_rare_parts_are_used_again() {
+        let mut parts = RareParts::default();
+        let places: Vec<u32> = (0..5_000).map(|_| parts.keep()).collect();
+        assert_eq!(places, (0..5_000).collect::<Vec<_>>());
+        [7, 4_099].into_iter().for_each(|place| parts.forget(place));
+        assert_eq!([parts.keep(), parts.keep(), parts.keep()], [4_099, 7, 5_000]);
     }
 }
