@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use windlass::{Client, Ctx, Job, JobError, Worker};
+use windlass::{Ctx, Job, JobError, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Sum {
@@ -41,7 +41,7 @@ fn endless(_job: Endless, ctx: Ctx) -> Result<(), JobError> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::open("memory:").await?;
+    let client = windlass::open("memory:").await?;
     let worker = Worker::new(&client)
         .handle_blocking(sum)
         .handle_blocking(endless)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Classify, Client, Job, JobError, OutputError, ResultExt, Retry, Verdict, Worker};
+use windlass::{Classify, Job, JobError, OutputError, ResultExt, Retry, Verdict, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Order {
@@ -63,7 +63,7 @@ async fn mail(_job: Mail) -> Result<(), MailError> {
 
 #[tokio::main]
 async fn main() -> windlass::Result<()> {
-    let client = Client::open("memory:").await?;
+    let client = windlass::open("memory:").await?;
     let worker = Worker::new(&client).handle(order).handle(mail).start()?;
     for text in ["42", "offline", "maybe", "busy", "unwanted", "many"] {
         let handle = client.enqueue(Order { text: text.into() }).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-use windlass::{Client, Ctx, Job, JobError, JobState, State, Worker};
+use windlass::{Ctx, Job, JobError, JobState, State, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Cook {
@@ -36,7 +36,7 @@ async fn cook(job: Cook, ctx: Ctx, State(started): State<mpsc::Sender<()>>) -> R
 
 #[tokio::main]
 async fn main() -> windlass::Result<()> {
-    let client = Client::open("memory:").await?;
+    let client = windlass::open("memory:").await?;
     let (started, mut starts) = mpsc::channel(10);
     let soup = client.enqueue(Cook { dish: "soup".into(), millis: Some(100) }).await?;
     let stew = client.enqueue(Cook { dish: "stew".into(), millis: None }).await?;

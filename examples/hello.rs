@@ -1,7 +1,7 @@
 //! How do I enqueue a job, run it and get its result?
 
 use serde::{Deserialize, Serialize};
-use windlass::{Client, Ctx, Job, JobError, Worker};
+use windlass::{Ctx, Job, JobError, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Greet {
@@ -20,7 +20,7 @@ async fn greet(job: Greet, ctx: Ctx) -> Result<String, JobError> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let client = Client::open(format!("sqlite://{}/jobs.db", folder.path().display())).await?;
+    let client = windlass::open(format!("sqlite://{}/jobs.db", folder.path().display())).await?;
 
     // A durable job: it is on the disk when this returns.
     let handle = client.enqueue(Greet { name: "Ferris".into() }).await?;

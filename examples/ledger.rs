@@ -129,7 +129,7 @@ impl Drop for WorkerProcess {
 }
 
 async fn work(url: &str) -> Result<(), Box<dyn Error>> {
-    let (client, bank) = (Client::open(url).await?, Bank::open(url).await?);
+    let (client, bank) = (windlass::open(url).await?, Bank::open(url).await?);
     // The shorter the lease, the sooner the jobs of a killed worker go to others.
     Worker::with_state(&client, bank)
         .handle(transfer)
@@ -141,7 +141,7 @@ async fn work(url: &str) -> Result<(), Box<dyn Error>> {
 }
 
 async fn run(url: &str) -> Result<(), Box<dyn Error>> {
-    let (client, bank) = (Client::open(url).await?, Bank::open(url).await?);
+    let (client, bank) = (windlass::open(url).await?, Bank::open(url).await?);
     prepare(&client, &bank).await?;
     println!("{TRANSFERS} transfers enqueued");
     let mut workers = [WorkerProcess::start(url)?, WorkerProcess::start(url)?];

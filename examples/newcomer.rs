@@ -1,7 +1,7 @@
 //! The smallest program: enqueue a job into a file and run it. Ends on Ctrl-C or SIGTERM.
 
 use serde::{Deserialize, Serialize};
-use windlass::{Client, Ctx, Job, JobError, Worker};
+use windlass::{Ctx, Job, JobError, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Greet {
@@ -20,7 +20,7 @@ async fn greet(job: Greet, ctx: Ctx) -> Result<(), JobError> {
 
 #[tokio::main]
 async fn main() -> windlass::Result<()> {
-    let client = Client::open("sqlite://jobs.db").await?; // or memory:
+    let client = windlass::open("sqlite://jobs.db").await?; // or memory:
     client.enqueue(Greet { name: "Ferris".into() }).await?;
     Worker::new(&client).handle(greet).run().await // SIGTERM drains; store errors never kill it
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Client, Ctx, Jitter, Job, JobError, Options, Retry, Worker};
+use windlass::{Ctx, Jitter, Job, JobError, Options, Retry, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Fetch;
@@ -37,7 +37,7 @@ async fn fetch(_job: Fetch, ctx: Ctx) -> Result<String, JobError> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::open("memory:").await?;
+    let client = windlass::open("memory:").await?;
     let worker = Worker::new(&client).handle(fetch).start()?;
 
     let handle = client.enqueue(Fetch).await?;

@@ -73,7 +73,7 @@ async fn welcome(
 
 #[tokio::main]
 async fn main() -> windlass::Result<()> {
-    let client = Client::open("memory:").await?;
+    let client = windlass::open("memory:").await?;
     let app = App { mailer: Mailer { from: "hello@example.org" }, sent: Arc::default() };
     for user in ["ada", "grace"] {
         client.enqueue(SignUp { user: user.into() }).tag("tenant:acme").await?;

@@ -1,4 +1,4 @@
-//! How do I keep within the rate that somebody else's API allows?
+//! How do I keep within the rate that an API allows?
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ impl Api {
     async fn call(&self, number: u32) -> Result<u32, &'static str> {
         let now = Instant::now();
         let recent = {
-            let mut calls = self.calls.lock().expect("nobody panics with it");
+            let mut calls = self.calls.lock().expect("no holder of the lock panics");
             calls.push(now);
             calls.iter().filter(|call| now - **call < Duration::from_millis(150)).count()
         };

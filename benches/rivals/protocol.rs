@@ -1,4 +1,4 @@
-//! The work itself, the same for everybody, and the lines in which it is told. Each program includes this file
+//! The work itself, the same for every program, and the lines in which it is told. Each program includes this file
 //! and says only how its library opens, enqueues and runs; so no two of them can be measured differently.
 
 #[path = "protocol/arguments.rs"]
@@ -81,7 +81,7 @@ impl Starts {
     pub(crate) fn note(&self) {
         let now = Instant::now();
         if (self.seen.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.every) {
-            // Nobody listens any more when the measurement has failed.
+            // The receiver is gone when the measurement has failed.
             let _ = self.report.send(now);
         }
     }

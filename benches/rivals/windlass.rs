@@ -20,7 +20,7 @@ impl Rival for Windlass {
     type Worker = Running;
 
     async fn open(place: &Place) -> Result<Self> {
-        let client = Client::open(url(place)).await?;
+        let client = windlass::open(url(place)).await?;
         if place.finished == Finished::Deleted {
             let retention = Retention { completed: Keep::count(0), ..Retention::default() };
             client.define_queue("default", QueueConfig { retention, ..QueueConfig::default() }).await?;

@@ -13,7 +13,7 @@ use anyhow::Result;
 use crate::report::Whole;
 use crate::subject::{Finished, Subject};
 
-/// How many jobs one raw claim and one raw settle move; on Redis fewer, since a script keeps everybody else waiting.
+/// How many jobs one raw claim and one raw settle move; on Redis fewer, since a script keeps all other calls waiting.
 const BATCH: u32 = 500;
 
 /// How many connections serve the raw limit best, where a store has several.

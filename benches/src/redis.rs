@@ -51,7 +51,7 @@ impl Server {
         if is_set("aof_enabled") {
             self.own.command(&["BGREWRITEAOF"]);
             while is_set("aof_rewrite_in_progress") || is_set("aof_rewrite_scheduled") {
-                // The server tells nobody when it has ended.
+                // The server does not tell when it has ended.
                 std::thread::sleep(Duration::from_millis(10));
             }
         }

@@ -20,7 +20,7 @@ use crate::subject;
 
 /// The server of this run.
 pub(crate) struct Server {
-    /// None when somebody else runs it.
+    /// None when it was started elsewhere.
     own: Option<PostgresServer>,
 }
 
@@ -70,8 +70,8 @@ pub(crate) fn keep_files_beside_build() {
     }
 }
 
-/// Beside the build, not in a temporary folder that may be held in memory. Everybody may make and remove folders of
-/// their own there, as in the temporary folder: under root the server runs and clears up as somebody else.
+/// Beside the build, not in a temporary folder that may be held in memory. Every account may make and remove folders of
+/// their own there, as in the temporary folder: under root the server runs and clears up as another account.
 fn folder() -> Result<PathBuf> {
     let folder = subject::base_folder()?.join("servers");
     std::fs::create_dir_all(&folder)?;
@@ -108,7 +108,7 @@ impl Schema {
              WHERE c.relkind = 'r' AND c.relnamespace = '{}'::regnamespace",
             self.name
         );
-        Server::get().psql(&sql).parse().context("the size of a schema is no number")
+        Server::get().psql(&sql).parse().context("the size of a schema is not a number")
     }
 }
 

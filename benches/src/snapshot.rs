@@ -1,4 +1,4 @@
-//! Whether claims stay fast while somebody holds an old snapshot, so that the server can remove no dead row: a steady
+//! Whether claims stay fast while a transaction holds an old snapshot, so that the server can remove no dead row: a steady
 //! 800 jobs a second, claimed and completed, beside a transaction that began before them.
 
 use std::time::{Duration, Instant};

@@ -156,7 +156,7 @@ impl Place {
             Ground::Schema(schema) => schema.url(&format!("synchronous_commit={synchronous}")),
             Ground::Database(database) => database.url(),
         };
-        Ok(Client::open(url).await?)
+        Ok(windlass::open(url).await?)
     }
 
     /// As [`client`](Self::client), after the queue has been told what becomes of completed jobs.

@@ -90,7 +90,7 @@ impl Fleet {
 
     /// A client on the store.
     pub async fn client(&self) -> Client {
-        Client::open(&self.url).await.expect("the store opens")
+        windlass::open(&self.url).await.expect("the store opens")
     }
 
     /// Starts a worker process.
@@ -115,7 +115,7 @@ impl Fleet {
     }
 
     /// Stops a worker in its tracks, but not in the middle of a write: a process that is stopped there keeps
-    /// the file's write lock, and nobody could go on before it does.
+    /// the file's write lock, and no other process could go on before it does.
     pub async fn pause(&self, worker: &WorkerProcess, client: &Client) {
         const QUICK: Duration = Duration::from_secs(1);
         crate::eventually("the worker is stopped between two writes", async || {

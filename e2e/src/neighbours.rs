@@ -84,7 +84,7 @@ impl Pace {
 impl Neighbours {
     /// Begins, and waits until jobs of both complete; one of the healthy queue runs until the end.
     pub async fn new(url: &str, healthy: &'static str, sick: &'static str) -> Self {
-        let client = Client::open(url).await.expect("the store opens");
+        let client = windlass::open(url).await.expect("the store opens");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let running = Worker::with_state(&client, Witness::open(folder.path(), "worker"))
             .queue(healthy, 32)

@@ -84,7 +84,7 @@ impl Proxy {
 
     fn set(&self, word: &str, direction: Direction, left: u32) {
         let rule = Rule { word: word.as_bytes().to_owned(), direction, left };
-        *self.shared.rule.lock().expect("nobody panics with it") = Some(rule);
+        *self.shared.rule.lock().expect("no holder of the lock panics") = Some(rule);
     }
 
     /// How many answers were lost or kept back.
@@ -199,7 +199,7 @@ impl Pump<'_> {
 impl Shared {
     /// Whether the rule is about what has come by. Of that, only what may be the beginning of the word is left.
     fn takes(&self, direction: Direction, seen: &mut Vec<u8>) -> bool {
-        let mut rule = self.rule.lock().expect("nobody panics with it");
+        let mut rule = self.rule.lock().expect("no holder of the lock panics");
         let Some(rule) = rule.as_mut().filter(|rule| rule.direction == direction && rule.left > 0) else {
             seen.clear();
             return false;

@@ -32,7 +32,7 @@ pub struct Scene<S> {
 impl<S: StoreServer> Scene<S> {
     /// Sets everything up and waits until jobs complete. The parameters are added to the server's URL.
     pub async fn new(server: S, parameters: &str) -> Self {
-        let client = Client::open(format!("{}{parameters}", server.url())).await.expect("the store opens");
+        let client = windlass::open(format!("{}{parameters}", server.url())).await.expect("the store opens");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let running = Worker::with_state(&client, Witness::open(folder.path(), "worker"))
             .poll_interval(Duration::from_millis(200))

@@ -51,7 +51,7 @@ async fn tables_locked_for_twenty_seconds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_a_free_connection() {
     let scene = scene(&Settings::default().max_connections(24), "").await;
-    // Everybody is thrown out, and others take what becomes free.
+    // All connections are ended, and others take what becomes free.
     let url = scene.server.url();
     let hog = || {
         tokio::process::Command::new("psql")

@@ -56,7 +56,7 @@ async fn on_every_store(scene: impl AsyncFn(&Client)) {
     let folder = tempfile::tempdir().unwrap();
     let file = format!("sqlite://{}", folder.path().join("jobs.db").display());
     for url in ["memory:", "sqlite::memory:", &file] {
-        let client = Client::open(url).await.unwrap();
+        let client = windlass::open(url).await.unwrap();
         scene(&client).await;
     }
 }

@@ -4,7 +4,6 @@
 
 use std::time::Instant;
 
-use windlass::Client;
 use windlass_e2e::jobs::Plain;
 use windlass_e2e::server::StoreServer;
 use windlass_e2e::setting;
@@ -14,7 +13,7 @@ use windlass_store_testkit::servers::{PostgresServer, RedisServer, RedisSettings
 const BYTES: usize = 1_000_000;
 
 async fn all_are_stored(server: &impl StoreServer) {
-    let client = Client::open(server.url()).await.unwrap();
+    let client = windlass::open(server.url()).await.unwrap();
     let count = setting("WINDLASS_LARGE_PAYLOADS", 48);
     let since = Instant::now();
     let calls: Vec<_> = (0..count)

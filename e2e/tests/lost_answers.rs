@@ -1,12 +1,12 @@
 //! Answers that are lost between a server and a program, by a proxy that cuts exactly there: a lost claim costs
-//! nobody anything, and a lost enqueue is one job however often the library asks again.
+//! no job anything, and a lost enqueue is one job however often the library asks again.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::time::{Duration, Instant};
 
 use windlass::queue::{Keep, QueueConfig, Retention};
-use windlass::{Client, JobId, JobState, Retry, Worker};
+use windlass::{JobId, JobState, Retry, Worker};
 use windlass_e2e::jobs::{self, Hold, Plain};
 use windlass_e2e::producer::{completions, records};
 use windlass_e2e::proxy::Proxy;
@@ -32,8 +32,8 @@ async fn until_started(folder: &std::path::Path, id: JobId) {
 async fn lost_claims(server: &impl StoreServer) {
     const WORD: &str = "answers-with-this-are-lost";
     let proxy = Proxy::before(server.port()).await;
-    let client = Client::open(server.url()).await.unwrap();
-    let through = Client::open(proxy.url(&server.url())).await.unwrap();
+    let client = windlass::open(server.url()).await.unwrap();
+    let through = windlass::open(proxy.url(&server.url())).await.unwrap();
     let (witness, gate) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let running = Worker::with_state(&through, Witness::open(witness.path(), "worker"))
         .handle(jobs::plain)
@@ -81,8 +81,8 @@ async fn lost_claims(server: &impl StoreServer) {
 /// The answers to enqueues are kept back until the job has run and is gone, and then lost; the call is repeated.
 async fn swallowed_enqueues(server: &impl StoreServer, keep: Keep) {
     let proxy = Proxy::before(server.port()).await;
-    let client = Client::open(server.url()).await.unwrap();
-    let through = Client::open(proxy.url(&server.url())).await.unwrap();
+    let client = windlass::open(server.url()).await.unwrap();
+    let through = windlass::open(proxy.url(&server.url())).await.unwrap();
     let retention = Retention { completed: keep, ..Retention::default() };
     client.define_queue("default", QueueConfig { retention, ..QueueConfig::default() }).await.unwrap();
     let witness = tempfile::tempdir().unwrap();

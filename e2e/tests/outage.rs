@@ -24,8 +24,8 @@ async fn count(client: &Client, ids: &[JobId], wanted: impl Fn(&windlass::JobRec
 
 async fn outage(server: &impl StoreServer) {
     let proxy = Proxy::before(server.port()).await;
-    let client = Client::open(server.url()).await.unwrap();
-    let through = Client::open(proxy.url(&server.url())).await.unwrap();
+    let client = windlass::open(server.url()).await.unwrap();
+    let through = windlass::open(proxy.url(&server.url())).await.unwrap();
     let (witness, gate) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let jobs = setting("WINDLASS_LATE_OUTCOMES", 200) as usize;
     let worker = Worker::with_state(&through, Witness::open(witness.path(), "worker"))

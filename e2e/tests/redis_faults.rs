@@ -80,7 +80,7 @@ async fn a_server_that_takes_no_writes_for_a_while() {
     scene.recovers("read-only server").await;
 }
 
-/// Jobs of a kind that nobody runs, to fill the memory with.
+/// Jobs of a kind that no worker runs, to fill the memory with.
 async fn ballast(client: &Client) -> Result<NewJob, Error> {
     let job = NewJob::new("e2e.ballast", vec![b'x'; 100_000], Options::new().queue("ballast")).unwrap();
     client.store().enqueue([job.clone()].into()).await?;
@@ -90,7 +90,7 @@ async fn ballast(client: &Client) -> Result<NewJob, Error> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_whose_memory_is_full() {
     let server = RedisServer::start(&RedisSettings::default().maxmemory(24_000_000));
-    let client = Client::open(server.url()).await.unwrap();
+    let client = windlass::open(server.url()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let lease = Duration::from_secs(4);
     let running = Worker::with_state(&client, Witness::open(folder.path(), "worker"))

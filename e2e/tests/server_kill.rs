@@ -1,5 +1,5 @@
 //! `kill -9` of the server under load, again and again: what was accepted is done, once; what was refused is not
-//! there; what nobody knows is there at most once; and workers come back by themselves. A server that writes with a
+//! there; what is unknown is there at most once; and workers come back by themselves. A server that writes with a
 //! delay may lose its newest answers; that is counted, and nothing else is lost.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

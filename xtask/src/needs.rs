@@ -86,7 +86,7 @@ fn without_service<T>(install: impl FnOnce() -> Result<T>) -> Result<T> {
     use std::os::unix::fs::PermissionsExt;
 
     let policy = Path::new("/usr/sbin/policy-rc.d");
-    // Where there is one already, whoever wrote it has decided.
+    // Where there is one already, the machine's owner has decided.
     let is_set = can_install()
         && !policy.exists()
         && fs::write(policy, "#!/bin/sh\nexit 101\n").is_ok()

@@ -27,7 +27,7 @@ pub(crate) enum Store {
 /// On SQLite, the first is the one that rivals are compared with; the second shows our default.
 const ON_SQLITE: [Program; 4] = [
     Program::new("windlass", Made::Cargo("sqlite/windlass"), Role::Ours, Finished::Kept),
-    Program::new("windlass full", Made::Cargo("sqlite/windlass"), Role::Aside, Finished::Kept)
+    Program::new("windlass full", Made::Cargo("sqlite/windlass"), Role::Shown, Finished::Kept)
         .with(&["--synchronous", "full"]),
     Program::new("effectum", Made::Cargo("sqlite/effectum"), Role::Rival, Finished::Kept),
     Program::new("apalis", Made::Cargo("sqlite/apalis"), Role::Rival, Finished::Kept),

@@ -42,7 +42,7 @@ const WORKS: [Work; 6] = [
     },
     Work {
         name: "forgotten",
-        meaning: "1,000 are added whose results nobody wants, then all are waited for, again and again",
+        meaning: "1,000 are added without their results being wanted, then all are waited for, again and again",
         compared: &[("fastq, callbacks", 0.5), ("async-channel", 0.5), ("flume", 0.5)],
     },
     Work {

@@ -1,5 +1,5 @@
-//! The servers that all tests of a run share. Tests run in processes of their own, so somebody above them has to
-//! start what they share.
+//! The servers that all tests of a run share. Tests run in processes of their own, so the program above them
+//! starts what they share.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -19,7 +19,7 @@ pub(crate) fn cargo<A: AsRef<OsStr>>(why: &str, arguments: impl IntoIterator<Ite
     let mut command = Command::new(cargo);
     command.args(arguments).current_dir(root());
     // What cargo says about this program to this program is not meant for another cargo: some build scripts look
-    // at it, and everything would be built again for whoever calls cargo by hand.
+    // at it, and everything would be built again when cargo is called by hand.
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_this_package(name)) {
         command.env_remove(name);
     }

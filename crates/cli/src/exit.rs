@@ -56,7 +56,7 @@ impl Fault {
     }
 }
 
-/// The exit code of an error; nothing for one that is no error: whoever read the output has seen enough.
+/// The exit code of an error; nothing for a closed pipe, whose reader has seen enough.
 pub(crate) fn of(error: &anyhow::Error) -> Option<Exit> {
     for cause in error.chain() {
         if let Some(fault) = cause.downcast_ref::<Fault>() {

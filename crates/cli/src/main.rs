@@ -63,7 +63,7 @@ fn main() -> ExitCode {
 fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let is_help = !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-    // Nobody is left to be told when writing fails.
+    // There is no place left to report that writing fails.
     let _ = if is_help || !text.contains("://") {
         error.print()
     } else {
@@ -72,7 +72,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// One line with every cause, on stderr. Nobody is left to be told when that fails.
+/// One line with every cause, on stderr. There is no place left to report that this fails.
 fn complain(error: &anyhow::Error, exit: Exit) {
     let style = anstyle::AnsiColor::Red.on_default().bold();
     let mut text = format!("{error:#}");

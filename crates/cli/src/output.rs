@@ -102,7 +102,7 @@ impl Output {
     }
 }
 
-/// Says what failed and keeps the kind, for a closed pipe is no error.
+/// Says what failed and keeps the kind, for a closed pipe is not an error.
 fn unwritten(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write the output: {error}"))
 }

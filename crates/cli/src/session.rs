@@ -25,7 +25,7 @@ pub(crate) enum Origin {
     Argument,
     /// `WINDLASS_STORE`.
     Environment,
-    /// Nobody.
+    /// Neither: the default.
     Default,
 }
 
@@ -66,7 +66,7 @@ impl Session {
         scheme(&self.url)
     }
 
-    /// The URL only if somebody typed it for this very command. What tries a store out uses no other.
+    /// The URL only if it was typed for this very command. What tries a store out uses no other.
     pub(crate) fn typed_url(&self) -> Option<&str> {
         (self.origin == Origin::Argument).then_some(self.url.as_str())
     }
@@ -74,12 +74,12 @@ impl Session {
     /// Opens the chosen store and says on stderr where it is and what an accepted job survives.
     pub(crate) async fn open(&self, access: Access) -> anyhow::Result<Client> {
         let client = match access {
-            Access::Create => Client::open(&self.url).await?,
+            Access::Create => windlass::open(&self.url).await?,
             Access::Existing => {
                 if self.origin == Origin::Default && !Path::new(DEFAULT_FILE).exists() {
                     return Err(no_default().into());
                 }
-                Client::open(existing(&self.url)).await?
+                windlass::open(existing(&self.url)).await?
             }
         };
         self.introduce(&client);

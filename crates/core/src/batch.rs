@@ -75,7 +75,7 @@ impl<T, R> Lane<T, R> {
         answered.await.map_err(|_| Closed)
     }
 
-    /// Puts an item in whose answer nobody waits for; waits only while the lane is full.
+    /// Puts an item in without waiting for its answer; waits only while the lane is full.
     pub async fn post(&self, item: T) -> Result<(), Closed> {
         self.send(Entry { item, answer: None }).await
     }
@@ -154,7 +154,7 @@ impl<T, R> Driver<T, R> {
     }
 
     /// Steps aside until about as many items wait as the flush before had, a few times at most. A flush of
-    /// one was shared with nobody, so nobody is waited for; nor is anybody when items were left over.
+    /// one was not shared, so the next goes at once; it also does when items were left over.
     async fn gather(&mut self, shared: usize) {
         for _ in 0..STEPS_ASIDE {
             if shared < 2 || !self.taken.is_empty() || self.receiver.len() >= shared {

@@ -2,7 +2,7 @@
 //!
 //! Each store owns a [`Bell`] and rings it for its own writes; stores that hear of other processes' writes
 //! ring it for those too. A ring between two waits is not lost. A bell may still be silent when it should
-//! ring (another process died before it could), so whoever waits for it polls as well.
+//! ring (another process died before it could), so waiters poll as well.
 
 mod wake;
 
@@ -36,7 +36,7 @@ impl Topic {
 pub struct Rings([bool; TOPICS]);
 
 impl Rings {
-    /// Nobody is rung.
+    /// No topic.
     pub const NONE: Self = Self([false; TOPICS]);
 
     /// About one topic.
@@ -106,7 +106,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// A bell that nobody listens to yet.
+    /// A bell without listeners.
     pub fn new() -> Self {
         Self::default()
     }
@@ -123,7 +123,7 @@ impl Bell {
         }
     }
 
-    /// Whether anybody listens for a topic.
+    /// Whether a topic has a listener.
     pub fn is_heard(&self, topic: Topic) -> bool {
         self.topics[topic as usize].receiver_count() > 0
     }

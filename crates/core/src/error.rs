@@ -10,7 +10,7 @@ use crate::queue::QueueInvalid;
 use crate::size::TooLarge;
 
 /// An error of a store. Three answers matter to a caller, and [`StoreError::kind`] tells them apart: it was
-/// refused, it did not happen, or nobody knows whether it happened.
+/// refused, it did not happen, or it is not known whether it happened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -103,7 +103,7 @@ pub enum StoreErrorKind {
     Unavailable,
     /// It may have happened; repeat it.
     Unknown,
-    /// Somebody has to look at it.
+    /// A person has to look at it.
     Fatal,
 }
 

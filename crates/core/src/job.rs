@@ -122,7 +122,7 @@ impl NewJob {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JobInvalid {
-    /// A queue, kind or tag that is no name.
+    /// A queue, kind or tag that is not a name.
     #[error("bad {what}: {error}")]
     Name {
         /// `queue`, `kind` or `tag`.
@@ -282,7 +282,7 @@ pub struct JobRecord {
     pub tags: Vec<Name>,
     /// How often it has been claimed; never falls.
     pub fence: u64,
-    /// Whether somebody has asked for the running attempt to stop.
+    /// Whether the running attempt was asked to stop.
     pub cancel_requested: bool,
     /// Whether the handler of the running attempt has begun. A worker also claims ahead of its free slots: such a
     /// job is `running` for the store, and has not begun.

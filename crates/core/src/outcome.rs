@@ -28,7 +28,7 @@ pub enum Outcome {
         /// What went wrong.
         failure: Failure,
     },
-    /// Nobody knows whether the effect happened. Retried by the policy, but only a few times.
+    /// It is not known whether the effect happened. Retried by the policy, but only a few times.
     Ambiguous {
         /// What went wrong.
         failure: Failure,
@@ -48,7 +48,7 @@ pub enum Outcome {
         /// Why.
         why: String,
     },
-    /// The attempt stopped because somebody asked for the job to be cancelled.
+    /// The attempt stopped because the job was asked to cancel.
     Cancelled,
     /// Handed back unfinished, at shutdown or before it was started. Costs no attempt.
     Returned,
@@ -192,7 +192,7 @@ pub enum Reason {
     Stalled,
     /// Not started before its expiry.
     Expired,
-    /// Somebody asked for it.
+    /// A caller asked for it.
     Requested,
     /// The handler found the job no longer wanted.
     Discarded,

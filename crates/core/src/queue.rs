@@ -26,7 +26,7 @@ pub fn check_rules(queue: &Name, rules: u32) -> Result<(), StoreError> {
     }
 }
 
-/// The definition of a queue. A queue that nobody defined has the default one.
+/// The definition of a queue. A queue without one has the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueConfig {
@@ -153,7 +153,7 @@ pub struct Excess {
 }
 
 impl Excess {
-    /// Whether nothing can go, so that nobody has to look.
+    /// Whether nothing can go, so that there is nothing to look for.
     pub fn is_nothing(&self) -> bool {
         self.surplus == 0 && self.older_than.is_none()
     }

@@ -1,6 +1,6 @@
 //! How long a job waits before its next attempt, and how many attempts it has.
 //!
-//! A policy is stored with the job, so that whoever takes a lost job back can apply it without the handler's
+//! A policy is stored with the job, so that a reaper can apply it to a lost job without the handler's
 //! code. All arithmetic saturates: any attempt number up to `u32::MAX` gives a delay of at most the cap.
 
 mod invalid;
@@ -33,7 +33,7 @@ pub struct Policy {
     cap: Duration,
     /// How the delay is spread.
     jitter: Jitter,
-    /// Attempts that may end without anybody knowing whether their effect happened.
+    /// Attempts that may end with an unknown effect.
     #[serde(rename = "ambiguous")]
     ambiguous_max: u32,
 }
@@ -169,8 +169,7 @@ impl Policy {
         self
     }
 
-    /// Sets how many attempts may end without anybody knowing whether their effect happened: after the last of
-    /// these the job is dead. With 1, or 0, the first such end is the last.
+    /// Sets how many attempts may end with an unknown effect: after the last of these the job is dead. With 1, or 0, the first such end is the last.
     #[must_use]
     pub fn ambiguous(mut self, attempts: u32) -> Self {
         self.ambiguous_max = attempts;
@@ -240,7 +239,7 @@ fn sane(factor: f64, least: f64) -> f64 {
 }
 
 /// JSON has no word for what is not finite, and what is stored must read back. [`Policy::check`] refuses such a
-/// number; this is for a policy that nobody checked.
+/// number; this is for a policy that was not checked.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
 fn finite<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(sane(*number, 0.0))

@@ -1,4 +1,4 @@
-//! A conversation in SQL over a connection that belongs to somebody else.
+//! A conversation in SQL over a connection that belongs to the user.
 //!
 //! A store that can write inside its user's own transaction ([`Within`](crate::store::Within)) talks through a
 //! [`Line`]: it asks for statements to be run and gets rows. At the other end an [`Operator`], held by the
@@ -68,7 +68,7 @@ pub enum Heard<T> {
     End(T),
 }
 
-/// Opens a line between a store and whoever runs its statements.
+/// Opens a line between a store and the driver that runs its statements.
 pub fn line() -> (Line, Operator) {
     let wire = Wire::default();
     (Line { wire: wire.clone() }, Operator { wire })
@@ -86,7 +86,7 @@ impl Line {
         poll_fn(|context| {
             let mut slot = self.wire.lock();
             if let Some(ask) = ask.take() {
-                // An answer to a call that was dropped is nobody's.
+                // An answer to a call that was dropped has no reader.
                 slot.answer = None;
                 slot.ask = Some(ask);
             } else if let Some(answer) = slot.answer.take() {
@@ -160,7 +160,7 @@ pub enum SqlError {
         #[source]
         source: Option<Box<dyn StdError + Send + Sync>>,
     },
-    /// The connection failed; nobody knows what became of the statement.
+    /// The connection failed; it is not known what became of the statement.
     #[error("{text}")]
     Broken {
         /// What happened.

@@ -2,7 +2,7 @@
 
 mod builder;
 mod driver;
-mod lot;
+mod pending;
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::error::Refused;
 pub use builder::BatchBuilder;
-use lot::Lot;
+use pending::Pending;
 
 /// Collects items and hands them to a function many at a time.
 ///
@@ -39,12 +39,12 @@ use lot::Lot;
 /// # Ok(()) }
 /// ```
 pub struct Batcher<T: Send + 'static, R: Send + 'static> {
-    lot: Arc<Lot<T, R>>,
+    pending: Arc<Pending<T, R>>,
     owner: Arc<Owner<T, R>>,
 }
 
 /// Counts the clones of a batcher, apart from its driver.
-struct Owner<T: Send + 'static, R: Send + 'static>(Arc<Lot<T, R>>);
+struct Owner<T: Send + 'static, R: Send + 'static>(Arc<Pending<T, R>>);
 
 impl<T: Send + 'static, R: Send + 'static> Drop for Owner<T, R> {
     fn drop(&mut self) {
@@ -82,9 +82,9 @@ impl<T: Send + 'static> Batcher<T, ()> {
 }
 
 impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
-    fn of(lot: Arc<Lot<T, R>>) -> Self {
-        let owner = Arc::new(Owner(Arc::clone(&lot)));
-        Self { lot, owner }
+    fn of(pending: Arc<Pending<T, R>>) -> Self {
+        let owner = Arc::new(Owner(Arc::clone(&pending)));
+        Self { pending, owner }
     }
 
     /// Hands an item in, as soon as there is room, and waits for its own outcome. Once it is in, it is flushed even
@@ -98,54 +98,54 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
 
     /// Waits for room and hands an item in.
     pub async fn push(&self, item: T) -> Result<Outcome<R>, Refused<T>> {
-        let Ok(permit) = Arc::clone(&self.lot.room).acquire_owned().await else {
+        let Ok(permit) = Arc::clone(&self.pending.room).acquire_owned().await else {
             return Err(Refused::Closed(item));
         };
         let (answer, answered) = oneshot::channel();
-        self.lot.put(item, Some(answer), permit).map_err(Refused::Closed)?;
+        self.pending.put(item, Some(answer), permit).map_err(Refused::Closed)?;
         Ok(Outcome { answered })
     }
 
     /// Hands an item in if there is room, and gives it back if not.
     pub fn try_push(&self, item: T) -> Result<Outcome<R>, Refused<T>> {
-        let permit = match Arc::clone(&self.lot.room).try_acquire_owned() {
+        let permit = match Arc::clone(&self.pending.room).try_acquire_owned() {
             Ok(permit) => permit,
             Err(tokio::sync::TryAcquireError::NoPermits) => return Err(Refused::Full(item)),
             Err(tokio::sync::TryAcquireError::Closed) => return Err(Refused::Closed(item)),
         };
         let (answer, answered) = oneshot::channel();
-        self.lot.put(item, Some(answer), permit).map_err(Refused::Closed)?;
+        self.pending.put(item, Some(answer), permit).map_err(Refused::Closed)?;
         Ok(Outcome { answered })
     }
 
-    /// Waits for room and hands an item in whose outcome nobody wants.
+    /// Waits for room and hands an item in without waiting for its outcome.
     pub async fn post(&self, item: T) -> Result<(), Refused<T>> {
-        match Arc::clone(&self.lot.room).acquire_owned().await {
-            Ok(permit) => self.lot.put(item, None, permit).map_err(Refused::Closed),
+        match Arc::clone(&self.pending.room).acquire_owned().await {
+            Ok(permit) => self.pending.put(item, None, permit).map_err(Refused::Closed),
             Err(_) => Err(Refused::Closed(item)),
         }
     }
 
     /// Flushes what is there without waiting for more, and waits until it is done.
     pub async fn flush(&self) -> Result<(), BatchError> {
-        self.lot.flush().await.map_err(|_| BatchError::Closed)
+        self.pending.flush().await.map_err(|_| BatchError::Closed)
     }
 
     /// Takes nothing in any more, flushes what is left and waits until it is done.
     pub async fn close(&self) -> Result<(), BatchError> {
-        self.lot.close();
+        self.pending.close();
         self.flush().await
     }
 
     /// How many items wait to be flushed.
     pub fn waiting(&self) -> usize {
-        self.lot.waiting()
+        self.pending.waiting()
     }
 }
 
 impl<T: Send + 'static, R: Send + 'static> Clone for Batcher<T, R> {
     fn clone(&self) -> Self {
-        Self { lot: Arc::clone(&self.lot), owner: Arc::clone(&self.owner) }
+        Self { pending: Arc::clone(&self.pending), owner: Arc::clone(&self.owner) }
     }
 }
 

@@ -15,7 +15,7 @@ pub enum Error {
     /// It ran longer than it was given.
     #[error("the work timed out after {0:?}")]
     TimedOut(Duration),
-    /// Somebody cancelled it, by its handle, its id or its token.
+    /// It was cancelled, by its handle, its id or its token.
     #[error("the work was cancelled")]
     Cancelled,
     /// The queue was cleared before it started.
@@ -57,7 +57,7 @@ pub enum Why {
     Panicked,
     /// It ran longer than it was given.
     TimedOut,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
     /// The queue was cleared before it started.
     Cleared,
@@ -158,7 +158,7 @@ pub enum ConfigError {
     /// A batch could never hold anything.
     #[error("a batch may hold 0 items or bytes: it has to be at least 1")]
     NoBatch,
-    /// Nobody would run anything.
+    /// There is no runtime to run anything.
     #[error("no tokio runtime here: build the queue inside of one, or hand one over with runtime()")]
     NoRuntime,
 }
@@ -169,7 +169,7 @@ pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> Box<str> {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text").into()
 }
 
-/// Drops what is of users, and nobody wants. A panic in that must not hit what comes next.
+/// Drops a value of the user's that is not wanted. A panic in that must not hit what comes next.
 #[inline]
 pub(crate) fn drop_quietly<T>(unwanted: T) {
     if std::mem::needs_drop::<T>() {

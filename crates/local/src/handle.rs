@@ -18,7 +18,7 @@ use crate::work::{Closure, Delivers};
 #[must_use = "dropping a handle cancels its work: await it, keep it, or detach() it"]
 pub struct Handle<T, W: Delivers<T> = Closure> {
     /// The queue, as long as it has something for this handle: not if the work was never taken in, nor when the
-    /// result is out or nobody wants it.
+    /// result is out or not wanted.
     shared: Option<Arc<Shared<W>>>,
     id: Id,
     ticket: W::Ticket,
@@ -57,7 +57,7 @@ impl<T, W: Delivers<T>> Handle<T, W> {
         self.shared.as_ref().is_some_and(|shared| shared.lock().set_priority(self.id, priority))
     }
 
-    /// Lets the work go on without anybody who waits for its result.
+    /// Lets the work go on without waiting for its result.
     pub fn detach(mut self) {
         if let Some(shared) = self.shared.take() {
             let left = shared.lock().let_go(self.id);
@@ -91,8 +91,11 @@ impl<T, W: Delivers<T>> Future for Handle<T, W> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(shared) = &self.shared else { return Poll::Ready(Err(self.refusal())) };
-        let mut stale = None;
-        let outcome = ready!(shared.lock().poll_outcome(self.id, context, &mut stale));
+        let (mut stale, mut spare) = (None, None);
+        let outcome = ready!(shared.lock().poll_outcome(self.id, context, &mut stale, &mut spare));
+        if let Some(spare) = spare {
+            drop(spare);
+        }
         self.shared = None;
         let outcome = outcome.expect("an open handle has an entry in its queue");
         let done = outcome.map_err(|error| *error)?;

@@ -11,7 +11,6 @@
 
 mod batcher;
 mod clock;
-mod crew;
 mod error;
 mod handle;
 mod limiter;
@@ -21,6 +20,7 @@ mod runner;
 #[cfg(test)]
 mod schedules;
 mod shared;
+mod source;
 mod sync;
 mod token;
 mod work;

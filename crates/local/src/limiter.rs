@@ -20,7 +20,7 @@ pub use window::SlidingWindow;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// Not yet: there may be if nobody is quicker, after so long.
+    /// Not yet: there may be after so long, if no other caller is quicker.
     #[error("the limit is reached: try again after {0:?}")]
     Later(Duration),
     /// Never: more was asked for than there can be at once.
@@ -49,19 +49,19 @@ trait Meter {
 #[derive(Debug)]
 struct Gate<M> {
     state: Mutex<State<M>>,
-    /// Fair: whoever came first is first. Only those who have to wait go through it.
+    /// Fair: first come, first served. Only callers that have to wait go through it.
     turnstile: Turnstile<()>,
 }
 
 #[derive(Debug)]
 struct State<M> {
     meter: M,
-    /// How many wait. While there is one, nobody takes anything but in turn.
+    /// How many callers wait. While one does, all take their turn.
     waiters: usize,
 }
 
 impl<M: Meter> State<M> {
-    /// Takes so many if they are there and nobody waits; if not, answers when they will be.
+    /// Takes so many if they are there and no caller waits; if not, answers when they will be.
     fn take_now(&mut self, count: u32) -> Result<(), Duration> {
         let now = Instant::now();
         let due = self.meter.when(count, now);
@@ -73,7 +73,7 @@ impl<M: Meter> State<M> {
     }
 }
 
-/// Somebody who waits, until it goes away.
+/// A caller that waits, until it goes away.
 struct Waiter<'gate, M>(&'gate Mutex<State<M>>);
 
 impl<M> Drop for Waiter<'_, M> {
@@ -98,7 +98,7 @@ impl<M: Meter> Gate<M> {
             Waiter(&self.state)
         };
         let _turn = self.turnstile.lock().await;
-        // Nobody else takes anything before this turn is over, so one look is enough.
+        // No other caller takes anything before this turn is over, so one look is enough.
         let due = {
             let (mut state, now) = (lock(&self.state), Instant::now());
             let due = state.meter.when(count, now);

@@ -5,17 +5,17 @@
 //! What must hold: if work is ready, the queue is not paused, the rate allows it and a slot is free, then a runner
 //! is on its way or busy and about to ask.
 
-mod aside;
 mod control;
 mod effects;
 pub(crate) mod feed;
 mod keys;
 mod lanes;
 mod listing;
+mod rare;
 pub(crate) mod rate;
 mod room;
 mod rules;
-mod seats;
+mod runners;
 mod slab;
 mod terms;
 mod tokens;
@@ -33,7 +33,7 @@ use lanes::Lanes;
 pub use listing::{Running, Waiting};
 use rate::Gauge;
 use room::Room;
-use seats::{Call, Seats};
+use runners::{Call, Runners};
 pub use terms::{Counts, Failure, Id, Order};
 pub(crate) use terms::{Extra, Options, Outcome, Settings, Verdict};
 use tokens::Tokens;
@@ -45,7 +45,7 @@ pub(crate) struct Machine<W: Work> {
     keys: Option<Keys>,
     tokens: Tokens,
     gauge: Option<Gauge>,
-    pub(crate) seats: Seats,
+    pub(crate) runners: Runners,
     pub(crate) room: Room,
     watch: Watch,
     feed: Feed,
@@ -57,7 +57,7 @@ pub(crate) struct Machine<W: Work> {
     counts: Counts,
     is_paused: bool,
     is_closed: bool,
-    /// Nobody is left to start it again, so it cannot be paused.
+    /// No handle is left to start it again, so it cannot be paused.
     is_abandoned: bool,
     is_rate_limited: bool,
     is_saturated: bool,
@@ -87,7 +87,7 @@ impl<W: Work> Machine<W> {
             keys: settings.per_key.map(Keys::new),
             tokens: Tokens::default(),
             gauge: settings.rate.map(Gauge::new),
-            seats: Seats::new(),
+            runners: Runners::new(),
             room: Room::default(),
             watch: Watch::default(),
             feed: Feed::default(),
@@ -122,7 +122,7 @@ impl<W: Work> Machine<W> {
         };
         if extra.is_some() {
             self.tokens.add(extra.as_deref(), id.index());
-            self.lanes.slab.aside(id.index()).extra = extra;
+            self.lanes.slab.rare(id.index()).extra = extra;
         }
         self.waiting += 1;
         self.counts.added += 1;
@@ -139,8 +139,8 @@ impl<W: Work> Machine<W> {
             self.emit(Event::HighWater, effects);
         }
         self.call(effects);
-        if self.seats.is_deserted() {
-            // Somebody has to be there to notice the end of the runtime.
+        if self.runners.is_deserted() {
+            // One runner has to be there to notice the end of the runtime.
             self.call_one(effects);
         }
         id
@@ -150,7 +150,7 @@ impl<W: Work> Machine<W> {
     #[inline]
     pub(crate) fn take(
         &mut self,
-        seat: u32,
+        runner: u32,
         timeout: &mut Option<Duration>,
         effects: &mut Effects<W>,
     ) -> Result<Start<W>, Pause> {
@@ -162,32 +162,32 @@ impl<W: Work> Machine<W> {
         }
         if self.gauge.is_none() && self.keys.is_none() {
             let (index, entry) = self.lanes.take_first().expect("what no key holds aside is ready");
-            let has_aside = entry.has_aside();
-            let start = entry.start(index, seat);
-            self.note_start(&start, has_aside, seat, timeout, effects);
+            let has_rare = entry.has_rare();
+            let start = entry.start(index, runner);
+            self.note_start(&start, has_rare, runner, timeout, effects);
             return Ok(start);
         }
-        self.take_by_rules(seat, timeout, effects)
+        self.take_by_rules(runner, timeout, effects)
     }
 
-    /// Work was handed out, with something aside of it or not.
+    /// Work was handed out, with rare parts or without.
     #[inline]
     fn note_start(
         &mut self,
         start: &Start<W>,
-        has_aside: bool,
-        seat: u32,
+        has_rare: bool,
+        runner: u32,
         timeout: &mut Option<Duration>,
         effects: &mut Effects<W>,
     ) {
         self.waiting -= 1;
         self.running += 1;
-        self.seats.begin(seat, start.id.index());
+        self.runners.begin(runner, start.id.index());
         *timeout = None;
-        if has_aside || self.settings.timeout.is_some() {
+        if has_rare || self.settings.timeout.is_some() {
             *timeout = self.timeout_of(start.id.index());
             if timeout.is_some() {
-                self.seats.note_start(seat);
+                self.runners.note_start(runner);
             }
         }
         self.emit(Event::Started(start.id), effects);
@@ -202,7 +202,7 @@ impl<W: Work> Machine<W> {
         own.or(self.settings.timeout).filter(|timeout| *timeout != Duration::MAX)
     }
 
-    /// A runner's work has ended. Answers the outcome if nobody wants it, to be dropped.
+    /// A runner's work has ended. Answers the outcome if it has no handle, to be dropped.
     #[inline(always)]
     pub(crate) fn finish(
         &mut self,
@@ -240,6 +240,9 @@ impl<W: Work> Machine<W> {
         let (unwanted, waker) = self.lanes.slab.settle(index, outcome);
         if let Some(waker) = waker {
             effects.wake(waker);
+        }
+        if let Some(spare) = self.lanes.slab.take_spare() {
+            effects.drop_later(spare);
         }
         unwanted
     }
@@ -279,7 +282,7 @@ impl<W: Work> Machine<W> {
         self.admit(effects);
         self.look(effects);
         if self.waiting == 0 && self.is_closed {
-            self.seats.call_all(|waker| effects.wake(waker));
+            self.runners.call_all(|waker| effects.wake(waker));
         }
     }
 
@@ -300,10 +303,10 @@ impl<W: Work> Machine<W> {
             return;
         }
         for _ in 0..2 {
-            let called = self.seats.called();
+            let called = self.runners.called();
             let is_enough = called >= self.waiting - self.held
                 || self.running + called >= self.settings.concurrency
-                || !self.seats.may_call();
+                || !self.runners.may_call();
             if is_enough {
                 return;
             }
@@ -313,9 +316,9 @@ impl<W: Work> Machine<W> {
 
     fn call_one(&mut self, effects: &mut Effects<W>) {
         effects.has_called = true;
-        match self.seats.call() {
+        match self.runners.call() {
             Call::Wake(waker) => effects.wake(waker),
-            Call::Hire => effects.hires += 1,
+            Call::Add => effects.adds += 1,
         }
     }
 

@@ -44,7 +44,7 @@ pin_project! {
 /// What a runner has besides the work itself.
 struct Station<W: Work> {
     shared: Arc<Shared<W>>,
-    seat: Option<u32>,
+    runner: Option<u32>,
     bell: Arc<AtomicBool>,
     /// What runs, or has ended and is not reported yet.
     id: Option<Id>,
@@ -52,7 +52,7 @@ struct Station<W: Work> {
     end: Option<End<W>>,
     timeout: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
-    is_timekeeper: bool,
+    is_rate_waiter: bool,
     /// Whether those it has called are to go first.
     steps_aside: bool,
     has_noted_start: bool,
@@ -76,13 +76,13 @@ impl<W: Work, P: Perform<W>> Runner<W, P> {
     pub(crate) fn new(shared: Arc<Shared<W>>, perform: P) -> Self {
         let station = Station {
             shared,
-            seat: None,
+            runner: None,
             bell: Arc::new(AtomicBool::new(false)),
             id: None,
             end: None,
             timeout: None,
             timer: None,
-            is_timekeeper: false,
+            is_rate_waiter: false,
             steps_aside: false,
             has_noted_start: false,
             waker: None,
@@ -154,7 +154,7 @@ impl<W: Work> End<W> {
     }
 }
 
-/// Drops an outcome that nobody wants. Errors have nothing of users in them.
+/// Drops an outcome without a handle. Errors hold no value of the user's.
 #[inline]
 fn drop_outcome<D>(unwanted: Option<Outcome<D>>) {
     if let Some(Ok(done)) = unwanted {
@@ -166,40 +166,40 @@ impl<W: Work> Station<W> {
     /// Reports what has ended and asks for more.
     #[inline]
     fn next(&mut self, context: &mut Context<'_>) -> Next<W> {
-        if self.is_timekeeper && self.poll_timer(context).is_pending() && self.seat_waits(context) {
+        if self.is_rate_waiter && self.poll_timer(context).is_pending() && self.waits_for_rate(context) {
             return Next::Wait;
         }
         let mut effects = Effects::new();
         let mut machine = self.shared.lock();
-        let (seat, unwanted) = match (self.seat, self.end.take()) {
-            (Some(seat), Some(end)) => {
+        let (runner, unwanted) = match (self.runner, self.end.take()) {
+            (Some(runner), Some(end)) => {
                 let id = self.id.take().expect("what has ended had begun");
-                (seat, machine.finish(id, end.verdict, end.outcome, &mut effects))
+                (runner, machine.finish(id, end.verdict, end.outcome, &mut effects))
             }
-            (Some(seat), None) => {
-                if std::mem::take(&mut self.is_timekeeper) {
-                    machine.seats.end_timekeeping(seat);
+            (Some(runner), None) => {
+                if std::mem::take(&mut self.is_rate_waiter) {
+                    machine.runners.end_rate_wait(runner);
                     machine.rate_clears(&mut effects);
                 }
-                if !machine.seats.arrive(seat) {
-                    machine.seats.register(seat, context.waker());
+                if !machine.runners.arrive(runner) {
+                    machine.runners.register(runner, context.waker());
                     return Next::Wait;
                 }
-                (seat, None)
+                (runner, None)
             }
             (None, _) => {
-                let (seat, bell) = machine.seats.enroll();
+                let (runner, bell) = machine.runners.enroll();
                 self.bell = bell;
-                (*self.seat.insert(seat), None)
+                (*self.runner.insert(runner), None)
             }
         };
-        let mut taken = machine.take(seat, &mut self.timeout, &mut effects);
+        let mut taken = machine.take(runner, &mut self.timeout, &mut effects);
         match &taken {
             Ok(_) | Err(Pause::Leave) => {}
-            Err(Pause::Again) => machine.seats.step_back(seat),
-            Err(Pause::Later(_)) => machine.seats.keep_time(seat, context.waker()),
+            Err(Pause::Again) => machine.runners.step_back(runner),
+            Err(Pause::Later(_)) => machine.runners.wait_for_rate(runner, context.waker()),
             Err(Pause::Park) => {
-                if !machine.seats.park(seat, context.waker()) {
+                if !machine.runners.park(runner, context.waker()) {
                     taken = Err(Pause::Leave);
                 }
             }
@@ -228,7 +228,7 @@ impl<W: Work> Station<W> {
         self.steps_aside = false;
         match *pause {
             Pause::Later(time) => {
-                self.is_timekeeper = true;
+                self.is_rate_waiter = true;
                 self.set_timer(time);
                 if self.poll_timer(context).is_ready() {
                     context.waker().wake_by_ref();
@@ -276,25 +276,25 @@ impl<W: Work> Station<W> {
         if is_known && self.has_noted_start {
             return;
         }
-        let Some(seat) = self.seat else { return };
+        let Some(runner) = self.runner else { return };
         let mut machine = self.shared.lock();
-        machine.seats.note_start(seat);
+        machine.runners.note_start(runner);
         self.has_noted_start = true;
         if !is_known {
-            machine.seats.register(seat, context.waker());
+            machine.runners.register(runner, context.waker());
             self.waker = Some(context.waker().clone());
         }
-        if machine.seats.stop(seat).is_some() {
+        if machine.runners.stop(runner).is_some() {
             // It may have been told so before it could be woken.
             context.waker().wake_by_ref();
         }
     }
 
-    /// Somebody rang: why the work that runs now has to stop, if it is meant.
+    /// The bell was rung: why the work that runs now has to stop, if it is meant.
     fn answer_bell(&mut self) -> Option<Why> {
         self.bell.store(false, Ordering::Release);
-        let seat = self.seat?;
-        self.shared.lock().seats.stop(seat)
+        let runner = self.runner?;
+        self.shared.lock().runners.stop(runner)
     }
 
     /// Reports what has ended, without asking for more.
@@ -307,12 +307,12 @@ impl<W: Work> Station<W> {
         }
     }
 
-    /// Reports what has ended, and that this runner will come back, so that nobody else is called in its place.
+    /// Reports what has ended, and that this runner will come back, so that no other is called in its place.
     fn let_others_go_first(&mut self) {
-        if let (Some(seat), Some(id), Some(end)) = (self.seat, self.id.take(), self.end.take()) {
+        if let (Some(runner), Some(id), Some(end)) = (self.runner, self.id.take(), self.end.take()) {
             let outcome = end.outcome;
             let unwanted = self.shared.act(|machine, effects| {
-                machine.seats.step_back(seat);
+                machine.runners.step_back(runner);
                 machine.finish(id, end.verdict, outcome, effects)
             });
             drop_outcome(unwanted);
@@ -330,32 +330,32 @@ impl<W: Work> Station<W> {
         self.timer.as_mut().map_or(Poll::Pending, |timer| timer.as_mut().poll(context))
     }
 
-    /// Whether the timekeeper still is one, and was not called.
-    fn seat_waits(&self, context: &mut Context<'_>) -> bool {
-        let Some(seat) = self.seat else { return false };
-        self.shared.lock().seats.keeps_time(seat, context.waker())
+    /// Whether this runner still waits for the rate, and was not called.
+    fn waits_for_rate(&self, context: &mut Context<'_>) -> bool {
+        let Some(runner) = self.runner else { return false };
+        self.shared.lock().runners.still_waits_for_rate(runner, context.waker())
     }
 
     fn leave(&mut self) {
         self.has_left = true;
-        if let Some(seat) = self.seat.take() {
-            self.shared.lock().seats.leave(seat);
+        if let Some(runner) = self.runner.take() {
+            self.shared.lock().runners.leave(runner);
         }
     }
 }
 
 impl<W: Work> Drop for Station<W> {
-    /// A runner that is dropped did not leave: its runtime has ended, or its driver was dropped. Nobody will run
-    /// what waits, so nobody may go on waiting for it.
+    /// A runner that is dropped did not leave: its runtime has ended, or its driver was dropped. What waits
+    /// will not run, so no caller may go on waiting for it.
     fn drop(&mut self) {
         if self.has_left {
             return;
         }
         self.end.get_or_insert_with(|| End::failed(Error::Closed));
         self.report();
-        match self.seat {
+        match self.runner {
             Some(_) => self.leave(),
-            None => self.shared.lock().seats.never_came(),
+            None => self.shared.lock().runners.never_came(),
         }
         self.shared.end();
     }

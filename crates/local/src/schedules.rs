@@ -1,5 +1,5 @@
-//! The queue under many interleavings of its threads, picked at random down to single locks. A future that nobody
-//! would wake any more is a deadlock here, and fails the test.
+//! The queue under many interleavings of its threads, picked at random down to single locks. A future that
+//! nothing would wake any more is a deadlock here, and fails the test.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::{check_random, thread};
 
-use crate::crew::Crew;
 use crate::error::Error;
 use crate::machine::{Order, Settings};
 use crate::queue::Queue;
 use crate::runner::Runner;
 use crate::shared::Shared;
+use crate::source::RunnerSource;
 use crate::token::Token;
 use crate::work::AsItIs;
 
@@ -38,7 +38,7 @@ fn settings(concurrency: usize, capacity: usize) -> Settings {
 struct Rig {
     queue: Queue,
     gauge: Arc<Gauge>,
-    /// To see them go home.
+    /// To see them leave.
     runners: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
@@ -46,11 +46,11 @@ impl Rig {
     fn new(concurrency: usize, capacity: usize) -> Self {
         let runners: Arc<Mutex<Vec<JoinHandle<()>>>> = Arc::default();
         let kept = Arc::clone(&runners);
-        let hire = move |shared| {
+        let spawned = move |shared| {
             let runner = spawn(Runner::new(shared, AsItIs));
-            kept.lock().expect("nobody panics with it").push(runner);
+            kept.lock().expect("no holder of the lock panics").push(runner);
         };
-        let queue = Queue::of(Shared::new(settings(concurrency, capacity), Crew::spawned(hire)));
+        let queue = Queue::of(Shared::new(settings(concurrency, capacity), RunnerSource::spawned(spawned)));
         Self { queue, gauge: Arc::default(), runners }
     }
 
@@ -59,18 +59,18 @@ impl Rig {
         Arc::clone(&self.gauge).run(number)
     }
 
-    /// Nothing is left, never more ran than might, and all go home.
+    /// Nothing is left, never more ran than might, and all leave.
     fn ends(self, most: usize) {
         block_on(self.queue.until_idle());
         counters_are_zero(&self.queue);
         assert!(self.gauge.most.load(Ordering::SeqCst) <= most, "never more than the cap");
         drop(self.queue);
-        Self::go_home(&self.runners);
+        Self::all_leave(&self.runners);
     }
 
     /// Every runner leaves when the queue is over.
-    fn go_home(runners: &Mutex<Vec<JoinHandle<()>>>) {
-        while let Some(runner) = { runners.lock().expect("nobody panics with it").pop() } {
+    fn all_leave(runners: &Mutex<Vec<JoinHandle<()>>>) {
+        while let Some(runner) = { runners.lock().expect("no holder of the lock panics").pop() } {
             block_on(runner).expect("runners do not panic");
         }
     }
@@ -273,14 +273,14 @@ fn the_last_owner_goes_away() {
             assert_eq!(block_on(handle), Ok(number));
         }
         dropper.join().expect("dropping does not panic");
-        Rig::go_home(&rig.runners);
+        Rig::all_leave(&rig.runners);
     });
 }
 
 #[test]
 fn runners_that_are_dropped() {
     check(|| {
-        let shared = Shared::new(settings(2, 100), Crew::driven());
+        let shared = Shared::new(settings(2, 100), RunnerSource::driven());
         let (queue, driven) = (Queue::of(Arc::clone(&shared)), shared);
         let adder = {
             let queue = queue.clone();
@@ -295,7 +295,7 @@ fn runners_that_are_dropped() {
         // Runs some of it, and is dropped as if its runtime had ended.
         let mut runner = Runner::new(Arc::clone(&driven), AsItIs);
         block_on(std::future::poll_fn(|context| {
-            let poll = driven.crew.poll_errand(context);
+            let poll = driven.source.poll_request(context);
             if poll.is_ready() {
                 let _ = Pin::new(&mut runner).poll(context);
             }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use crate::crew::Crew;
 use crate::error::{Error, Why, drop_quietly};
 use crate::machine::{Effects, Id, Machine, Options, Settings};
+use crate::source::RunnerSource;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 use crate::token::{Cancels, Token};
 use crate::work::Work;
@@ -13,18 +13,18 @@ use crate::work::Work;
 /// What all parts of one queue share.
 pub(crate) struct Shared<W: Work> {
     machine: Mutex<Machine<W>>,
-    pub(crate) crew: Crew<W>,
+    pub(crate) source: RunnerSource<W>,
     /// A hint, to refuse work before it is packed up.
     is_closed: AtomicBool,
-    /// Whether there can ever be too many. If not, nobody has to ask for a place.
+    /// Whether there can ever be too many. If not, no caller has to ask for a place.
     is_bounded: bool,
 }
 
 impl<W: Work> Shared<W> {
-    pub(crate) fn new(settings: Settings, crew: Crew<W>) -> Arc<Self> {
+    pub(crate) fn new(settings: Settings, source: RunnerSource<W>) -> Arc<Self> {
         let is_bounded = settings.capacity != usize::MAX;
         let machine = Mutex::new(Machine::new(settings));
-        Arc::new(Self { machine, crew, is_closed: AtomicBool::new(false), is_bounded })
+        Arc::new(Self { machine, source, is_closed: AtomicBool::new(false), is_bounded })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Machine<W>> {
@@ -35,7 +35,7 @@ impl<W: Work> Shared<W> {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Makes sure that there is room for one more, and that nobody waits for it. Answers whether a place is promised,
+    /// Makes sure that there is room for one more, and that no caller waits for it. Answers whether a place is promised,
     /// which is to be used at once.
     #[inline]
     pub(crate) fn find_room(&self) -> Result<bool, Error> {
@@ -103,7 +103,7 @@ impl<W: Work> Shared<W> {
         }
     }
 
-    /// Wakes, hires and refuses.
+    /// Wakes, adds runners and refuses.
     #[inline]
     pub(crate) fn carry_out(self: &Arc<Self>, effects: Effects<W>) {
         if !effects.is_nothing() {
@@ -112,12 +112,15 @@ impl<W: Work> Shared<W> {
     }
 
     fn carry_all_out(self: &Arc<Self>, mut effects: Effects<W>) {
-        let (wakers, refused) = effects.take();
+        let (wakers, (refused, spare)) = effects.take();
         wakers.for_each(Waker::wake);
-        if effects.hires > 0 {
-            self.crew.hire(self, effects.hires);
+        if effects.adds > 0 {
+            self.source.add(self, effects.adds);
         }
         refused.into_iter().for_each(drop_quietly);
+        if let Some(spare) = spare {
+            drop(spare);
+        }
     }
 
     pub(crate) fn cancel(self: &Arc<Self>, id: Id) -> bool {
@@ -132,7 +135,7 @@ impl<W: Work> Shared<W> {
     /// Cancels by all tokens that were left for the driver, if there is one.
     #[inline]
     pub(crate) fn heed_tokens(self: &Arc<Self>) {
-        self.crew.take_tokens().iter().for_each(|token| self.cancel_by(token));
+        self.source.take_tokens().iter().for_each(|token| self.cancel_by(token));
     }
 
     /// Takes nothing in any more; what waits is run.
@@ -153,7 +156,7 @@ impl<W: Work> Shared<W> {
     fn end_with(self: &Arc<Self>, ending: impl FnOnce(&mut Machine<W>, &mut Effects<W>)) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.act(ending);
-        self.crew.wake_driver();
+        self.source.wake_driver();
     }
 }
 

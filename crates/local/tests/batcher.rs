@@ -18,14 +18,14 @@ fn doubling(builder: BatchBuilder<u32>) -> (Batcher<u32, u32>, Sizes) {
     let sizes = Sizes::default();
     let kept = Arc::clone(&sizes);
     let flush = move |items: Vec<u32>| {
-        kept.lock().expect("nobody panics with it").push(items.len());
+        kept.lock().expect("no holder of the lock panics").push(items.len());
         async move { items.into_iter().map(|item| item * 2).collect() }
     };
     (builder.build(flush).expect("it makes sense"), sizes)
 }
 
 fn read(sizes: &Sizes) -> Vec<usize> {
-    sizes.lock().expect("nobody panics with it").clone()
+    sizes.lock().expect("no holder of the lock panics").clone()
 }
 
 /// A batcher whose flushes wait for a gate.
@@ -33,7 +33,7 @@ fn gated(builder: BatchBuilder<u32>) -> (Batcher<u32, u32>, Sizes, Arc<Notify>) 
     let (sizes, gate) = (Sizes::default(), Arc::new(Notify::new()));
     let (kept, wait) = (Arc::clone(&sizes), Arc::clone(&gate));
     let flush = move |items: Vec<u32>| {
-        kept.lock().expect("nobody panics with it").push(items.len());
+        kept.lock().expect("no holder of the lock panics").push(items.len());
         let wait = Arc::clone(&wait);
         async move {
             wait.notified().await;
@@ -93,7 +93,7 @@ async fn flushes_after_lingering() {
 }
 
 #[tokio::test]
-async fn natural_batching_waits_for_nobody_and_gathers_meanwhile() {
+async fn natural_batching_does_not_wait_and_gathers_meanwhile() {
     let (batcher, sizes, gate) = gated(Batcher::builder());
     let first = batcher.try_push(1).unwrap();
     while read(&sizes).is_empty() {
@@ -186,7 +186,7 @@ async fn capacity_sheds_and_waits() {
 }
 
 #[test]
-fn the_end_of_the_runtime_tells_everybody() {
+fn the_end_of_the_runtime_tells_all_callers() {
     let worker = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let elsewhere = runtime::Builder::new_current_thread().build().unwrap();
     let builder = Batcher::builder().runtime(worker.handle().clone());
@@ -220,7 +220,7 @@ impl Drop for PanicsWhenDropped {
 }
 
 #[tokio::test]
-async fn results_that_panic_when_dropped_hurt_nobody() {
+async fn results_that_panic_when_dropped_harm_no_other() {
     let flush = |items: Vec<u32>| async move {
         let result = |item| if item == 0 { Err(PanicsWhenDropped) } else { Ok(item) };
         items.into_iter().map(result).chain([Err(PanicsWhenDropped)]).collect()
@@ -233,7 +233,7 @@ async fn results_that_panic_when_dropped_hurt_nobody() {
 }
 
 #[tokio::test]
-async fn panics_that_panic_when_dropped_hurt_nobody() {
+async fn panics_that_panic_when_dropped_harm_no_other() {
     let flush = |items: Vec<u32>| async move {
         if items == [0] {
             std::panic::panic_any(PanicsWhenDropped);
@@ -246,7 +246,7 @@ async fn panics_that_panic_when_dropped_hurt_nobody() {
 }
 
 #[test]
-fn flushes_that_panic_when_dropped_keep_nobody_waiting() {
+fn flushes_that_panic_when_dropped_keep_no_caller_waiting() {
     let worker = runtime::Builder::new_current_thread().build().unwrap();
     let elsewhere = runtime::Builder::new_current_thread().build().unwrap();
     let builder = Batcher::builder().size(1).in_flight(2).runtime(worker.handle().clone());

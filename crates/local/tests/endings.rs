@@ -202,7 +202,7 @@ async fn panics_settle_and_free_their_slot() {
     queue.start();
     assert_eq!(queue.add(async { 2 }).await, Ok(2), "the queue goes on");
     queue.try_post(async { PanicsWhenDropped }).unwrap();
-    assert_eq!(queue.add(async { 3 }).await, Ok(3), "an output that panics hurts nobody");
+    assert_eq!(queue.add(async { 3 }).await, Ok(3), "an output that panics harms no other work");
     let handler = |number: u32| {
         assert!(number > 0, "zero");
         async move { number }
@@ -240,7 +240,7 @@ async fn a_scope_borrows_and_runs_to_its_end() {
         }
     });
     posted.await.unwrap();
-    assert_eq!(done.load(Ordering::SeqCst), 3, "what nobody awaits is run before the scope ends");
+    assert_eq!(done.load(Ordering::SeqCst), 3, "what is not awaited is run before the scope ends");
 }
 
 #[tokio::test]
@@ -287,7 +287,7 @@ async fn what_its_key_holds_back_has_its_turn_if_the_one_before_goes_away() {
     assert!(queue.is_idle());
 }
 
-/// Wakes nobody, and takes along what it has when it is dropped, as the last waker of a future does.
+/// Wakes nothing, and takes along what it has when it is dropped, as the last waker of a future does.
 struct Burden(#[expect(dead_code, reason = "it is dropped, and that is all")] Mutex<Option<Handle<u32>>>);
 
 impl Wake for Burden {
@@ -439,5 +439,5 @@ async fn a_scope_that_is_paused_by_its_own_work_ends() {
         queue.try_post(async { done.fetch_add(1, Ordering::SeqCst) }).unwrap();
     });
     tokio::time::timeout(Duration::from_secs(20), scope).await.expect("it ends").unwrap();
-    assert_eq!(done.load(Ordering::SeqCst), 1, "nobody is there any more who could start it again");
+    assert_eq!(done.load(Ordering::SeqCst), 1, "no handle is left that could start it again");
 }

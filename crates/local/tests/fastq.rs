@@ -48,7 +48,7 @@ async fn worker_and_concurrency() {
 }
 
 #[tokio::test]
-async fn promise_and_rejections_that_nobody_handles() {
+async fn promise_and_rejections_that_are_not_handled() {
     let handler = |number: u32| async move { if number == 0 { Err("zero") } else { Ok(number) } };
     let queue = Queue::builder().concurrency(1).handle_fallible(handler).unwrap();
     assert_eq!(queue.add(1).await, Ok(Ok(1)));
@@ -177,7 +177,7 @@ async fn beyond_both_capacity_sheds_and_waits_in_turn() {
     assert_eq!(queue.capacity(), Some(2));
     let (third, fourth, ()) = tokio::join!(queue.push(3), queue.push(4), async {
         tokio::task::yield_now().await;
-        assert!(matches!(queue.try_push(5), Err(Refused::Full(5))), "nobody overtakes those who wait");
+        assert!(matches!(queue.try_push(5), Err(Refused::Full(5))), "no caller overtakes those that wait");
         queue.start();
     });
     assert_eq!((first.await, second.await), (Ok(1), Ok(2)));

@@ -107,11 +107,11 @@ async fn limits_that_make_no_sense() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bucket_that_nobody_asked_for_a_moment_holds_no_more_than_the_burst() {
+async fn a_bucket_that_was_not_asked_for_a_moment_holds_no_more_than_the_burst() {
     let bucket = TokenBucket::new(1_000, SECOND, 1).unwrap();
     bucket.acquire(1).await.unwrap();
     bucket.acquire(1).await.unwrap();
-    // Whoever waited was there in time, so nothing is owed to anybody.
+    // The caller that waited was there in time, so nothing is owed.
     tokio::time::advance(Duration::from_millis(40)).await;
     let taken = (0..100).filter(|_| bucket.try_acquire(1).is_ok()).count();
     assert!(taken <= 2, "{taken} at once, where the burst is 1 and timers are late by 1 ms");
@@ -130,5 +130,5 @@ fn those_who_try_at_the_same_time_are_not_refused_what_is_there() {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(attempts)).collect();
         threads.into_iter().map(|thread| thread.join().expect("nothing panics")).sum()
     });
-    assert_eq!(refused, 0, "there was one for each, and nobody waited");
+    assert_eq!(refused, 0, "there was one for each, and no caller waited");
 }

@@ -16,13 +16,13 @@ type Log = Arc<Mutex<Vec<u32>>>;
 fn note(log: &Log, number: u32) -> impl Future<Output = u32> + Send + use<> {
     let log = Arc::clone(log);
     async move {
-        log.lock().expect("nobody panics with it").push(number);
+        log.lock().expect("no holder of the lock panics").push(number);
         number
     }
 }
 
 fn read(log: &Log) -> Vec<u32> {
-    log.lock().expect("nobody panics with it").clone()
+    log.lock().expect("no holder of the lock panics").clone()
 }
 
 fn builder() -> windlass_local::Builder {

@@ -1,4 +1,4 @@
-//! Work that blocks its thread runs on as many threads as there are, whoever adds it.
+//! Work that blocks its thread runs on as many threads as there are, wherever it is added.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

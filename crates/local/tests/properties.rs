@@ -29,7 +29,7 @@ enum Act {
     Pass(u64),
 }
 
-/// How work ends if nobody stops it.
+/// How work ends if it is not stopped.
 #[derive(Debug, Clone, Copy)]
 enum Ends {
     Well,

@@ -100,7 +100,7 @@ impl Job {
         self.is_reaped = false;
     }
 
-    /// Writes what the judge decided, unless it would put back a job that somebody has asked to cancel.
+    /// Writes what the judge decided, unless it would put back a job that was asked to cancel.
     pub(crate) fn apply(&mut self, transition: Transition, error_cap: usize, now: Timestamp) {
         let next = transition.honoring_cancel(self.cancel_requested);
         if let (true, Some(claim)) = (next.is_recorded(), self.last_claim()) {

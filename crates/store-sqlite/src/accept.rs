@@ -1,20 +1,19 @@
 //! How a job gets in: the only code that does it, for calls of the store and for transactions of the user's own.
 //!
 //! A fresh id is the rule, so jobs are inserted without asking first, many per statement. An error means that the caller
-//! takes back what was inserted: [`accept_call`] deletes the rows, a user's transaction goes back to its savepoint.
+//! takes back what was inserted: a call of the store by [`take_back`], a user's transaction by its savepoint.
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
 use windlass_core::sql::SqlError;
 use windlass_core::store::{Enqueued, Taken};
-use windlass_core::{CallId, State, StoreError};
+use windlass_core::{State, StoreError};
 
 use crate::error::Fault;
-use crate::jobs::calls;
 use crate::moves;
 use crate::row;
 use crate::session::Session;
-use crate::transaction::{Field, Transaction, at_once, newest};
+use crate::transaction::{Field, Transaction, newest};
 
 pub(crate) const INSERT: &str = include_str!("../queries/accept/insert.sql");
 pub(crate) const INSERT_16: &str = include_str!("../queries/accept/insert_16.sql");
@@ -35,30 +34,6 @@ const INLINE_MAX: usize = 512;
 pub(crate) const MANY: usize = 16;
 /// Parameters of one row.
 pub(crate) const FIELDS: usize = 11;
-
-/// Accepts all jobs of a call or none, unless the call was accepted before. When one is refused, the rows of the call
-/// are deleted again, and the other calls of the transaction go on.
-pub(crate) fn accept_call(
-    session: &Session<'_>,
-    call: CallId,
-    jobs: &[NewJob],
-) -> Result<Vec<Enqueued>, Fault> {
-    if !calls::remember(session, call)? {
-        return Ok(vec![Enqueued::Repeated; jobs.len()]);
-    }
-    // A lone job that is refused has inserted nothing.
-    let before = if jobs.len() > 1 { Some(newest(session)?) } else { None };
-    let answers = at_once(accept(&mut session.tx(), jobs));
-    if matches!(answers, Err(Fault::Refused(_))) {
-        calls::take_back(session, call);
-        if let Some(before) = before {
-            // No other call has inserted since.
-            session.prepare(DELETE_SINCE)?.execute([before])?;
-            session.prepare(DELETE_PAYLOADS_SINCE)?.execute([before])?;
-        }
-    }
-    answers
-}
 
 /// Accepts jobs one after the other. One that is refused refuses them all.
 pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<Vec<Enqueued>, T::Error> {
@@ -95,6 +70,21 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
         }
     }
     Ok(accepted.into_iter().map(|(_, answer)| answer).collect())
+}
+
+/// What [`take_back`] needs to know of the time before a call: its newest job. A lone job that is refused has inserted
+/// nothing.
+pub(crate) fn before(session: &Session<'_>, jobs: &[NewJob]) -> Result<Option<i64>, Fault> {
+    if jobs.len() > 1 { newest(session).map(Some) } else { Ok(None) }
+}
+
+/// Deletes what a call has inserted, so that the other calls of the transaction go on. None has inserted since.
+pub(crate) fn take_back(session: &Session<'_>, before: Option<i64>) -> Result<(), Fault> {
+    if let Some(before) = before {
+        session.prepare(DELETE_SINCE)?.execute([before])?;
+        session.prepare(DELETE_PAYLOADS_SINCE)?.execute([before])?;
+    }
+    Ok(())
 }
 
 /// Why the first job whose payload is above the cap of its queue is refused.

@@ -132,7 +132,7 @@ fn prepare(path: &Path, options: &SqliteOptions) -> Result<PathBuf, StoreError> 
     path.canonicalize().map_err(|error| address(format!("cannot find {shown}: {error}")))
 }
 
-/// How files are made: readable for nobody else. SQLite gives its log the mode of the file it belongs to.
+/// How files are made: readable for this account only. SQLite gives its log the mode of the file it belongs to.
 pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create(true);

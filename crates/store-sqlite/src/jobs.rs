@@ -10,6 +10,7 @@ pub(crate) mod settle;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
     Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled, Settlement,
@@ -18,7 +19,8 @@ use windlass_core::store::{
 use windlass_core::{CallId, JobId};
 
 use crate::SqliteStore;
-use crate::accept::accept_call;
+use crate::accept;
+use crate::error::Fault;
 use crate::session::Session;
 use crate::writer::Lane;
 
@@ -27,8 +29,20 @@ impl Jobs for SqliteStore {
     async fn enqueue_once(&self, call: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>> {
         // A long payload is as much work as many rows.
         let rows = jobs.len() + jobs.iter().map(|job| job.payload.len()).sum::<usize>() / 1_024;
+        let accept = move |session: &Session<'_>| {
+            if !calls::remember(session, call)? {
+                return Ok(vec![Enqueued::Repeated; jobs.len()]);
+            }
+            let before = accept::before(session, &jobs)?;
+            let accepted = accept::accept(&mut session.tx(), &jobs).now_or_never();
+            let answers = accepted.expect("the writer's connection answers at once");
+            if matches!(answers, Err(Fault::Refused(_))) {
+                calls::take_back(session, call);
+                accept::take_back(session, before)?;
+            }
+            answers
+        };
         // Refused while the disk is full, as other writes are not.
-        let accept = move |session: &Session<'_>| accept_call(session, call, &jobs);
         self.inner.writer.call(Lane::Intake, rows, accept).await
     }
 

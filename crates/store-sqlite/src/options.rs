@@ -91,7 +91,7 @@ impl SqliteOptions {
     /// is taken as it is written, up to a `?`; parameters follow as `name=value`, joined by `&`.
     pub fn parse(url: &str) -> Result<Self, StoreError> {
         let rest = url.strip_prefix("sqlite:").ok_or_else(|| {
-            address(format!("{url:?} is no SQLite URL: use sqlite://path/to/file.db or sqlite::memory:"))
+            address(format!("{url:?} is not an SQLite URL: use sqlite://path/to/file.db or sqlite::memory:"))
         })?;
         let rest = rest.strip_prefix("//").unwrap_or(rest);
         let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));

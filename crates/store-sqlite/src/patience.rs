@@ -2,7 +2,7 @@
 //!
 //! SQLite calls [`wait`] whenever a lock is held. Sleeps are short and uneven, so that processes do not march
 //! in step. A process that commits without pause would still keep the others out, because the lock is free
-//! for microseconds only: whoever has waited for a while asks for a turn through a few bytes in the bell file,
+//! for microseconds only: a writer that has waited for a while asks for a turn through a few bytes in the bell file,
 //! and a writer that sees the request after its commit lets the lock lie for longer than one sleep.
 
 use std::cell::RefCell;
@@ -71,7 +71,7 @@ impl Wait {
     }
 }
 
-/// How a writer notices that somebody else waits for a turn.
+/// How a writer notices that another process waits for a turn.
 pub(crate) struct Turns {
     file: Arc<File>,
     seen: u64,
@@ -121,7 +121,7 @@ mod tests {
     fn a_request_is_met_once() {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let mut turns = Turns { file: Arc::clone(&file), seen: 0 };
-        assert!(!turns.give(), "nobody asked");
+        assert!(!turns.give(), "no process asked");
         write_at(&file, &7u64.to_le_bytes(), REQUEST_AT).unwrap();
         let before = Instant::now();
         assert!(turns.give());

@@ -3,10 +3,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
+use futures_util::FutureExt;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{OptionalExtension, Statement};
 use windlass_core::clock::Timestamp;
@@ -124,7 +123,7 @@ impl Transaction for &Session<'_> {
 
     async fn run(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<(), Fault> {
         let mut statement = self.prepare(sql)?;
-        bind(&mut statement, 0, fields)?;
+        bind(&mut statement, fields)?;
         statement.raw_execute()?;
         Ok(())
     }
@@ -132,7 +131,7 @@ impl Transaction for &Session<'_> {
     async fn find(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Option<Row>, Fault> {
         let mut statement = self.prepare(sql)?;
         let columns = statement.column_count();
-        bind(&mut statement, 0, fields)?;
+        bind(&mut statement, fields)?;
         let mut rows = statement.raw_query();
         let Some(found) = rows.next()? else { return Ok(None) };
         Ok(Some(Row::new((0..columns).map(|column| value(found, column)).collect::<Result<_, _>>()?)))
@@ -143,8 +142,10 @@ impl Transaction for &Session<'_> {
         let before = if is_lone { 0 } else { newest(self)? };
         let mut insert = self.prepare(if is_lone { INSERT } else { INSERT_16 })?;
         debug_assert!(is_lone || jobs.len() == MANY, "there is a statement for so many");
-        for (index, job) in jobs.iter().enumerate() {
-            bind(&mut insert, index * FIELDS, &accept::fields(job, self.now)?)?;
+        for (job, first) in jobs.iter().zip((1..).step_by(FIELDS)) {
+            for (field, place) in accept::fields(job, self.now)?.iter().zip(first..) {
+                insert.raw_bind_parameter(place, field)?;
+            }
         }
         let inserted = insert.raw_execute()?;
         if inserted == jobs.len() {
@@ -169,9 +170,8 @@ pub(crate) fn newest(session: &Session<'_>) -> Result<i64, Fault> {
     Ok(session.prepare(NEWEST)?.query_row([], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
-/// Binds fields after so many others.
-fn bind(statement: &mut Statement<'_>, others: usize, fields: &[Field<'_>]) -> Result<(), Fault> {
-    for (field, place) in fields.iter().zip(others + 1..) {
+fn bind(statement: &mut Statement<'_>, fields: &[Field<'_>]) -> Result<(), Fault> {
+    for (field, place) in fields.iter().zip(1..) {
         statement.raw_bind_parameter(place, field)?;
     }
     Ok(())
@@ -189,8 +189,5 @@ fn value(row: &rusqlite::Row<'_>, column: usize) -> Result<Value, Fault> {
 
 /// The answer of a future about the writer's own transaction, which never waits.
 pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer,
-        Poll::Pending => unreachable!("the writer's connection answers at once"),
-    }
+    future.now_or_never().expect("the writer's connection answers at once")
 }

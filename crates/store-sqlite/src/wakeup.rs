@@ -17,7 +17,7 @@ use crate::SqliteStore;
 pub(crate) use watch::Watch;
 
 impl Wakeup for SqliteStore {
-    /// The first call begins to watch for other processes: a store that nobody listens to has no watcher.
+    /// The first call begins to watch for other processes: a store without listeners has no watcher.
     fn bell(&self) -> &Bell {
         self.inner.listen()
     }

@@ -116,8 +116,8 @@ impl Writer {
             Lane::Normal | Lane::Intake => &self.normal,
         };
         let place = Arc::clone(places).acquire_owned().await.map_err(|_| closed())?;
-        let (answer, answered) = oneshot::channel();
-        let operation = Box::new(Pending::new(lane, run, answer, place));
+        let (caller, answered) = oneshot::channel();
+        let operation = Box::new(Pending { lane, run, result: None, caller, _place: place });
         let sender = self.sender.as_ref().expect("only dropping the writer takes the sender");
         sender.send(Entry { lane, rows, operation }).map_err(|_| closed())?;
         answered.await.unwrap_or_else(|_| {
@@ -142,12 +142,11 @@ impl Drop for Writer {
     }
 }
 
-fn run(tools: Tools, mut receiver: mpsc::UnboundedReceiver<Entry>, tally: Arc<Tally>) {
+fn run(tools: Tools, receiver: mpsc::UnboundedReceiver<Entry>, tally: Arc<Tally>) {
     let mut committer = Committer::new(tools, tally);
-    let mut waiting = Waiting::default();
+    let mut waiting = Waiting::new(receiver);
     let mut before = Pace::default();
-    while waiting.gather(&mut receiver, before) {
-        let (group, rows) = waiting.next_group();
+    while let Some((group, rows)) = waiting.next_group(before) {
         let (size, began) = (group.len(), Instant::now());
         committer.run(group);
         before = Pace { size, took: began.elapsed() };
@@ -163,60 +162,52 @@ struct Pace {
 }
 
 /// What was handed in and has not run yet.
-#[derive(Default)]
 struct Waiting {
+    receiver: mpsc::UnboundedReceiver<Entry>,
     urgent: VecDeque<Entry>,
     normal: VecDeque<Entry>,
 }
 
 impl Waiting {
-    /// Takes in whatever was handed in, waiting for the first if there is nothing. False when nothing is
-    /// left and nothing will come.
+    fn new(receiver: mpsc::UnboundedReceiver<Entry>) -> Self {
+        Self { receiver, urgent: VecDeque::new(), normal: VecDeque::new() }
+    }
+
+    /// The next operations, and about how many rows they write. Waits for the first; nothing when none is left and none
+    /// will come.
     ///
     /// The callers of the group before are just waking up, and many are about to hand in their next call.
     /// They get the processor for a moment, a fraction of what a commit costs: without it, callers that come
     /// one by one split into two halves that wait for each other's commits. A lone caller is never held up.
-    fn gather(&mut self, receiver: &mut mpsc::UnboundedReceiver<Entry>, before: Pace) -> bool {
-        if self.len() == 0 {
-            match receiver.blocking_recv() {
-                Some(entry) => self.push(entry),
-                None => return false,
-            }
-        }
+    fn next_group(&mut self, before: Pace) -> Option<(Vec<Box<dyn Operation>>, usize)> {
+        let mut received = match self.len() {
+            0 => Ok(self.receiver.blocking_recv()?),
+            _ => self.receiver.try_recv(),
+        };
         let began = Instant::now();
         let moment = if before.size > 1 { (before.took / 4).min(STRAGGLERS_MAX) } else { Duration::ZERO };
         loop {
-            match receiver.try_recv() {
-                Ok(entry) => self.push(entry),
+            match received {
+                Ok(entry) if entry.lane == Lane::Urgent => self.urgent.push_back(entry),
+                Ok(entry) => self.normal.push_back(entry),
                 Err(TryRecvError::Empty) if self.len() < before.size && began.elapsed() < moment => {
                     thread::yield_now();
                 }
-                Err(_) => return true,
+                Err(_) => break,
             }
+            received = self.receiver.try_recv();
         }
-    }
-
-    fn push(&mut self, entry: Entry) {
-        match entry.lane {
-            Lane::Urgent => self.urgent.push_back(entry),
-            Lane::Normal | Lane::Intake => self.normal.push_back(entry),
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.urgent.len() + self.normal.len()
-    }
-
-    /// The next operations, and about how many rows they write.
-    fn next_group(&mut self) -> (Vec<Box<dyn Operation>>, usize) {
-        let mut group = Vec::new();
-        let mut rows = 0;
+        let (mut group, mut rows) = (Vec::new(), 0_usize);
         while group.len() < GROUP_MAX && rows < GROUP_ROWS {
             let Some(entry) = self.urgent.pop_front().or_else(|| self.normal.pop_front()) else { break };
             rows = rows.saturating_add(entry.rows);
             group.push(entry.operation);
         }
-        (group, rows)
+        Some((group, rows))
+    }
+
+    fn len(&self) -> usize {
+        self.urgent.len() + self.normal.len()
     }
 }
 
@@ -241,26 +232,30 @@ mod tests {
         fn fail(self: Box<Self>, _error: StoreError) {}
     }
 
-    fn entry(lane: Lane, rows: usize) -> Entry {
-        Entry { lane, rows, operation: Box::new(Nothing) }
+    /// Operations that were handed in, after which none will come.
+    fn waiting(entries: impl IntoIterator<Item = (Lane, usize)>) -> Waiting {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        for (lane, rows) in entries {
+            assert!(sender.send(Entry { lane, rows, operation: Box::new(Nothing) }).is_ok());
+        }
+        Waiting::new(receiver)
+    }
+
+    /// How many operations each group has, and how many rows.
+    fn groups(mut waiting: Waiting) -> Vec<(usize, usize)> {
+        let groups = std::iter::from_fn(|| waiting.next_group(Pace::default()));
+        groups.map(|(group, rows)| (group.len(), rows)).collect()
     }
 
     #[test]
     fn urgent_operations_go_first_and_large_ones_close_their_group() {
-        let mut waiting = Waiting::default();
-        waiting.push(entry(Lane::Normal, GROUP_ROWS));
-        waiting.push(entry(Lane::Normal, 3));
-        waiting.push(entry(Lane::Urgent, 1));
-        let groups: Vec<_> =
-            (0..3).map(|_| waiting.next_group()).map(|(group, rows)| (group.len(), rows)).collect();
-        assert_eq!(groups, [(2, GROUP_ROWS + 1), (1, 3), (0, 0)]);
+        let handed_in = [(Lane::Normal, GROUP_ROWS), (Lane::Normal, 3), (Lane::Urgent, 1)];
+        assert_eq!(groups(waiting(handed_in)), [(2, GROUP_ROWS + 1), (1, 3)]);
     }
 
     #[test]
     fn a_group_is_bounded() {
-        let mut waiting = Waiting::default();
-        (0..=GROUP_MAX).for_each(|_| waiting.push(entry(Lane::Normal, 1)));
-        assert_eq!(waiting.next_group().0.len(), GROUP_MAX);
-        assert_eq!(waiting.len(), 1);
+        let handed_in = waiting((0..=GROUP_MAX).map(|_| (Lane::Normal, 1)));
+        assert_eq!(groups(handed_in), [(GROUP_MAX, GROUP_MAX), (1, 1)]);
     }
 }

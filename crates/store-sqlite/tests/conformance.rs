@@ -56,7 +56,7 @@ impl Harness for Files {
     }
 }
 
-/// Stores in memory; nobody else can open them.
+/// Stores in memory, which no other process can open.
 #[derive(Default)]
 struct InMemory(ManualClock);
 

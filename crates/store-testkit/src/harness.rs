@@ -32,6 +32,6 @@ pub trait Harness: Send + Sync {
 pub struct Exception {
     /// The clause as `part::clause`, or `model`.
     pub clause: &'static str,
-    /// Why it cannot be kept, for whoever chooses a store.
+    /// Why it cannot be kept, for readers who choose a store.
     pub reason: &'static str,
 }

@@ -29,7 +29,7 @@ const SHRINK_RUNS: usize = 300;
 pub async fn check(harness: &impl Harness, seeds: Range<u64>, steps: usize) {
     let chosen = std::env::var(SEED_VARIABLE).ok().map(|text| {
         text.parse::<u64>()
-            .unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text:?} is no seed: use a whole number"))
+            .unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text:?} is not a seed: use a whole number"))
     });
     for seed in chosen.map_or(seeds, |seed| seed..seed.saturating_add(1)) {
         if let Some(difference) = find_difference(harness, seed, steps).await {

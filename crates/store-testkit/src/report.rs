@@ -152,7 +152,7 @@ pub mod attached {
         on_runtime(async {
             for exception in harness.await.cannot() {
                 let is_known = exception.clause == "model" || clauses::NAMES.contains(&exception.clause);
-                assert!(is_known, "{:?} is no clause", exception.clause);
+                assert!(is_known, "{:?} is not a clause", exception.clause);
             }
         });
     }

@@ -78,7 +78,7 @@ fn poll<T>(patience: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> 
     }
 }
 
-/// A port of the loopback interface that nobody listens on at the moment.
+/// A port of the loopback interface that is free at the moment.
 ///
 /// It lies below the range that systems take the near end of connections from: otherwise a client that calls a
 /// stopped server again and again could be given the server's own port, and keep it from coming back.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use windlass_store_testkit::servers::{PgBouncer, PoolMode, PostgresServer, Settings};
 
 fn is_alive(pid: u32) -> bool {
-    // One that nobody has reaped yet has ended all the same.
+    // One that was not reaped yet has ended all the same.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
 }
@@ -54,7 +54,7 @@ fn what_was_committed_survives_a_kill() {
     for id in 1..=3 {
         server.psql(&format!("insert into kept values ({id})"));
         server.kill();
-        query(&server.url(), "select 1").expect_err("nobody answers");
+        query(&server.url(), "select 1").expect_err("there is no server to answer");
         server.restart();
     }
     assert_eq!(server.psql("select string_agg(id::text, ',' order by id) from kept"), "1,2,3");
@@ -138,7 +138,7 @@ fn a_pooler_lends_a_session_for_a_transaction() {
     assert_eq!(query(bouncer.url(), session).unwrap(), first);
     let pid = bouncer.pid();
     bouncer.kill();
-    query(bouncer.url(), session).expect_err("nobody answers");
+    query(bouncer.url(), session).expect_err("there is no server to answer");
     bouncer.restart();
     query(bouncer.url(), session).unwrap();
     assert!(!is_alive(pid));

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use windlass_core::sql::{Ask, Dialect, Heard, Operator, Row, SqlError};
 use windlass_core::store::StoreResult;
 
-/// What a driver's transaction has to do. Not nameable from outside, so nobody else can be a [`Tx`](crate::Tx).
+/// What a driver's transaction has to do. Not nameable from outside, so no other type can be a [`Tx`](crate::Tx).
 pub trait Converse {
     /// What it speaks.
     const DIALECT: Dialect;
@@ -28,7 +28,7 @@ pub(crate) trait Run {
 }
 
 /// Runs what the conversation asks for, until it ends.
-#[allow(dead_code, reason = "without the feature of any driver nobody serves")]
+#[allow(dead_code, reason = "nothing calls it without the feature of a driver")]
 pub(crate) async fn serve<T, F: Future<Output = T>>(
     runner: &mut impl Run,
     mut operator: Operator,

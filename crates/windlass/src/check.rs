@@ -5,7 +5,7 @@
 //!
 //! ```compile_fail,E0277
 //! # use serde::{Deserialize, Serialize};
-//! # use windlass::{Client, Job, JobError, Worker};
+//! # use windlass::{Job, JobError, Worker};
 //! # #[derive(Serialize, Deserialize)]
 //! # struct Greet { name: String }
 //! # impl Job for Greet { const KIND: &'static str = "greet"; type Output = (); }
@@ -13,7 +13,7 @@
 //!
 //! # #[tokio::main]
 //! # async fn main() -> windlass::Result<()> {
-//! # let client = Client::open("memory:").await?;
+//! # let client = windlass::open("memory:").await?;
 //! Worker::new(&client).handle(windlass::check::handler(greet)).run().await
 //! // error: `String` cannot be an argument of a handler on a worker with state `()`
 //! // error: `String` does not say what should become of the job

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use serde::{Deserialize, Serialize};
-//! use windlass::{Client, Ctx, Job, JobError, Worker};
+//! use windlass::{Ctx, Job, JobError, Worker};
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Greet { name: String }
@@ -19,20 +19,20 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> windlass::Result<()> {
-//!     let client = Client::open("sqlite://jobs.db").await?;
+//!     let client = windlass::open("sqlite://jobs.db").await?;
 //!     client.enqueue(Greet { name: "Ferris".into() }).await?;
 //!     Worker::new(&client).handle(greet).run().await           // SIGTERM drains; store errors never kill it
 //! }
 //! ```
 //!
 //! * A **job** is a serde type with a stored name: [`Job`].
-//! * A [`Client`] enqueues jobs: [`Client::enqueue`](windlass_worker::Client::enqueue) is a builder that is
-//!   awaited and answers a [`Handle`].
+//! * [`open()`] gives a [`Client`], which enqueues jobs: [`Client::enqueue`] is a builder that is awaited and answers a
+//!   [`Handle`].
 //! * A [`Worker`] runs them. Handlers are plain functions; beside their job they may ask for [`Ctx`],
 //!   [`State`], [`Client`], or anything with [`FromCtx`].
 //! * An error says what becomes of the job: any `std::error::Error` is tried again, [`ResultExt::fail`] is
 //!   not, [`JobError`] and [`Classify`] say more.
-//! * [`Client::queue`](windlass_worker::Client::queue) answers everyday questions about a queue: [`QueueHandle`].
+//! * [`Client::queue`] answers everyday questions about a queue: [`QueueHandle`].
 //! * [`check`] names what is wrong with a handler that does not compile.
 //! * [`testing`] has what tests of jobs need.
 //! * [`local`] is for work that needs no store: an in-process queue, a batch collector, limiters.
@@ -63,14 +63,12 @@
 //! | `local` (default) | [`local`]: work that needs no store |
 
 pub mod check;
-mod client;
 #[cfg(doctest)]
 mod guides;
 mod open;
 pub mod testing;
 
-pub use client::Client;
-pub use open::open_store;
+pub use open::open;
 
 pub use windlass_core as core;
 pub use windlass_core::job::{JobRecord, Trace};
@@ -83,6 +81,6 @@ pub use windlass_local as local;
 pub use windlass_tx::{BlockingTx, Tx};
 pub use windlass_worker as worker;
 pub use windlass_worker::{
-    Attempt, Classify, Ctx, Error, FromCtx, FromRef, Handle, Health, Job, JobError, OutputError, QueueHandle,
-    Result, ResultExt, Running, State, Verdict, Worker,
+    Attempt, Classify, Client, Ctx, Error, FromCtx, FromRef, Handle, Health, Job, JobError, OutputError,
+    QueueHandle, Result, ResultExt, Running, State, Verdict, Worker,
 };

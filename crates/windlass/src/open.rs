@@ -4,34 +4,40 @@ use std::sync::Arc;
 
 use windlass_core::{Store, StoreError};
 use windlass_store_memory::MemoryStore;
-use windlass_worker::Result;
+use windlass_worker::{Client, Result};
 
-/// What a URL may be, by what this program was built with.
-fn supported() -> String {
-    let mut urls = vec!["memory:"];
-    if cfg!(feature = "sqlite") {
-        urls.extend(["sqlite://path", "sqlite::memory:"]);
-    }
-    if cfg!(feature = "postgres") {
-        urls.push("postgres://user@host/database");
-    }
-    if cfg!(feature = "redis") {
-        urls.extend(["redis://host", "redis-cluster://host,host", "redis-sentinel://host,host/primary"]);
-    }
-    match urls.split_last() {
-        Some((last, others)) if !others.is_empty() => {
-            format!("{} and {last} are supported", others.join(", "))
-        }
-        _ => "memory: is supported".to_owned(),
-    }
-}
-
-/// Opens the store at a URL.
+/// Opens the store at a URL, and answers a client of it. Must be called inside a tokio runtime.
+///
+/// | URL | feature |
+/// |---|---|
+/// | `memory:` | always there |
+/// | `sqlite://path`, `sqlite:path`, `sqlite::memory:` | `sqlite` (default) |
+/// | `postgres://user:password@host:port/database` | `postgres` |
+/// | `redis://host`, `redis+unix:///socket`, `redis-cluster://host,host` | `redis` |
+/// | `redis-sentinel://host,host/primary`; with TLS `rediss://`, `rediss-cluster://`, `rediss-sentinel://` | `redis` |
+///
+/// The page of each store in `docs/operations` has the parameters of its URL. A PostgreSQL schema and a SQLite file
+/// are made or brought up to date, unless the URL says otherwise (`migrate=never`, `create=never`).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let client = windlass::open("memory:").await.unwrap();
+/// println!("jobs are kept: {}", client.about().durability);
+///
+/// let error = windlass::open("mysql://host/jobs").await.unwrap_err();
+/// assert!(error.to_string().starts_with("no store is called \"mysql\": memory:"));
+/// # }
+/// ```
 ///
 /// # Errors
-/// When nothing can be opened there; the error says what is supported.
-pub async fn open_store(url: impl AsRef<str>) -> Result<Arc<dyn Store>> {
-    let url = url.as_ref().trim();
+/// When nothing can be opened there, or this program was built without the feature; the error says which URLs are
+/// supported.
+pub async fn open(url: impl AsRef<str>) -> Result<Client> {
+    Ok(Client::new(open_store(url.as_ref().trim()).await?))
+}
+
+async fn open_store(url: &str) -> Result<Arc<dyn Store>> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("memory") => Ok(Arc::new(MemoryStore::new())),
         Some("sqlite") => open_sqlite(url).await,
@@ -85,6 +91,26 @@ fn without(feature: &str) -> windlass_worker::Error {
     let text =
         format!("this program was built without the feature `{feature}`: switch it on; {}", supported());
     StoreError::Address(text).into()
+}
+
+/// What a URL may be, by what this program was built with.
+fn supported() -> String {
+    let mut urls = vec!["memory:"];
+    if cfg!(feature = "sqlite") {
+        urls.extend(["sqlite://path", "sqlite::memory:"]);
+    }
+    if cfg!(feature = "postgres") {
+        urls.push("postgres://user@host/database");
+    }
+    if cfg!(feature = "redis") {
+        urls.extend(["redis://host", "redis-cluster://host,host", "redis-sentinel://host,host/primary"]);
+    }
+    match urls.split_last() {
+        Some((last, others)) if !others.is_empty() => {
+            format!("{} and {last} are supported", others.join(", "))
+        }
+        _ => "memory: is supported".to_owned(),
+    }
 }
 
 fn address(wrong: String) -> windlass_worker::Error {

@@ -21,7 +21,7 @@ async fn double(job: Double, ctx: Ctx, client: Client) -> Result<u32, JobError> 
 }
 
 async fn round_trip(url: &str) {
-    let client = Client::open(url).await.expect(url);
+    let client = windlass::open(url).await.expect(url);
     let handle = client.enqueue(Double { number: 21 }).await.expect("accepted");
     let worker = Worker::new(&client).handle(double).start().expect("set up well");
     let output = tokio::time::timeout(Duration::from_secs(30), handle.output()).await;
@@ -50,10 +50,10 @@ async fn jobs_outlive_their_client() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let url = format!("sqlite://{}/jobs.db", folder.path().display());
     let id = {
-        let client = Client::open(&url).await.expect("opens");
+        let client = windlass::open(&url).await.expect("opens");
         client.enqueue(Double { number: 1 }).await.expect("accepted").id()
     };
-    let client = Client::open(&url).await.expect("opens again");
+    let client = windlass::open(&url).await.expect("opens again");
     assert_eq!(client.handle::<Double>(id).state().await.expect("answers"), Some(JobState::Ready));
 }
 
@@ -68,7 +68,7 @@ async fn postgres_runs_jobs_of_programs_and_of_those_who_speak_sql() {
     let url = format!("{}{separator}schema={schema}", server.url());
     round_trip(&url).await;
 
-    let client = Client::open(&url).await.expect("opens");
+    let client = windlass::open(&url).await.expect("opens");
     let worker = Worker::new(&client).handle(double).start().expect("set up well");
     let psql = |sql: String| async move {
         tokio::task::spawn_blocking(move || PostgresServer::shared().psql(&sql))
@@ -109,7 +109,7 @@ async fn unknown_urls_say_what_is_supported() {
         ("jobs.db", "\"jobs.db\" is not a store URL: memory:"),
         ("", "\"\" is not a store URL: memory:"),
     ] {
-        let error = Client::open(url).await.expect_err(url).to_string();
+        let error = windlass::open(url).await.expect_err(url).to_string();
         assert!(error.starts_with(wanted), "{url}: {error}");
         assert!(!error.contains("secret"), "{error}");
     }
@@ -118,21 +118,22 @@ async fn unknown_urls_say_what_is_supported() {
 #[tokio::test]
 #[cfg(not(feature = "sqlite"))]
 async fn a_feature_that_is_off_is_named() {
-    let error = Client::open("sqlite://jobs.db").await.expect_err("no such store here").to_string();
+    let error = windlass::open("sqlite://jobs.db").await.expect_err("no such store here").to_string();
     assert!(error.contains("feature `sqlite`"), "{error}");
 }
 
 #[tokio::test]
 #[cfg(not(feature = "postgres"))]
 async fn postgres_that_is_off_is_named() {
-    let error = Client::open("postgres://localhost/jobs").await.expect_err("no such store here").to_string();
+    let error =
+        windlass::open("postgres://localhost/jobs").await.expect_err("no such store here").to_string();
     assert!(error.contains("feature `postgres`"), "{error}");
 }
 
 #[tokio::test]
 #[cfg(not(feature = "redis"))]
 async fn redis_that_is_off_is_named() {
-    let error = Client::open("rediss://localhost").await.expect_err("no such store here").to_string();
+    let error = windlass::open("rediss://localhost").await.expect_err("no such store here").to_string();
     assert!(error.contains("feature `redis`"), "{error}");
 }
 

@@ -1,15 +1,13 @@
 //! What a user reads when no server is there: the text of the error says why, without asking for its source.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use windlass::Client;
-
 /// A port of this machine that nothing listens on: it was free a moment ago.
 fn closed_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 async fn complaint(url: String) -> String {
-    Client::open(&url).await.expect_err("nothing listens there").to_string()
+    windlass::open(&url).await.expect_err("nothing listens there").to_string()
 }
 
 #[tokio::test]

@@ -163,6 +163,10 @@ impl Background for Beginner {
     async fn run(self: &Arc<Self>, mut shutdown: Shutdown) {
         let begins = &self.attempts.begins;
         loop {
+            let ended = self.attempts.wakers.shutdown.notified();
+            tokio::pin!(ended);
+            // Registered before the slots are looked at, so that the end of the last attempt is not missed.
+            ended.as_mut().enable();
             self.run_once();
             if !self.runs_untold() {
                 begins.is_awake.store(false, Ordering::Relaxed);
@@ -180,7 +184,13 @@ impl Background for Beginner {
                 begins.is_awake.store(true, Ordering::Relaxed);
             }
             self.board.expect_within(Part::Beginner, Some(PAUSE_MAX));
-            tokio::time::sleep(self.config.after).await;
+            let is_running = shutdown.is_running();
+            // A worker that ends does not wait for the sleep: its last attempt may be over.
+            tokio::select! {
+                () = tokio::time::sleep(self.config.after) => {}
+                () = shutdown.changed(), if is_running => {}
+                () = ended, if !is_running => {}
+            }
         }
     }
 }

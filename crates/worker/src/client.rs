@@ -11,8 +11,10 @@ mod shared_error;
 mod split;
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use tokio::runtime;
 use windlass_core::queue::{QueueConfig, QueueRecord};
 use windlass_core::store::{
@@ -27,12 +29,13 @@ pub use queue::{Backlog, QueueHandle};
 
 use self::in_flight::InFlight;
 use self::lane::{Begins, Enqueues, Reports};
-use self::repeat::{Repeat, repeat, retries};
+use self::repeat::{OneCall, miscounted};
 use crate::error::{ConfigError, Error, Result};
-use crate::job::{self, Job};
+use crate::job::Job;
 use crate::lanes::Lanes;
+use crate::retries::lost;
 
-/// Puts jobs into a store and asks about them.
+/// Puts jobs into a store and asks about them. Cheap to clone. `windlass::open(url)` gives one.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -73,16 +76,6 @@ impl Client {
         self.store().about()
     }
 
-    /// Enqueues a job: a builder that is awaited. Await it inside the runtime that the client was made in.
-    pub fn enqueue<J: Job>(&self, job: J) -> Enqueue<J> {
-        Enqueue::new(self.clone(), job::encode(&job))
-    }
-
-    /// Enqueues many jobs in one call: all of them or none.
-    pub fn enqueue_all<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> EnqueueAll<J> {
-        EnqueueAll::new(self.clone(), jobs)
-    }
-
     /// Enqueues a job that was put together by hand, for callers that do not have its Rust type.
     ///
     /// [`Enqueued::Repeated`] means that the answer to this very call was lost, the call was repeated, and the store
@@ -90,15 +83,24 @@ impl Client {
     /// been there before.
     pub async fn enqueue_new(&self, job: NewJob) -> Result<Enqueued> {
         let (_call, is_alone) = self.shared.calls.enter();
-        if is_alone && self.shared.finishes_calls {
-            // There is nothing to share, so it needs no lane.
-            let jobs: Arc<[NewJob]> = [job].into();
-            let call = |id| self.store().enqueue_once(id, Arc::clone(&jobs));
-            let answers = repeat(1, Repeat::Whole, &mut retries(), call).await?;
-            return answers.first().copied().ok_or(Error::Closed);
+        if !is_alone || !self.shared.finishes_calls {
+            let queue = job.queue.clone();
+            return Ok(self.shared.enqueues.submit(&queue, job).await.map_err(|_closed| Error::Closed)??);
         }
-        let queue = job.queue.clone();
-        Ok(self.shared.enqueues.submit(&queue, job).await.map_err(|_closed| Error::Closed)??)
+        // There is nothing to share, so it needs no lane; and mostly the store answers, so only a failure is repeated.
+        let (call, jobs) = (OneCall::new(), Arc::<[NewJob]>::from([job]));
+        let answered = AssertUnwindSafe(self.store().enqueue_once(call.id, Arc::clone(&jobs))).catch_unwind().await;
+        let answers = match answered.unwrap_or_else(|panic| Err(lost(&*panic))) {
+            Ok(answers) => answers,
+            Err(error) => {
+                let again = |id| self.store().enqueue_once(id, Arc::clone(&jobs));
+                Box::pin(call.repeat_after(error, jobs.len(), again)).await?
+            }
+        };
+        match answers[..] {
+            [answer] => Ok(answer),
+            _ => Err(miscounted(answers.len(), jobs.len()).into()),
+        }
     }
 
     /// The job as it is now, with its attempts.

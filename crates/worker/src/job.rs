@@ -42,11 +42,6 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     }
 }
 
-/// The payload as it is stored.
-pub(crate) fn encode<J: Job>(job: &J) -> serde_json::Result<Bytes> {
-    serde_json::to_vec(job).map(Bytes::from)
-}
-
 /// The job in a stored payload. No bytes at all count as `null`.
 pub(crate) fn decode<J: Job>(payload: &[u8]) -> serde_json::Result<J> {
     serde_json::from_slice(if payload.is_empty() { b"null" } else { payload })

@@ -2,10 +2,13 @@
 //! [`with_retries`](windlass_core::backoff::with_retries).
 
 use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use windlass_core::StoreError;
 use windlass_core::backoff::{Retries, Transient, pause};
+use windlass_core::store::StoreResult;
 
 use crate::error::Error;
 
@@ -40,6 +43,11 @@ impl Transient for Error {
     fn is_transient(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_transient())
     }
+}
+
+/// A store call whose panic is a lost answer.
+pub(crate) async fn caught<T>(call: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+    AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|panic| Err(lost(&*panic)))
 }
 
 /// What a panic in a store call, or around it, means to the caller.

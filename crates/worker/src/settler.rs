@@ -55,7 +55,7 @@ use crate::lanes::Lanes;
 use crate::lease::Lease;
 use crate::supervise::Board;
 
-/// Takes outcomes and records them. Its lanes are its loop.
+/// Takes outcomes and records them. Its lanes are its loop: they run while they hold outcomes, so there is no `run`.
 pub(crate) struct Settler {
     lanes: Lanes<Recorder>,
     recorder: Arc<Recorder>,

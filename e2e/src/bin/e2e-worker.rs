@@ -42,7 +42,7 @@ fn main() -> Result<()> {
 
 async fn serve(arguments: Arguments) -> Result<()> {
     let witness = Witness::open(&arguments.witness, &arguments.label);
-    let client = Client::open(&arguments.store).await?;
+    let client = windlass::open(&arguments.store).await?;
     let mut running = Vec::new();
     for _ in 0..arguments.workers {
         let mut worker = Worker::with_state(&client, witness.clone())
@@ -74,7 +74,7 @@ async fn serve(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Hands in jobs by the clock of this process. A store that is away for a moment is no reason to end.
+/// Hands in jobs by the clock of this process. It goes on while the store is away for a moment.
 async fn produce(client: Client, pause: Duration) {
     for number in 0_u64.. {
         let job = jobs::Plain { word: number.to_string(), millis: 50 };

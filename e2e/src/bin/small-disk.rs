@@ -40,7 +40,7 @@ fn main() -> Result<()> {
 async fn fill_and_free(disk: &Path) -> Result<()> {
     let ballast = disk.join("ballast");
     std::fs::write(&ballast, vec![b'x'; BALLAST_MIB << 20])?;
-    let client = Client::open(format!("sqlite://{}", disk.join("jobs.db").display())).await?;
+    let client = windlass::open(format!("sqlite://{}", disk.join("jobs.db").display())).await?;
     // The witness and the gate are not on the small disk.
     let elsewhere = tempfile::tempdir()?;
     let running = Worker::with_state(&client, Witness::open(elsewhere.path(), "worker"))

@@ -20,7 +20,7 @@ pub(crate) struct Program {
     pub(crate) made: Made,
     pub(crate) role: Role,
     pub(crate) finished: Finished,
-    /// The library's name, if ours are compared with it by name as well, whoever is faster.
+    /// The library's name, if ours are compared with it by name as well, whichever is faster.
     pub(crate) family: Option<&'static str>,
     arguments: &'static [&'static str],
 }
@@ -41,8 +41,8 @@ pub(crate) enum Role {
     Rival,
     /// The limit that none can pass.
     Raw,
-    /// Shown, and compared with nobody.
-    Aside,
+    /// Shown, and compared with none.
+    Shown,
 }
 
 /// What becomes of finished jobs. Keeping them costs something, so each is compared with its like.
@@ -142,7 +142,7 @@ fn wait(child: &mut Child) -> Result<ExitStatus> {
             child.wait()?;
             bail!("it had not ended after {} minutes", PATIENCE.as_secs() / 60);
         }
-        // Nothing tells when a program ends; a look now and then disturbs nobody.
+        // Nothing tells when a program ends; a look now and then disturbs nothing.
         std::thread::sleep(Duration::from_millis(50));
     }
 }

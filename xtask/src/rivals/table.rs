@@ -83,7 +83,7 @@ impl Table {
         Self { programs, figures, failures, versions }
     }
 
-    /// Builds all programs. One that cannot be built is shown as failed, and keeps nobody else from running.
+    /// Builds all programs. One that cannot be built is shown as failed, and keeps no other from running.
     pub(crate) fn build(&mut self) {
         let mut built: Vec<(Made, Option<String>)> = Vec::new();
         for (row, program) in self.programs.iter().enumerate() {
@@ -150,7 +150,7 @@ impl Table {
             "{} jobs, {} single enqueues, {} idle starts, medians of {}\n",
             scale.jobs, scale.singles, scale.samples, scale.rounds
         );
-        // A file has no server, so nobody tells its time.
+        // A file has no server whose time could be told.
         let columns: Vec<_> = (0..COLUMNS.len())
             .filter(|column| (0..self.programs.len()).any(|row| self.figures.contains_key(&(row, *column))))
             .collect();

@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 /// Runs so many pieces of work at this concurrency.
 type Run = fn(u32, usize) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Somebody who can do some work.
+/// A library that can run work.
 pub struct Entrant {
     pub who: &'static str,
     pub work: &'static str,
@@ -25,7 +25,7 @@ macro_rules! entrant {
     };
 }
 
-/// Pieces of work that are handed in before anybody waits for them.
+/// Pieces of work that are handed in before any of them is waited for.
 pub const WAVE: u32 = 1_000;
 
 /// All who take part, each in what it can do.

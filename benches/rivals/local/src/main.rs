@@ -1,4 +1,4 @@
-//! How fast everybody is. Prints one JSON object per measurement. `cargo xtask rivals-local` runs it, in turns with its
+//! How fast each library is. Prints one JSON object per measurement. `cargo xtask rivals-local` runs it, in turns with its
 //! like on Node.
 //!
 //! Everything runs on one thread, as on Node; `--threads` says otherwise.

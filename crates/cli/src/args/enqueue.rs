@@ -18,7 +18,7 @@ pub(crate) struct EnqueueArgs {
     #[arg(value_name = "PAYLOAD|-|@FILE", allow_hyphen_values = true)]
     pub(crate) payload: Option<String>,
 
-    /// Send the payload as it is, whatever it is; nothing given is no bytes
+    /// Send the payload as it is, whatever it is; without one, send no bytes
     #[arg(long)]
     pub(crate) raw: bool,
 

@@ -5,7 +5,6 @@ mod measure;
 
 use comfy_table::CellAlignment;
 use serde::Serialize;
-use windlass::Client;
 use windlass_core::store::About;
 
 use crate::args::BenchArgs;
@@ -37,7 +36,7 @@ pub(crate) async fn run(session: &mut Session, args: &BenchArgs) -> anyhow::Resu
             (format!("sqlite://{}", folder.path().join("bench.db").display()), Some(folder))
         }
     };
-    let client = Client::open(&url).await?;
+    let client = windlass::open(&url).await?;
     session.introduce(&client);
     let measurements = tokio::select! {
         measured = measure::all(&client, args) => measured,

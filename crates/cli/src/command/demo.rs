@@ -3,17 +3,16 @@
 //! The worker is a child process, because one kind aborts it. This process hands the jobs in, starts the
 //! worker again whenever it dies, and at the end compares every job with what its kind says.
 
-mod crew;
 mod kinds;
 mod summary;
 mod view;
 mod watch;
 mod worker;
+mod worker_process;
 
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use windlass::Client;
 
 use crate::args::DemoArgs;
 use crate::exit::{Exit, Fault};
@@ -31,7 +30,7 @@ struct Place {
 
 impl Place {
     /// The store that was typed, or a file in a temporary folder. A store that only the environment names
-    /// is left alone: nobody wants the demo's jobs there.
+    /// is left alone: the demo's jobs do not belong there.
     fn choose(session: &Session) -> anyhow::Result<Self> {
         if let Some(url) = session.typed_url() {
             if url.starts_with("memory:") || url.contains(":memory:") {
@@ -57,19 +56,19 @@ pub(crate) async fn run(session: &mut Session, args: &DemoArgs) -> anyhow::Resul
     }
     let mut interrupt = Interrupt::listen()?;
     let place = Place::choose(session)?;
-    let client = Client::open(&place.url).await?;
+    let client = windlass::open(&place.url).await?;
     session.introduce(&client);
 
     let begun = Instant::now();
     let jobs = kinds::enqueue(&client, args.jobs).await?;
-    let mut crew = crew::Crew::start(&place.url, args.lease)?;
+    let mut worker = worker_process::WorkerProcess::start(&place.url, args.lease)?;
     let mut view = view::View::new(session, &jobs);
-    let watched = watch::run(&client, &jobs, &mut crew, &mut view, &mut interrupt).await;
+    let watched = watch::run(&client, &jobs, &mut worker, &mut view, &mut interrupt).await;
     view.close();
-    crew.stop().await;
+    worker.stop().await;
     let watched = watched?;
 
-    let summary = summary::Summary::of(&watched, &jobs, crew.crashes(), begun.elapsed());
+    let summary = summary::Summary::of(&watched, &jobs, worker.crashes(), begun.elapsed());
     summary.print(session)?;
     match place.folder {
         Some(folder) if args.keep => {

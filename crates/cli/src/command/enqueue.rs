@@ -182,7 +182,7 @@ fn payload(given: Option<&str>, raw: bool) -> anyhow::Result<Bytes> {
     }
     let json = serde_json::from_slice::<&serde_json::value::RawValue>(&bytes).map_err(|error| {
         Fault::usage(format!(
-            "the payload is no JSON: {error}; quote it for the shell, or send it as it is with --raw"
+            "the payload is not JSON: {error}; quote it for the shell, or send it as it is with --raw"
         ))
     })?;
     Ok(Bytes::copy_from_slice(json.get().as_bytes()))

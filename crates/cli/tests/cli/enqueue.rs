@@ -136,7 +136,7 @@ fn many_jobs_are_handed_in_at_once() {
 fn what_makes_no_sense_is_refused_before_a_store_is_made() {
     let shell = Shell::new();
     for (args, complaint) in [
-        (vec!["k", "{\"a\":1,}"], "the payload is no JSON: key must be a string at line 1 column 8"),
+        (vec!["k", "{\"a\":1,}"], "the payload is not JSON: key must be a string at line 1 column 8"),
         (vec!["k", "{} {}"], "trailing characters at line 1 column 4"),
         (vec!["k", ""], "EOF while parsing"),
         (vec!["k", "@missing.json"], "cannot read the payload from missing.json: No such file"),

@@ -1,6 +1,6 @@
 //! Runs the real command in temporary folders: every command, also the ways in which each must fail.
 
-// A failed step is a failed test; saying so twice helps nobody.
+// A failed step is a failed test; saying so twice does not help.
 #![allow(clippy::unwrap_used)]
 
 mod documented;

@@ -62,7 +62,7 @@ fn queues_show_what_is_overdue_and_that_no_worker_is_there() {
     shell.enqueue(&["k", "--delay", "1h"]);
     shell.enqueue(&["mail", "--queue", "mail"]);
     let default = || shell.run(["queues", "--json"]).ok().json()["queues"][0].clone();
-    // Their time comes, and nobody makes them ready.
+    // Their time comes, and no worker makes them ready.
     let asked = Instant::now();
     while default()["overdue"] != 3 {
         assert!(asked.elapsed() < Duration::from_secs(60), "{}", default());

@@ -79,7 +79,7 @@ impl Shell {
         let url = format!("sqlite://{}", self.path("windlass.db").display());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let store = windlass::open_store(&url).await.unwrap();
+            let store = Arc::clone(windlass::open(&url).await.unwrap().store());
             let job = claim(&store, kind).await;
             if let Some(outcome) = outcome {
                 let transition = judge(&job.facts, outcome, 0.5);
@@ -96,7 +96,7 @@ impl Shell {
         let url = format!("sqlite://{}", self.path("windlass.db").display());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let store = windlass::open_store(&url).await.unwrap();
+            let store = Arc::clone(windlass::open(&url).await.unwrap().store());
             let job = claim(&store, kind).await;
             store.begin([Begin { queue: job.queue, id: job.id, fence: job.fence }].into()).await.unwrap();
             for lease in store.leases(9).await.unwrap() {

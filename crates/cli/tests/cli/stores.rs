@@ -69,7 +69,7 @@ fn a_store_that_cannot_be_used_says_why() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_place_where_nobody_may_write_says_so() {
+fn a_place_without_the_right_to_write_says_so() {
     let shell = Shell::new();
     // Not even root makes files there.
     shell

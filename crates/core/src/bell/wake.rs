@@ -9,7 +9,7 @@ use super::{Rings, Topic};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WakeMode {
-    /// Not known yet, or nobody listens.
+    /// Not known yet, or there is no listener.
     Starting,
     /// By notifications of the server.
     Listening,
@@ -95,12 +95,12 @@ impl fmt::Display for Note {
     }
 }
 
-/// Rings that are owed to others and not told yet. While there are some, somebody is on the way to tell them.
+/// Topics that other processes have not been told of yet. While there are some, a sender runs.
 #[derive(Debug, Default)]
 pub struct Owed(AtomicU8);
 
 impl Owed {
-    /// Adds to them. Whether nobody is on the way yet: then the caller has to send somebody.
+    /// Adds topics. True if no sender runs, so that the caller must start one.
     #[must_use]
     pub fn add(&self, rings: Rings) -> bool {
         let bits = rings.topics().fold(0, |bits, topic| bits | 1 << topic as u8);

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused() {
+    fn what_is_not_a_trace_is_refused() {
         assert!(Trace::new(PARENT, Some("vendor=1,other=2".into())).is_ok());
         assert!(Trace::new(PARENT.replacen("00", "cc", 1) + "-more", None).is_ok(), "a later version");
         let zero = |part: &str| PARENT.replace(part, &"0".repeat(part.len()));

@@ -40,7 +40,7 @@ pub enum NextDue {
 }
 
 impl Transition {
-    /// This transition, unless it would put a job back that somebody has asked to cancel. The store knows of
+    /// This transition, unless it would put back a job that was asked to cancel. The store knows of
     /// the request, the worker may not, so the store asks here when it applies the transition.
     #[must_use]
     pub fn honoring_cancel(mut self, cancel_requested: bool) -> Self {

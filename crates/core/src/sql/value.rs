@@ -137,7 +137,7 @@ impl Row {
                 Ok(value[..].try_into().expect("the length has been tested"))
             }
             other if other.is_null() => Err(self.missing(column)),
-            other => Err(other.unfit(column, "a uuid")),
+            other => Err(other.mismatch(column, "a uuid")),
         }
     }
 
@@ -153,10 +153,10 @@ impl Row {
 
 impl Value {
     fn expect_null<T>(&self, column: usize, expected: &str) -> Result<Option<T>, SqlError> {
-        if self.is_null() { Ok(None) } else { Err(self.unfit(column, expected)) }
+        if self.is_null() { Ok(None) } else { Err(self.mismatch(column, expected)) }
     }
 
-    fn unfit(&self, column: usize, expected: &str) -> SqlError {
+    fn mismatch(&self, column: usize, expected: &str) -> SqlError {
         SqlError::Shape(format!("column {column} is {}, expected {expected}", self.kind()))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle as Runtime;
 
 use super::driver::Driver;
-use super::lot::{Limits, Lot};
+use super::pending::{Limits, Pending};
 use super::{BatchError, Batcher};
 use crate::error::ConfigError;
 
@@ -87,9 +87,9 @@ impl<T: Send + 'static> BatchBuilder<T> {
         let runtime = self.runtime.map_or_else(here, Ok)?;
         // Items that fill all room would linger for company that cannot come.
         let limits = Limits { size: self.limits.size.min(self.capacity), ..self.limits };
-        let lot = Lot::new(limits, self.capacity);
-        runtime.spawn(Driver::new(Arc::clone(&lot), self.in_flight, flush));
-        Ok(Batcher::of(lot))
+        let pending = Pending::new(limits, self.capacity);
+        runtime.spawn(Driver::new(Arc::clone(&pending), self.in_flight, flush));
+        Ok(Batcher::of(pending))
     }
 
     /// The same, for a function that succeeds or fails as a whole: every caller gets a clone of its result.

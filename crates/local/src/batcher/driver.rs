@@ -12,12 +12,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::BatchError;
 use super::builder::unanswered;
-use super::lot::{Batch, Cut, Lot};
+use super::pending::{Batch, Cut, Pending};
 use crate::error::{drop_quietly, panic_text};
 
 /// Runs until the batcher is closed and everything is flushed.
 pub(super) struct Driver<T, R, Flush> {
-    lot: Arc<Lot<T, R>>,
+    pending: Arc<Pending<T, R>>,
     flush: Arc<Flush>,
     in_flight: usize,
     flights: FuturesUnordered<Flight>,
@@ -49,8 +49,8 @@ where
     F: Future<Output = Vec<R>> + Send + 'static,
     Flush: Fn(Vec<T>) -> F + Send + Sync + 'static,
 {
-    pub(super) fn new(lot: Arc<Lot<T, R>>, in_flight: usize, flush: Flush) -> Self {
-        Self { lot, flush: Arc::new(flush), in_flight, flights: FuturesUnordered::new(), timer: None }
+    pub(super) fn new(pending: Arc<Pending<T, R>>, in_flight: usize, flush: Flush) -> Self {
+        Self { pending, flush: Arc::new(flush), in_flight, flights: FuturesUnordered::new(), timer: None }
     }
 
     fn poll_due(&mut self, due: Instant, context: &mut Context<'_>) -> Poll<()> {
@@ -76,9 +76,9 @@ where
         let this = self.get_mut();
         loop {
             while let Poll::Ready(Some(first)) = Pin::new(&mut this.flights).poll_next(context) {
-                this.lot.end(first);
+                this.pending.end(first);
             }
-            match this.lot.cut(this.flights.len() < this.in_flight, context.waker()) {
+            match this.pending.cut(this.flights.len() < this.in_flight, context.waker()) {
                 Cut::Flush(mut batch) => {
                     batch.make_room();
                     let flight = fly(Arc::clone(&this.flush), batch);
@@ -98,9 +98,9 @@ where
 }
 
 impl<T, R, Flush> Drop for Driver<T, R, Flush> {
-    /// Also when the runtime ends: then nobody may go on waiting.
+    /// Also when the runtime ends: then no caller may go on waiting.
     fn drop(&mut self) {
-        self.lot.desert();
+        self.pending.desert();
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::ConfigError;
 /// How late a timer may be without those who wait losing by it.
 const LATE_MAX: Duration = Duration::from_millis(50);
 
-/// So many per interval on average, and a burst at once if nobody asked for a while.
+/// So many per interval on average, and a burst at once after a while without calls.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -24,7 +24,7 @@ const LATE_MAX: Duration = Duration::from_millis(50);
 /// ```
 ///
 /// Over any stretch of time there are at most `burst` and what the rate allows in that time. Timers are coarse, so
-/// what flows in while somebody who waits is woken late is not lost: it can be had on top for a moment, as much as
+/// what flows in while a caller that waits is woken late is not lost: it can be had on top for a moment, as much as
 /// flows in within 50 ms at most. That keeps the average right also where the rate is higher than timers are fine.
 #[derive(Debug)]
 pub struct TokenBucket {
@@ -50,7 +50,7 @@ impl TokenBucket {
         self.gate.acquire(count).await
     }
 
-    /// Takes so many if they are there and nobody waits.
+    /// Takes so many if they are there and no caller waits.
     pub fn try_acquire(&self, count: u32) -> Result<(), LimitError> {
         self.gate.try_acquire(count)
     }
@@ -64,15 +64,15 @@ struct Bucket {
     /// The units of one token.
     each: u128,
     burst: u32,
-    /// When the bucket is full, if nobody takes any.
+    /// When the bucket is full, if none is taken.
     full_at: u128,
     /// When the last one that had to wait was there, and by how much that was too late.
     late: Option<(Instant, Duration)>,
 }
 
 impl Bucket {
-    /// From when on the bucket can have been full: from now, or from as much before as somebody came late, a moment
-    /// ago. No more than that: what flowed in while nobody was kept waiting is nobody's.
+    /// From when on the bucket can have been full: from now, or from as much before as a caller was woken late, a moment
+    /// ago. No more than that: what flowed in while no caller waited is lost.
     fn since(&self, now: Instant) -> u128 {
         let late = self.late.filter(|(came, _)| now.saturating_duration_since(*came) <= LATE_MAX);
         let late = late.map_or(0, |(_, late)| late.as_nanos() * self.count);

@@ -43,7 +43,7 @@ impl SlidingWindow {
         self.gate.acquire(count).await
     }
 
-    /// Takes so many if they are there and nobody waits.
+    /// Takes so many if they are there and no caller waits.
     pub fn try_acquire(&self, count: u32) -> Result<(), LimitError> {
         self.gate.try_acquire(count)
     }

@@ -6,16 +6,20 @@ use std::time::Duration;
 use super::feed::Event;
 use super::keys::Keys;
 use super::rate::{Gauge, Rate};
-use super::slab::Stage;
+use super::slab::{Spare, Stage};
 use super::watch::Condition;
 use super::{Counts, Effects, Failure, Id, Machine, Outcome, Settings, Verdict};
 use crate::error::Why;
 use crate::token::Token;
 use crate::work::Work;
 
-/// What was there for a handle that goes away, and who waited for it. Both are code of users: to be dropped without
-/// the lock.
-pub(crate) type Left<D> = (Option<Outcome<D>>, Option<Waker>);
+/// What is left of work whose handle goes away: what may run code of users, or takes long, and is dropped without the
+/// lock.
+pub(crate) struct Left<W: Work> {
+    outcome: Option<Outcome<W::Done>>,
+    _waker: Option<Waker>,
+    _spare: Option<Box<Spare<W>>>,
+}
 
 impl<W: Work> Machine<W> {
     pub(crate) fn settings(&self) -> &Settings {
@@ -76,7 +80,7 @@ impl<W: Work> Machine<W> {
             (gauge, rate) => *gauge = rate.map(Gauge::new),
         }
         self.rate_clears(effects);
-        if let Some(waker) = self.seats.call_timekeeper() {
+        if let Some(waker) = self.runners.call_rate_waiter() {
             effects.wake(waker);
         }
         self.call(effects);
@@ -114,12 +118,12 @@ impl<W: Work> Machine<W> {
         self.emit(Event::Closed, effects);
         self.admit(effects);
         if self.waiting == 0 {
-            self.seats.call_all(|waker| effects.wake(waker));
+            self.runners.call_all(|waker| effects.wake(waker));
         }
         self.end_if_over(effects);
     }
 
-    /// Nobody can start the queue again: what a pause keeps waiting would wait for ever.
+    /// No handle is left to start the queue again: what a pause keeps waiting would wait for ever.
     pub(crate) fn abandon(&mut self, effects: &mut Effects<W>) {
         self.close(effects);
         self.is_abandoned = true;
@@ -128,13 +132,13 @@ impl<W: Work> Machine<W> {
         }
     }
 
-    /// Nobody runs anything any more.
+    /// There is no runner any more.
     pub(crate) fn end(&mut self, effects: &mut Effects<W>) {
         self.close(effects);
         self.clear(Why::Closed, effects);
     }
 
-    /// Somebody who waits for room, or was promised some, goes away. Answers whom to wake no more.
+    /// A caller that waits for room, or was promised some, goes away. Answers its waker, to be dropped.
     pub(crate) fn give_up(&mut self, ticket: Option<u64>, effects: &mut Effects<W>) -> Option<Waker> {
         let waker = match ticket {
             Some(ticket) => self.room.leave(ticket),
@@ -201,17 +205,21 @@ impl<W: Work> Machine<W> {
     }
 
     /// The outcome for the handle, or leaves word whom to wake. The entry is free afterwards. Who was to be woken
-    /// before is answered in `stale`, to be dropped without the lock.
+    /// before and what a burst needed is answered in `stale` and `spare`, to be dropped without the lock.
     #[inline]
     pub(crate) fn poll_outcome(
         &mut self,
         id: Id,
         context: &Context<'_>,
         stale: &mut Option<Waker>,
+        spare: &mut Option<Box<Spare<W>>>,
     ) -> Poll<Option<Outcome<W::Done>>> {
-        let outcome = self.lanes.slab.poll_outcome(id);
+        let slab = &mut self.lanes.slab;
+        let outcome = slab.poll_outcome(id);
         if outcome.is_pending() {
-            *stale = self.lanes.slab.listen(id.index(), context.waker());
+            *stale = slab.listen(id.index(), context.waker());
+        } else {
+            *spare = slab.take_spare();
         }
         outcome
     }
@@ -222,30 +230,31 @@ impl<W: Work> Machine<W> {
     }
 
     /// The handle is dropped: what has not ended is cancelled. Answers what is there for the handle, to be dropped.
-    pub(crate) fn abandon_one(&mut self, id: Id, effects: &mut Effects<W>) -> Left<W::Done> {
+    pub(crate) fn abandon_one(&mut self, id: Id, effects: &mut Effects<W>) -> Left<W> {
         let left = self.let_go(id);
-        if left.0.is_none() {
+        if left.outcome.is_none() {
             self.cancel(id, Why::Cancelled, effects);
         }
         left
     }
 
     /// The handle goes away. Answers what is there for it, to be dropped.
-    pub(crate) fn let_go(&mut self, id: Id) -> Left<W::Done> {
+    pub(crate) fn let_go(&mut self, id: Id) -> Left<W> {
         let slab = &mut self.lanes.slab;
-        let Some(entry) = slab.find(id) else { return (None, None) };
+        let Some(entry) = slab.find(id) else { return Left { outcome: None, _waker: None, _spare: None } };
         entry.let_go();
         let waker = slab.take_waker(id.index());
-        match slab.poll_outcome(id) {
-            Poll::Ready(outcome) => (outcome, waker),
-            Poll::Pending => (None, waker),
-        }
+        let outcome = match slab.poll_outcome(id) {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => None,
+        };
+        Left { outcome, _waker: waker, _spare: slab.take_spare() }
     }
 
     /// Tells the runner of one that runs to stop it. The first reason counts.
     fn stop(&mut self, id: Id, why: Why, effects: &mut Effects<W>) -> bool {
-        let seat = self.lanes.slab[id.index()].seat();
-        self.seats.ring(seat, why, |waker| effects.wake(waker))
+        let runner = self.lanes.slab[id.index()].runner();
+        self.runners.ring(runner, why, |waker| effects.wake(waker))
     }
 
     /// Moves one that waits behind all of another priority.

@@ -1,4 +1,4 @@
-//! Events, for whoever subscribed. Each subscriber has a bounded buffer of its own, so a slow one loses events and
+//! Events. Each subscriber has a bounded buffer of its own, so a slow one loses events and
 //! is told how many, and never holds the queue up.
 
 use std::collections::VecDeque;

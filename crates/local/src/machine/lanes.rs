@@ -61,7 +61,7 @@ impl<W: Work> Lanes<W> {
         let next = Self::level(&mut self.levels, priority).head;
         self.link(id.index(), NONE, next);
         if let Some(orders) = &mut self.orders {
-            self.slab.aside(id.index()).order = orders.front;
+            self.slab.rare(id.index()).order = orders.front;
             orders.front -= 1;
         }
         id
@@ -79,7 +79,7 @@ impl<W: Work> Lanes<W> {
     /// Gives an entry the place behind all others, where places are known.
     pub(crate) fn put_last(&mut self, index: u32) {
         if let Some(orders) = &mut self.orders {
-            self.slab.aside(index).order = orders.back;
+            self.slab.rare(index).order = orders.back;
             orders.back += 1;
         }
     }

@@ -74,8 +74,8 @@ impl<W: Work> Machine<W> {
 
     /// The ids of everything that runs, the one that started first in front.
     pub(crate) fn running(&self) -> impl Iterator<Item = Id> {
-        let begun = self.seats.begun().into_iter();
-        let runs = begun.filter(|(index, seat)| self.lanes.slab.runs_at(*index, *seat));
+        let begun = self.runners.begun().into_iter();
+        let runs = begun.filter(|(index, runner)| self.lanes.slab.runs_at(*index, *runner));
         runs.map(|(index, _)| Id::new(index, self.lanes.slab[index].sequence))
     }
 
@@ -83,7 +83,7 @@ impl<W: Work> Machine<W> {
         let now = Instant::now();
         let describe = |id: Id| {
             let (entry, extra) = (&self.lanes.slab[id.index()], self.lanes.slab.extra(id.index()));
-            let started = self.seats.started(entry.seat());
+            let started = self.runners.started(entry.runner());
             Running {
                 id,
                 name: extra.and_then(|extra| extra.name.clone()),

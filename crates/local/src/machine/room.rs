@@ -1,5 +1,5 @@
 //! Who waits for room, in the order of their coming. A place that becomes free is promised to the first of them,
-//! and counts as taken until that one has used it or gone away; so nobody who comes later can overtake.
+//! and counts as taken until that one has used it or gone away; so no later caller can overtake.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -14,7 +14,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Whether somebody waits.
+    /// Whether a caller waits.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.line.is_empty()
     }
@@ -23,7 +23,7 @@ impl Room {
         self.promised
     }
 
-    /// Promises a place to somebody who did not have to wait.
+    /// Promises a place to a caller that did not have to wait.
     pub(crate) fn promise(&mut self) {
         self.promised += 1;
     }

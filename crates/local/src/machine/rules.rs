@@ -1,5 +1,5 @@
 //! Taking work where a rate or keys may be against it. What its key keeps back is held aside in bounded steps: a burst
-//! of one key would keep everybody else from the lock.
+//! of one key would keep all other callers from the lock.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl<W: Work> Machine<W> {
     #[cold]
     pub(super) fn take_by_rules(
         &mut self,
-        seat: u32,
+        runner: u32,
         timeout: &mut Option<Duration>,
         effects: &mut Effects<W>,
     ) -> Result<Start<W>, Pause> {
@@ -33,7 +33,11 @@ impl<W: Work> Machine<W> {
                 let instant = *now.insert(Instant::now());
                 if let Err(later) = gauge.may_start(instant, self.running) {
                     self.rate_limits(effects);
-                    return Err(if self.seats.has_timekeeper() { Pause::Park } else { Pause::Later(later) });
+                    return Err(if self.runners.has_rate_waiter() {
+                        Pause::Park
+                    } else {
+                        Pause::Later(later)
+                    });
                 }
             }
             let index = self.take_next();
@@ -44,8 +48,8 @@ impl<W: Work> Machine<W> {
                 gauge.note(now);
             }
             let entry = &mut self.lanes.slab[index];
-            let (has_aside, start) = (entry.has_aside(), entry.start(index, seat));
-            self.note_start(&start, has_aside, seat, timeout, effects);
+            let (has_rare, start) = (entry.has_rare(), entry.start(index, runner));
+            self.note_start(&start, has_rare, runner, timeout, effects);
             return Ok(start);
         }
         Err(Pause::Park)
@@ -137,12 +141,12 @@ mod tests {
         }
 
         /// A runner comes.
-        fn hire(&mut self) -> u32 {
-            self.machine.seats.enroll().0
+        fn add_runner(&mut self) -> u32 {
+            self.machine.runners.enroll().0
         }
 
-        fn take(&mut self, seat: u32) -> Result<Id, Pause> {
-            let taken = self.machine.take(seat, &mut None, &mut self.effects);
+        fn take(&mut self, runner: u32) -> Result<Id, Pause> {
+            let taken = self.machine.take(runner, &mut None, &mut self.effects);
             taken.map(|start| start.id)
         }
 
@@ -158,9 +162,9 @@ mod tests {
                 const BURST: usize = 1_000;
                 let mut rig = Rig::new(Order::OldestFirst);
                 let first = rig.add(0, "k");
-                let (one, two) = (rig.hire(), {
+                let (one, two) = (rig.add_runner(), {
                     rig.add(1, "k");
-                    rig.hire()
+                    rig.add_runner()
                 });
                 assert!(matches!(rig.take(one), Ok(id) if id == first));
                 for number in 2..BURST {
@@ -194,16 +198,16 @@ mod tests {
             || {
                 let mut rig = Rig::new(Order::NewestFirst);
                 let running = rig.add(0, "a");
-                let seat = rig.hire();
-                assert!(matches!(rig.take(seat), Ok(id) if id == running));
+                let runner = rig.add_runner();
+                assert!(matches!(rig.take(runner), Ok(id) if id == running));
                 let held = rig.add(1, "a");
-                let other = rig.hire();
+                let other = rig.add_runner();
                 assert!(matches!(rig.take(other), Err(Pause::Park)), "its key has no place left");
                 let [older, newer] = [("b", 2), ("c", 3)].map(|(key, number)| rig.add(number, key));
                 rig.finish(running);
                 assert_eq!(rig.machine.waiting(), [newer, older, held]);
                 let order = [(); 3].map(|()| {
-                    let Ok(id) = rig.take(seat) else { panic!("it is ready") };
+                    let Ok(id) = rig.take(runner) else { panic!("it is ready") };
                     rig.finish(id);
                     id
                 });
@@ -223,17 +227,20 @@ mod tests {
             || {
                 let mut rig = Rig::new(Order::OldestFirst);
                 let running = rig.add(0, "a");
-                let seat = rig.hire();
-                assert!(matches!(rig.take(seat), Ok(id) if id == running));
+                let runner = rig.add_runner();
+                assert!(matches!(rig.take(runner), Ok(id) if id == running));
                 let [second, third, fourth] = [1, 2, 3].map(|number| rig.add(number, "a"));
-                while matches!(rig.take(seat), Err(Pause::Again)) {}
+                while matches!(rig.take(runner), Err(Pause::Again)) {}
                 rig.finish(running);
                 assert!(rig.machine.set_priority(second, -1), "it may start, and moves");
                 assert_eq!(rig.machine.waiting(), [third, fourth, second]);
                 assert!(rig.machine.cancel(second, crate::error::Why::Cancelled, &mut rig.effects));
-                assert!(matches!(rig.take(seat), Ok(id) if id == third), "another of its key has the place");
+                assert!(
+                    matches!(rig.take(runner), Ok(id) if id == third),
+                    "another of its key has the place"
+                );
                 rig.finish(third);
-                assert!(matches!(rig.take(seat), Ok(id) if id == fourth));
+                assert!(matches!(rig.take(runner), Ok(id) if id == fourth));
             },
             1,
         );

@@ -27,7 +27,7 @@ pub enum Order {
     /// First in, first out.
     #[default]
     OldestFirst,
-    /// Last in, first out: the freshest is served, and what nobody waits for any more goes stale.
+    /// Last in, first out: the freshest is served, and what waits too long goes stale.
     NewestFirst,
 }
 
@@ -37,7 +37,7 @@ pub enum Order {
 pub struct Id(u64);
 
 impl Id {
-    /// The id of what was never taken in, and nobody asks why.
+    /// The id of what was never taken in.
     pub(crate) const NONE: Self = Self(u64::MAX);
 
     /// The id of what has this place.

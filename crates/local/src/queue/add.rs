@@ -52,7 +52,7 @@ impl<W: Work> Queue<W> {
         self.try_push_with(input, Options::default)
     }
 
-    /// Waits for room, then adds work whose result nobody wants.
+    /// Waits for room, then adds work without a handle on its result.
     pub async fn post<X>(&self, input: X) -> Result<Id, Refused<X>>
     where
         W: Accepts<X>,
@@ -60,7 +60,7 @@ impl<W: Work> Queue<W> {
         self.with().post(input).await
     }
 
-    /// Adds work whose result nobody wants if there is room, and gives it back if not.
+    /// Adds work without a handle on its result if there is room, and gives it back if not.
     pub fn try_post<X>(&self, input: X) -> Result<Id, Refused<X>>
     where
         W: Accepts<X>,
@@ -113,7 +113,7 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Puts work in that nobody waits for, or gives it back. What a token has cancelled ends here.
+    /// Puts work in without a handle, or gives it back. What a token has cancelled ends here.
     #[inline]
     fn insert_unwatched<X>(&self, input: X, options: Options, is_promised: bool) -> Result<Id, Refused<X>>
     where
@@ -188,7 +188,7 @@ impl<W: Work> With<'_, W> {
     /// It is cancelled when this token is: at once, or, in a [scope](crate::Builder::scope), before anything else is
     /// run there.
     pub fn token(mut self, token: &Token) -> Self {
-        self.queue.shared.crew.heed(&self.queue.shared, token);
+        self.queue.shared.source.heed(&self.queue.shared, token);
         self.extra().token = Some(token.clone());
         self
     }
@@ -225,7 +225,7 @@ impl<W: Work> With<'_, W> {
         self.queue.try_push_with(input, || self.options.clone())
     }
 
-    /// Waits for room, then adds work whose result nobody wants.
+    /// Waits for room, then adds work without a handle on its result.
     pub async fn post<X>(&self, input: X) -> Result<Id, Refused<X>>
     where
         W: Accepts<X>,
@@ -236,7 +236,7 @@ impl<W: Work> With<'_, W> {
         }
     }
 
-    /// Adds work whose result nobody wants if there is room, and gives it back if not.
+    /// Adds work without a handle on its result if there is room, and gives it back if not.
     pub fn try_post<X>(&self, input: X) -> Result<Id, Refused<X>>
     where
         W: Accepts<X>,

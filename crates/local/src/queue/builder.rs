@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::runtime::Handle as Runtime;
 
-use crate::crew::Crew;
 use crate::error::ConfigError;
 use crate::machine::rate::Rate;
 use crate::machine::{Order, Settings};
 use crate::queue::Queue;
 use crate::runner::Runner;
 use crate::shared::Shared;
+use crate::source::RunnerSource;
 use crate::work::{AsItIs, Closure, Fails, Handle, Item, Perform, Work};
 
 /// Makes a [`Queue`]. Without any setting: no limit to concurrency, capacity, time or rate.
@@ -166,7 +166,7 @@ impl Builder {
         let here = || Runtime::try_current().map_err(|_| ConfigError::NoRuntime);
         let runtime = self.runtime.map_or_else(here, Ok)?;
         let spawn = move |shared| drop(runtime.spawn(Runner::new(shared, perform.clone())));
-        Ok(Queue::of(Shared::new(self.settings, Crew::spawned(spawn))))
+        Ok(Queue::of(Shared::new(self.settings, RunnerSource::spawned(spawn))))
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {

@@ -1,5 +1,4 @@
-//! Queues that spawn nothing: whoever polls the driver runs the work, in one place and with whatever may be
-//! borrowed there.
+//! Queues that spawn nothing: the work runs where the driver is polled, and may borrow what is there.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,12 +8,12 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 
-use crate::crew::Crew;
 use crate::error::ConfigError;
 use crate::queue::Queue;
 use crate::queue::builder::Builder;
 use crate::runner::Runner;
 use crate::shared::Shared;
+use crate::source::RunnerSource;
 use crate::work::{AsItIs, Borrowed};
 
 /// Runs the work of a queue, wherever it is polled. Ends when the queue is closed and all is done. If it is dropped
@@ -44,7 +43,7 @@ impl Builder {
     /// ```
     pub fn build_driven<'env>(self) -> Result<(Queue<Borrowed<'env>>, Driver<'env>), ConfigError> {
         self.check()?;
-        let shared = Shared::new(self.settings, Crew::driven());
+        let shared = Shared::new(self.settings, RunnerSource::driven());
         let driver = Driver { shared: Arc::clone(&shared), runners: FuturesUnordered::new() };
         Ok((Queue::of(shared), driver))
     }
@@ -92,9 +91,9 @@ impl Future for Driver<'_> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         loop {
-            while let Poll::Ready(errand) = this.shared.crew.poll_errand(context) {
-                errand.tokens.iter().for_each(|token| this.shared.cancel_by(token));
-                for _ in 0..errand.runners {
+            while let Poll::Ready(request) = this.shared.source.poll_request(context) {
+                request.tokens.iter().for_each(|token| this.shared.cancel_by(token));
+                for _ in 0..request.runners {
                     this.runners.push(Runner::new(Arc::clone(&this.shared), AsItIs));
                 }
             }

@@ -117,7 +117,7 @@ enum Hold {
 }
 
 impl<'queue, W: Work> Place<'queue, W> {
-    /// A place, if there is one and nobody waits for it.
+    /// A place, if there is one and no caller waits for it.
     #[inline]
     pub(crate) fn find(shared: &'queue Arc<Shared<W>>) -> Result<Self, Error> {
         let hold = if shared.find_room()? { Hold::Promised } else { Hold::Unbounded };

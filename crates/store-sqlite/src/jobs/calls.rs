@@ -128,7 +128,7 @@ impl Calls {
         self.is_up_to_date = false;
     }
 
-    /// The transaction was rolled back, or nobody knows. What it may have written is read like that of others.
+    /// The transaction was rolled back, or that is not known. What it may have written is read like that of others.
     pub(crate) fn drop_fresh(&mut self) {
         self.fresh.clear();
         self.written = None;

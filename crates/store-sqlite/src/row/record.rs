@@ -51,7 +51,7 @@ impl JobRow {
         let mut reading = Reading::default();
         let state = reading.or(state(row, 4), || State::Blocked)?;
         let reason = get::<Option<String>>(row, 17)
-            .and_then(|text| text.map(|text| word("reason", &text)).transpose());
+            .and_then(|text| text.map(|text| word("a reason", &text)).transpose());
         let mut record = JobRecord {
             id: reading.or(job_id(row, 1), || JobId::from_bytes(some_bytes(row, 1)))?,
             queue: reading.or(name(row, 2), Name::unreadable)?,
@@ -119,7 +119,7 @@ pub(crate) fn some_facts(row: &Row<'_>, first: usize, spec: usize) -> Result<Fac
 /// An attempt as `jobs/attempts.sql` selects it.
 pub(crate) fn attempt(row: &Row<'_>) -> Result<AttemptRecord, Fault> {
     let mut reading = Reading::default();
-    let ending = get::<String>(row, 5).and_then(|text| word("ending", &text)).map(Some);
+    let ending = get::<String>(row, 5).and_then(|text| word("an ending", &text)).map(Some);
     Ok(AttemptRecord {
         fence: number(row.get(0)?),
         number: reading.or_default(get(row, 1))?,

@@ -44,7 +44,7 @@ impl Watch {
 fn told(path: &Path, ear: &Arc<Ear>) -> notify::Result<How> {
     let told = Arc::clone(ear);
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Reading does not change the file, so an access is nobody's ring.
+        // Reading does not change the file, so an access is not a ring.
         if event.is_ok_and(|event| !event.kind.is_access()) {
             told.look();
         }
@@ -96,7 +96,7 @@ impl Ear {
         let now = Board::read(&self.file).ok();
         match (&now, &*seen) {
             (Some(now), Some(before)) => now.news(before, self.own).ring(&self.bell),
-            // Something changed and nobody can say what.
+            // Something changed, and it is not known what.
             _ => self.bell.ring_all(),
         }
         *seen = now;

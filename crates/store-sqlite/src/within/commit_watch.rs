@@ -1,4 +1,4 @@
-//! Waiting for a user's commit, of which nobody tells the store: a thread looks for what was written inside
+//! Waiting for a user's commit, of which the store is not told: a thread looks for what was written inside
 //! the transaction until others can see it, then rings. It looks often at first and ever less often, and
 //! gives up after a while, for the transaction may have been rolled back. Polling finds the rest.
 
@@ -97,7 +97,7 @@ impl Watcher {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if let Err(error) = self.look() {
-                // Whoever waits for a ring polls as well.
+                // Waiters poll as well.
                 tracing::debug!(?error, "cannot look for commits of others");
                 self.awaited.clear();
             }

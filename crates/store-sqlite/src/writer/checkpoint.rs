@@ -1,7 +1,7 @@
 //! Keeping the write-ahead log short: its pages are copied into the file now and then, after the callers have
 //! their answers, and the log starts over.
 //!
-//! A log starts over only when nobody reads from it. Readers that follow each other without a gap, here or in
+//! A log starts over only when no connection reads from it. Readers that follow each other without a gap, here or in
 //! other processes, would let it grow for ever; beyond a limit the writer therefore holds back new writes
 //! until those who read now are done. Readers are never held back.
 

@@ -1,7 +1,8 @@
-//! One group of operations: begin, run, commit, answer. When SQLite fails inside a group, nobody knows whose
-//! fault it was, so the group is rolled back and each operation runs in a transaction of its own.
+//! One group of operations: begin, run, commit, answer. When SQLite fails inside a group, it is not known
+//! which operation is at fault, so the group is rolled back and each operation runs in a transaction of its own.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -125,11 +126,19 @@ impl Committer {
         let before = self.steps().clone();
         let (now, step) = self.steps().look(&*self.clock);
         let session = Session::new(&self.connection, now, &self.calls);
-        let ran = step
-            .map_or(Ok(()), |step| leases::outlive(&session, step))
-            .and_then(|()| group.iter_mut().try_for_each(|operation| operation.run(&session)))
-            .and_then(|()| session.write_counters())
-            .and_then(|()| self.calls.borrow_mut().write(&self.connection, now));
+        // A panic must not take the writer, and every other caller, with it. The transaction is rolled back, so nothing
+        // half-done remains.
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            if let Some(step) = step {
+                leases::outlive(&session, step)?;
+            }
+            for operation in group {
+                operation.run(&session)?;
+            }
+            session.write_counters()?;
+            self.calls.borrow_mut().write(&self.connection, now)
+        }))
+        .unwrap_or_else(|_| Err(Fault::Defect("an operation panicked".to_owned())));
         let rings = session.rings();
         let failure = match ran.map(|()| execute(&self.connection, "COMMIT")) {
             Ok(Ok(())) => {
@@ -238,7 +247,7 @@ mod tests {
     ) -> (Box<dyn Operation>, Answer) {
         let (caller, answer) = oneshot::channel();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        (Box::new(Pending::new(lane, run, caller, place)), answer)
+        (Box::new(Pending { lane, run, result: None, caller, _place: place }), answer)
     }
 
     fn note(bytes: usize) -> (Box<dyn Operation>, Answer) {

@@ -1,7 +1,5 @@
 //! One call on its way through the writer: what to run, and where the answer goes.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use windlass_core::StoreError;
 use windlass_core::store::StoreResult;
@@ -22,29 +20,19 @@ pub(crate) trait Operation: Send {
     /// The transaction took effect: hands out the result of the last run.
     fn answer(self: Box<Self>);
 
-    /// The transaction did not take effect, or nobody knows.
+    /// The transaction did not take effect, or that is not known.
     fn fail(self: Box<Self>, error: StoreError);
 }
 
 /// An operation and its caller.
 pub(crate) struct Pending<T, F> {
-    lane: Lane,
-    run: F,
-    result: Option<StoreResult<T>>,
-    caller: oneshot::Sender<StoreResult<T>>,
+    pub(crate) lane: Lane,
+    pub(crate) run: F,
+    /// None until it has run.
+    pub(crate) result: Option<StoreResult<T>>,
+    pub(crate) caller: oneshot::Sender<StoreResult<T>>,
     /// Its place among those that wait, free again when it has been answered.
-    _place: OwnedSemaphorePermit,
-}
-
-impl<T, F> Pending<T, F> {
-    pub(crate) fn new(
-        lane: Lane,
-        run: F,
-        caller: oneshot::Sender<StoreResult<T>>,
-        place: OwnedSemaphorePermit,
-    ) -> Self {
-        Self { lane, run, result: None, caller, _place: place }
-    }
+    pub(crate) _place: OwnedSemaphorePermit,
 }
 
 impl<T, F> Operation for Pending<T, F>
@@ -57,11 +45,7 @@ where
     }
 
     fn run(&mut self, session: &Session<'_>) -> Result<(), Fault> {
-        // A panic must not take the writer, and every other caller, with it. The transaction is rolled back,
-        // so nothing half-done remains.
-        let ran = catch_unwind(AssertUnwindSafe(|| (self.run)(session)))
-            .unwrap_or_else(|_| Err(Fault::Defect("an operation panicked".to_owned())));
-        self.result = Some(match ran {
+        self.result = Some(match (self.run)(session) {
             Ok(value) => Ok(value),
             Err(Fault::Refused(refusal)) => Err(refusal),
             Err(fault) => return Err(fault),

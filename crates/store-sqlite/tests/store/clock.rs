@@ -116,7 +116,7 @@ async fn each_of_two_processes_may_be_the_one_that_notices() {
 }
 
 #[tokio::test]
-async fn a_clock_set_back_while_nobody_looked_keeps_no_lease_alive_for_hours() {
+async fn a_clock_set_back_between_two_looks_keeps_no_lease_alive_for_hours() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("jobs.db");
     let clock = ManualClock::default();

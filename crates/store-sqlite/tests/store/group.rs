@@ -52,7 +52,7 @@ async fn a_refused_call_leaves_nothing_behind_and_its_neighbours_alone() {
     );
     assert!(matches!(refusal, Err(StoreError::IdTaken { id }) if id == taken.id), "{refusal:?}");
     assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|new| new == &[Enqueued::New])));
-    assert!(store.gauges().commits - before.commits <= 3, "nobody was made to run alone");
+    assert!(store.gauges().commits - before.commits <= 3, "no operation was made to run alone");
     assert_eq!(store.get([fresh.id, long.id].into()).await.unwrap(), [None, None]);
     // The ids are free again, and so is the place of the long payload.
     assert_eq!(store.enqueue([fresh, long].into()).await.unwrap(), [Enqueued::New; 2]);

@@ -1,4 +1,4 @@
-//! The write-ahead log stays short, whoever reads.
+//! The write-ahead log stays short, also beside readers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -36,7 +36,7 @@ async fn work(store: SqliteStore) -> Vec<JobId> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_job_is_handed_out_once_and_nobody_hears_of_locks() {
+async fn each_job_is_handed_out_once_and_no_caller_hears_of_locks() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("jobs.db");
     let mut workers = Vec::new();

@@ -121,7 +121,7 @@ pub async fn a_new_queue_counts_both(h: &impl Harness) {
     here.assert_counts().await;
 }
 
-/// A queue that nobody defined comes with its first job and goes with its last, and its counts never drift.
+/// A queue without a definition comes with its first job and goes with its last, and its counts never drift.
 pub async fn a_queue_may_come_and_go(h: &impl Harness) {
     let (here, there) = pair(h).await;
     let come_and_go = |store: SharedStore| async move {

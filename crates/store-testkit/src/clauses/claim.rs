@@ -191,7 +191,7 @@ pub async fn serves_many_kinds_in_one_order(h: &impl Harness) {
     scene.assert_counts().await;
 }
 
-/// Jobs of kinds that nobody here knows stand in nobody's way, however many they are and whatever their
+/// Jobs of kinds that no worker here knows hold up no others, however many they are and whatever their
 /// priority.
 pub async fn finds_its_kinds_behind_many_others(h: &impl Harness) {
     let scene = Scene::new(h).await;

@@ -211,7 +211,7 @@ pub async fn other_ends_wait_for_prune(h: &impl Harness) {
     assert_empty(&scene).await;
 }
 
-/// Whoever waits for the end hears of it, though there is nothing to see any more.
+/// A caller that waits for the end hears of it, though there is nothing to see any more.
 pub async fn a_removal_rings(h: &impl Harness) {
     let scene = keeping(h, NONE).await;
     for outcome in [completed(), failed_for_good()] {

@@ -88,7 +88,7 @@ pub async fn a_renewal_may_shorten_a_lease(h: &impl Harness) {
     assert_eq!(renew(&scene, lease).await, Renewal::Lost);
 }
 
-/// A lease that has run out stays so, although nobody has reaped or swept it, and although it is tried again.
+/// A lease that has run out stays so, although it was not reaped or swept, and although it is tried again.
 pub async fn a_lost_lease_stays_lost(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let job = scene.running(Options::new()).await;

@@ -173,7 +173,7 @@ pub async fn many_expired_jobs_do_not_slip_through(h: &impl Harness) {
     assert_eq!(scene.count(QUEUE, State::Dead).await, count as u64);
 }
 
-/// A job becomes ready by its time alone, whoever asks: its kind may be one that nobody serves.
+/// A job becomes ready by its time alone, also when no worker serves its kind.
 pub async fn promotion_does_not_look_at_kinds(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let lonely = NewJob::new("lonely", "", Options::new().delay(seconds(1))).expect("a proper job");

@@ -272,7 +272,7 @@ pub async fn items_of_a_batch_are_apart(h: &impl Harness) {
     scene.assert_counts().await;
 }
 
-/// As long as nobody has taken the job back, an outcome counts although the lease has run out.
+/// As long as the job was not taken back, an outcome counts although the lease has run out.
 pub async fn an_unreaped_attempt_may_still_settle(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let job = scene.running(Options::new()).await;
@@ -281,7 +281,7 @@ pub async fn an_unreaped_attempt_may_still_settle(h: &impl Harness) {
     assert_eq!(scene.store.lost(9).await.expect("lost jobs can be read"), []);
 }
 
-/// A call whose future is dropped is written as a whole or not at all, and whoever asks again hears which.
+/// A call whose future is dropped is written as a whole or not at all, and a caller that asks again hears which.
 pub async fn a_dropped_call_is_whole_or_nothing(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let lease = scene.lease().await;

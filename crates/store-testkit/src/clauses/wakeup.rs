@@ -99,7 +99,7 @@ pub async fn finish_rings(h: &impl Harness) {
     assert_rung(&mut finish, "a removal").await;
 }
 
-/// A ring that nobody waited for at that instant is found by the next wait, once.
+/// A ring that no listener waited for at that instant is found by the next wait, once.
 pub async fn a_ring_before_the_wait_is_kept(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let mut early = listen(&scene, Topic::Work);
@@ -111,7 +111,7 @@ pub async fn a_ring_before_the_wait_is_kept(h: &impl Harness) {
     assert_rung(&mut early, "an enqueue before the wait").await;
 }
 
-/// Whoever is woken finds the job: the last ring of an enqueue comes after its job, or the claim that follows it does.
+/// A worker that is woken finds the job: the last ring of an enqueue comes after its job, or the claim that follows it does.
 pub async fn a_ring_comes_after_its_job(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let lease = scene.lease().await;
@@ -121,7 +121,7 @@ pub async fn a_ring_comes_after_its_job(h: &impl Harness) {
             loop {
                 assert_rung(&mut work, "an enqueue").await;
                 match store.claim(request(lease, 1)).await.expect("a claim is answered") {
-                    // Somebody else's ring may come first.
+                    // The ring of another call may come first.
                     ClaimAnswer::Jobs { jobs, .. } if jobs.is_empty() => {}
                     ClaimAnswer::Jobs { jobs, .. } => return ids(&jobs),
                     ClaimAnswer::LeaseLost => panic!("the lease lives"),
@@ -162,7 +162,7 @@ pub async fn those_who_wait_get_every_job_once(h: &impl Harness) {
             if let Some(ended) = workers.try_join_next() {
                 panic!("a worker ended: {ended:?}");
             }
-            let id = next.unwrap_or_else(|_| panic!("round {round}: nobody came for {missing:?}"));
+            let id = next.unwrap_or_else(|_| panic!("round {round}: no worker came for {missing:?}"));
             let id = id.expect("the workers live");
             let place = missing.iter().position(|each| *each == id);
             missing.swap_remove(place.unwrap_or_else(|| panic!("{id} was handed out twice")));

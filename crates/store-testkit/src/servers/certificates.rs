@@ -7,7 +7,7 @@ use super::StartError;
 use super::home::{Home, run};
 
 /// Makes an authority and a certificate for this machine's loopback address, signed by it. As the server's
-/// account, since the server accepts only a key that is its own and that nobody else can read.
+/// account, since the server accepts only a key that is its own and that no other account can read.
 pub(super) fn create(home: &Home) -> Result<(), StartError> {
     let extensions = home.path().join("extensions");
     fs::write(&extensions, "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")

@@ -83,7 +83,7 @@ impl Home {
         Ok(Running::new(child))
     }
 
-    /// To be called when the server has ended: its process id may be somebody else's from now on.
+    /// To be called when the server has ended: its process id may be that of another process from now on.
     pub(super) fn forget(&self) {
         self.watchman.watch(None);
     }
@@ -191,7 +191,7 @@ impl Watchman {
 
     fn watch(&self, server: Option<u32>) {
         let line = server.map_or_else(|| "\n".to_owned(), |id| format!("{id}\n"));
-        let mut pipe = self.line.lock().expect("nobody panics while writing a line");
+        let mut pipe = self.line.lock().expect("no holder of the lock panics");
         // A watchman who was killed cannot be told; the server then only goes with our own orderly end.
         let _ = pipe.as_mut().map(|pipe| pipe.write_all(line.as_bytes()));
     }
@@ -199,7 +199,7 @@ impl Watchman {
 
 impl Drop for Watchman {
     fn drop(&mut self) {
-        self.line.lock().expect("nobody panics while writing a line").take();
+        self.line.lock().expect("no holder of the lock panics").take();
         let _ = self.shell.wait();
     }
 }

@@ -51,7 +51,7 @@ impl PgBouncer {
     /// When PgBouncer is not on this machine, or does not start.
     pub fn try_before(server: &PostgresServer, mode: PoolMode) -> Result<Self, StartError> {
         let program = find()?;
-        // Somebody else may take the port before the pooler does.
+        // Another process may take the port before the pooler does.
         Self::attempt(program.clone(), server, mode).or_else(|_| Self::attempt(program, server, mode))
     }
 
@@ -117,7 +117,7 @@ impl PgBouncer {
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().expect("nobody panics while starting or ending a pooler")
+        self.running.lock().expect("no holder of the lock panics")
     }
 
     fn write_settings(&self, server: &PostgresServer, mode: PoolMode) -> Result<(), StartError> {

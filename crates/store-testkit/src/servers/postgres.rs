@@ -69,7 +69,7 @@ impl PostgresServer {
         settings.write(&home)?;
         let mut server =
             Self { running: Mutex::new(None), home, install, settings: settings.clone(), port: 0 };
-        // Somebody else may take the port before the server does.
+        // Another process may take the port before the server does.
         for attempts_left in (0..5).rev() {
             server.port = free_port();
             match server.launch() {
@@ -172,7 +172,7 @@ impl PostgresServer {
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().expect("nobody panics while starting or ending a server")
+        self.running.lock().expect("no holder of the lock panics")
     }
 
     fn launch(&self) -> Result<(), StartError> {

@@ -60,7 +60,7 @@ impl RedisServer {
         }
         let mut server =
             Self { running: Mutex::new(None), home, install, settings: settings.clone(), port: 0 };
-        // Somebody else may take the port before the server does.
+        // Another process may take the port before the server does.
         for attempts_left in (0..5).rev() {
             server.port = if settings.is_node() { free_port_with_bus() } else { free_port() };
             settings.write(&server.home, server.port)?;
@@ -141,7 +141,7 @@ impl RedisServer {
         self.launch().unwrap_or_else(|error| panic!("the Redis server does not come back: {error}"));
     }
 
-    /// Freezes the server: connections stay and nobody answers.
+    /// Freezes the server: connections stay and get no answer.
     pub fn pause(&self) {
         self.running().as_ref().expect("the server is not stopped").signal(Signal::STOP);
     }
@@ -198,7 +198,7 @@ impl RedisServer {
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().expect("nobody panics while starting or ending a server")
+        self.running.lock().expect("no holder of the lock panics")
     }
 
     fn launch(&self) -> Result<(), StartError> {
@@ -209,7 +209,7 @@ impl RedisServer {
             if running.ended().is_some() {
                 return Some(false);
             }
-            // Whoever else listens there has another process id.
+            // Another server there has another process id.
             let said = self.try_command(&["INFO", "everything"]).ok()?;
             let is_ours = field(&said, "process_id") == Some(&running.id().to_string());
             (is_ours && field(&said, "loading") == Some("0")).then_some(true)
@@ -233,7 +233,7 @@ impl Drop for RedisServer {
         if std::thread::panicking() {
             eprintln!("the log of the Redis server on port {} ends with:\n{}", self.port, self.log());
         }
-        // Nobody needs what it holds any more.
+        // What it holds is not needed any more.
         self.kill();
     }
 }

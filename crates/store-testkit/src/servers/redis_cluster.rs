@@ -91,7 +91,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// When nobody does at the moment.
+    /// When no node does at the moment.
     pub fn primary_of(&self, slot: u16) -> usize {
         let lines = self.lines();
         let owner = lines.iter().find(|line| line.is_well() && line.has(slot));
@@ -120,7 +120,7 @@ impl RedisCluster {
         };
         let running = || self.nodes.iter().filter(|node| node.is_running());
         let place = poll(PATIENCE, || running().map(promoted).collect::<Option<Vec<_>>>()?.pop())
-            .unwrap_or_else(|| panic!("nobody takes slot {slot} over from node {instead_of}"));
+            .unwrap_or_else(|| panic!("no node takes slot {slot} over from node {instead_of}"));
         self.until_well();
         place
     }

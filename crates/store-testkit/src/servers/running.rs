@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{PATIENCE, poll};
 
-/// A child process with children of its own. Whoever has it must end it; dropping it does.
+/// A child process with children of its own. Its owner must end it; dropping it does.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,

@@ -71,19 +71,19 @@ fn row(row: &PgRow) -> Result<Found, SqlError> {
 }
 
 fn value(row: &PgRow, index: usize, kind: &str) -> Result<Value, SqlError> {
-    let unfit = |error: super::driver::Error| SqlError::Shape(error.to_string());
+    let shape = |error: super::driver::Error| SqlError::Shape(error.to_string());
     Ok(match kind {
-        "INT8" => Value::Int(row.try_get(index).map_err(unfit)?),
-        "INT4" => Value::Int(row.try_get::<Option<i32>, _>(index).map_err(unfit)?.map(i64::from)),
-        "INT2" => Value::Int(row.try_get::<Option<i16>, _>(index).map_err(unfit)?.map(i64::from)),
-        "BOOL" => Value::Int(row.try_get::<Option<bool>, _>(index).map_err(unfit)?.map(i64::from)),
-        "TEXT" | "VARCHAR" | "NAME" => Value::Text(row.try_get(index).map_err(unfit)?),
+        "INT8" => Value::Int(row.try_get(index).map_err(shape)?),
+        "INT4" => Value::Int(row.try_get::<Option<i32>, _>(index).map_err(shape)?.map(i64::from)),
+        "INT2" => Value::Int(row.try_get::<Option<i16>, _>(index).map_err(shape)?.map(i64::from)),
+        "BOOL" => Value::Int(row.try_get::<Option<bool>, _>(index).map_err(shape)?.map(i64::from)),
+        "TEXT" | "VARCHAR" | "NAME" => Value::Text(row.try_get(index).map_err(shape)?),
         "BYTEA" => {
-            let bytes: Option<&[u8]> = row.try_get(index).map_err(unfit)?;
+            let bytes: Option<&[u8]> = row.try_get(index).map_err(shape)?;
             Value::Bytes(bytes.map(Bytes::copy_from_slice))
         }
         "UUID" => {
-            let id: Option<Uuid> = row.try_get(index).map_err(unfit)?;
+            let id: Option<Uuid> = row.try_get(index).map_err(shape)?;
             id.map_or(Value::Bytes(None), |Uuid(id)| Value::Uuid(id))
         }
         other => return Err(SqlError::Shape(format!("column {index} is of type {other}"))),

@@ -69,17 +69,17 @@ fn row(row: &SqliteRow) -> Result<Found, SqlError> {
 }
 
 fn value(row: &SqliteRow, index: usize) -> Result<Value, SqlError> {
-    let unfit = |error: driver::Error| SqlError::Shape(error.to_string());
-    let stored = row.try_get_raw(index).map_err(unfit)?;
+    let shape = |error: driver::Error| SqlError::Shape(error.to_string());
+    let stored = row.try_get_raw(index).map_err(shape)?;
     if stored.is_null() {
         return Ok(Value::Int(None));
     }
     let kind = stored.type_info().into_owned();
     Ok(match kind.name() {
-        "INTEGER" => Value::Int(row.try_get_unchecked(index).map_err(unfit)?),
-        "TEXT" => Value::Text(row.try_get_unchecked(index).map_err(unfit)?),
+        "INTEGER" => Value::Int(row.try_get_unchecked(index).map_err(shape)?),
+        "TEXT" => Value::Text(row.try_get_unchecked(index).map_err(shape)?),
         "BLOB" => {
-            let bytes: &[u8] = row.try_get_unchecked(index).map_err(unfit)?;
+            let bytes: &[u8] = row.try_get_unchecked(index).map_err(shape)?;
             Value::Bytes(Some(Bytes::copy_from_slice(bytes)))
         }
         other => return Err(SqlError::Shape(format!("column {index} is of type {other}"))),

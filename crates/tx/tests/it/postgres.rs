@@ -112,7 +112,7 @@ async fn a_commit_makes_jobs_and_counters_visible_and_rings<D: Driver>() {
             connection.say(&schema.pay(7)).await;
             let answers = enqueue(schema.store(), &mut connection, &jobs).await.unwrap();
             assert_eq!(answers, vec![Enqueued::New; 40]);
-            assert_eq!(schema.record(&jobs[0]).await, None, "nobody else sees it yet");
+            assert_eq!(schema.record(&jobs[0]).await, None, "other connections do not see it yet");
             connection.say("COMMIT").await;
         })
         .await;

@@ -10,7 +10,7 @@ use windlass_tx::{complete, enqueue};
 use crate::support::{File, done, job, kind};
 
 #[tokio::test]
-async fn a_store_that_is_no_sql_database() {
+async fn a_store_that_is_not_an_sql_database() {
     let mut connection = Connection::open_in_memory().unwrap();
     let (refusal, text) = kind(enqueue(&MemoryStore::new(), &mut connection, &[job("j")]).await);
     assert_eq!(refusal, StoreErrorKind::Refused);

@@ -24,7 +24,7 @@ async fn a_commit_makes_jobs_and_counters_visible_and_rings() {
             tx.execute("INSERT INTO ledger VALUES (7)", []).unwrap();
             let answers = enqueue(scene.store(), &mut tx, &jobs).await.unwrap();
             assert_eq!(answers, vec![Enqueued::New; 40]);
-            assert_eq!(scene.record(&jobs[0]).await, None, "nobody else sees it yet");
+            assert_eq!(scene.record(&jobs[0]).await, None, "other connections do not see it yet");
             tx.commit().unwrap();
         })
         .await;

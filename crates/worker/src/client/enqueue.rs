@@ -16,7 +16,7 @@ use super::Client;
 use super::handle::{Choice, Handle};
 use super::repeat::{Repeat, repeat, retries};
 use crate::error::{Error, Result};
-use crate::job::{self, Job};
+use crate::job::Job;
 
 /// The most jobs that one `enqueue_all` carries.
 const JOBS_MAX: usize = 10_000;
@@ -44,11 +44,21 @@ pub struct EnqueueAll<J> {
     job: PhantomData<fn() -> J>,
 }
 
-impl<J: Job> Enqueue<J> {
-    pub(super) fn new(client: Client, payload: serde_json::Result<Bytes>) -> Self {
-        Self { client, payload, id: None, options: Options::new(), job: PhantomData }
+impl Client {
+    /// Enqueues a job: a builder that is awaited. Await it inside the runtime that the client was made in.
+    pub fn enqueue<J: Job>(&self, job: J) -> Enqueue<J> {
+        let payload = serde_json::to_vec(&job).map(Bytes::from);
+        Enqueue { client: self.clone(), payload, id: None, options: Options::new(), job: PhantomData }
     }
 
+    /// Enqueues many jobs in one call: all of them or none.
+    pub fn enqueue_all<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> EnqueueAll<J> {
+        let payloads = jobs.into_iter().map(|job| serde_json::to_vec(&job).map(Bytes::from)).collect();
+        EnqueueAll { client: self.clone(), payloads, options: Options::new(), job: PhantomData }
+    }
+}
+
+impl<J: Job> Enqueue<J> {
     /// The id to store it under: enqueue again with the same id when an answer was lost, and it is stored
     /// once.
     pub fn id(mut self, id: JobId) -> Self {
@@ -100,11 +110,6 @@ impl<J: Job> Enqueue<J> {
 }
 
 impl<J: Job> EnqueueAll<J> {
-    pub(super) fn new(client: Client, jobs: impl IntoIterator<Item = J>) -> Self {
-        let payloads = jobs.into_iter().map(|job| job::encode(&job)).collect();
-        Self { client, payloads, options: Options::new(), job: PhantomData }
-    }
-
     /// Enqueues inside a transaction of the caller's own, as [`Enqueue::within`] does.
     ///
     /// # Errors

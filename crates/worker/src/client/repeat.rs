@@ -1,15 +1,13 @@
 //! Repeats a call of the client while the store does not answer: a few times, under one id.
 
-use std::panic::AssertUnwindSafe;
 use std::time::{Duration, SystemTime};
 
-use futures_util::FutureExt;
 use tokio::time::Instant;
 use windlass_core::backoff::{Retries, with_retries};
 use windlass_core::store::{CALL_MEMORY, StoreResult};
 use windlass_core::{CallId, StoreError, StoreErrorKind};
 
-use crate::retries::lost;
+use crate::retries::caught;
 
 /// How often a store that does not answer is asked.
 const TRIES_MAX: u32 = 5;
@@ -33,6 +31,14 @@ pub(super) fn retries() -> Retries {
     Retries::endless(PAUSE_MIN, PAUSE_MAX).tries_max(TRIES_MAX)
 }
 
+/// One call to the store, under the id that all of its tries share.
+pub(super) struct OneCall {
+    pub(super) id: CallId,
+    begun: Begun,
+    /// How its first try ended, if that was made elsewhere.
+    failed: Option<StoreError>,
+}
+
 /// When a call was first made, by both clocks: one stops while the machine sleeps, the other can be set.
 struct Begun(Instant, SystemTime);
 
@@ -47,42 +53,73 @@ impl Begun {
     }
 }
 
-/// Makes a call until the store answers, a few times, under one id. After one lost answer the result stays unknown, even
-/// if later tries fail cleanly. A panic in the store is a lost answer.
+/// Makes a call until the store answers, a few times. After one lost answer the result stays unknown, even if later tries
+/// fail cleanly. A panic in the store is a lost answer.
 pub(super) async fn repeat<T, Call: Future<Output = StoreResult<Vec<T>>>>(
     items: usize,
     repeat: Repeat,
     retries: &mut Retries,
     call: impl Fn(CallId) -> Call,
 ) -> StoreResult<Vec<T>> {
-    let (id, begun) = (CallId::new(), Begun::now());
-    let (mut is_in_doubt, mut is_halved) = (false, false);
-    let pause = |error: &StoreError, pause: Duration| {
-        is_in_doubt |= error.kind() == StoreErrorKind::Unknown;
-        let is_over = !begun.may_be_repeated_after(pause);
-        let may_be_halved = matches!(repeat, Repeat::Halved { is_fenced } if is_fenced || !is_in_doubt);
-        is_halved = may_be_halved && items > 1 && !is_over;
-        tracing::debug!(%error, is_over, "the store did not answer");
-        async move {
-            if !is_over {
-                tokio::time::sleep(pause).await;
+    OneCall::new().repeat(items, repeat, retries, call).await
+}
+
+impl OneCall {
+    pub(super) fn new() -> Self {
+        Self { id: CallId::new(), begun: Begun::now(), failed: None }
+    }
+
+    /// Goes on with a call whose first try has failed with this error.
+    pub(super) async fn repeat_after<T, Call: Future<Output = StoreResult<Vec<T>>>>(
+        self,
+        error: StoreError,
+        items: usize,
+        call: impl Fn(CallId) -> Call,
+    ) -> StoreResult<Vec<T>> {
+        Self { failed: Some(error), ..self }.repeat(items, Repeat::Whole, &mut retries(), call).await
+    }
+
+    async fn repeat<T, Call: Future<Output = StoreResult<Vec<T>>>>(
+        self,
+        items: usize,
+        repeat: Repeat,
+        retries: &mut Retries,
+        call: impl Fn(CallId) -> Call,
+    ) -> StoreResult<Vec<T>> {
+        let Self { id, begun, mut failed } = self;
+        let (mut is_in_doubt, mut is_halved) = (false, false);
+        let call = &call;
+        let ask = || {
+            let failed = failed.take();
+            async move {
+                match failed {
+                    Some(error) => Err(error),
+                    None => caught(call(id)).await,
+                }
             }
-            !is_over && !is_halved
-        }
-    };
-    let call = || {
-        AssertUnwindSafe(call(id))
-            .catch_unwind()
-            .map(|answer| answer.unwrap_or_else(|panic| Err(lost(&*panic))))
-    };
-    let error = match with_retries(retries, call, pause).await {
-        Ok(answers) if answers.len() == items => return Ok(answers),
-        Ok(answers) => return Err(miscounted(answers.len(), items)),
-        Err(error) => error,
-    };
-    is_in_doubt |= error.kind() == StoreErrorKind::Unknown;
-    let is_answer = error.kind() == StoreErrorKind::Refused;
-    Err(if is_in_doubt && !is_answer && !is_halved { in_doubt(error) } else { error })
+        };
+        let pause = |error: &StoreError, pause: Duration| {
+            is_in_doubt |= error.kind() == StoreErrorKind::Unknown;
+            let is_over = !begun.may_be_repeated_after(pause);
+            let may_be_halved = matches!(repeat, Repeat::Halved { is_fenced } if is_fenced || !is_in_doubt);
+            is_halved = may_be_halved && items > 1 && !is_over;
+            tracing::debug!(%error, is_over, "the store did not answer");
+            async move {
+                if !is_over {
+                    tokio::time::sleep(pause).await;
+                }
+                !is_over && !is_halved
+            }
+        };
+        let error = match with_retries(retries, ask, pause).await {
+            Ok(answers) if answers.len() == items => return Ok(answers),
+            Ok(answers) => return Err(miscounted(answers.len(), items)),
+            Err(error) => error,
+        };
+        is_in_doubt |= error.kind() == StoreErrorKind::Unknown;
+        let is_answer = error.kind() == StoreErrorKind::Refused;
+        Err(if is_in_doubt && !is_answer && !is_halved { in_doubt(error) } else { error })
+    }
 }
 
 /// An answer was lost, and the last error does not say what became of the call.
@@ -98,6 +135,6 @@ fn in_doubt(error: StoreError) -> StoreError {
     StoreError::Unknown { what, source }
 }
 
-fn miscounted(given: usize, asked: usize) -> StoreError {
+pub(super) fn miscounted(given: usize, asked: usize) -> StoreError {
     StoreError::Unknown { what: format!("the store gave {given} answers about {asked} items"), source: None }
 }

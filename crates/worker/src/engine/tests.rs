@@ -64,6 +64,25 @@ async fn a_round_of_the_fetcher_claims_and_one_of_the_settler_records() {
 }
 
 #[tokio::test]
+async fn the_beginner_ends_with_the_last_attempt_and_not_when_its_sleep_is_over() {
+    let (client, engine, gate) = scene();
+    gate.0.0.store(true, Ordering::Relaxed);
+    client.enqueue(Ping).await.unwrap();
+    let config = begin::Config { after: Duration::from_secs(3_600) };
+    let beginner = Arc::new(Beginner::new(config, Arc::clone(&engine.attempts), Arc::clone(&engine.board)));
+    Arc::new(engine.keeper(&client)).run_once().await;
+    assert_eq!(engine.fetcher(&client).run_once().await.claimed, Some(1));
+    let shutdown = Shutdown::new(&engine.stage);
+    let run = tokio::spawn(async move { beginner.run(shutdown).await });
+    engine.attempts.slots().close();
+    engine.advance(Stage::Draining);
+    tokio::task::yield_now().await;
+    assert!(!run.is_finished(), "an attempt runs");
+    gate.0.1.notify_one();
+    tokio::time::timeout(Duration::from_secs(60), run).await.expect("it ends").unwrap();
+}
+
+#[tokio::test]
 async fn a_round_of_the_keeper_finds_a_lost_lease_and_the_next_opens_another() {
     let (client, engine, _gate) = scene();
     let keeper = Arc::new(engine.keeper(&client));

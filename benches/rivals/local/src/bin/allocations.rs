@@ -1,4 +1,4 @@
-//! How often everybody allocates per piece of work: what twice as many need more. Prints one JSON object each.
+//! How often each library allocates per piece of work: what twice as many need more. Prints one JSON object each.
 
 use rival_local::{ENTRANTS, WAVE, runtime};
 

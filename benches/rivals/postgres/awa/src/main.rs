@@ -61,7 +61,7 @@ impl Rival for Awa {
             .register::<AwaNothing, _, _>(move |_job, _context| {
                 let heard = heard.clone();
                 async move {
-                    heard.get().expect("a worker starts with somebody to tell").note();
+                    heard.get().expect("a worker starts with a channel to report to").note();
                     Ok(JobResult::Completed)
                 }
             })

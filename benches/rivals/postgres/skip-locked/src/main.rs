@@ -1,5 +1,5 @@
 //! The shared work on the queue that many write for themselves: one table, one job per transaction, found with
-//! SKIP LOCKED, marked as done, and a notification for whoever is idle.
+//! SKIP LOCKED, marked as done, and a notification for idle workers.
 
 #[path = "../../../protocol.rs"]
 mod protocol;

@@ -31,7 +31,7 @@ impl Rival for Apalis {
     async fn open(place: &Place) -> Result<Self> {
         let connection = apalis_redis::connect(&place.at[..]).await?;
         // Its lock of every single job looks through the whole list of waiting jobs; that a job hangs on its worker is
-        // known without. Nobody listens to its events.
+        // known without. Its events have no listener.
         let config = Config::default()
             .queue("rivals")
             .batch_size(BATCH)

@@ -43,7 +43,7 @@ fn make_fresh(server: &RedisServer) {
     if is_set(server, "aof_enabled") {
         server.command(&["BGREWRITEAOF"]);
         while ["aof_rewrite_in_progress", "aof_rewrite_scheduled"].iter().any(|name| is_set(server, name)) {
-            // The server tells nobody when it has ended.
+            // The server does not tell when it has ended.
             sleep(Duration::from_millis(10));
         }
     }

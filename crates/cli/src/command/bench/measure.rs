@@ -61,7 +61,7 @@ impl Job for Noop {
 }
 
 async fn noop(_job: Noop, State(started): State<UnboundedSender<Instant>>) -> Result<(), JobError> {
-    // Nobody listens any more once the measurement is over.
+    // The receiver is gone once the measurement is over.
     let _ = started.send(Instant::now());
     Ok(())
 }

@@ -9,9 +9,9 @@ use windlass::Client;
 use windlass_core::outcome::Ending;
 use windlass_core::{JobId, JobRecord, Name, State};
 
-use super::crew::Crew;
 use super::kinds::Kind;
 use super::view::View;
+use super::worker_process::WorkerProcess;
 use crate::interrupt::Interrupt;
 
 /// How often the store is asked.
@@ -41,7 +41,7 @@ pub(super) enum End {
 pub(super) async fn run(
     client: &Client,
     jobs: &[(JobId, &'static Kind)],
-    crew: &mut Crew,
+    worker: &mut WorkerProcess,
     view: &mut View,
     interrupt: &mut Interrupt,
 ) -> anyhow::Result<Watched> {
@@ -52,16 +52,16 @@ pub(super) async fn run(
     let deadline = Instant::now() + budget;
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    view.say(&format!("worker {} started", crew.pid()))?;
+    view.say(&format!("worker {} started", worker.pid()))?;
     let end = loop {
         tokio::select! {
             biased;
             () = interrupt.heard() => break End::Interrupted,
-            died = crew.died() => {
+            died = worker.died() => {
                 let died = died?;
-                crew.replace(died)?;
+                worker.replace(died)?;
                 news.say(view)?;
-                view.say(&format!("the worker died ({died}); worker {} started", crew.pid()))?;
+                view.say(&format!("the worker died ({died}); worker {} started", worker.pid()))?;
             }
             _ = ticks.tick() => {
                 look(client, &mut open, &mut seen, &mut news, view).await?;

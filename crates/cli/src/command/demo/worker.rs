@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
-use windlass::{Client, Worker};
+use windlass::Worker;
 
 use super::kinds;
 use crate::exit::Exit;
@@ -12,7 +12,7 @@ use crate::interrupt::Interrupt;
 
 pub(super) async fn run(url: &str, lease: Duration) -> anyhow::Result<Exit> {
     let mut interrupt = Interrupt::listen()?;
-    let client = Client::open(url).await?;
+    let client = windlass::open(url).await?;
     Worker::new(&client)
         .name(format!("demo-{}", std::process::id()))
         .queue(kinds::QUEUE, 16)
@@ -34,7 +34,7 @@ pub(super) async fn run(url: &str, lease: Duration) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Waits until the parent is gone or somebody interrupts.
+/// Waits until the parent is gone or there is an interrupt.
 async fn dismissed(interrupt: &mut Interrupt) {
     let parent_gone = async {
         let mut stdin = tokio::io::stdin();

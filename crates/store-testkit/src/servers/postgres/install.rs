@@ -124,7 +124,7 @@ fn feed(mut command: Command, text: &str) -> io::Result<()> {
     Err(io::Error::other(said.into_owned()))
 }
 
-/// Clusters that were just made, one per version. They are kept for a day, before which nobody clears temporary
+/// Clusters that were just made, one per version. They are kept for a day, before which no machine clears temporary
 /// folders, and not longer than the machine is up, since they are not synced to the disk.
 struct Templates {
     folder: PathBuf,
@@ -132,7 +132,7 @@ struct Templates {
 }
 
 impl Templates {
-    /// Nothing when the folder belongs to somebody else, who could have put anything there.
+    /// Nothing when the folder belongs to another account, which could have put anything there.
     fn open(home: &Home) -> Option<Self> {
         let own = rustix::process::geteuid().as_raw();
         let account = home.account();

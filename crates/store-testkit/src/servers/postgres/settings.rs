@@ -40,7 +40,7 @@ impl Settings {
         self
     }
 
-    /// The role of the URL needs this password, by SCRAM. Without it everybody on this machine is trusted.
+    /// The role of the URL needs this password, by SCRAM. Without it every account of this machine is trusted.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());

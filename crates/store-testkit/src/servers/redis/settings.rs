@@ -37,7 +37,7 @@ struct User {
     rules: String,
 }
 
-/// Whoever keeps order on a server that lets only its user in. It needs no password: the server is gone soon.
+/// The user that administers a server which lets only its own user in. It needs no password: the server is gone soon.
 const ADMINISTRATOR: &str = "administrator";
 
 impl RedisSettings {
@@ -54,7 +54,7 @@ impl RedisSettings {
         self.set("maxmemory", bytes)
     }
 
-    /// Everybody needs this password.
+    /// Every connection needs this password.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
@@ -110,7 +110,7 @@ impl RedisSettings {
         self.has_tls
     }
 
-    /// User and password of whoever uses the server, if any are needed.
+    /// User and password for connections to the server, if any are needed.
     pub(super) fn client(&self) -> Option<(&str, &str)> {
         match (&self.user, &self.password) {
             (Some(user), _) => Some((&user.name, &user.password)),

@@ -11,7 +11,7 @@ use crate::exit::Fault;
 /// How long a dismissed worker may take before it is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(super) struct Crew {
+pub(super) struct WorkerProcess {
     url: String,
     lease: Duration,
     child: Child,
@@ -21,7 +21,7 @@ pub(super) struct Crew {
     crashes: u32,
 }
 
-impl Crew {
+impl WorkerProcess {
     /// Starts the first worker.
     pub(super) fn start(url: &str, lease: Duration) -> anyhow::Result<Self> {
         let mut child = spawn(url, lease)?;

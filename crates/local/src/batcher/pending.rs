@@ -13,7 +13,7 @@ use crate::error::drop_quietly;
 use crate::sync::{Mutex, lock};
 
 /// What callers and driver share.
-pub(super) struct Lot<T, R> {
+pub(super) struct Pending<T, R> {
     state: Mutex<State<T, R>>,
     /// One permit per item that may wait, given out in the order of coming.
     pub(super) room: Arc<Semaphore>,
@@ -42,7 +42,7 @@ struct State<T, R> {
     /// Those who wait for everything before an item to be done.
     waiters: Vec<(u64, oneshot::Sender<()>)>,
     is_closed: bool,
-    /// Nobody flushes any more.
+    /// The driver has ended.
     is_deserted: bool,
     driver: Option<Waker>,
 }
@@ -78,7 +78,7 @@ pub(super) enum Cut<T, R> {
     End,
 }
 
-impl<T, R> Lot<T, R> {
+impl<T, R> Pending<T, R> {
     pub(super) fn new(limits: Limits<T>, capacity: usize) -> Arc<Self> {
         let state = State {
             limits: Arc::new(limits),
@@ -192,14 +192,14 @@ impl<T, R> Lot<T, R> {
         driver.into_iter().for_each(Waker::wake);
     }
 
-    /// Nobody will flush anything any more: drops all answers, which tells those who wait for them.
+    /// The driver has ended: drops all answers, which tells the callers that wait for them.
     pub(super) fn desert(&self) {
         self.close();
         let (entries, waiters) = {
             let mut state = lock(&self.state);
             state.is_deserted = true;
             if !state.entries.is_empty() {
-                // They never will be done, and nobody may be told otherwise.
+                // They never will be done, and no caller may be told otherwise.
                 let first = state.first();
                 state.under_way.insert(first);
             }

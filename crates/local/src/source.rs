@@ -1,5 +1,5 @@
-//! Where runners come from: they are spawned, or somebody drives them. The shared state of a queue hires through it;
-//! tokens reach a queue through it, too, because only what is spawned can be reached from anywhere.
+//! Where runners come from: they are spawned, or a driver runs them. The shared state of a queue adds runners through
+//! it; tokens reach a queue through it, too, because only what is spawned can be reached from anywhere.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -9,33 +9,33 @@ use crate::sync::{Mutex, lock};
 use crate::token::{Cancels, Token};
 use crate::work::Work;
 
-/// The runners of a queue.
-pub(crate) enum Crew<W: Work> {
+/// Where the runners of a queue come from.
+pub(crate) enum RunnerSource<W: Work> {
     Spawned {
         spawn: Box<dyn Fn(Arc<Shared<W>>) + Send + Sync>,
         reach: fn(&Arc<Shared<W>>) -> Weak<dyn Cancels>,
     },
-    /// What is driven may borrow, so that nobody outside can have hold of it: the driver is told instead.
-    Driven(Arc<Mutex<Wanted>>),
+    /// What is driven may borrow, so nothing outside can hold it: the driver is asked instead.
+    Driven(Arc<Mutex<DriverInbox>>),
 }
 
 /// What the driver is to do, and how it is woken.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
-    errand: Errand,
+pub(crate) struct DriverInbox {
+    request: DriverRequest,
     waker: Option<Waker>,
 }
 
 /// What a driver is to do.
 #[derive(Debug, Default)]
-pub(crate) struct Errand {
+pub(crate) struct DriverRequest {
     /// How many runners it is to add.
     pub(crate) runners: usize,
     /// By which it is to cancel work.
     pub(crate) tokens: Vec<Token>,
 }
 
-impl<W: Work> Crew<W> {
+impl<W: Work> RunnerSource<W> {
     /// Runners that this function spawns.
     pub(crate) fn spawned(spawn: impl Fn(Arc<Shared<W>>) + Send + Sync + 'static) -> Self
     where
@@ -50,16 +50,16 @@ impl<W: Work> Crew<W> {
         }
     }
 
-    /// Runners that somebody drives.
+    /// Runners of a driver.
     pub(crate) fn driven() -> Self {
         Self::Driven(Arc::default())
     }
 
     #[cold]
-    pub(crate) fn hire(&self, shared: &Arc<Shared<W>>, runners: usize) {
+    pub(crate) fn add(&self, shared: &Arc<Shared<W>>, runners: usize) {
         match self {
             Self::Spawned { spawn, .. } => (0..runners).for_each(|_| spawn(Arc::clone(shared))),
-            Self::Driven(wanted) => Wanted::change(wanted, |errand| errand.runners += runners),
+            Self::Driven(inbox) => DriverInbox::change(inbox, |request| request.runners += runners),
         }
     }
 
@@ -67,23 +67,23 @@ impl<W: Work> Crew<W> {
     pub(crate) fn heed(&self, shared: &Arc<Shared<W>>, token: &Token) {
         match self {
             Self::Spawned { reach, .. } => token.watch(&reach(shared)),
-            Self::Driven(wanted) => {
-                let wanted: Weak<Mutex<Wanted>> = Arc::downgrade(wanted);
-                let wanted: Weak<dyn Cancels> = wanted;
-                token.watch(&wanted);
+            Self::Driven(inbox) => {
+                let inbox: Weak<Mutex<DriverInbox>> = Arc::downgrade(inbox);
+                let inbox: Weak<dyn Cancels> = inbox;
+                token.watch(&inbox);
             }
         }
     }
 
     /// What the driver is to do; never anything if there is none.
-    pub(crate) fn poll_errand(&self, context: &Context<'_>) -> Poll<Errand> {
-        let Self::Driven(wanted) = self else { return Poll::Pending };
-        let mut wanted = lock(wanted);
-        if wanted.errand.runners > 0 || !wanted.errand.tokens.is_empty() {
-            return Poll::Ready(std::mem::take(&mut wanted.errand));
+    pub(crate) fn poll_request(&self, context: &Context<'_>) -> Poll<DriverRequest> {
+        let Self::Driven(inbox) = self else { return Poll::Pending };
+        let mut inbox = lock(inbox);
+        if inbox.request.runners > 0 || !inbox.request.tokens.is_empty() {
+            return Poll::Ready(std::mem::take(&mut inbox.request));
         }
-        let stale = wanted.waker.replace(context.waker().clone());
-        drop(wanted);
+        let stale = inbox.waker.replace(context.waker().clone());
+        drop(inbox);
         // May be the last that keeps something alive, which then runs code of users.
         drop(stale);
         Poll::Pending
@@ -94,31 +94,31 @@ impl<W: Work> Crew<W> {
     pub(crate) fn take_tokens(&self) -> Vec<Token> {
         match self {
             Self::Spawned { .. } => Vec::new(),
-            Self::Driven(wanted) => std::mem::take(&mut lock(wanted).errand.tokens),
+            Self::Driven(inbox) => std::mem::take(&mut lock(inbox).request.tokens),
         }
     }
 
     /// Wakes the driver, if there is one, to see what has changed.
     pub(crate) fn wake_driver(&self) {
-        if let Self::Driven(wanted) = self {
-            Wanted::change(wanted, |_| ());
+        if let Self::Driven(inbox) = self {
+            DriverInbox::change(inbox, |_| ());
         }
     }
 }
 
-impl Wanted {
-    fn change(wanted: &Mutex<Self>, change: impl FnOnce(&mut Errand)) {
+impl DriverInbox {
+    fn change(inbox: &Mutex<Self>, change: impl FnOnce(&mut DriverRequest)) {
         let waker = {
-            let mut wanted = lock(wanted);
-            change(&mut wanted.errand);
-            wanted.waker.take()
+            let mut inbox = lock(inbox);
+            change(&mut inbox.request);
+            inbox.waker.take()
         };
         waker.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Cancels for Mutex<Wanted> {
+impl Cancels for Mutex<DriverInbox> {
     fn cancel_token(self: Arc<Self>, token: &Token) {
-        Wanted::change(&self, |errand| errand.tokens.push(token.clone()));
+        DriverInbox::change(&self, |request| request.tokens.push(token.clone()));
     }
 }
