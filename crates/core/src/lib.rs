@@ -34,7 +34,7 @@ pub mod store;
 pub use bytes::Bytes;
 pub use clock::{Clock, Timestamp};
 pub use error::{StoreError, StoreErrorKind};
-pub use id::{CallId, Fence, JobId, LeaseId};
+pub use id::{CallId, Fence, HolderId, JobId, LeaseId};
 pub use job::{ClaimedJob, JobRecord, NewJob};
 pub use judge::{Transition, judge};
 pub use name::{Name, NameError};

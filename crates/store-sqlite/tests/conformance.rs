@@ -54,6 +54,23 @@ impl Harness for Files {
     async fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }
+
+    fn cannot(&self) -> Vec<Exception> {
+        without_duties()
+    }
+}
+
+/// Every process looks for itself what is to be done: that reads the file, and a duty would write it in each round.
+fn without_duties() -> Vec<Exception> {
+    let reason = "the processes of one machine sweep each for itself: a look costs less than the write of a duty";
+    let clauses = [
+        "duties::one_holder_has_a_duty",
+        "duties::a_duty_that_ran_out_goes_to_the_next",
+        "duties::a_duty_that_lasts_too_long_is_taken",
+        "duties::a_duty_is_given_back_by_its_holder",
+        "duties::of_many_at_once_one_has_it",
+    ];
+    clauses.map(|clause| Exception { clause, reason }).into()
 }
 
 /// Stores in memory; nobody else can open them.
@@ -73,6 +90,10 @@ impl Harness for InMemory {
 
     async fn advance(&self, by: Duration) {
         self.0.advance(by);
+    }
+
+    fn cannot(&self) -> Vec<Exception> {
+        without_duties()
     }
 }
 
