@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use windlass_core::clock::ManualClock;
 use windlass_core::store::SharedStore;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
-use windlass_store_testkit::{Harness, async_trait};
+use windlass_store_testkit::{Exception, Harness, async_trait};
 
 /// Stores in files of one directory.
 struct Files {
@@ -62,7 +62,8 @@ impl Harness for Files {
 
 /// Every process looks for itself what is to be done: that reads the file, and a duty would write it in each round.
 fn without_duties() -> Vec<Exception> {
-    let reason = "the processes of one machine sweep each for itself: a look costs less than the write of a duty";
+    let reason =
+        "the processes of one machine sweep each for itself: a look costs less than the write of a duty";
     let clauses = [
         "duties::one_holder_has_a_duty",
         "duties::a_duty_that_ran_out_goes_to_the_next",

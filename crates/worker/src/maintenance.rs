@@ -115,3 +115,56 @@ impl<S: Sweep> Background for Sweeper<S> {
         board.expect_within(S::PART, None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use windlass_core::clock::{ManualClock, Timestamp};
+    use windlass_store_memory::MemoryStore;
+
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(100);
+
+    #[derive(Default)]
+    struct Counting(AtomicU32);
+
+    impl Sweep for Counting {
+        const PART: Part = Part::Promoter;
+        const DUTY: Duty = Duty::Promote;
+
+        async fn sweep(&self) -> StoreResult<()> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    fn sweeper(store: &Arc<MemoryStore>) -> Sweeper<Counting> {
+        let config = Config { interval: INTERVAL };
+        Sweeper::new(config, Counting::default(), Duties::new(Arc::clone(store) as _), Arc::default())
+    }
+
+    /// Sweeps of both after a round of each.
+    async fn rounds(first: &Sweeper<Counting>, second: &Sweeper<Counting>) -> (u32, u32) {
+        for sweeper in [first, second] {
+            let pause = sweeper.round().await.expect("the store answers");
+            assert!(pause >= INTERVAL.mul_f64(0.75) && pause <= INTERVAL.mul_f64(4.25), "{pause:?}");
+        }
+        (first.sweep.0.load(Ordering::Relaxed), second.sweep.0.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn one_worker_sweeps_until_it_leaves_or_is_gone() {
+        let clock = ManualClock::at(Timestamp::from_micros(0));
+        let store = Arc::new(MemoryStore::with_clock(Arc::new(clock.clone())));
+        let (first, second) = (sweeper(&store), sweeper(&store));
+        assert_eq!(rounds(&first, &second).await, (1, 0));
+        clock.advance(INTERVAL);
+        assert_eq!(rounds(&first, &second).await, (2, 0), "it keeps the duty");
+        first.duties.leave(Duty::Promote).await;
+        assert_eq!(rounds(&second, &first).await, (1, 2), "the other one goes on at once");
+        clock.advance(INTERVAL * 4);
+        assert_eq!(rounds(&first, &second).await, (3, 1), "the second was away for too long");
+    }
+}
