@@ -26,6 +26,11 @@ pub struct LeaseId(Uuid);
 #[serde(transparent)]
 pub struct CallId(Uuid);
 
+/// A worker as a holder of duties. It stays the same while the worker runs, whatever becomes of its leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HolderId(Uuid);
+
 macro_rules! uuid_newtype {
     ($type:ident, $fresh:expr, $what:literal) => {
         impl $type {
@@ -72,6 +77,7 @@ macro_rules! uuid_newtype {
 uuid_newtype!(JobId, Uuid::now_v7(), "job");
 uuid_newtype!(LeaseId, Uuid::new_v4(), "lease");
 uuid_newtype!(CallId, Uuid::new_v4(), "call");
+uuid_newtype!(HolderId, Uuid::new_v4(), "holder");
 
 impl JobId {
     /// The id that this job gets when it is moved to another queue: always the same one, so that a move that was cut

@@ -35,7 +35,7 @@ pub mod stored;
 pub use bytes::Bytes;
 pub use clock::{Clock, Timestamp};
 pub use error::{StoreError, StoreErrorKind};
-pub use id::{CallId, Fence, JobId, LeaseId};
+pub use id::{CallId, Fence, HolderId, JobId, LeaseId};
 pub use job::{ClaimedJob, JobRecord, NewJob};
 pub use judge::{Transition, judge};
 pub use name::{Name, NameError};

@@ -98,7 +98,7 @@ pub use jobs::{
     Settlement, SickQueue, Taken,
 };
 pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};
-pub use maintenance::{Maintenance, Promotion};
+pub use maintenance::{Duty, Maintenance, Promotion, Shift};
 pub use moves::{Cause, Move};
 pub use queues::Queues;
 pub use verbs::{Amendment, Right};

@@ -61,12 +61,14 @@ pub enum Bug {
     StallUnbegun,
     /// A late outcome is written although the job was put back by something else than a reaper.
     SettleLateAlways,
+    /// A duty is given to every holder.
+    ShareDuty,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -94,5 +96,6 @@ impl Bug {
         Self::OwnNonce,
         Self::StallUnbegun,
         Self::SettleLateAlways,
+        Self::ShareDuty,
     ];
 }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::outcome::Reason;
-use windlass_core::store::{Cause, Maintenance, Promotion, StoreResult};
-use windlass_core::{Name, State};
+use windlass_core::store::{Cause, Duty, Maintenance, Promotion, Shift, StoreResult};
+use windlass_core::{HolderId, Name, State};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
@@ -44,6 +44,26 @@ impl Maintenance for MemoryStore {
             }
             pruned
         }))
+    }
+
+    async fn take_duty(&self, duty: Duty, holder: HolderId, ttl: Duration) -> StoreResult<Shift> {
+        Ok(self.write(|table, now| {
+            let shift = match table.duties.get(&duty) {
+                Some(&(other, until)) if other != holder && !table.has(Bug::ShareDuty) => {
+                    Shift::of_other(until, now, ttl)
+                }
+                _ => Shift::Own,
+            };
+            if shift == Shift::Own {
+                table.duties.insert(duty, (holder, now.plus(ttl)));
+            }
+            shift
+        }))
+    }
+
+    async fn leave_duty(&self, duty: Duty, holder: HolderId) -> StoreResult<()> {
+        self.write(|table, _| table.duties.retain(|&kept, (other, _)| kept != duty || *other != holder));
+        Ok(())
     }
 }
 

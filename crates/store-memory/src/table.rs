@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use windlass_core::bell::Rings;
 use windlass_core::clock::{Clock, Steps, Timestamp};
 use windlass_core::queue::QueueConfig;
-use windlass_core::{Fence, JobId, Name, State};
+use windlass_core::store::Duty;
+use windlass_core::{Fence, HolderId, JobId, Name, State};
 
 use crate::bug::Bug;
 use crate::calls::Calls;
@@ -21,6 +22,8 @@ pub(crate) struct Table {
     pub(crate) queues: BTreeMap<Name, Queue>,
     pub(crate) leases: LeaseBook,
     pub(crate) calls: Calls,
+    /// Who has each duty, and until when.
+    pub(crate) duties: BTreeMap<Duty, (HolderId, Timestamp)>,
     /// Whether the clock was set, which leases and calls must outlive.
     pub(crate) steps: Steps,
     /// What the running call has to ring about when it is done.

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use windlass_core::clock::ManualClock;
 use windlass_core::store::SharedStore;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
-use windlass_store_testkit::{Harness, async_trait};
+use windlass_store_testkit::{Exception, Harness, async_trait};
 
 /// Stores in files of one directory.
 struct Files {
@@ -54,6 +54,24 @@ impl Harness for Files {
     async fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }
+
+    fn cannot(&self) -> Vec<Exception> {
+        without_duties()
+    }
+}
+
+/// Every process looks for itself what is to be done: that reads the file, and a duty would write it in each round.
+fn without_duties() -> Vec<Exception> {
+    let reason =
+        "the processes of one machine sweep each for itself: a look costs less than the write of a duty";
+    let clauses = [
+        "duties::one_holder_has_a_duty",
+        "duties::a_duty_that_ran_out_goes_to_the_next",
+        "duties::a_duty_that_lasts_too_long_is_taken",
+        "duties::a_duty_is_given_back_by_its_holder",
+        "duties::of_many_at_once_one_has_it",
+    ];
+    clauses.map(|clause| Exception { clause, reason }).into()
 }
 
 /// Stores in memory, which no other process can open.
@@ -73,6 +91,10 @@ impl Harness for InMemory {
 
     async fn advance(&self, by: Duration) {
         self.0.advance(by);
+    }
+
+    fn cannot(&self) -> Vec<Exception> {
+        without_duties()
     }
 }
 

@@ -8,6 +8,7 @@ pub mod begin;
 pub mod calls;
 pub mod cancel;
 pub mod claim;
+pub mod duties;
 pub mod enqueue;
 pub mod fence;
 pub mod handles;
@@ -193,6 +194,13 @@ macro_rules! for_each_clause {
                 open_jobs_stay
                 up_to_a_limit
                 by_default
+            }
+            duties {
+                one_holder_has_a_duty
+                a_duty_that_ran_out_goes_to_the_next
+                a_duty_that_lasts_too_long_is_taken
+                a_duty_is_given_back_by_its_holder
+                of_many_at_once_one_has_it
             }
             keep {
                 a_completed_job_leaves_nothing

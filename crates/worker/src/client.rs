@@ -89,7 +89,8 @@ impl Client {
         }
         // There is nothing to share, so it needs no lane; and mostly the store answers, so only a failure is repeated.
         let (call, jobs) = (OneCall::new(), Arc::<[NewJob]>::from([job]));
-        let answered = AssertUnwindSafe(self.store().enqueue_once(call.id, Arc::clone(&jobs))).catch_unwind().await;
+        let answered =
+            AssertUnwindSafe(self.store().enqueue_once(call.id, Arc::clone(&jobs))).catch_unwind().await;
         let answers = match answered.unwrap_or_else(|panic| Err(lost(&*panic))) {
             Ok(answers) => answers,
             Err(error) => {

@@ -24,7 +24,7 @@ use crate::fetcher::Fetcher;
 use crate::health::{Health, LeaseHealth, QueueHealth};
 use crate::lag::Lag;
 use crate::lease::{self, Keeper, Lease};
-use crate::maintenance::{Maintenance, Promoter, Pruner, Reaper, Sweeper, WorkerReaper};
+use crate::maintenance::{Duties, Maintenance, Promoter, Pruner, Reaper, Sweeper, WorkerReaper};
 use crate::reconcile::Reconciler;
 use crate::settler::Settler;
 use crate::shutdown::{self, Running, Shutdown, Stage};
@@ -96,10 +96,12 @@ impl Engine {
         let mut loops = vec![self.supervised(self.fetcher(client)), self.supervised(beginner)];
         if config.maintenance == Maintenance::On {
             let (lease, attempts) = (Arc::clone(&self.lease), Arc::clone(&self.attempts));
+            let duties = Duties::new(store());
             let reaper = WorkerReaper { reaper: Reaper::new(store()), lease, attempts };
-            loops.push(self.supervised(Sweeper::new(config.reaper, reaper, board())));
-            loops.push(self.supervised(Sweeper::new(config.promoter, Promoter::new(store()), board())));
-            loops.push(self.supervised(Sweeper::new(config.pruner, Pruner::new(store()), board())));
+            let (promoter, pruner) = (Promoter::new(store()), Pruner::new(store()));
+            loops.push(self.supervised(Sweeper::new(config.reaper, reaper, duties.clone(), board())));
+            loops.push(self.supervised(Sweeper::new(config.promoter, promoter, duties.clone(), board())));
+            loops.push(self.supervised(Sweeper::new(config.pruner, pruner, duties, board())));
         }
         loops
     }

@@ -1,5 +1,7 @@
-//! Loops that keep a store in order. Every worker may run them; they only do what is still to be done.
+//! Loops that keep a store in order. Of a fleet one worker has the duty of each (`duty`), and another takes it over when that
+//! one is gone. They only do what is still to be done, so it does no harm when two work at once.
 
+mod duty;
 mod promoter;
 mod pruner;
 mod reaper;
@@ -7,7 +9,7 @@ mod reaper;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::store::StoreResult;
+use windlass_core::store::{Duty, StoreResult};
 
 use crate::error::ConfigError;
 use crate::health::Part;
@@ -16,6 +18,7 @@ use crate::shutdown::Shutdown;
 use crate::supervise::{Background, Board};
 use crate::worker::at_least_long;
 
+pub(crate) use duty::Duties;
 pub use promoter::{PromoteSummary, Promoter};
 pub use pruner::{PruneSummary, Pruner};
 pub(crate) use reaper::WorkerReaper;
@@ -52,6 +55,7 @@ impl Config {
 /// One round of a part that keeps the store in order.
 pub(crate) trait Sweep: Send + Sync + 'static {
     const PART: Part;
+    const DUTY: Duty;
 
     /// A round that has begun is always finished.
     fn sweep(&self) -> impl Future<Output = StoreResult<()>> + Send;
@@ -62,16 +66,27 @@ pub(crate) trait Sweep: Send + Sync + 'static {
     }
 }
 
-/// Runs the rounds of a part. Intervals are spread, so that workers which started together do not stay in step.
+/// Runs the rounds of a part while this worker has its duty. Intervals are spread, so that workers which started together do
+/// not stay in step.
 pub(crate) struct Sweeper<S> {
     config: Config,
     sweep: S,
+    duties: Duties,
     board: Arc<Board>,
 }
 
 impl<S: Sweep> Sweeper<S> {
-    pub(crate) fn new(config: Config, sweep: S, board: Arc<Board>) -> Self {
-        Self { config, sweep, board }
+    pub(crate) fn new(config: Config, sweep: S, duties: Duties, board: Arc<Board>) -> Self {
+        Self { config, sweep, duties, board }
+    }
+
+    /// One round, if it is this worker's. Answers how long until the next one.
+    async fn round(&self) -> StoreResult<Duration> {
+        let interval = self.config.interval;
+        if let Some(left) = self.duties.of_other(S::DUTY, interval).await {
+            return Ok(left + spread(interval));
+        }
+        self.sweep.sweep().await.map(|()| spread(interval))
     }
 }
 
@@ -79,22 +94,77 @@ impl<S: Sweep> Background for Sweeper<S> {
     const PART: Part = S::PART;
 
     async fn run(self: &Arc<Self>, mut shutdown: Shutdown) {
-        let (board, interval) = (&self.board, self.config.interval);
+        let (board, period) = (&self.board, self.config.interval.max(PAUSE_MAX));
         while shutdown.is_running() {
-            board.expect_within(S::PART, Some(interval.max(PAUSE_MAX)));
-            let pause = match self.sweep.sweep().await {
-                Ok(()) => {
+            board.expect_within(S::PART, Some(period));
+            let pause = match self.round().await {
+                Ok(pause) => {
                     board.success(S::PART);
-                    spread(interval)
+                    pause
                 }
                 Err(error) => backoff(board.failure(S::PART, &error.to_string())),
             };
+            board.expect_within(S::PART, Some(period.max(pause)));
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.sweep.woken() => {}
                 () = shutdown.changed() => {}
             }
         }
+        self.duties.leave(S::DUTY).await;
         board.expect_within(S::PART, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use windlass_core::clock::{ManualClock, Timestamp};
+    use windlass_store_memory::MemoryStore;
+
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(100);
+
+    #[derive(Default)]
+    struct Counting(AtomicU32);
+
+    impl Sweep for Counting {
+        const PART: Part = Part::Promoter;
+        const DUTY: Duty = Duty::Promote;
+
+        async fn sweep(&self) -> StoreResult<()> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    fn sweeper(store: &Arc<MemoryStore>) -> Sweeper<Counting> {
+        let config = Config { interval: INTERVAL };
+        Sweeper::new(config, Counting::default(), Duties::new(Arc::clone(store) as _), Arc::default())
+    }
+
+    /// Sweeps of both after a round of each.
+    async fn rounds(first: &Sweeper<Counting>, second: &Sweeper<Counting>) -> (u32, u32) {
+        for sweeper in [first, second] {
+            let pause = sweeper.round().await.expect("the store answers");
+            assert!(pause >= INTERVAL.mul_f64(0.75) && pause <= INTERVAL.mul_f64(4.25), "{pause:?}");
+        }
+        (first.sweep.0.load(Ordering::Relaxed), second.sweep.0.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn one_worker_sweeps_until_it_leaves_or_is_gone() {
+        let clock = ManualClock::at(Timestamp::from_micros(0));
+        let store = Arc::new(MemoryStore::with_clock(Arc::new(clock.clone())));
+        let (first, second) = (sweeper(&store), sweeper(&store));
+        assert_eq!(rounds(&first, &second).await, (1, 0));
+        clock.advance(INTERVAL);
+        assert_eq!(rounds(&first, &second).await, (2, 0), "it keeps the duty");
+        first.duties.leave(Duty::Promote).await;
+        assert_eq!(rounds(&second, &first).await, (1, 2), "the other one goes on at once");
+        clock.advance(INTERVAL * 4);
+        assert_eq!(rounds(&first, &second).await, (3, 1), "the second was away for too long");
     }
 }

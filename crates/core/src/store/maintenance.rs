@@ -1,9 +1,13 @@
 //! The part that keeps a store in order, in bounded steps.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::StoreResult;
 use crate::bell::{Rings, Topic};
+use crate::clock::Timestamp;
+use crate::id::HolderId;
 
 /// Work that no job asks for.
 #[async_trait]
@@ -25,6 +29,65 @@ pub trait Maintenance {
     async fn tidy(&self, limit: u32) -> StoreResult<u32> {
         let _ = limit;
         Ok(0)
+    }
+
+    /// Takes a duty for `ttl` from now, or keeps it: by the store's clock, one holder has it at a time. A duty that has
+    /// run out goes to the next that asks, and so does one that would last longer than `ttl`: its holder has longer
+    /// pauses, or the clock was set.
+    ///
+    /// It saves work and is never a right: sweeps stay correct when several run at once. A store that keeps no duties
+    /// gives each to every holder.
+    async fn take_duty(&self, duty: Duty, holder: HolderId, ttl: Duration) -> StoreResult<Shift> {
+        let _ = (duty, holder, ttl);
+        Ok(Shift::Own)
+    }
+
+    /// Gives a duty back, so that the next holder need not wait until it runs out. Another holder's stays as it is.
+    async fn leave_duty(&self, duty: Duty, holder: HolderId) -> StoreResult<()> {
+        let _ = (duty, holder);
+        Ok(())
+    }
+}
+
+/// Work that is enough to be done by one worker of a fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Duty {
+    /// Takes lost jobs back.
+    Reap,
+    /// Promotes in queues without workers, and tidies.
+    Promote,
+    /// Removes what is no longer kept.
+    Prune,
+}
+
+impl Duty {
+    /// Every duty.
+    pub const ALL: [Self; 3] = [Self::Reap, Self::Promote, Self::Prune];
+
+    /// The name that a store keeps it under.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reap => "reap",
+            Self::Promote => "promote",
+            Self::Prune => "prune",
+        }
+    }
+}
+
+/// Who has a duty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shift {
+    /// The holder that asked.
+    Own,
+    /// Another one, and it runs out after so long unless that one keeps it.
+    Other(Duration),
+}
+
+impl Shift {
+    /// Whose a duty is that another holder has until some instant: its own until then, and the asker's from then on.
+    pub fn of_other(until: Timestamp, now: Timestamp, ttl: Duration) -> Self {
+        let left = until.since(now);
+        if left.is_zero() || left > ttl { Self::Own } else { Self::Other(left) }
     }
 }
 

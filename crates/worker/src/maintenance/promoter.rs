@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::Store;
-use windlass_core::store::{Promotion, StoreResult};
+use windlass_core::store::{Duty, Promotion, StoreResult};
 
 use super::{BATCH_MAX, CALLS_MAX, Sweep};
 use crate::health::Part;
@@ -62,6 +62,7 @@ impl Promoter {
 
 impl Sweep for Promoter {
     const PART: Part = Part::Promoter;
+    const DUTY: Duty = Duty::Promote;
 
     async fn sweep(&self) -> StoreResult<()> {
         self.run_once().await.map(drop)

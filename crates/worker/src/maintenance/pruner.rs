@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::Store;
-use windlass_core::store::StoreResult;
+use windlass_core::store::{Duty, StoreResult};
 
 use super::{BATCH_MAX, CALLS_MAX, Sweep};
 use crate::health::Part;
@@ -46,6 +46,7 @@ impl Pruner {
 
 impl Sweep for Pruner {
     const PART: Part = Part::Pruner;
+    const DUTY: Duty = Duty::Prune;
 
     async fn sweep(&self) -> StoreResult<()> {
         self.run_once().await.map(drop)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::store::{Settled, Settlement, StoreResult};
+use windlass_core::store::{Duty, Settled, Settlement, StoreResult};
 use windlass_core::{Store, judge};
 
 use super::{BATCH_MAX, CALLS_MAX, Sweep};
@@ -92,6 +92,7 @@ pub(crate) struct WorkerReaper {
 
 impl Sweep for WorkerReaper {
     const PART: Part = Part::Reaper;
+    const DUTY: Duty = Duty::Reap;
 
     async fn sweep(&self) -> StoreResult<()> {
         if let Some(until) = self.lease.recovers_until() {

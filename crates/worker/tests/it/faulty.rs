@@ -10,11 +10,11 @@ use windlass_core::bell::Bell;
 use windlass_core::job::LostJob;
 use windlass_core::queue::{QueueConfig, QueueRecord};
 use windlass_core::store::{
-    About, Amended, Begin, ClaimAnswer, ClaimRequest, Cursor, Enqueued, Filter, Inspect, JobPage, Jobs,
+    About, Amended, Begin, ClaimAnswer, ClaimRequest, Cursor, Duty, Enqueued, Filter, Inspect, JobPage, Jobs,
     LeaseRecord, Leases, Maintenance, NewLease, Progress, Promotion, Queues, Renewal, Settled, Settlement,
-    Sharing, Store, StoreResult, Swept, Wakeup,
+    Sharing, Shift, Store, StoreResult, Swept, Wakeup,
 };
-use windlass_core::{Bytes, CallId, JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
+use windlass_core::{Bytes, CallId, HolderId, JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
 use windlass_store_memory::MemoryStore;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -351,6 +351,12 @@ impl Maintenance for Faulty {
     }
     async fn tidy(&self, limit: u32) -> StoreResult<u32> {
         self.inner.tidy(limit).await
+    }
+    async fn take_duty(&self, duty: Duty, holder: HolderId, ttl: Duration) -> StoreResult<Shift> {
+        self.inner.take_duty(duty, holder, ttl).await
+    }
+    async fn leave_duty(&self, duty: Duty, holder: HolderId) -> StoreResult<()> {
+        self.inner.leave_duty(duty, holder).await
     }
 }
 
