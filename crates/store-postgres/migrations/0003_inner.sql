@@ -191,3 +191,10 @@ BEGIN
     RETURN v_dropped;
 END
 $$;
+
+-- Which worker has which duty, and until when.
+CREATE TABLE duties (
+    name       text COLLATE "C" PRIMARY KEY,
+    holder     uuid NOT NULL,
+    expires_at int8 NOT NULL
+);

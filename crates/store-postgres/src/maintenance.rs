@@ -4,13 +4,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use windlass_core::State;
+use uuid::Uuid;
 use windlass_core::queue::QueueRecord;
-use windlass_core::store::{CALL_MEMORY, Maintenance, Promotion, StoreResult};
+use windlass_core::store::{CALL_MEMORY, Duty, Maintenance, Promotion, Shift, StoreResult};
+use windlass_core::{HolderId, State};
 
 use crate::connect::Call;
 use crate::error::Fault;
-use crate::functions::{FORGET, PROMOTE, PRUNE};
+use crate::functions::{FORGET, LEAVE_DUTY, PROMOTE, PRUNE, TAKE_DUTY};
 use crate::row::{self, at};
 use crate::session::{Parameters, Session};
 use crate::{PostgresStore, queues};
@@ -74,6 +75,26 @@ impl Maintenance for PostgresStore {
             pruned += self.remote.call(Call::WRITE, prune).await?;
         }
         Ok(pruned)
+    }
+
+    async fn take_duty(&self, duty: Duty, holder: HolderId, ttl: Duration) -> StoreResult<Shift> {
+        self.remote
+            .call(Call::WRITE, async move |_, session| {
+                let (holder, ttl) = (Uuid::from_bytes(*holder.as_bytes()), row::micros(ttl));
+                let rows = session.call(&TAKE_DUTY, &[&duty.name(), &holder, &ttl]).await?;
+                let left = rows.first().map(|row| at::<i64>(row, 0)).transpose()?;
+                Ok(left.map_or(Shift::Own, |left| Shift::Other(Duration::from_micros(left.unsigned_abs()))))
+            })
+            .await
+    }
+
+    async fn leave_duty(&self, duty: Duty, holder: HolderId) -> StoreResult<()> {
+        self.remote
+            .call(Call::WRITE, async move |_, session| {
+                let holder = Uuid::from_bytes(*holder.as_bytes());
+                session.call(&LEAVE_DUTY, &[&duty.name(), &holder]).await.map(drop)
+            })
+            .await
     }
 }
 

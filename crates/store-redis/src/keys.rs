@@ -53,6 +53,11 @@ impl Keys {
         self.shared("lease-order")
     }
 
+    /// Which worker has which duty, and until when (hash).
+    pub(crate) fn duties(&self) -> Bytes {
+        self.shared("duties")
+    }
+
     /// The channel through which processes wake each other.
     pub(crate) fn bell(&self) -> Bytes {
         self.shared("bell")

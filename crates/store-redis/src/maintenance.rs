@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
 use windlass_core::clock::whole_micros;
 use windlass_core::queue::Keep;
-use windlass_core::store::{Maintenance, Promotion, StoreResult};
-use windlass_core::{Name, State};
+use windlass_core::store::{Duty, Maintenance, Promotion, Shift, StoreResult};
+use windlass_core::{HolderId, Name, State};
 
 use crate::connect::Call;
 use crate::error::Fault;
 use crate::pauses::Work;
-use crate::scripts::{PROMOTE, PRUNE};
+use crate::scripts::{LEAVE_DUTY, PROMOTE, PRUNE, TAKE_DUTY};
 use crate::session::Session;
 use crate::walk::{OfQueue, Walk};
 use crate::{RedisStore, Tools, answer, queues, spread, transfers};
@@ -51,6 +52,28 @@ impl Maintenance for RedisStore {
             return Ok(0);
         }
         self.remote.call(Call::WRITE, async move |tools, session| prune(&tools, &session, limit).await).await
+    }
+
+    async fn take_duty(&self, duty: Duty, holder: HolderId, ttl: Duration) -> StoreResult<Shift> {
+        self.remote
+            .call(Call::WRITE, async move |tools, session| {
+                let ttl = whole_micros(ttl).as_micros().to_string();
+                let arguments =
+                    vec![tools.clock(), duty.name().into(), holder.to_string().into(), ttl.into()];
+                let left = session.run(&TAKE_DUTY, vec![tools.keys.duties()], arguments).await?;
+                let left = Duration::from_micros(answer::integer(left)?.unsigned_abs());
+                Ok(if left.is_zero() { Shift::Own } else { Shift::Other(left) })
+            })
+            .await
+    }
+
+    async fn leave_duty(&self, duty: Duty, holder: HolderId) -> StoreResult<()> {
+        self.remote
+            .call(Call::WRITE, async move |tools, session| {
+                let arguments: Vec<Bytes> = vec![duty.name().into(), holder.to_string().into()];
+                session.run(&LEAVE_DUTY, vec![tools.keys.duties()], arguments).await.map(drop)
+            })
+            .await
     }
 }
 

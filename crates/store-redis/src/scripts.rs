@@ -46,6 +46,8 @@ scripts! {
         "shared/tell" "shared/places" "shared/moves" "shared/promote"] "maintenance/promote";
     PRUNE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/places" "shared/moves"] "maintenance/prune";
+    TAKE_DUTY = ["shared/clock"] "maintenance/take_duty";
+    LEAVE_DUTY = [] "maintenance/leave_duty";
 
     OPEN_LEASE = ["shared/keys" "shared/clock"] "leases/open";
     RENEW_LEASE = ["shared/keys" "shared/clock" "shared/records"] "leases/renew";
