@@ -61,12 +61,16 @@ pub enum Bug {
     StallUnbegun,
     /// A late outcome is written although the job was put back by something else than a reaper.
     SettleLateAlways,
+    /// A queue that holds jobs is removed if all of them have ended.
+    RemoveWithEnds,
+    /// The definition of a removed queue holds for the next one of its name.
+    KeepDefinition,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -94,5 +98,7 @@ impl Bug {
         Self::OwnNonce,
         Self::StallUnbegun,
         Self::SettleLateAlways,
+        Self::RemoveWithEnds,
+        Self::KeepDefinition,
     ];
 }

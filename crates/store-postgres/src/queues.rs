@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord, check_rules};
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rules};
 use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::connect::{Effect, Lane};
 use crate::error::Fault;
-use crate::functions::{DEFINE, FOLD, QUEUES};
+use crate::functions::{DEFINE, FOLD, QUEUES, REMOVE};
 use crate::row::{self, at};
 use crate::session::Session;
 use crate::{PostgresStore, Tools};
@@ -46,6 +46,25 @@ impl Queues for PostgresStore {
         })
         .await
     }
+
+    async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
+        let queue = queue.clone();
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            remove(&tools, &session, &queue).await
+        })
+        .await
+    }
+}
+
+async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Result<Removed, Fault> {
+    let row = tools.statements.run_one(session, &REMOVE, &[&queue.as_str()]).await?;
+    match at(&row, 0)? {
+        "rules" => check_rules(queue, row::rules(at(&row, 1)?))?,
+        "full" => return counts(&row, queue.as_str()).map(Removed::NotEmpty),
+        "missing" => return Ok(Removed::Missing),
+        _ => tools.definitions.forget(),
+    }
+    Ok(Removed::Done)
 }
 
 pub(crate) async fn list(
@@ -66,15 +85,21 @@ pub(crate) async fn fold(tools: &Tools, session: &Session, most: i64) -> Result<
 }
 
 fn record(found: &Row) -> Result<QueueRecord, Fault> {
-    let mut counts = Counts::default();
-    for (column, state) in State::ALL.into_iter().enumerate() {
-        let count: i64 = at(found, column + 2)?;
-        if count < 0 {
-            tracing::error!(queue = at::<&str>(found, 0)?, %state, count, "a queue holds fewer jobs than none");
-        }
-        counts.set(state, u64::try_from(count).unwrap_or(0));
-    }
+    let counts = counts(found, at(found, 0)?)?;
     let config: Option<&str> = at(found, 1)?;
     let (config, unreadable) = config.map_or_else(Default::default, row::definition);
     Ok(QueueRecord { name: row::name(found, 0)?, config, counts, unreadable })
+}
+
+/// The counts that rows have from their third column on.
+fn counts(found: &Row, queue: &str) -> Result<Counts, Fault> {
+    let mut counts = Counts::default();
+    for (column, state) in (2..).zip(State::ALL) {
+        let count: i64 = at(found, column)?;
+        if count < 0 {
+            tracing::error!(queue, %state, count, "a queue holds fewer jobs than none");
+        }
+        counts.set(state, u64::try_from(count).unwrap_or(0));
+    }
+    Ok(counts)
 }

@@ -1,15 +1,19 @@
 //! What queues permit and what they hold.
 
+mod remove;
+
 use async_trait::async_trait;
+use bytes::Bytes;
 use redis::Value;
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord};
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed};
 use windlass_core::store::{Queues, SickQueue, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::connect::{Effect, Lane};
-use crate::definitions::config_of;
+use crate::definitions::{ROUNDS, config_of, never_stands_still};
 use crate::error::Fault;
 use crate::registry::Registry;
+use crate::script::flag;
 use crate::scripts::DEFINE;
 use crate::session::Session;
 use crate::walk::Walk;
@@ -26,10 +30,17 @@ impl Queues for RedisStore {
         self.call(Lane::Work, Effect::Write, move |tools, session| async move {
             let text = serde_json::to_string(&config)
                 .map_err(|error| Fault::Defect(format!("a definition has no text: {error}")))?;
-            tools.registry.enter(&session, &tools.keys, [&queue]).await?;
-            session.run(&DEFINE, tools.keys.queue(&queue).all(), vec![tools.clock(), text.into()]).await?;
+            define(&tools, &session, &queue, text.into()).await?;
             tools.definitions.forget(&queue);
             Ok(())
+        })
+        .await
+    }
+
+    async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
+        let queue = queue.clone();
+        self.call(Lane::Work, Effect::Write, move |tools, session| async move {
+            remove::remove(&tools, &session, &queue).await
         })
         .await
     }
@@ -41,6 +52,20 @@ impl Queues for RedisStore {
         })
         .await
     }
+}
+
+async fn define(tools: &Tools, session: &Session, queue: &Name, text: Bytes) -> Result<(), Fault> {
+    let mut is_entered = tools.registry.enter(session, &tools.keys, [queue]).await?;
+    for _ in 0..ROUNDS {
+        let arguments = vec![tools.clock(), text.clone(), flag(is_entered)];
+        let version = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments).await?;
+        if answer::integer(version)? > 0 {
+            return Ok(());
+        }
+        tools.registry.enter_anew(session, &tools.keys, queue).await?;
+        is_entered = true;
+    }
+    Err(never_stands_still())
 }
 
 async fn list(
@@ -109,16 +134,22 @@ pub(crate) async fn read(
         Some(text) => config_of(&text),
         None => (QueueConfig::default(), None),
     };
+    let counts = counts(&name, fields)?;
+    let is_there = version > 0 || counts.total() > 0;
+    Ok(is_there.then_some((QueueRecord { name, config, counts, unreadable }, version)))
+}
+
+/// How many jobs are in each state.
+fn counts(queue: &Name, fields: impl Iterator<Item = Value>) -> Result<Counts, Fault> {
     let mut counts = Counts::default();
     for (state, count) in State::ALL.into_iter().zip(fields) {
         let count = number(Some(count))?;
         if count < 0 {
-            tracing::error!(queue = %name, %state, count, "a queue holds fewer jobs than none");
+            tracing::error!(%queue, %state, count, "a queue holds fewer jobs than none");
         }
         counts.set(state, u64::try_from(count).unwrap_or(0));
     }
-    let is_there = version > 0 || counts.total() > 0;
-    Ok(is_there.then_some((QueueRecord { name, config, counts, unreadable }, version)))
+    Ok(counts)
 }
 
 /// A number that may not have been written yet.

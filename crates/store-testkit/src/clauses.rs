@@ -20,6 +20,7 @@ pub mod promote;
 pub mod prune;
 pub mod queues;
 pub mod reap;
+pub mod remove;
 pub mod settle;
 pub mod wakeup;
 
@@ -225,6 +226,15 @@ macro_rules! for_each_clause {
                 queues_are_listed_by_name
                 counts_follow_every_change
                 counts_ignore_what_was_not_stored
+            }
+            remove {
+                an_empty_queue_goes_with_its_definition
+                an_unknown_queue_is_missing
+                a_queue_with_a_job_stays
+                a_queue_goes_whatever_it_held_before
+                a_removed_queue_comes_back
+                a_definition_of_before_does_not_count
+                a_removal_and_an_enqueue_agree
             }
             wakeup {
                 work_rings

@@ -1,13 +1,16 @@
 -- Sets the definition of a queue. Whoever wrote by the one before is told so by its version.
 --
 -- KEYS those of the queue
--- ARGV 1 clock, 2 definition as JSON
--- Answers the version. To define a queue as it is changes nothing.
+-- ARGV 1 clock, 2 definition as JSON, 3 '1' if the caller has entered the queue in this call
+-- Answers the version; 0 if the queue has to be entered first. To define a queue as it is changes nothing.
 
-local known = redis.call('HMGET', KEY.meta, 'version', 'config')
+local known = redis.call('HMGET', KEY.meta, 'version', 'config', 'seq')
 if known[1] and known[2] == ARGV[2] then
-  return tonumber(known[1])
+  return known[1]
+elseif not (known[1] or known[3]) and ARGV[3] == '' then
+  return '0'
 end
-local version = redis.call('HINCRBY', KEY.meta, 'version', 1)
-redis.call('HSET', KEY.meta, 'config', ARGV[2])
+-- Versions grow with the time: a program may know one of a queue that was removed since, or that a server has lost.
+local version = string.format('%.0f', math.max((tonumber(known[1]) or 0) + 1, clock.real))
+redis.call('HSET', KEY.meta, 'version', version, 'config', ARGV[2])
 return version
