@@ -65,12 +65,14 @@ pub enum Bug {
     RemoveWithEnds,
     /// The definition of a removed queue holds for the next one of its name.
     KeepDefinition,
+    /// A queue is used although its definition uses a rule that is not known.
+    IgnoreRules,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -100,5 +102,6 @@ impl Bug {
         Self::SettleLateAlways,
         Self::RemoveWithEnds,
         Self::KeepDefinition,
+        Self::IgnoreRules,
     ];
 }

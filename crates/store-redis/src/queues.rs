@@ -5,12 +5,12 @@ mod remove;
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed};
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rules};
 use windlass_core::store::{Queues, SickQueue, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::connect::{Effect, Lane};
-use crate::definitions::{ROUNDS, config_of, never_stands_still};
+use crate::definitions::{self, ROUNDS, config_of, never_stands_still};
 use crate::error::Fault;
 use crate::registry::Registry;
 use crate::script::flag;
@@ -28,11 +28,7 @@ impl Queues for RedisStore {
         config.check()?;
         let (queue, config) = (queue.clone(), config.clone());
         self.call(Lane::Work, Effect::Write, move |tools, session| async move {
-            let text = serde_json::to_string(&config)
-                .map_err(|error| Fault::Defect(format!("a definition has no text: {error}")))?;
-            define(&tools, &session, &queue, text.into()).await?;
-            tools.definitions.forget(&queue);
-            Ok(())
+            define(&tools, &session, &queue, &config).await
         })
         .await
     }
@@ -54,16 +50,26 @@ impl Queues for RedisStore {
     }
 }
 
-async fn define(tools: &Tools, session: &Session, queue: &Name, text: Bytes) -> Result<(), Fault> {
+async fn define(tools: &Tools, session: &Session, queue: &Name, config: &QueueConfig) -> Result<(), Fault> {
+    let text = serde_json::to_string(config)
+        .map_err(|error| Fault::Defect(format!("a definition has no text: {error}")))?;
+    let (text, rules) = (Bytes::from(text), Bytes::from(config.rules().to_string()));
     let mut is_entered = tools.registry.enter(session, &tools.keys, [queue]).await?;
     for _ in 0..ROUNDS {
-        let arguments = vec![tools.clock(), text.clone(), flag(is_entered)];
-        let version = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments).await?;
-        if answer::integer(version)? > 0 {
-            return Ok(());
+        let arguments = vec![tools.clock(), text.clone(), rules.clone(), flag(is_entered)];
+        let said = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments).await?;
+        let (word, mut rest) = answer::word(said)?;
+        match &word[..] {
+            b"rules" => check_rules(queue, definitions::rules(rest.next().unwrap_or(Value::Nil))?)?,
+            b"unentered" => {
+                tools.registry.enter_anew(session, &tools.keys, queue).await?;
+                is_entered = true;
+                continue;
+            }
+            _ => {}
         }
-        tools.registry.enter_anew(session, &tools.keys, queue).await?;
-        is_entered = true;
+        tools.definitions.forget(queue);
+        return Ok(());
     }
     Err(never_stands_still())
 }

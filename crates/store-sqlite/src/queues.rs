@@ -7,6 +7,7 @@ use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::error::Fault;
+use crate::row::definition::Definition;
 use crate::session::Session;
 use crate::{SqliteStore, row};
 
@@ -19,10 +20,11 @@ const REMOVE: &str = include_str!("../queries/queues/remove.sql");
 impl Queues for SqliteStore {
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()> {
         config.check()?;
-        let (queue, config) = (queue.clone(), row::json(config)?);
+        let (queue, text) = (queue.clone(), Definition::text(config)?);
         self.write(1, move |session| {
-            session.prepare(DEFINE)?.execute([queue.as_str(), &config])?;
-            session.forget_configs();
+            session.definition(&queue)?.check_rules(&queue)?;
+            session.prepare(DEFINE)?.execute([queue.as_str(), &text])?;
+            session.forget_definitions();
             Ok(())
         })
         .await
@@ -40,6 +42,7 @@ impl Queues for SqliteStore {
 }
 
 fn remove(session: &Session<'_>, queue: &Name) -> Result<Removed, Fault> {
+    session.definition(queue)?.check_rules(queue)?;
     // What operations before this one in the same transaction have moved counts as well.
     session.write_counters()?;
     let read = |found: &Row<'_>| Ok((found.get(0)?, counts(found, 1)?.0));
@@ -49,7 +52,7 @@ fn remove(session: &Session<'_>, queue: &Name) -> Result<Removed, Fault> {
     let removed = Removed::of(counts, is_defined);
     if removed == Removed::Done {
         session.prepare(REMOVE)?.execute([queue.as_str()])?;
-        session.forget_configs();
+        session.forget_definitions();
     }
     Ok(removed)
 }
@@ -61,7 +64,7 @@ fn list(connection: &Connection, after: Option<&Name>, limit: u32) -> Result<Vec
     let mut queues = Vec::new();
     while let Some(found) = rows.next()? {
         let config: Option<String> = found.get(1)?;
-        let (config, mut unreadable) = row::config_or_unreadable(config.as_deref());
+        let Definition { config, mut unreadable, .. } = Definition::read(config.as_deref());
         let (counts, below_zero) = counts(found, 2)?;
         if let Some((state, count)) = below_zero {
             unreadable.get_or_insert_with(|| format!("it counts {count} jobs that are {state}"));

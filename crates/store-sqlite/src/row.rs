@@ -1,5 +1,6 @@
 //! Rows to types and back. Whatever does not fit is [`Fault::Corrupt`]: the columns are written here only.
 
+pub(crate) mod definition;
 mod record;
 
 use std::str::FromStr;
@@ -8,7 +9,6 @@ use std::time::Duration;
 use rusqlite::Row;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{Counters, Facts, Spec};
-use windlass_core::queue::QueueConfig;
 use windlass_core::{Bytes, Fence, JobId, Name, State};
 
 use crate::error::Fault;
@@ -121,23 +121,12 @@ pub(crate) fn tags(row: &Row<'_>, column: usize) -> Result<Vec<Name>, Fault> {
     text(row, column)?.map_or(Ok(Vec::new()), |text| parsed("list of names", text))
 }
 
-fn config(stored: Option<&str>) -> Result<QueueConfig, Fault> {
-    stored.map_or(Ok(QueueConfig::default()), |text| parsed("queue definition", text))
-}
-
-/// The definition of a queue, or what holds where it does not read, and why.
-pub(crate) fn config_or_unreadable(stored: Option<&str>) -> (QueueConfig, Option<String>) {
-    match config(stored) {
-        Ok(config) => (config, None),
-        Err(fault) => (QueueConfig::unreadable(), Some(fault.to_string())),
-    }
-}
 
 pub(crate) fn json(value: &(impl serde::Serialize + ?Sized)) -> Result<String, Fault> {
     serde_json::to_string(value).map_err(|error| Fault::Defect(error.to_string()))
 }
 
-fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, Fault> {
+pub(crate) fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, Fault> {
     serde_json::from_str(text)
         .map_err(|error| Fault::Corrupt(format!("a {what} does not read back: {error}")))
 }

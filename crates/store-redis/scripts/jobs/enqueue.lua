@@ -6,7 +6,8 @@
 --   jobs is from that seq (4 bytes each; '' for one after the other), 8 the call (shared/calls; '' for a transfer),
 --   9- jobs (shared/packed).
 -- Answer: {'stale'}: judged by another definition; {'unentered'}: the queue is new, or was removed, and has to be entered
---   first; {'known'}: the transfer was applied before; {'repeated'}: the call was;
+--   first; {'known'}: the transfer was applied before; {'repeated'}: the call was; {'rules', rule}: the queue of a transfer
+--   uses a rule that this program does not know (for a call, the definition says so);
 --   {'taken', i}, {'strange', i}, {'large', i}: the i-th job is refused, and so are all;
 --   {'ok', answers}: a byte for each job: 'r' now ready, 's' now scheduled, else it was there: its state, and 't' from
 --   a transfer if it is another job.
@@ -19,6 +20,11 @@ if is_call then
   end
 elseif tonumber(redis.call('HGET', KEY.received, source) or 0) >= transfer then
   return { 'known' }
+else
+  local rules = redis.call('HGET', KEY.meta, 'rules')
+  if rules and tonumber(rules) > RULES.known then
+    return { 'rules', rules }
+  end
 end
 if not (meta[2] or meta[1]) and ARGV[6] == '' then
   return { 'unentered' }

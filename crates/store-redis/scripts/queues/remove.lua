@@ -3,18 +3,20 @@
 --
 -- KEYS those of the queue
 -- ARGV 1 clock
--- Answers {'full', jobs by state ...}: it holds jobs; {'transfers'}: some to other queues wait here; {'more'}: it goes, and
+-- Answers {'rules', rule}: it uses one that this program does not know; {'full', jobs by state ...}: it holds jobs; {'transfers'}: some to other queues wait here; {'more'}: it goes, and
 -- the script has to come again; {'done'}; {'missing'}: it was not defined, and nothing is left of it either.
 
 -- Kinds, and blocks, that one call forgets.
 local KINDS_MAX, BLOCKS_MAX = 250, 500
 
-if redis.call('HLEN', KEY.jobs) > 0 then
+local meta = redis.call('HMGET', KEY.meta, 'version', 'block', 'transfers', 'rules')
+if (tonumber(meta[4]) or 0) > RULES.known then
+  return { 'rules', meta[4] }
+elseif redis.call('HLEN', KEY.jobs) > 0 then
   return { 'full', unpack(redis.call('HMGET', KEY.meta, 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6')) }
 elseif redis.call('XLEN', KEY.transfers) > 0 then
   return { 'transfers' }
 end
-local meta = redis.call('HMGET', KEY.meta, 'version', 'block', 'transfers')
 
 -- Turns of jobs that have gone stand in lines, and may in zsets.
 local function forget_kinds(kinds)

@@ -20,7 +20,7 @@ use crate::leases::{Holder, Holders, LeaseCopy};
 use crate::pauses::Work;
 use crate::session::Session;
 use crate::walk::Walk;
-use fill::Filled;
+use fill::{Filled, Standing};
 use question::{Moving, Question, Step};
 
 /// How long a queue may take to give jobs while others on other servers wait for their turn.
@@ -115,6 +115,10 @@ impl<'a> Claim<'a> {
                     self.lose(&turn);
                     false
                 }
+                Ok(Step::Rules(rules)) => {
+                    self.leave_out(&turn, rules);
+                    false
+                }
                 Err(sick) => {
                     self.sick.push(sick);
                     false
@@ -131,8 +135,9 @@ impl<'a> Claim<'a> {
         let (queue, limit) = (turn.share.queue.clone(), turn.share.limit);
         let work = self.filled.fill(self.question, &turn.share.queue, limit, &mut turn.moving);
         match self.walk.ask(queue, patience, work).await {
-            Ok(true) => self.lives = true,
-            Ok(false) => self.lose(&turn),
+            Ok(Standing::Lives) => self.lives = true,
+            Ok(Standing::Lost) => self.lose(&turn),
+            Ok(Standing::Rules(rules)) => self.leave_out(&turn, rules),
             Err(sick) => self.sick.push(sick),
         }
     }
@@ -140,6 +145,12 @@ impl<'a> Claim<'a> {
     fn lose(&mut self, turn: &Turn<'_>) {
         self.holder.copies.lost(&turn.share.queue);
         self.is_lost = true;
+    }
+
+    /// The lease lives there, and the queue is not for this program.
+    fn leave_out(&mut self, turn: &Turn<'_>, rules: u32) {
+        self.lives = true;
+        self.sick.extend(SickQueue::of_rules(&turn.share.queue, rules));
     }
 
     fn answer(self) -> Result<ClaimAnswer, Fault> {

@@ -121,14 +121,14 @@ async fn accept(
 ) -> Result<Option<Bytes>, Fault> {
     for _ in 0..ROUNDS {
         let definition = tools.definitions.of(session, &tools.keys, chunk.queue).await?;
+        definition.check_rules(chunk.queue)?;
         let packed = Packed::of(chunk.jobs(jobs), definition.config.caps.payload)?;
         let none = Bytes::new;
         let mut arguments = vec![tools.clock(), definition.version(), none(), none(), none()];
         arguments.extend([flag(is_entered), none(), call.clone()]);
         packed.push_to(&mut arguments);
         let keys = tools.keys.queue(chunk.queue).all();
-        let answer = answer::array(session.run_acknowledged(&ENQUEUE, keys, arguments).await?)?;
-        let (word, mut rest) = word(answer)?;
+        let (word, mut rest) = answer::word(session.run_acknowledged(&ENQUEUE, keys, arguments).await?)?;
         match &word[..] {
             b"stale" => tools.definitions.forget(chunk.queue),
             b"unentered" => {
@@ -195,11 +195,12 @@ async fn check(
     let checked = spread::each(chunks.iter().collect(), |chunk: &Chunk<'_>| async move {
         for _ in 0..ROUNDS {
             let definition = tools.definitions.of(session, &tools.keys, chunk.queue).await?;
+            definition.check_rules(chunk.queue)?;
             let packed = Packed::of(chunk.jobs(jobs), definition.config.caps.payload)?;
             let mut arguments = vec![tools.clock(), definition.version()];
             packed.push_to(&mut arguments);
             let keys = tools.keys.queue(chunk.queue).all();
-            let (word, mut rest) = word(answer::array(session.run(&CHECK, keys, arguments).await?)?)?;
+            let (word, mut rest) = answer::word(session.run(&CHECK, keys, arguments).await?)?;
             if word[..] == *b"stale" {
                 tools.definitions.forget(chunk.queue);
                 continue;
@@ -223,13 +224,6 @@ async fn check(
         Some((_, refusal)) => Err(refusal),
         None => Ok(checked),
     }
-}
-
-/// An answer's first element, which says what the others are.
-pub(super) fn word(answer: Vec<Value>) -> Result<(Bytes, std::vec::IntoIter<Value>), Fault> {
-    let mut parts = answer.into_iter();
-    let word = answer::bytes(parts.next().unwrap_or(Value::Nil))?;
-    Ok((word, parts))
 }
 
 /// What a script said about one job.

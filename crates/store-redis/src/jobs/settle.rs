@@ -11,7 +11,6 @@ use windlass_core::size::Caps;
 use windlass_core::store::{Settled, Settlement};
 use windlass_core::{JobId, Name, State};
 
-use super::enqueue::word;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
 use crate::format::OUTCOME;
@@ -167,7 +166,7 @@ impl Batch<'_> {
             let answer = session.run(self.right.script(), tools.keys.queue(queue).all(), arguments).await?;
             // What the script did is done: an answer that does not read leaves it unknown what.
             let half = |fault| Fault::Half(Box::new(fault));
-            let (word, mut rest) = answer::array(answer).and_then(word).map_err(half)?;
+            let (word, mut rest) = answer::word(answer).map_err(half)?;
             if word[..] == *b"stale" {
                 tools.definitions.forget(queue);
                 continue;

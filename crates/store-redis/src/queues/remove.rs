@@ -6,9 +6,10 @@
 use bytes::Bytes;
 use redis::Value;
 use windlass_core::Name;
-use windlass_core::queue::Removed;
+use windlass_core::queue::{Removed, check_rules};
 
 use super::counts;
+use crate::definitions::rules;
 use crate::error::{Away, Fault};
 use crate::scripts::REMOVE;
 use crate::session::Session;
@@ -39,11 +40,12 @@ pub(super) async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Re
 async fn remove_keys(tools: &Tools, session: &Session, queue: &Name) -> Result<Removed, Fault> {
     for _ in 0..ROUNDS {
         let keys = tools.keys.queue(queue).all();
-        let mut answer = answer::array(session.run(&REMOVE, keys, vec![tools.clock()]).await?)?.into_iter();
-        match &answer::bytes(answer.next().unwrap_or(Value::Nil))?[..] {
+        let (word, mut rest) = answer::word(session.run(&REMOVE, keys, vec![tools.clock()]).await?)?;
+        match &word[..] {
             b"done" => return Ok(Removed::Done),
             b"missing" => return Ok(Removed::Missing),
-            b"full" => return Ok(Removed::NotEmpty(counts(queue, answer)?)),
+            b"rules" => check_rules(queue, rules(rest.next().unwrap_or(Value::Nil))?)?,
+            b"full" => return Ok(Removed::NotEmpty(counts(queue, rest)?)),
             // Jobs of a call for several queues, which are not where they belong yet.
             b"transfers" => drop(transfers::deliver(tools, session, queue).await?),
             _ => {}

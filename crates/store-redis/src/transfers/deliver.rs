@@ -7,8 +7,10 @@ use futures_util::future::join_all;
 use redis::Value;
 use windlass_core::Name;
 use windlass_core::bell::{Rings, Topic};
+use windlass_core::queue::check_rules;
 
 use super::transfer::{Content, Posted, Transfer};
+use crate::definitions::rules;
 use crate::error::{Away, Fault};
 use crate::script::flag;
 use crate::scripts::{ENQUEUE, READ_TRANSFERS, REMOVE_TRANSFERS};
@@ -166,10 +168,13 @@ impl<'a> Delivery<'a> {
         for _ in 0..2 {
             // The stream has it on as many replicas as are asked for; it must not leave it before the target has, too.
             let answer = self.session.run_acknowledged(&ENQUEUE, keys.clone(), arguments.clone()).await?;
-            let mut answer = answer::array(answer)?.into_iter();
-            match &answer::bytes(answer.next().unwrap_or(Value::Nil))?[..] {
+            let (word, mut rest) = answer::word(answer)?;
+            let mut next = || rest.next().unwrap_or(Value::Nil);
+            match &word[..] {
                 b"known" => return Ok(Bytes::new()),
-                b"ok" => return answer::bytes(answer.next().unwrap_or(Value::Nil)),
+                b"ok" => return answer::bytes(next()),
+                // It is left to a program that knows the rule.
+                b"rules" => check_rules(target, rules(next())?)?,
                 b"unentered" => registry.enter_anew(self.session, &self.tools.keys, target).await?,
                 _ => break,
             }
