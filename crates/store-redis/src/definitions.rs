@@ -62,11 +62,14 @@ impl Definitions {
             return Ok(Arc::clone(definition));
         }
         let definition = Arc::new(load(session, keys, queue).await?);
-        let mut known = self.known();
-        if known.len() >= QUEUES_MAX {
-            known.clear();
+        // Where this program stays out it writes nothing, and so would not hear that the rule has gone.
+        if definition.check_rules(queue).is_ok() {
+            let mut known = self.known();
+            if known.len() >= QUEUES_MAX {
+                known.clear();
+            }
+            known.insert(queue.clone(), Arc::clone(&definition));
         }
-        known.insert(queue.clone(), Arc::clone(&definition));
         Ok(definition)
     }
 

@@ -85,9 +85,8 @@ async fn a_removed_queue_leaves_no_keys_but_living_leases() {
     let kinds: Vec<_> = (0..600).map(|number| format!("kind-{number}")).collect();
     let jobs: Vec<_> = kinds.iter().map(|kind| job("q", kind)).collect();
     store.enqueue(&jobs).await.unwrap();
-    let other = |options: Options, bytes| {
-        NewJob::new("kind-1", vec![b'x'; bytes], options.queue("q")).unwrap()
-    };
+    let other =
+        |options: Options, bytes| NewJob::new("kind-1", vec![b'x'; bytes], options.queue("q")).unwrap();
     let delayed = Options::new().delay(TTL).expires_in(2 * TTL);
     store.enqueue(&[other(delayed, 9), other(Options::new().priority(3), 5_000)]).await.unwrap();
     store.define(&name("q"), &QueueConfig::default()).await.unwrap();
@@ -135,7 +134,9 @@ async fn a_program_that_knew_the_queue_enters_it_anew() {
     for queue in ["q", "r"] {
         knowing.enqueue(&[job(queue, "k")]).await.unwrap();
     }
-    for (step, expected) in [("one", &["q"][..]), ("define", &["q"]), ("home", &["q", "r"]), ("target", &["q", "r"])] {
+    for (step, expected) in
+        [("one", &["q"][..]), ("define", &["q"]), ("home", &["q", "r"]), ("target", &["q", "r"])]
+    {
         for queue in ["q", "r"] {
             empty(&removing, queue).await;
             assert!(!matches!(removing.remove(&name(queue)).await.unwrap(), Removed::NotEmpty(_)));

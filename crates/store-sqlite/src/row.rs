@@ -121,7 +121,6 @@ pub(crate) fn tags(row: &Row<'_>, column: usize) -> Result<Vec<Name>, Fault> {
     text(row, column)?.map_or(Ok(Vec::new()), |text| parsed("list of names", text))
 }
 
-
 pub(crate) fn json(value: &(impl serde::Serialize + ?Sized)) -> Result<String, Fault> {
     serde_json::to_string(value).map_err(|error| Fault::Defect(error.to_string()))
 }

@@ -140,7 +140,11 @@ async fn remove(session: &mut Session, args: &RemoveArgs) -> anyhow::Result<Exit
     let is_refused = removed == Removed::NotEmpty(counts);
     if session.output.is_json() {
         let removed = removed == Removed::Done;
-        session.output.json(&RemovedJson { name: queue, removed, counts: text::by_state(&counts).collect() })?;
+        session.output.json(&RemovedJson {
+            name: queue,
+            removed,
+            counts: text::by_state(&counts).collect(),
+        })?;
     } else if is_refused {
         return Err(Fault::failed(still_holds(queue, &counts)).into());
     } else if removed == Removed::Missing {

@@ -133,7 +133,10 @@ fn an_empty_queue_is_removed_and_one_with_jobs_is_not() {
     shell.run(["queues", "define", "mail", "--keep-dead", "forever"]).ok();
     shell.run(["queues", "define", "old", "--payload-cap", "9"]).ok();
     shell.run(["queues", "remove", "old"]).ok().prints("old removed\n");
-    shell.run(["queues", "remove", "old"]).exits(2).complains("error: there is no queue old: the store has mail");
+    shell
+        .run(["queues", "remove", "old"])
+        .exits(2)
+        .complains("error: there is no queue old: the store has mail");
     shell.run(["queues", "remove", "nail"]).exits(2).complains("there is no queue nail, did you mean mail?");
     shell.run(["enqueue", "k", "\"0123456789\"", "--queue", "old"]).ok();
     shell.run(["enqueue", "k", "--queue", "mail", "--count", "2"]).ok();

@@ -28,7 +28,8 @@ fn in_queue(queue: &str) -> NewJob {
 /// Claims from queues; also answers which of them are sick.
 async fn claim(scene: &Scene, lease: LeaseId, queues: &[&str]) -> (Vec<ClaimedJob>, Vec<SickQueue>) {
     let queues = queues.iter().map(|queue| share(queue, 9)).collect();
-    match scene.store.claim(&ClaimRequest { queues, ..request(lease, 9) }).await.expect("a claim is answered") {
+    match scene.store.claim(&ClaimRequest { queues, ..request(lease, 9) }).await.expect("a claim is answered")
+    {
         ClaimAnswer::Jobs { jobs, sick, .. } => (jobs, sick),
         ClaimAnswer::LeaseLost => panic!("the lease lives"),
     }
