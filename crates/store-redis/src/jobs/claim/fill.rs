@@ -5,6 +5,7 @@ use std::time::Duration;
 use windlass_core::Name;
 use windlass_core::job::{ClaimedJob, LostJob};
 
+use super::hurry::Hurry;
 use super::question::{End, Given, Moving, Question, Step};
 use crate::error::Fault;
 
@@ -67,12 +68,14 @@ impl Filled {
         queue: &Name,
         limit: u32,
         moving: &mut Moving,
+        hurry: &Hurry,
     ) -> Result<Standing, Fault> {
         let mut left = self.left(question).min(limit);
         let (mut passes, mut unread) = (0, None);
         loop {
             let wanted = left.min(JOBS_MAX);
-            let given = match self.ask_and_read(question, queue, wanted, moving, unread.take()).await? {
+            let asked = self.ask_and_read(question, queue, wanted, moving, unread.take());
+            let given = match hurry.wait_for(asked).await? {
                 Step::Lost => return Ok(Standing::Lost),
                 Step::Rules(rules) => return Ok(Standing::Rules(rules)),
                 Step::More => {
