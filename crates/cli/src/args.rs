@@ -13,7 +13,7 @@ use clap_complete::Shell;
 
 pub(crate) use enqueue::EnqueueArgs;
 pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs};
-pub(crate) use queues::{DefineArgs, QueuesArgs, QueuesCommand};
+pub(crate) use queues::{DefineArgs, QueuesArgs, QueuesCommand, RemoveArgs};
 pub(crate) use trial::{BenchArgs, DemoArgs};
 
 /// Background jobs from the shell: hand them in, look at them, move them.
@@ -66,7 +66,7 @@ pub(crate) enum Command {
         command: JobsCommand,
     },
 
-    /// Show what queues hold and which workers serve them, and define them
+    /// Show what queues hold and which workers serve them, define and remove them
     ///
     /// Without a subcommand: every queue that was defined or holds jobs, with its jobs by state, how long the
     /// oldest job waits, how many scheduled ones are overdue, the workers that serve it, and how long finished

@@ -232,6 +232,28 @@ pub struct QueueRecord {
     pub unreadable: Option<String>,
 }
 
+/// What came of removing a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// It is gone, and its definition with it.
+    Done,
+    /// It holds these jobs, so it stays as it is.
+    NotEmpty(Counts),
+    /// It was not there: it has no definition and holds no job.
+    Missing,
+}
+
+impl Removed {
+    /// What becomes of a queue that holds these jobs.
+    pub fn of(counts: Counts, is_defined: bool) -> Self {
+        match (counts.total(), is_defined) {
+            (0, true) => Self::Done,
+            (0, false) => Self::Missing,
+            _ => Self::NotEmpty(counts),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

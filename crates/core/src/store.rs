@@ -45,6 +45,12 @@
 //! stored; one that runs or has completed is read from the job itself. Together at most
 //! [`ATTEMPTS_KEPT`](crate::job::ATTEMPTS_KEPT), the newest.
 //!
+//! ## Rules
+//!
+//! A definition says the newest [rule](crate::queue::RULES) that it uses. Where this program does not know it, enqueues
+//! and definitions are refused, the queue is not removed, and a claim takes nothing there and names it; see
+//! [`check_rules`]. What runs may end, and people may look at the queue and change its jobs.
+//!
 //! ## What stores share
 //!
 //! Rules that every store would otherwise write again are functions here. A store that must decide inside its
@@ -54,6 +60,7 @@
 //! |---|---|
 //! | is a job under a taken id the same one? | [`Taken::answer`] |
 //! | where does a new job begin? may its payload be? | [`NewJob::entry`], [`NewJob::check_payload`] |
+//! | may this program use a queue? | [`check_rules`], [`SickQueue::of_rules`] |
 //! | what may a claim still take? | [`Room`] |
 //! | what is written about an attempt? | [`Transition`] and its methods |
 //! | does the end of a job stay? for how long? | [`Retention::keeps`], [`Keep::excess`] |
@@ -71,6 +78,7 @@
 //! [`Retention::keeps`]: crate::queue::Retention::keeps
 //! [`QueueConfig::read`]: crate::queue::QueueConfig::read
 //! [`stored`]: crate::stored
+//! [`check_rules`]: crate::queue::check_rules
 //! [`whole_micros`]: crate::clock::whole_micros
 //! [`Fence`]: crate::Fence
 //! [`Transition`]: crate::Transition

@@ -3,6 +3,7 @@
 use windlass_core::bell::Topic;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
+use windlass_core::queue::check_rules;
 use windlass_core::store::{Cause, Enqueued, StoreResult};
 use windlass_core::{CallId, StoreError};
 
@@ -56,6 +57,7 @@ impl Table {
             let seq = same_id.seq;
             self.remove(seq, Cause::NotKept);
         }
+        check_rules(&job.queue, self.rules(&job.queue))?;
         // A unique key is tested here: whether another job of the queue and kind holds it, and what its policy answers.
         job.check_payload(self.config(&job.queue).caps.payload)?;
         let job = Job::accepted(job.clone(), self.next_seq(), now);

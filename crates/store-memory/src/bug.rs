@@ -63,12 +63,18 @@ pub enum Bug {
     SettleLateAlways,
     /// A duty is given to every holder.
     ShareDuty,
+    /// A queue that holds jobs is removed if all of them have ended.
+    RemoveWithEnds,
+    /// The definition of a removed queue holds for the next one of its name.
+    KeepDefinition,
+    /// A queue is used although its definition uses a rule that is not known.
+    IgnoreRules,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -97,5 +103,8 @@ impl Bug {
         Self::StallUnbegun,
         Self::SettleLateAlways,
         Self::ShareDuty,
+        Self::RemoveWithEnds,
+        Self::KeepDefinition,
+        Self::IgnoreRules,
     ];
 }

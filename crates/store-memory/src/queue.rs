@@ -18,6 +18,8 @@ type Place = (Reverse<i16>, Timestamp, Seq);
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) config: QueueConfig,
+    /// The newest rule that its definition uses.
+    pub(crate) rules: u32,
     /// Whether it was defined; otherwise it is there only as long as it holds jobs.
     pub(crate) is_defined: bool,
     pub(crate) counts: Counts,

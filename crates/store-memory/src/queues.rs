@@ -4,21 +4,22 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use async_trait::async_trait;
 use windlass_core::Name;
-use windlass_core::queue::{QueueConfig, QueueRecord};
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rules};
 use windlass_core::store::{Queues, StoreResult};
 
 use crate::MemoryStore;
+use crate::bug::Bug;
+use crate::table::Table;
 
 #[async_trait]
 impl Queues for MemoryStore {
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()> {
         config.check()?;
         self.write(|table, _| {
-            let queue = table.queues.entry(queue.clone()).or_default();
-            queue.config = config.clone();
-            queue.is_defined = true;
-        });
-        Ok(())
+            check_rules(queue, table.rules(queue))?;
+            table.define(queue, config, config.rules());
+            Ok(())
+        })
     }
 
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
@@ -34,5 +35,45 @@ impl Queues for MemoryStore {
                 })
                 .collect()
         }))
+    }
+
+    async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
+        self.write(|table, _| {
+            check_rules(queue, table.rules(queue))?;
+            Ok(table.remove_queue(queue))
+        })
+    }
+}
+
+impl MemoryStore {
+    /// Defines a queue as a program does that knows this rule. For tests of what programs do that know fewer.
+    #[doc(hidden)]
+    pub fn use_rule(&self, queue: &Name, rule: u32) {
+        self.write(|table, _| table.define(queue, &QueueConfig::default(), rule));
+    }
+}
+
+impl Table {
+    fn define(&mut self, queue: &Name, config: &QueueConfig, rules: u32) {
+        let queue = self.queues.entry(queue.clone()).or_default();
+        (queue.config, queue.rules, queue.is_defined) = (config.clone(), rules, true);
+    }
+
+    /// Forgets a queue if it holds no job. Leases name it still, and a job that comes makes it anew.
+    fn remove_queue(&mut self, name: &Name) -> Removed {
+        let Some(queue) = self.queues.get(name) else { return Removed::Missing };
+        let ignores_ends = self.has(Bug::RemoveWithEnds) && queue.counts.open() == 0;
+        let counts = if ignores_ends { Counts::default() } else { queue.counts };
+        let removed = Removed::of(counts, queue.is_defined);
+        if removed != Removed::Done || self.has(Bug::KeepDefinition) {
+            return removed;
+        }
+        if queue.counts.total() == 0 {
+            self.queues.remove(name);
+        } else if let Some(queue) = self.queues.get_mut(name) {
+            // With the bug: its jobs stay, and it has no definition.
+            (queue.config, queue.rules, queue.is_defined) = (QueueConfig::default(), 0, false);
+        }
+        removed
     }
 }

@@ -70,6 +70,12 @@ impl Table {
         self.queues.get(queue).map(|queue| queue.config.clone()).unwrap_or_default()
     }
 
+    /// The newest rule that a queue uses; where that is not known here, this program stays out.
+    pub(crate) fn rules(&self, queue: &Name) -> u32 {
+        let ignores = self.has(Bug::IgnoreRules);
+        self.queues.get(queue).filter(|_| !ignores).map_or(0, |queue| queue.rules)
+    }
+
     /// Whether this bug was planted; never without the feature.
     pub(crate) fn has(&self, bug: Bug) -> bool {
         cfg!(feature = "planted-bugs") && self.bug == Some(bug)

@@ -125,7 +125,10 @@ impl Definitions {
             known.queues.clear();
         }
         known.version = version;
-        known.queues.extend(queues.iter().cloned());
+        // Where this program stays out it writes nothing, and so would not hear that the rule has gone.
+        let is_usable =
+            |(name, definition): &&(Name, Arc<Definition>)| check_rules(name, definition.rules).is_ok();
+        known.queues.extend(queues.iter().filter(is_usable).cloned());
     }
 }
 

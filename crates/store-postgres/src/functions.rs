@@ -98,6 +98,7 @@ functions! {
     DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8, INT8];
     DEFINITIONS = "queues_definitions", "queues/definitions", [TEXT_ARRAY];
     QUEUES = "queues_list", "queues/list", [TEXT, INT8];
+    REMOVE = "queues_remove", "queues/remove", [TEXT];
     FOLD = "queues_fold", "queues/fold", [INT8];
     LIST = "inspect_list", "inspect/list", [INT8, TEXT, TEXT, INT8, TEXT, INT8, INT8, INT8];
     PROMOTE = "maintenance_promote", "maintenance/promote", [INT8];

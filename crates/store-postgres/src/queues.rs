@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord, check_rules};
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rules};
 use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
-use crate::PostgresStore;
+use crate::{PostgresStore, Tools, Tools};
 use crate::connect::Call;
 use crate::error::Fault;
-use crate::functions::{DEFINE, FOLD, QUEUES};
+use crate::functions::{DEFINE, FOLD, QUEUES, REMOVE};
 use crate::row::{self, at};
 use crate::session::Session;
 
@@ -39,6 +39,24 @@ impl Queues for PostgresStore {
             .call(Call::READ, async move |_, session| list(&session, after.as_ref(), limit).await)
             .await
     }
+
+    async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
+        let queue = queue.clone();
+        self.remote
+            .call(Call::WRITE, async move |tools, session| remove(&tools, &session, &queue).await)
+            .await
+    }
+}
+
+async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Result<Removed, Fault> {
+    let row = session.call_one(&REMOVE, &[&queue.as_str()]).await?;
+    match at(&row, 0)? {
+        "rules" => check_rules(queue, row::rules(at(&row, 1)?))?,
+        "full" => return counts(&row, queue.as_str()).map(Removed::NotEmpty),
+        "missing" => return Ok(Removed::Missing),
+        _ => tools.definitions.forget(),
+    }
+    Ok(Removed::Done)
 }
 
 pub(crate) async fn list(
@@ -58,16 +76,22 @@ pub(crate) async fn fold(session: &Session, most: i64) -> Result<i64, Fault> {
 }
 
 fn record(found: &Row) -> Result<QueueRecord, Fault> {
-    let mut counts = Counts::default();
-    for (column, state) in State::ALL.into_iter().enumerate() {
-        let count: i64 = at(found, column + 2)?;
-        if count < 0 {
-            tracing::error!(queue = at::<&str>(found, 0)?, %state, count, "a queue holds fewer jobs than none");
-        }
-        counts.set(state, u64::try_from(count).unwrap_or(0));
-    }
+    let counts = counts(found, at(found, 0)?)?;
     let config: Option<&str> = at(found, 1)?;
     let read = |text: &str| QueueConfig::read(text.as_bytes());
     let (config, unreadable) = config.map_or_else(Default::default, read);
     Ok(QueueRecord { name: row::name(found, 0)?, config, counts, unreadable })
+}
+
+/// The counts that rows have from their third column on.
+fn counts(found: &Row, queue: &str) -> Result<Counts, Fault> {
+    let mut counts = Counts::default();
+    for (column, state) in (2..).zip(State::ALL) {
+        let count: i64 = at(found, column)?;
+        if count < 0 {
+            tracing::error!(queue, %state, count, "a queue holds fewer jobs than none");
+        }
+        counts.set(state, u64::try_from(count).unwrap_or(0));
+    }
+    Ok(counts)
 }

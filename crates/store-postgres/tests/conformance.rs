@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use windlass_core::Name;
 use windlass_core::store::SharedStore;
 use windlass_store_postgres::{PostgresOptions, PostgresStore};
 use windlass_store_testkit::servers::PostgresServer;
@@ -59,6 +60,18 @@ impl Harness for Schemas {
         let name = &self.name;
         PostgresServer::shared()
             .psql(&format!("UPDATE {name}_clock.time SET micros = micros + {}", by.as_micros()));
+    }
+
+    async fn use_rule(&self, of: &SharedStore, queue: &Name, rule: u32) -> bool {
+        let place = of.about().place;
+        let (_, schema) = place.rsplit_once(' ').unwrap();
+        PostgresServer::shared().psql(&format!(
+            "UPDATE {schema}.settings SET value = value + 1 WHERE name = 'definitions';
+             INSERT INTO {schema}.queues (name, config, payload_max, rules) VALUES ('{queue}', '{{}}', 1048576, {rule})
+             ON CONFLICT (name) DO UPDATE SET config = excluded.config, rules = excluded.rules;
+             UPDATE {schema}.settings SET value = (SELECT max(rules) FROM {schema}.queues) WHERE name = 'rules'"
+        ));
+        true
     }
 }
 

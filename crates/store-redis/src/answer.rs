@@ -13,6 +13,13 @@ pub(crate) fn array(value: Value) -> Result<Vec<Value>, Fault> {
     }
 }
 
+/// A list whose first element says what the others are.
+pub(crate) fn word(value: Value) -> Result<(Bytes, std::vec::IntoIter<Value>), Fault> {
+    let mut parts = array(value)?.into_iter();
+    let word = bytes(parts.next().unwrap_or(Value::Nil))?;
+    Ok((word, parts))
+}
+
 /// Bytes.
 pub(crate) fn bytes(value: Value) -> Result<Bytes, Fault> {
     optional_bytes(value)?.ok_or_else(|| unexpected("bytes", &Value::Nil))

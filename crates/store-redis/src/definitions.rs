@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_core::Name;
-use windlass_core::queue::QueueConfig;
+use redis::Value;
+use windlass_core::queue::{QueueConfig, check_rules};
+use windlass_core::{Name, StoreError};
 
 use crate::answer;
 use crate::error::Fault;
@@ -33,12 +34,19 @@ pub(crate) struct Definition {
     /// 0 as long as nobody made one.
     pub(crate) version: i64,
     pub(crate) config: QueueConfig,
+    /// The newest rule that it uses.
+    rules: u32,
 }
 
 impl Definition {
     /// The version as scripts are told it.
     pub(crate) fn version(&self) -> bytes::Bytes {
         self.version.to_string().into()
+    }
+
+    /// Fails when the queue uses a rule that this program does not know.
+    pub(crate) fn check_rules(&self, queue: &Name) -> Result<(), StoreError> {
+        check_rules(queue, self.rules)
     }
 }
 
@@ -54,11 +62,14 @@ impl Definitions {
             return Ok(Arc::clone(definition));
         }
         let definition = Arc::new(load(session, keys, queue).await?);
-        let mut known = self.known();
-        if known.len() >= QUEUES_MAX {
-            known.clear();
+        // Where this program stays out it writes nothing, and so would not hear that the rule has gone.
+        if definition.check_rules(queue).is_ok() {
+            let mut known = self.known();
+            if known.len() >= QUEUES_MAX {
+                known.clear();
+            }
+            known.insert(queue.clone(), Arc::clone(&definition));
         }
-        known.insert(queue.clone(), Arc::clone(&definition));
         Ok(definition)
     }
 
@@ -87,19 +98,25 @@ pub(crate) fn never_stands_still() -> Fault {
 
 async fn load(session: &Session, keys: &Keys, queue: &Name) -> Result<Definition, Fault> {
     let mut get = redis::cmd("HMGET");
-    get.arg(&keys.queue(queue).meta()[..]).arg("version").arg("config");
-    let mut found = answer::array(session.command(get).await?)?.into_iter();
-    let (Some(version), Some(config)) = (found.next(), found.next()) else {
-        return Err(Fault::Corrupt("a queue's definition is not whole".to_owned()));
-    };
+    get.arg(&keys.queue(queue).meta()[..]).arg("version").arg("config").arg("rules");
+    let [version, config, rules] = <[Value; 3]>::try_from(answer::array(session.command(get).await?)?)
+        .map_err(|_| Fault::Corrupt("a queue's definition is not whole".to_owned()))?;
     match (version, answer::optional_bytes(config)?) {
-        (redis::Value::Nil, _) | (_, None) => Ok(Definition::default()),
+        (Value::Nil, _) | (_, None) => Ok(Definition::default()),
         (version, Some(text)) => {
             let (config, unreadable) = QueueConfig::read(&text);
             if let Some(why) = &unreadable {
                 tracing::warn!(%queue, why, "the definition of a queue does not read: nothing of it is removed");
             }
-            Ok(Definition { version: answer::integer(version)?, config })
+            Ok(Definition { version: answer::integer(version)?, config, rules: self::rules(rules)? })
         }
+    }
+}
+
+/// The newest rule that a queue uses; it may not say any.
+pub(crate) fn rules(stored: Value) -> Result<u32, Fault> {
+    match stored {
+        Value::Nil => Ok(0),
+        rules => Ok(u32::try_from(answer::integer(rules)?).unwrap_or(u32::MAX)),
     }
 }

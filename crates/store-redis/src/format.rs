@@ -191,6 +191,8 @@ pub(crate) const NUMBERS: &[(&str, usize)] = &[
     ("WIDTH.id", 16),
     ("WIDTH.instant", 8),
     ("WIDTH.u32", 4),
+    // The newest rule for queues that this program knows.
+    ("RULES.known", windlass_core::queue::RULES as usize),
 ];
 
 /// Texts that scripts name, as Lua writes them.

@@ -28,9 +28,14 @@ impl Keys {
         QueueKeys { prefix: Bytes::from(format!("wl:{{{}:{queue}}}:", self.namespace)) }
     }
 
-    /// Names of all queues that were ever written to (zset, all scores 0).
+    /// Names of all queues that were written to and not removed since (zset, all scores 0).
     pub(crate) fn queues(&self) -> Bytes {
         self.shared("queues")
+    }
+
+    /// Names of queues that are being removed (hash).
+    pub(crate) fn leaving(&self) -> Bytes {
+        self.shared("leaving")
     }
 
     /// The layout of everything here (string), see [`LAYOUT`](crate::registry::LAYOUT).

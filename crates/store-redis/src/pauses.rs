@@ -27,6 +27,13 @@ const TIMES_MAX: u32 = 16;
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 
+/// How long a queue of a Cluster may take to answer a claim, unless it is known to be slow.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// It may take so many times as long as it took the last time, and no longer than this.
+const GRACE_TIMES: u32 = 4;
+const GRACE_MAX: Duration = Duration::from_secs(2);
+
 /// How often jobs that this program cannot read are told of, for each queue.
 const TOLD_FOR: Duration = Duration::from_secs(60);
 
@@ -44,6 +51,8 @@ pub(crate) enum Work {
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     failed: Mutex<HashMap<(Name, Work), Pause>>,
+    /// How long queues took to answer a claim, of those that took longer than most.
+    slow: Mutex<HashMap<Name, Duration>>,
     strange: Mutex<HashMap<Name, Instant>>,
 }
 
@@ -52,6 +61,9 @@ struct Pause {
     until: Instant,
     failures: u32,
     sick: SickQueue,
+    /// Its server hung, so a claim asks it only after that has [answered](Pauses::is_to_probe).
+    is_hung: bool,
+    is_probed: bool,
 }
 
 impl Pauses {
@@ -61,13 +73,38 @@ impl Pauses {
         if failed.is_empty() {
             return None;
         }
-        let pause = failed.get(&(queue.clone(), work)).filter(|pause| Instant::now() < pause.until)?;
+        let is_out = |pause: &&Pause| pause.is_hung || Instant::now() < pause.until;
+        let pause = failed.get(&(queue.clone(), work)).filter(is_out)?;
         // It is not asked: nothing is taken there, whatever it failed by.
         Some(SickQueue { kind: StoreErrorKind::Unavailable, ..pause.sick.clone() })
     }
 
-    /// A queue was asked and has answered.
-    pub(crate) fn answered(&self, queue: &Name, work: Work) {
+    /// Whether it is time to ask the server of a queue that hung whether it answers; says so to one caller only.
+    pub(crate) fn is_to_probe(&self, queue: &Name) -> bool {
+        let mut failed = self.failed();
+        let Some(pause) = failed.get_mut(&(queue.clone(), Work::Claim)) else { return false };
+        let is_due = pause.is_hung && !pause.is_probed && Instant::now() >= pause.until;
+        pause.is_probed |= is_due;
+        is_due
+    }
+
+    /// How long a queue of a Cluster may take to answer a claim.
+    pub(crate) fn grace(&self, queue: &Name) -> Duration {
+        let slow = self.slow();
+        let took = if slow.is_empty() { None } else { slow.get(queue) };
+        took.map_or(GRACE, |took| took.saturating_mul(GRACE_TIMES).clamp(GRACE, GRACE_MAX))
+    }
+
+    /// A queue was asked and has answered, which took so long.
+    pub(crate) fn answered_after(&self, queue: &Name, work: Work, took: Duration) {
+        if work == Work::Claim {
+            let mut slow = self.slow();
+            if took.saturating_mul(GRACE_TIMES) > GRACE && slow.len() < QUEUES_MAX {
+                slow.insert(queue.clone(), took);
+            } else if !slow.is_empty() {
+                slow.remove(queue);
+            }
+        }
         let mut failed = self.failed();
         if !failed.is_empty() && failed.remove(&(queue.clone(), work)).is_some() {
             tracing::info!(%queue, ?work, "a queue that was left out answers again");
@@ -100,7 +137,9 @@ impl Pauses {
         }
         let times = took.saturating_mul((1 << failures.min(8)).min(TIMES_MAX));
         let until = Instant::now() + backoff::pause(failures).max(times).min(PAUSE_MAX);
-        failed.insert((queue.clone(), work), Pause { until, failures, sick: sick.clone() });
+        let is_hung = is_cluster && work == Work::Claim && took >= GRACE;
+        let pause = Pause { until, failures, sick: sick.clone(), is_hung, is_probed: false };
+        failed.insert((queue.clone(), work), pause);
         sick
     }
 
@@ -117,6 +156,10 @@ impl Pauses {
             told.insert(queue.clone(), Instant::now());
             tracing::warn!(%queue, jobs, "jobs are stored in a form that this program does not know, and are left alone");
         }
+    }
+
+    fn slow(&self) -> MutexGuard<'_, HashMap<Name, Duration>> {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn failed(&self) -> MutexGuard<'_, HashMap<(Name, Work), Pause>> {
@@ -169,7 +212,7 @@ mod tests {
         assert!(
             pauses.of(&name("good"), Work::Claim).is_none() && pauses.of(&name("bad"), Work::Lost).is_none()
         );
-        pauses.answered(&name("bad"), Work::Claim);
+        pauses.answered_after(&name("bad"), Work::Claim, Duration::ZERO);
         assert!(pauses.of(&name("bad"), Work::Claim).is_none());
     }
 
@@ -198,5 +241,37 @@ mod tests {
             assert!(pause >= least && pause <= PAUSE_MAX + took, "{pause:?} after {failures} failures");
             assert_eq!(pauses.of(&queue, Work::Claim).unwrap().kind, StoreErrorKind::Unavailable);
         }
+    }
+
+    #[test]
+    fn what_hung_is_asked_for_jobs_only_when_its_server_answers() {
+        let (pauses, queue, took) = (Pauses::default(), name("q"), GRACE);
+        let is_over = || pauses.failed().values_mut().for_each(|pause| pause.until = Instant::now());
+        pauses.failed_after(&queue, Work::Claim, Fault::Timeout(took), took, true);
+        assert!(!pauses.is_to_probe(&queue), "not while it is left out");
+        for _ in 0..2 {
+            is_over();
+            assert!(pauses.of(&queue, Work::Claim).is_some(), "claims leave it out");
+            assert!(pauses.is_to_probe(&queue) && !pauses.is_to_probe(&queue), "by one at a time");
+            pauses.failed_after(&queue, Work::Claim, Fault::Timeout(took), took, true);
+        }
+        pauses.answered_after(&queue, Work::Claim, took);
+        assert!(pauses.of(&queue, Work::Claim).is_none());
+        // What failed at once holds nobody up.
+        pauses.failed_after(&queue, Work::Claim, wrong(), Duration::ZERO, true);
+        is_over();
+        assert!(pauses.of(&queue, Work::Claim).is_none() && !pauses.is_to_probe(&queue));
+    }
+
+    #[test]
+    fn what_is_slow_gets_the_time_that_it_needs() {
+        let (pauses, queue) = (Pauses::default(), name("q"));
+        assert_eq!(pauses.grace(&queue), GRACE);
+        for (took, grace) in [(200, 800), (10, 250), (1_500, 2_000)] {
+            pauses.answered_after(&queue, Work::Claim, Duration::from_millis(took));
+            assert_eq!(pauses.grace(&queue), Duration::from_millis(grace), "{took}");
+        }
+        pauses.answered_after(&queue, Work::Lost, Duration::ZERO);
+        assert_eq!(pauses.grace(&queue), GRACE_MAX);
     }
 }

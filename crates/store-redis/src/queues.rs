@@ -1,14 +1,19 @@
 //! What queues permit and what they hold.
 
+mod remove;
+
 use async_trait::async_trait;
+use bytes::Bytes;
 use redis::Value;
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord};
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rules};
 use windlass_core::store::{Queues, SickQueue, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::connect::Call;
+use crate::definitions::{self, ROUNDS, never_stands_still};
 use crate::error::Fault;
 use crate::registry::Registry;
+use crate::script::flag;
 use crate::scripts::DEFINE;
 use crate::session::Session;
 use crate::walk::Walk;
@@ -23,14 +28,14 @@ impl Queues for RedisStore {
         config.check()?;
         let (queue, config) = (queue.clone(), config.clone());
         self.remote
-            .call(Call::WRITE, async move |tools, session| {
-                tools.registry.enter(&session, &tools.keys, [&queue]).await?;
-                session
-                    .run(&DEFINE, tools.keys.queue(&queue).all(), vec![tools.clock(), config.text().into()])
-                    .await?;
-                tools.definitions.forget(&queue);
-                Ok(())
-            })
+            .call(Call::WRITE, async move |tools, session| define(&tools, &session, &queue, &config).await)
+            .await
+    }
+
+    async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
+        let queue = queue.clone();
+        self.remote
+            .call(Call::WRITE, async move |tools, session| remove::remove(&tools, &session, &queue).await)
             .await
     }
 
@@ -40,6 +45,30 @@ impl Queues for RedisStore {
             .call(Call::READ, async move |tools, session| list(&tools, &session, after, limit).await)
             .await
     }
+}
+
+async fn define(tools: &Tools, session: &Session, queue: &Name, config: &QueueConfig) -> Result<(), Fault> {
+    let text = serde_json::to_string(config)
+        .map_err(|error| Fault::Defect(format!("a definition has no text: {error}")))?;
+    let (text, rules) = (Bytes::from(text), Bytes::from(config.rules().to_string()));
+    let mut is_entered = tools.registry.enter(session, &tools.keys, [queue]).await?;
+    for _ in 0..ROUNDS {
+        let arguments = vec![tools.clock(), text.clone(), rules.clone(), flag(is_entered)];
+        let said = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments).await?;
+        let (word, mut rest) = answer::word(said)?;
+        match &word[..] {
+            b"rules" => check_rules(queue, definitions::rules(rest.next().unwrap_or(Value::Nil))?)?,
+            b"unentered" => {
+                tools.registry.enter_anew(session, &tools.keys, queue).await?;
+                is_entered = true;
+                continue;
+            }
+            _ => {}
+        }
+        tools.definitions.forget(queue);
+        return Ok(());
+    }
+    Err(never_stands_still())
 }
 
 async fn list(
@@ -108,16 +137,22 @@ pub(crate) async fn read(
         Some(text) => QueueConfig::read(&text),
         None => (QueueConfig::default(), None),
     };
+    let counts = counts(&name, fields)?;
+    let is_there = version > 0 || counts.total() > 0;
+    Ok(is_there.then_some((QueueRecord { name, config, counts, unreadable }, version)))
+}
+
+/// How many jobs are in each state.
+fn counts(queue: &Name, fields: impl Iterator<Item = Value>) -> Result<Counts, Fault> {
     let mut counts = Counts::default();
     for (state, count) in State::ALL.into_iter().zip(fields) {
         let count = number(Some(count))?;
         if count < 0 {
-            tracing::error!(queue = %name, %state, count, "a queue holds fewer jobs than none");
+            tracing::error!(%queue, %state, count, "a queue holds fewer jobs than none");
         }
         counts.set(state, u64::try_from(count).unwrap_or(0));
     }
-    let is_there = version > 0 || counts.total() > 0;
-    Ok(is_there.then_some((QueueRecord { name, config, counts, unreadable }, version)))
+    Ok(counts)
 }
 
 /// A number that may not have been written yet.

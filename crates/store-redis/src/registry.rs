@@ -1,7 +1,9 @@
 //! Which queues there are. Keys of different queues may live on different servers, and no call scans for keys, so
 //! every queue is entered under its name before something is written to it; calls about all queues go by these names.
 //!
-//! Names are only ever added. A queue that was entered and holds nothing is not shown to anybody.
+//! A queue that was entered and holds nothing is not shown. Its name stays until the queue is [removed](Registry::end_leaving);
+//! scripts that write to a queue without any keys ask for it to be entered first, so a program that entered it long ago
+//! enters it anew.
 //!
 //! With the first name the namespace gets the number of its [layout](crate::layout).
 
@@ -18,7 +20,7 @@ use crate::answer;
 use crate::error::Fault;
 use crate::keys::Keys;
 use crate::layout::{LAYOUT, Layout};
-use crate::scripts::ENTER;
+use crate::scripts::{ENTER, LEAVE};
 use crate::session::Session;
 
 /// How long a queue counts as entered. A registry that lost its newest names with a server has them again after this.
@@ -48,16 +50,18 @@ pub(crate) struct Registry {
 impl Registry {
     /// Enters queues, unless this process did a short while ago. It comes before the first write to them; later ones only
     /// heal a registry that was lost, and may fail: the server of the names need not be there for a queue that lives on
-    /// another. Nobody but the one who heals waits for that.
+    /// another. No other call waits for that. Answers whether all of them were entered now.
     pub(crate) async fn enter<'a>(
         &self,
         session: &Session,
         keys: &Keys,
         queues: impl IntoIterator<Item = &'a Name>,
-    ) -> Result<(), Fault> {
-        let (missing, known) = self.missing(queues);
+    ) -> Result<bool, Fault> {
+        let mut asked = 0;
+        let (missing, known) = self.missing(queues.into_iter().inspect(|_| asked += 1));
+        let is_now = missing.len() == asked;
         if missing.is_empty() && known.is_empty() {
-            return Ok(());
+            return Ok(is_now);
         }
         let soon = Instant::now().checked_sub(ENTERED_FOR.saturating_sub(ENTERED_AGAIN));
         soon.into_iter().for_each(|soon| self.note(&known, soon));
@@ -73,14 +77,49 @@ impl Registry {
             Ok(Err(fault)) => tracing::debug!(?fault, "queues were not entered once more"),
             Err(_) => tracing::debug!("queues were not entered once more in time"),
         }
-        Ok(())
+        Ok(is_now)
+    }
+
+    /// Enters a queue whose keys are not there, whatever this process remembers: it may have been removed since.
+    pub(crate) async fn enter_anew(&self, session: &Session, keys: &Keys, queue: &Name) -> Result<(), Fault> {
+        self.entered().remove(queue);
+        self.enter(session, keys, [queue]).await.map(drop)
+    }
+
+    /// Begins to take the name of a queue off the list; its keys are removed before the [end](Self::end_leaving).
+    pub(crate) async fn begin_leaving(
+        &self,
+        session: &Session,
+        keys: &Keys,
+        queue: &Name,
+        removal: &Bytes,
+    ) -> Result<(), Fault> {
+        self.leave(session, keys, [queue.as_str().as_bytes(), removal, b"begin"]).await
+    }
+
+    /// Takes the name of a queue off the list, unless the queue was entered since the beginning of this removal.
+    pub(crate) async fn end_leaving(
+        &self,
+        session: &Session,
+        keys: &Keys,
+        queue: &Name,
+        removal: &Bytes,
+    ) -> Result<(), Fault> {
+        self.entered().remove(queue);
+        self.leave(session, keys, [queue.as_str().as_bytes(), removal, b"end"]).await
+    }
+
+    async fn leave(&self, session: &Session, keys: &Keys, arguments: [&[u8]; 3]) -> Result<(), Fault> {
+        let arguments = arguments.map(Bytes::copy_from_slice).to_vec();
+        session.run(&LEAVE, vec![keys.queues(), keys.leaving()], arguments).await.map(drop)
     }
 
     async fn write(&self, session: &Session, keys: &Keys, names: &[Name]) -> Result<(), Fault> {
         for names in names.chunks(PAGE as usize) {
             let names = names.iter().map(|name| Bytes::copy_from_slice(name.as_str().as_bytes()));
             let arguments = std::iter::once(Bytes::from(LAYOUT.to_string())).chain(names).collect();
-            let found = session.run(&ENTER, vec![keys.queues(), keys.layout()], arguments).await?;
+            let keys = vec![keys.queues(), keys.layout(), keys.leaving()];
+            let found = session.run(&ENTER, keys, arguments).await?;
             self.layout.note(answer::integer(found)?)?;
         }
         Ok(())
@@ -297,6 +336,33 @@ mod tests {
         overwrite_from_outside(&store, Keys::layout, LAYOUT.to_string()).await;
         until(false).await;
         store.enqueue([job("q")].into()).await.unwrap();
+    }
+
+    async fn names(store: &RedisStore) -> Vec<String> {
+        let names = store
+            .remote
+            .call(Call::READ, async |tools, session| tools.registry.all(&session, &tools.keys).await);
+        names.await.unwrap().into_iter().map(String::from).collect()
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_is_entered_while_it_is_removed_keeps_its_name() {
+        let store = RedisStore::open_with(options()).await.unwrap();
+        for (is_entered, expected) in [(true, &["q"][..]), (false, &[])] {
+            store.enqueue([job("q")].into()).await.unwrap();
+            let leave = store.remote.call(Call::WRITE, async move |tools, session| {
+                let (registry, keys, queue) = (&tools.registry, &tools.keys, Name::new("q").unwrap());
+                let (this, other) = (Bytes::from_static(b"this"), Bytes::from_static(b"other"));
+                registry.begin_leaving(&session, keys, &queue, &this).await?;
+                registry.end_leaving(&session, keys, &queue, &other).await?;
+                if is_entered {
+                    registry.enter_anew(&session, keys, &queue).await?;
+                }
+                registry.end_leaving(&session, keys, &queue, &this).await
+            });
+            leave.await.unwrap();
+            assert_eq!(names(&store).await, expected);
+        }
     }
 
     #[tokio::test]

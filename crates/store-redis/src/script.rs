@@ -8,6 +8,8 @@
 
 use std::sync::OnceLock;
 
+use bytes::Bytes;
+
 use crate::format;
 use crate::keys::QueueKeys;
 
@@ -53,6 +55,11 @@ impl Script {
             Whole { text, digest }
         })
     }
+}
+
+/// A yes or no as an argument.
+pub(crate) fn flag(is_set: bool) -> Bytes {
+    Bytes::from_static(if is_set { b"1" } else { b"" })
 }
 
 /// Adds a line, with names replaced by what they stand for.

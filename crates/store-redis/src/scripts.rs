@@ -68,7 +68,9 @@ scripts! {
     READ_JOBS = ["shared/keys" "shared/records"] "inspect/read";
 
     ENTER = [] "queues/enter";
-    DEFINE = [] "queues/define";
+    LEAVE = [] "queues/leave";
+    DEFINE = ["shared/clock"] "queues/define";
+    REMOVE = ["shared/keys" "shared/clock" "shared/blocks"] "queues/remove";
     WHERE = [] "queues/where";
 
     POST_TRANSFERS = ["shared/keys" "shared/clock" "shared/calls"] "transfers/post";

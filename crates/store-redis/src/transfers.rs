@@ -22,6 +22,7 @@ use windlass_core::backoff::{Retries, Transient, with_retries};
 use windlass_store_server::backoff::{PAUSE_MAX, PAUSE_MIN};
 
 use crate::error::{Fault, Unreachable};
+use crate::script::flag;
 use crate::scripts::{KNOWS_CALL, POST_TRANSFERS};
 use crate::session::Session;
 use crate::{Tools, answer};
@@ -138,13 +139,18 @@ async fn post(
     call: &Bytes,
     transfers: Vec<Transfer>,
 ) -> Result<Option<(Vec<Posted>, i64)>, Fault> {
-    let mut arguments = vec![tools.clock(), call.clone()];
+    let mut arguments = vec![tools.clock(), call.clone(), flag(false)];
     for transfer in &transfers {
         arguments.push(Bytes::copy_from_slice(transfer.target.as_str().as_bytes()));
         arguments.push(transfer.encode());
     }
     let keys = tools.keys.queue(source).all();
-    let answer = session.run_acknowledged(&POST_TRANSFERS, keys, arguments).await?;
+    let mut answer = session.run_acknowledged(&POST_TRANSFERS, keys.clone(), arguments.clone()).await?;
+    if answer == Value::Array(Vec::new()) {
+        tools.registry.enter_anew(session, &tools.keys, source).await?;
+        arguments[2] = flag(true);
+        answer = session.run_acknowledged(&POST_TRANSFERS, keys, arguments).await?;
+    }
     if answer == Value::Nil {
         return Ok(None);
     }

@@ -65,7 +65,7 @@ impl<'a> Walk<'a> {
         let answer = timeout(patience, work).await;
         match (answer.unwrap_or(Err(Fault::Timeout(patience))), self.work) {
             (Ok(answer), work) => {
-                work.into_iter().for_each(|work| self.pauses.answered(&queue, work));
+                work.into_iter().for_each(|work| self.pauses.answered_after(&queue, work, began.elapsed()));
                 Ok(answer)
             }
             (Err(fault), Some(work)) => {

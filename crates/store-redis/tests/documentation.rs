@@ -84,8 +84,11 @@ async fn a_user_with_the_rights_of_the_page_can_do_everything() {
     let store = RedisStore::open(&server.url()).await.unwrap();
     assert_eq!(store.about().durability.to_string(), "survives a power cut", "the settings can be read");
     live(&store).await;
-    let refused = server.command(&["ACL", "LOG"]);
-    assert_eq!(refused, "", "the server refused something");
+    // As `redis-cli` writes an entry: the name of a field, then its value.
+    let log = server.command(&["ACL", "LOG"]);
+    let lines: Vec<_> = log.lines().collect();
+    let refused: Vec<_> = lines.windows(2).filter(|pair| pair[0] == "object").map(|pair| pair[1]).collect();
+    assert_eq!(refused, ["acl|getuser"], "the server refused nothing but what the page says");
 
     let foreign = format!("{}?namespace=other", server.url());
     let error = RedisStore::open(&foreign).await.expect_err("these keys are not its own");
@@ -109,6 +112,6 @@ async fn the_commands_of_the_page_show_and_remove_what_they_say() {
         assert!(said.status.success(), "{line}: {}", String::from_utf8_lossy(&said.stderr));
     }
     assert_eq!(server.command(&["KEYS", "wl:{trial*"]), "", "nothing of a removed namespace is left");
-    assert_eq!(server.command(&["HGET", "wl:{windlass:default}:meta", "version"]), "1");
+    assert_ne!(server.command(&["HGET", "wl:{windlass:default}:meta", "version"]), "");
     assert_eq!(server.command(&["ZRANGE", "wl:{windlass}:queues", "0", "-1"]), "default\nother");
 }

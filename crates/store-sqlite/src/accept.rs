@@ -41,10 +41,10 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
     let mut rest = jobs;
     while let Some(first) = rest.first() {
         // Many at once only where all fit: the first job that something is wrong with names the refusal.
-        let is_many = rest.len() >= MANY && too_large(tx, &rest[..MANY]).await?.is_none();
+        let is_many = rest.len() >= MANY && refusal(tx, &rest[..MANY]).await?.is_none();
         let (some, others) = rest.split_at(if is_many { MANY } else { 1 });
         rest = others;
-        if !is_many && let Some(refusal) = too_large(tx, some).await? {
+        if !is_many && let Some(refusal) = refusal(tx, some).await? {
             // A repeat is answered even if the cap has shrunk since.
             accepted.push((None, existing(tx, first).await?.ok_or(Fault::Refused(refusal))?));
             continue;
@@ -87,10 +87,12 @@ pub(crate) fn take_back(session: &Session<'_>, before: Option<i64>) -> Result<()
     Ok(())
 }
 
-/// Why the first job whose payload is above the cap of its queue is refused.
-async fn too_large<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<Option<StoreError>, T::Error> {
+/// Why the first job is refused whose payload is above the cap of its queue, or whose queue uses a rule that is not known.
+async fn refusal<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<Option<StoreError>, T::Error> {
     for job in jobs {
-        if let Err(refusal) = job.check_payload(tx.config(&job.queue).await?.caps.payload) {
+        let definition = tx.definition(&job.queue).await?;
+        let checked = definition.check_rules(&job.queue);
+        if let Err(refusal) = checked.and_then(|()| job.check_payload(definition.config.caps.payload)) {
             return Ok(Some(refusal));
         }
     }

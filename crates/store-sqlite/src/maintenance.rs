@@ -13,6 +13,7 @@ use windlass_core::{Name, State};
 
 use crate::error::Fault;
 use crate::moves::{self, Standing};
+use crate::row::definition::Definition;
 use crate::session::Session;
 use crate::transaction::at_once;
 use crate::{SqliteStore, row};
@@ -192,7 +193,7 @@ fn finished_queues(session: &Session<'_>) -> Result<Vec<Finished>, Fault> {
         let count = |column: usize| Ok::<_, rusqlite::Error>(found.get::<_, i64>(column)?.unsigned_abs());
         let config: Option<String> = found.get(1)?;
         let Some(queue) = row::readable(row::name(found, 0))? else { continue };
-        let (config, unreadable) = row::definition(config.as_deref());
+        let Definition { config, unreadable, .. } = Definition::read(config.as_deref());
         if let Some(why) = unreadable {
             tracing::warn!(%queue, why, "a queue's definition does not read: nothing of the queue is removed");
         }

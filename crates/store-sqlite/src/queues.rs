@@ -1,25 +1,30 @@
 //! What queues permit and what they hold.
 
 use async_trait::async_trait;
-use rusqlite::{Connection, params};
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed};
 use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::error::Fault;
+use crate::row::definition::Definition;
+use crate::session::Session;
 use crate::{SqliteStore, row};
 
 const DEFINE: &str = include_str!("../queries/queues/define.sql");
 const LIST: &str = include_str!("../queries/queues/list.sql");
+const FIND: &str = include_str!("../queries/queues/find.sql");
+const REMOVE: &str = include_str!("../queries/queues/remove.sql");
 
 #[async_trait]
 impl Queues for SqliteStore {
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()> {
         config.check()?;
-        let (queue, config) = (queue.clone(), config.text());
+        let (queue, text) = (queue.clone(), Definition::text(config)?);
         self.write(1, move |session| {
-            session.prepare(DEFINE)?.execute([queue.as_str(), &config])?;
-            session.forget_configs();
+            session.definition(&queue)?.check_rules(&queue)?;
+            session.prepare(DEFINE)?.execute([queue.as_str(), &text])?;
+            session.forget_definitions();
             Ok(())
         })
         .await
@@ -29,6 +34,27 @@ impl Queues for SqliteStore {
         let after = after.cloned();
         self.read(move |connection, _| list(connection, after.as_ref(), limit)).await
     }
+
+    async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
+        let queue = queue.clone();
+        self.write(1, move |session| remove(session, &queue)).await
+    }
+}
+
+fn remove(session: &Session<'_>, queue: &Name) -> Result<Removed, Fault> {
+    session.definition(queue)?.check_rules(queue)?;
+    // What operations before this one in the same transaction have moved counts as well.
+    session.write_counters()?;
+    let read = |found: &Row<'_>| Ok((found.get(0)?, counts(found, 1)?.0));
+    let found: Option<(bool, Counts)> =
+        session.prepare(FIND)?.query_row([queue.as_str()], read).optional()?;
+    let Some((is_defined, counts)) = found else { return Ok(Removed::Missing) };
+    let removed = Removed::of(counts, is_defined);
+    if removed == Removed::Done {
+        session.prepare(REMOVE)?.execute([queue.as_str()])?;
+        session.forget_definitions();
+    }
+    Ok(removed)
 }
 
 fn list(connection: &Connection, after: Option<&Name>, limit: u32) -> Result<Vec<QueueRecord>, Fault> {
@@ -38,17 +64,26 @@ fn list(connection: &Connection, after: Option<&Name>, limit: u32) -> Result<Vec
     let mut queues = Vec::new();
     while let Some(found) = rows.next()? {
         let config: Option<String> = found.get(1)?;
-        let (config, mut unreadable) = row::definition(config.as_deref());
-        let mut counts = Counts::default();
-        for (column, state) in State::ALL.into_iter().enumerate() {
-            let count: i64 = found.get(column + 2)?;
-            if count < 0 {
-                unreadable.get_or_insert_with(|| format!("it counts {count} jobs that are {state}"));
-            }
-            counts.set(state, u64::try_from(count).unwrap_or_default());
+        let Definition { config, mut unreadable, .. } = Definition::read(config.as_deref());
+        let (counts, below_zero) = counts(found, 2)?;
+        if let Some((state, count)) = below_zero {
+            unreadable.get_or_insert_with(|| format!("it counts {count} jobs that are {state}"));
         }
         let name = row::readable(row::name(found, 0))?.unwrap_or_else(Name::unreadable);
         queues.push(QueueRecord { name, config, counts, unreadable });
     }
     Ok(queues)
+}
+
+/// The counters from a column on, and one that is below zero.
+fn counts(row: &Row<'_>, first: usize) -> rusqlite::Result<(Counts, Option<(State, i64)>)> {
+    let (mut counts, mut below_zero) = (Counts::default(), None);
+    for (column, state) in (first..).zip(State::ALL) {
+        let count: i64 = row.get(column)?;
+        if count < 0 {
+            below_zero = Some((state, count));
+        }
+        counts.set(state, u64::try_from(count).unwrap_or_default());
+    }
+    Ok((counts, below_zero))
 }

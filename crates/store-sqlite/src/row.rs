@@ -1,12 +1,12 @@
 //! Rows to types and back. Whatever does not fit is [`Fault::Corrupt`]: the columns are written here only.
 
+pub(crate) mod definition;
 mod record;
 
 use std::str::FromStr;
 
 use rusqlite::Row;
 use windlass_core::job::{Counters, Facts, Spec};
-use windlass_core::queue::QueueConfig;
 use windlass_core::stored::{self, parsed};
 pub(crate) use windlass_core::stored::{micros, number, span, time, to_stored};
 use windlass_core::{Bytes, Fence, JobId, Name, State};
@@ -99,11 +99,6 @@ pub(crate) fn stored_tags(tags: &[Name]) -> Result<Option<String>, Fault> {
 pub(crate) fn tags(row: &Row<'_>, column: usize) -> Result<Vec<Name>, Fault> {
     text(row, column)?
         .map_or(Ok(Vec::new()), |text| parsed("list of names", text.as_bytes()).map_err(Fault::Corrupt))
-}
-
-/// The definition of a queue, or what holds where it does not read, and why.
-pub(crate) fn definition(stored: Option<&str>) -> (QueueConfig, Option<String>) {
-    stored.map_or_else(Default::default, |text| QueueConfig::read(text.as_bytes()))
 }
 
 fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, Fault> {

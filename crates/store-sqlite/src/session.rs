@@ -8,12 +8,11 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use windlass_core::Name;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::QueueConfig;
 
 use crate::error::Fault;
 use crate::jobs::calls::Calls;
 use crate::moves::Moves;
-use crate::row;
+use crate::row::definition::Definition;
 
 pub(crate) const CONFIG: &str = include_str!("../queries/queues/config.sql");
 
@@ -23,13 +22,13 @@ pub(crate) struct Session<'c> {
     /// Read once, with the write lock held, so that instants grow in the order of transactions.
     pub(crate) now: Timestamp,
     pub(crate) moves: RefCell<Moves>,
-    configs: RefCell<Vec<(Name, Arc<QueueConfig>)>>,
+    definitions: RefCell<Vec<(Name, Arc<Definition>)>>,
     pub(crate) calls: &'c RefCell<Calls>,
 }
 
 impl<'c> Session<'c> {
     pub(crate) fn new(connection: &'c Connection, now: Timestamp, calls: &'c RefCell<Calls>) -> Self {
-        Self { connection, now, moves: RefCell::default(), configs: RefCell::default(), calls }
+        Self { connection, now, moves: RefCell::default(), definitions: RefCell::default(), calls }
     }
 
     pub(crate) fn prepare(&self, sql: &str) -> Result<CachedStatement<'c>, Fault> {
@@ -59,19 +58,19 @@ impl<'c> Session<'c> {
     }
 
     /// The definition of a queue, or the default one.
-    pub(crate) fn config(&self, queue: &Name) -> Result<Arc<QueueConfig>, Fault> {
-        if let Some((_, config)) = self.configs.borrow().iter().find(|(name, _)| name == queue) {
-            return Ok(Arc::clone(config));
+    pub(crate) fn definition(&self, queue: &Name) -> Result<Arc<Definition>, Fault> {
+        if let Some((_, definition)) = self.definitions.borrow().iter().find(|(name, _)| name == queue) {
+            return Ok(Arc::clone(definition));
         }
         let stored: Option<Option<String>> =
             self.prepare(CONFIG)?.query_row([queue.as_str()], |row| row.get(0)).optional()?;
-        let config = Arc::new(row::definition(stored.flatten().as_deref()).0);
-        self.configs.borrow_mut().push((queue.clone(), Arc::clone(&config)));
-        Ok(config)
+        let definition = Arc::new(Definition::read(stored.flatten().as_deref()));
+        self.definitions.borrow_mut().push((queue.clone(), Arc::clone(&definition)));
+        Ok(definition)
     }
 
     /// A definition has changed.
-    pub(crate) fn forget_configs(&self) {
-        self.configs.borrow_mut().clear();
+    pub(crate) fn forget_definitions(&self) {
+        self.definitions.borrow_mut().clear();
     }
 }

@@ -9,13 +9,13 @@ use futures_util::FutureExt;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{OptionalExtension, Statement};
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::QueueConfig;
 use windlass_core::sql::{Row, Value};
 use windlass_core::{Bytes, Name, NewJob};
 
 use crate::accept::{self, BY_ID, FIELDS, INSERT, INSERT_16, MANY, NEWEST};
 use crate::error::Fault;
 use crate::moves::Moves;
+use crate::row::definition::Definition;
 use crate::session::Session;
 
 /// A transaction that holds the file's write lock.
@@ -29,7 +29,7 @@ pub(crate) trait Transaction {
     fn note(&mut self, note: impl FnOnce(&mut Moves));
 
     /// The definition of a queue, or the default one.
-    async fn config(&mut self, queue: &Name) -> Result<Arc<QueueConfig>, Self::Error>;
+    async fn definition(&mut self, queue: &Name) -> Result<Arc<Definition>, Self::Error>;
 
     /// Runs a statement that answers nothing.
     async fn run(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<(), Self::Error>;
@@ -117,8 +117,8 @@ impl Transaction for &Session<'_> {
         note(&mut self.moves.borrow_mut());
     }
 
-    async fn config(&mut self, queue: &Name) -> Result<Arc<QueueConfig>, Fault> {
-        Session::config(self, queue)
+    async fn definition(&mut self, queue: &Name) -> Result<Arc<Definition>, Fault> {
+        Session::definition(self, queue)
     }
 
     async fn run(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<(), Fault> {

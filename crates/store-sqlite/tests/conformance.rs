@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use windlass_core::Name;
 use windlass_core::clock::ManualClock;
 use windlass_core::store::SharedStore;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
@@ -57,6 +58,16 @@ impl Harness for Files {
 
     fn cannot(&self) -> Vec<Exception> {
         without_duties()
+    }
+
+    async fn use_rule(&self, of: &SharedStore, queue: &Name, rule: u32) -> bool {
+        let path = self.paths.lock().unwrap()[&of.about().place].clone();
+        let connection = rusqlite::Connection::open(path).unwrap();
+        connection.busy_timeout(Duration::from_secs(30)).unwrap();
+        let define = "INSERT INTO windlass_queues (name, config) VALUES (?1, ?2)
+            ON CONFLICT (name) DO UPDATE SET config = excluded.config";
+        connection.execute(define, [queue.as_str(), &format!("{{\"rules\":{rule}}}")]).unwrap();
+        true
     }
 }
 

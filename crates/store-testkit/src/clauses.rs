@@ -21,6 +21,8 @@ pub mod promote;
 pub mod prune;
 pub mod queues;
 pub mod reap;
+pub mod remove;
+pub mod rules;
 pub mod settle;
 pub mod wakeup;
 
@@ -233,6 +235,22 @@ macro_rules! for_each_clause {
                 queues_are_listed_by_name
                 counts_follow_every_change
                 counts_ignore_what_was_not_stored
+            }
+            remove {
+                an_empty_queue_goes_with_its_definition
+                an_unknown_queue_is_missing
+                a_queue_with_a_job_stays
+                a_queue_goes_whatever_it_held_before
+                a_removed_queue_comes_back
+                a_definition_of_before_does_not_count
+                a_removal_and_an_enqueue_agree
+            }
+            rules {
+                a_queue_with_a_newer_rule_takes_no_job
+                a_queue_with_a_newer_rule_is_not_claimed_from
+                a_newer_definition_stays
+                what_was_begun_may_end
+                a_queue_comes_back_when_the_rule_goes
             }
             wakeup {
                 work_rings

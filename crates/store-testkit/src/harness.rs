@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use windlass_core::Name;
 use windlass_core::store::SharedStore;
 
 /// Gives the suite stores to test, and moves their time.
@@ -20,6 +21,13 @@ pub trait Harness: Send + Sync {
 
     /// Moves the clock of every store of this harness forward by at least this much.
     async fn advance(&self, by: Duration);
+
+    /// Gives a queue of a store that [`fresh`](Harness::fresh) made a definition whose newest rule has this number, as a
+    /// program does that knows the rule (see [`RULES`](windlass_core::queue::RULES)): by writing to the store directly.
+    /// False where that is not possible; the clauses about it are then skipped.
+    async fn use_rule(&self, _of: &SharedStore, _queue: &Name, _rule: u32) -> bool {
+        false
+    }
 
     /// The clauses that this store cannot keep, with reasons. They are skipped, loudly.
     fn cannot(&self) -> Vec<Exception> {

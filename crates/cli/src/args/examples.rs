@@ -124,6 +124,7 @@ Examples:
   windlass queues
   windlass queues --json | jq -r '.queues[] | select(.counts.dead > 0) | .name'
   windlass queues define mail --keep-completed 1d --keep-dead forever
+  windlass queues remove mail.old
 
 With --json: one document, {\"queues\": [...]}.";
 
@@ -132,6 +133,14 @@ Examples:
   windlass queues define mail --keep-completed 1d --keep-completed-count 100000
   windlass queues define uploads --payload-cap 4MiB
   windlass queues define mail --reset";
+
+pub(super) const REMOVE: &str = "\
+Examples:
+  windlass queues remove mail.old
+  windlass jobs delete --queue mail.old --expect 120 && windlass queues remove mail.old
+
+With --json: one document, {\"name\": NAME, \"removed\": whether it was, \"counts\": {STATE: N, ...}}.
+Exit code 1 if it holds jobs, 2 if there is no such queue.";
 
 pub(super) const WORKERS: &str = "\
 Examples:

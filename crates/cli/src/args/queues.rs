@@ -21,6 +21,19 @@ pub(crate) enum QueuesCommand {
     /// What is not given stays as it is. Ages are durations, or forever. Sizes are bytes, or as 64KiB, 2MiB.
     #[command(after_help = examples::DEFINE)]
     Define(DefineArgs),
+    /// Remove a queue that holds no jobs, and its definition
+    ///
+    /// Finished jobs count too: wait until they are pruned, or delete them. Workers that serve the queue go on, and it
+    /// comes back, with the default definition, when a job is enqueued there.
+    #[command(after_help = examples::REMOVE)]
+    Remove(RemoveArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    pub(crate) queue: Name,
 }
 
 #[derive(Debug, Args)]

@@ -59,7 +59,8 @@ pub(crate) async fn check(session: &Session, client: &Client, filter: &Filter) -
     Ok(())
 }
 
-async fn check_queue(client: &Client, queue: &Name) -> anyhow::Result<()> {
+/// Refuses a queue that neither the store nor a worker knows.
+pub(crate) async fn check_queue(client: &Client, queue: &Name) -> anyhow::Result<()> {
     let mut known: BTreeSet<String> = BTreeSet::new();
     known.extend(queues(client).await?.into_iter().map(|queue| queue.name.into()));
     let leases = client.workers(LEASES_MAX).await?;

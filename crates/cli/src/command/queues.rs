@@ -2,15 +2,17 @@
 
 mod look;
 
+use std::collections::BTreeMap;
+
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 use serde::Serialize;
-use windlass_core::State;
-use windlass_core::queue::{Keep, QueueConfig, QueueRecord, Retention};
+use windlass_core::queue::{Counts, Keep, QueueConfig, QueueRecord, Removed, Retention};
+use windlass_core::{Name, State};
 
 pub(crate) use self::look::Look;
-use crate::args::{DefineArgs, QueuesArgs, QueuesCommand, parse};
+use crate::args::{DefineArgs, QueuesArgs, QueuesCommand, RemoveArgs, parse};
 use crate::command::known;
-use crate::exit::Exit;
+use crate::exit::{Exit, Fault};
 use crate::output::json::QueueJson;
 use crate::output::{cell, keep_whole, number, text};
 use crate::session::{Access, Session};
@@ -24,6 +26,7 @@ pub(crate) async fn run(session: &mut Session, args: QueuesArgs) -> anyhow::Resu
     match args.command {
         None | Some(QueuesCommand::List) => list(session).await,
         Some(QueuesCommand::Define(args)) => define(session, &args).await,
+        Some(QueuesCommand::Remove(args)) => remove(session, &args).await,
     }
 }
 
@@ -116,6 +119,51 @@ async fn define(session: &mut Session, args: &DefineArgs) -> anyhow::Result<Exit
         None => session.note("the queue holds nothing and has no definition"),
     }
     Ok(Exit::Done)
+}
+
+#[derive(Debug, Serialize)]
+struct RemovedJson<'a> {
+    name: &'a Name,
+    removed: bool,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// A queue that only a worker knows has nothing to remove; one that nothing knows is a slip.
+async fn remove(session: &mut Session, args: &RemoveArgs) -> anyhow::Result<Exit> {
+    let client = session.open(Access::Existing).await?;
+    let queue = &args.queue;
+    let removed = client.queue(queue)?.remove().await?;
+    if removed == Removed::Missing {
+        known::check_queue(&client, queue).await?;
+    }
+    let counts = if let Removed::NotEmpty(counts) = removed { counts } else { Counts::default() };
+    let is_refused = removed == Removed::NotEmpty(counts);
+    if session.output.is_json() {
+        let removed = removed == Removed::Done;
+        session.output.json(&RemovedJson {
+            name: queue,
+            removed,
+            counts: text::by_state(&counts).collect(),
+        })?;
+    } else if is_refused {
+        return Err(Fault::failed(still_holds(queue, &counts)).into());
+    } else if removed == Removed::Missing {
+        session.note(&format!("queue {queue} has no definition and holds no jobs: nothing to remove"));
+    } else {
+        session.output.line(format_args!("{queue} removed"))?;
+    }
+    Ok(if is_refused { Exit::Failed } else { Exit::Done })
+}
+
+fn still_holds(queue: &Name, counts: &Counts) -> String {
+    let held = text::by_state(counts).filter(|(_, count)| *count > 0);
+    let held: Vec<String> = held.map(|(state, count)| format!("{count} {state}")).collect();
+    let noun = if counts.total() == 1 { "job" } else { "jobs" };
+    format!(
+        "queue {queue} holds {} {noun} ({}): only an empty queue is removed, see windlass jobs delete --queue {queue}",
+        counts.total(),
+        held.join(", ")
+    )
 }
 
 /// The definition with what was given put in.

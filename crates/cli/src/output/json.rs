@@ -238,7 +238,7 @@ impl<'a> QueueJson<'a> {
         let retention = &queue.config.retention;
         Self {
             name: &queue.name,
-            counts: State::ALL.into_iter().map(|state| (state.as_str(), queue.counts.of(state))).collect(),
+            counts: super::text::by_state(&queue.counts).collect(),
             keep: KeepsJson {
                 completed: retention.completed.into(),
                 dead: retention.dead.into(),

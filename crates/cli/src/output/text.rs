@@ -2,8 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use windlass_core::State;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Keep, Retention};
+use windlass_core::queue::{Counts, Keep, Retention};
 use windlass_core::retry::{Backoff, Jitter, Policy};
 
 use super::Format;
@@ -76,6 +77,11 @@ pub(crate) fn first_line(error: &str) -> String {
     let line = error.lines().next().unwrap_or_default();
     let cut: String = line.chars().take(LONGEST).collect();
     if cut.len() < error.trim_end().len() { format!("{cut}…") } else { cut }
+}
+
+/// How many jobs are in each state, by its name.
+pub(crate) fn by_state(counts: &Counts) -> impl Iterator<Item = (&'static str, u64)> {
+    State::ALL.into_iter().map(|state| (state.as_str(), counts.of(state)))
 }
 
 /// What a queue keeps.

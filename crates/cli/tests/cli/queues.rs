@@ -128,6 +128,44 @@ fn a_definition_changes_only_what_is_given() {
 }
 
 #[test]
+fn an_empty_queue_is_removed_and_one_with_jobs_is_not() {
+    let shell = Shell::new();
+    shell.run(["queues", "define", "mail", "--keep-dead", "forever"]).ok();
+    shell.run(["queues", "define", "old", "--payload-cap", "9"]).ok();
+    shell.run(["queues", "remove", "old"]).ok().prints("old removed\n");
+    shell
+        .run(["queues", "remove", "old"])
+        .exits(2)
+        .complains("error: there is no queue old: the store has mail");
+    shell.run(["queues", "remove", "nail"]).exits(2).complains("there is no queue nail, did you mean mail?");
+    shell.run(["enqueue", "k", "\"0123456789\"", "--queue", "old"]).ok();
+    shell.run(["enqueue", "k", "--queue", "mail", "--count", "2"]).ok();
+    let last = shell.enqueue(&["k", "--queue", "mail", "--delay", "1h"]);
+    shell.run(["queues", "remove", "mail"]).exits(1).complains(
+        "error: queue mail holds 3 jobs (1 scheduled, 2 ready): only an empty queue is removed, see windlass jobs \
+         delete --queue mail",
+    );
+    shell.run(["jobs", "cancel", &last]).ok();
+    let refused = shell.run(["queues", "remove", "mail", "--json"]).exits(1).json();
+    assert_eq!((&refused["removed"], &refused["counts"]["cancelled"]), (&json!(false), &json!(1)));
+    shell.run(["jobs", "delete", "--queue", "mail", "--expect", "3"]).ok();
+    let removed = shell.run(["queues", "remove", "mail", "--json"]).ok().json();
+    assert_eq!((&removed["name"], &removed["removed"]), (&json!("mail"), &json!(true)));
+    let queues = shell.run(["queues", "--json"]).ok().json();
+    assert_eq!(queues["queues"].as_array().unwrap().len(), 1);
+    assert_eq!(queues["queues"][0]["caps"]["payload"], 1_048_576, "what came to old is under the defaults");
+}
+
+#[test]
+fn a_queue_that_only_a_worker_knows_has_nothing_to_remove() {
+    let shell = Shell::new();
+    shell.enqueue(&["k"]);
+    shell.attempt("k", Some(Outcome::Completed { output: None }));
+    shell.run(["jobs", "delete", "--queue", "default", "--expect", "1"]).ok();
+    shell.run(["queues", "remove", "default"]).ok().complains("nothing to remove");
+}
+
+#[test]
 fn workers_are_their_leases() {
     let shell = Shell::new();
     shell.enqueue(&["k"]);

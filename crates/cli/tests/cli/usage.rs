@@ -2,7 +2,7 @@
 
 use crate::shell::Shell;
 
-const COMMANDS: [&[&str]; 18] = [
+const COMMANDS: [&[&str]; 19] = [
     &[],
     &["demo"],
     &["enqueue"],
@@ -15,6 +15,7 @@ const COMMANDS: [&[&str]; 18] = [
     &["queues"],
     &["queues", "list"],
     &["queues", "define"],
+    &["queues", "remove"],
     &["workers"],
     &["prune"],
     &["migrate"],

@@ -12,6 +12,7 @@ use crate::id::{CallId, Fence, JobId, LeaseId};
 use crate::job::{ClaimedJob, JobRecord, LostJob, NewJob};
 use crate::judge::Transition;
 use crate::name::Name;
+use crate::queue::check_rules;
 use crate::size::TooLarge;
 use crate::state::State;
 
@@ -241,6 +242,14 @@ pub struct SickQueue {
     pub what: String,
     /// What can be done about it; with [`StoreErrorKind::Unknown`] the claim may have taken jobs there.
     pub kind: StoreErrorKind,
+}
+
+impl SickQueue {
+    /// That a queue uses a rule which this program does not know, if so. Nothing is taken there.
+    pub fn of_rules(queue: &Name, rules: u32) -> Option<Self> {
+        let error = check_rules(queue, rules).err()?;
+        Some(Self { queue: queue.clone(), what: error.to_string(), kind: StoreErrorKind::Unavailable })
+    }
 }
 
 /// An attempt that has begun.

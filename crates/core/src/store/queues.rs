@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::StoreResult;
 use crate::name::Name;
-use crate::queue::{QueueConfig, QueueRecord};
+use crate::queue::{QueueConfig, QueueRecord, Removed};
 
 /// Queues: what they permit and what they hold.
 #[async_trait]
@@ -16,4 +16,9 @@ pub trait Queues {
     /// Queues that were defined or hold jobs, by name in byte order, after the given one, at most `limit`.
     /// The counts are exactly what [`Inspect::list`](super::Inspect::list) would find.
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>>;
+
+    /// Forgets a queue that holds no job at all, finished ones included, and its definition. One that holds jobs is
+    /// refused with its counts. Workers that serve it may live: they notice nothing, and the queue comes back, with the
+    /// default definition, when a job is enqueued there by any program.
+    async fn remove(&self, queue: &Name) -> StoreResult<Removed>;
 }

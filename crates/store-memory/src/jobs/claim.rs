@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
-use windlass_core::store::{Cause, ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room};
+use windlass_core::store::{Cause, ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue};
 use windlass_core::{Fence, Name};
 
 use crate::bug::Bug;
@@ -32,8 +32,12 @@ impl Table {
         let room = Room::new(limit, bytes);
         let nonce = if self.has(Bug::OwnNonce) { Fence::nonce() } else { request.nonce };
         let mut filling = Filling { request, claim, nonce, room, jobs: Vec::new() };
-        let mut next_due: Option<Duration> = None;
+        let (mut next_due, mut sick): (Option<Duration>, _) = (None, Vec::new());
         for share in &request.queues {
+            if let Some(unknown) = SickQueue::of_rules(&share.queue, self.rules(&share.queue)) {
+                sick.push(unknown);
+                continue;
+            }
             let expired = if self.has(Bug::ClaimExpired) { 0 } else { PROMOTE_MAX };
             self.promote(&share.queue, now, expired, PROMOTE_MAX);
             if self.has_expired(&share.queue, now) && !self.has(Bug::ClaimExpired) {
@@ -44,7 +48,7 @@ impl Table {
             self.fill(&mut filling, share, now);
             next_due = [next_due, self.next_due(&share.queue, now)].into_iter().flatten().min();
         }
-        ClaimAnswer::jobs(filling.jobs, next_due)
+        ClaimAnswer::Jobs { jobs: filling.jobs, next_due, unreadable: Vec::new(), sick }
     }
 
     /// Takes jobs of one queue, in their turn.

@@ -4,6 +4,7 @@
 --   7 how many of those are taken already, 8 '1' if the next job is taken whatever its size,
 --   9 how many expired and 10 how many due jobs to move at most, 11- kinds.
 -- Answer: {'lost'}: the lease has run out; {'more', expired}: so many were moved, more have expired, none was taken;
+--   {'rules', expired, rule}: the queue uses a rule that this program does not know, none was taken;
 --   {'jobs', expired, micros until the next is due or -1, version of the definition, why it ended (claim/take),
 --   {id, record, ...}, {payloads that stand apart}, how many jobs of any kind were ready before, how many strange ones were
 --   met}. Records are in the long form or in that of a first attempt.
@@ -35,11 +36,15 @@ if due_first and due_first <= now then
 end
 local next_due = due_first and math.max(0, due_first - now) or -1
 
+local meta = redis.call('HMGET', KEY.meta, 'version', 'c2', 'rules')
+if meta[3] and tonumber(meta[3]) > RULES.known then
+  return { 'rules', expired, meta[3] }
+end
+
 if limit > 0 then
   if redis.call('ZCARD', keys.parked) > 0 then parked().put_back(limit, 11) end
   sources.of_kinds(11)
 end
-local meta = redis.call('HMGET', KEY.meta, 'version', 'c2')
 -- A list of kinds that was lost is made again.
 if limit > 0 and #sources == 0 and tonumber(meta[2] or 0) > 0 and redis.call('EXISTS', keys.kinds) == 0 then
   sources.of_all(11)

@@ -1,10 +1,13 @@
 -- Accepts jobs of one queue: all of them or none. From a transfer, those whose id is free.
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2 version of the definition that the jobs were judged by ('' for a transfer),
---   3 queue that the transfer came from ('' if it is none), 4 the transfer's number, 5 seq and 6 instant of its acceptance,
---   7 how far each of its jobs is from that seq (4 bytes each; '' for one after the other), 8 the call (shared/calls; ''
---   for a transfer), 9- jobs (shared/packed).
--- Answer: {'stale'}: judged by another definition; {'known'}: the transfer was applied before; {'repeated'}: the call was;
+--   3 queue that the transfer came from ('' if it is none), 4 the transfer's number, 5 seq and instant of its acceptance,
+--   with a blank between them, 6 '1' if the caller has entered the queue in this call, 7 how far each of the transfer's
+--   jobs is from that seq (4 bytes each; '' for one after the other), 8 the call (shared/calls; '' for a transfer),
+--   9- jobs (shared/packed).
+-- Answer: {'stale'}: judged by another definition; {'unentered'}: the queue is new, or was removed, and has to be entered
+--   first; {'known'}: the transfer was applied before; {'repeated'}: the call was; {'rules', rule}: the queue of a transfer
+--   uses a rule that this program does not know (for a call, the definition says so);
 --   {'taken', i}, {'strange', i}, {'large', i}: the i-th job is refused, and so are all;
 --   {'ok', answers}: a byte for each job: 'r' now ready, 's' now scheduled, else it was there: its state, and 't' from
 --   a transfer if it is another job.
@@ -17,6 +20,14 @@ if is_call then
   end
 elseif tonumber(redis.call('HGET', KEY.received, source) or 0) >= transfer then
   return { 'known' }
+else
+  local rules = redis.call('HGET', KEY.meta, 'rules')
+  if rules and tonumber(rules) > RULES.known then
+    return { 'rules', rules }
+  end
+end
+if not (meta[2] or meta[1]) and ARGV[6] == '' then
+  return { 'unentered' }
 end
 packed.begin(9)
 local there, strange = packed.there()
@@ -26,7 +37,8 @@ local passed = offsets == '' and 0 or read('>I4', offsets)
 if is_call then
   accept.begin(meta[2], meta[3], clock.now, clock.real, passed)
 else
-  accept.begin(meta[2], meta[3], tonumber(ARGV[6]), tonumber(ARGV[5]), passed)
+  local seq, at = string.match(ARGV[5], '^(%d+) (%d+)$')
+  accept.begin(meta[2], meta[3], tonumber(at), tonumber(seq), passed)
 end
 
 -- A repeat is one also where its jobs would be refused by now.

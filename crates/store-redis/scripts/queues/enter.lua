@@ -1,6 +1,7 @@
--- Enters names of queues, and the layout of the namespace with the first.
+-- Enters names of queues, and the layout of the namespace with the first. A removal that is about to take one of them off
+-- the list does not.
 --
--- KEYS 1 queues, 2 layout
+-- KEYS 1 queues, 2 layout, 3 leaving
 -- ARGV 1 the layout that the caller knows, then names
 -- Answers the layout that is there. If that is another one, nothing was entered.
 
@@ -16,5 +17,6 @@ local members = {}
 for i = 2, #ARGV do
   members[#members + 1], members[#members + 2] = 0, ARGV[i]
 end
+redis.call('HDEL', KEYS[3], unpack(ARGV, 2))
 redis.call('ZADD', KEYS[1], unpack(members))
 return found

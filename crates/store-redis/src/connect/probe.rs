@@ -104,8 +104,39 @@ fn number(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
+/// Refuses a password that the server does not ask for. For `default` the server says so itself, see
+/// [`connector`](super::connector); for another user only to one who may ask. To try a wrong password would tell as well,
+/// and would look like an attack in the server's log.
+async fn check_password(session: &Session, target: &Target) -> Result<(), Fault> {
+    let options = &session.servers().options;
+    let (Some(user), Some(_)) = (&options.user, &options.password) else { return Ok(()) };
+    let question = redis::cmd("ACL").arg("GETUSER").arg(user).to_owned();
+    let fields = match ask(session, target, &question).await? {
+        Value::Array(fields) => fields,
+        Value::Map(fields) => fields.into_iter().flat_map(|(name, value)| [name, value]).collect(),
+        _ => return Ok(()),
+    };
+    let (fields, _) = fields.as_chunks::<2>();
+    let flags = fields.iter().find(|[name, _]| text(name).as_deref() == Some("flags"));
+    let takes_any = match flags {
+        Some([_, Value::Array(flags) | Value::Set(flags)]) => {
+            flags.iter().any(|flag| text(flag).as_deref() == Some("nopass"))
+        }
+        _ => false,
+    };
+    if takes_any {
+        return Err(StoreError::Address(format!(
+            "{target} takes any password for user {user}, which has none (nopass), and the URL has one: give the user \
+             one (ACL SETUSER), or leave user and password out of the URL"
+        ))
+        .into());
+    }
+    Ok(())
+}
+
 async fn settings(session: &Session, target: &Target) -> Result<Settings, Fault> {
     meet(session, target).await?;
+    check_password(session, target).await?;
     let mut settings = Settings::default();
     for name in ["maxmemory-policy", "append*"] {
         let question = redis::cmd("CONFIG").arg("GET").arg(name).to_owned();
@@ -175,14 +206,17 @@ fn durability(settings: &Settings) -> Durability {
     }
 }
 
-/// Names and values, however the protocol shows them.
-fn pairs(value: Value) -> Vec<(String, String)> {
-    let text = |value: &Value| match value {
+fn text(value: &Value) -> Option<String> {
+    match value {
         Value::BulkString(text) => Some(String::from_utf8_lossy(text).into_owned()),
         Value::SimpleString(text) => Some(text.clone()),
         Value::Int(number) => Some(number.to_string()),
         _ => None,
-    };
+    }
+}
+
+/// Names and values, however the protocol shows them.
+fn pairs(value: Value) -> Vec<(String, String)> {
     let pair = |name: &Value, value: &Value| Some((text(name)?, text(value)?));
     match value {
         Value::Array(values) => {

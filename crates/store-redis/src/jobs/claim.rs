@@ -3,11 +3,15 @@
 //! All queues are asked side by side: the first in turn for jobs, the others to move along what is due and to tell whether
 //! they have anything. Those that have are asked in their turn for what is left. So a limit is never passed, queues that
 //! have nothing cost no more than one round trip together, and none waits for one that is sick: that one is named, and left
-//! out for a while.
+//! out for a while. One that does not answer while others have jobs is given up soon, and then left out until its server
+//! answers again.
 
 mod fill;
+mod hurry;
+mod probe;
 mod question;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -20,17 +24,15 @@ use crate::leases::{Holder, Holders, LeaseCopy};
 use crate::pauses::Work;
 use crate::session::Session;
 use crate::walk::Walk;
-use fill::Filled;
+use fill::{Filled, Standing};
+use hurry::Hurry;
 use question::{Moving, Question, Step};
 
-/// How long a queue may take to give jobs while others on other servers wait for their turn.
+/// How long a queue may take to give jobs while others on other servers wait for their turn, and have none.
 const FILL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a queue may take to move along what is due meanwhile.
-const MOVE_PATIENCE: Duration = Duration::from_millis(250);
-
 pub(super) async fn claim(
-    tools: &Tools,
+    tools: &Arc<Tools>,
     session: &Session,
     request: &ClaimRequest,
 ) -> Result<ClaimAnswer, Fault> {
@@ -41,6 +43,9 @@ pub(super) async fn claim(
     let question = Question::new(tools, &hasty, request, &holder.label);
     let mut claim = Claim::new(&question, &holder, Walk::of(Work::Claim, tools, session));
     let turns = claim.turns();
+    for sick in claim.sick.iter().filter(|sick| tools.pauses.is_to_probe(&sick.queue)) {
+        probe::begin(tools, session, sick.queue.clone());
+    }
     claim.ask(turns).await;
     claim.answer()
 }
@@ -96,9 +101,22 @@ impl<'a> Claim<'a> {
         let patience = |least: Duration| if is_apart { least.min(whole) } else { whole };
         let mut turns = turns.into_iter();
         let Some(first) = turns.next() else { return };
-        let (question, walk) = (self.question, self.walk);
-        let others = join_all(turns.map(|turn| move_along(question, walk, turn, patience(MOVE_PATIENCE))));
-        let (_, others) = tokio::join!(self.fill(first, patience(FILL_PATIENCE)), others);
+        let (question, walk, pauses) = (self.question, self.walk, &self.question.tools.pauses);
+        let (hurry, tell) = Hurry::new(patience(pauses.grace(&first.share.queue)));
+        let moved = join_all(turns.map(|turn| {
+            let grace = patience(pauses.grace(&turn.share.queue));
+            move_along(question, walk, turn, grace)
+        }));
+        let others = async {
+            let moved = moved.await;
+            let has_jobs = |(_, moved): &_| matches!(moved, Ok(Step::Given(given)) if given.ready > 0);
+            if is_apart && moved.iter().any(has_jobs) {
+                tell.send_replace(true);
+            }
+            moved
+        };
+        let (_, others) = tokio::join!(self.fill(first, patience(FILL_PATIENCE), &hurry), others);
+        let (hurry, _) = Hurry::new(whole);
         for (turn, moved) in others {
             let has_jobs = match moved {
                 Ok(Step::Given(given)) => {
@@ -115,24 +133,29 @@ impl<'a> Claim<'a> {
                     self.lose(&turn);
                     false
                 }
+                Ok(Step::Rules(rules)) => {
+                    self.leave_out(&turn, rules);
+                    false
+                }
                 Err(sick) => {
                     self.sick.push(sick);
                     false
                 }
             };
             if has_jobs && self.filled.left(question) > 0 {
-                self.fill(turn, patience(FILL_PATIENCE)).await;
+                self.fill(turn, patience(FILL_PATIENCE), &hurry).await;
             }
         }
     }
 
     /// Takes jobs of one queue. What it gave before it failed is kept.
-    async fn fill(&mut self, mut turn: Turn<'a>, patience: Duration) {
+    async fn fill(&mut self, mut turn: Turn<'a>, patience: Duration, hurry: &Hurry) {
         let (queue, limit) = (turn.share.queue.clone(), turn.share.limit);
-        let work = self.filled.fill(self.question, &turn.share.queue, limit, &mut turn.moving);
+        let work = self.filled.fill(self.question, &turn.share.queue, limit, &mut turn.moving, hurry);
         match self.walk.ask(queue, patience, work).await {
-            Ok(true) => self.lives = true,
-            Ok(false) => self.lose(&turn),
+            Ok(Standing::Lives) => self.lives = true,
+            Ok(Standing::Lost) => self.lose(&turn),
+            Ok(Standing::Rules(rules)) => self.leave_out(&turn, rules),
             Err(sick) => self.sick.push(sick),
         }
     }
@@ -140,6 +163,12 @@ impl<'a> Claim<'a> {
     fn lose(&mut self, turn: &Turn<'_>) {
         self.holder.copies.lost(&turn.share.queue);
         self.is_lost = true;
+    }
+
+    /// The lease lives there, and the queue is not for this program.
+    fn leave_out(&mut self, turn: &Turn<'_>, rules: u32) {
+        self.lives = true;
+        self.sick.extend(SickQueue::of_rules(&turn.share.queue, rules));
     }
 
     fn answer(self) -> Result<ClaimAnswer, Fault> {

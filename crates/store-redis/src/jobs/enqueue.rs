@@ -20,6 +20,7 @@ use windlass_core::{CallId, JobId, Name, State, StoreError};
 use super::packed::Packed;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
+use crate::script::flag;
 use crate::scripts::{CHECK, ENQUEUE};
 use crate::session::Session;
 use crate::transfers::{self, Transfer};
@@ -36,10 +37,13 @@ pub(super) async fn enqueue(
     let Some(first) = plan.chunks.first() else {
         return plan.conflict.map_or(Ok(Vec::new()), |id| Err(StoreError::IdTaken { id }.into()));
     };
-    tools.registry.enter(session, &tools.keys, plan.chunks.iter().map(|chunk| chunk.queue)).await?;
+    let queues = plan.chunks.iter().map(|chunk| chunk.queue);
+    let is_entered = tools.registry.enter(session, &tools.keys, queues).await?;
     let call = pack_call(call);
     let said = match (&plan.chunks[..], plan.conflict) {
-        ([chunk], None) => accept(tools, session, &call, jobs, chunk).await?.map(|said| vec![said]),
+        ([chunk], None) => {
+            accept(tools, session, &call, jobs, chunk, is_entered).await?.map(|said| vec![said])
+        }
         (chunks, conflict) => transfer(tools, session, &call, jobs, chunks, conflict, first.queue).await?,
     };
     for chunk in &plan.chunks {
@@ -113,19 +117,24 @@ async fn accept(
     call: &Bytes,
     jobs: &[NewJob],
     chunk: &Chunk<'_>,
+    mut is_entered: bool,
 ) -> Result<Option<Bytes>, Fault> {
     for _ in 0..ROUNDS {
         let definition = tools.definitions.of(session, &tools.keys, chunk.queue).await?;
+        definition.check_rules(chunk.queue)?;
         let packed = Packed::of(chunk.jobs(jobs), definition.config.caps.payload)?;
         let none = Bytes::new;
-        let mut arguments = vec![tools.clock(), definition.version(), none(), none(), none(), none(), none()];
-        arguments.push(call.clone());
+        let mut arguments = vec![tools.clock(), definition.version(), none(), none(), none()];
+        arguments.extend([flag(is_entered), none(), call.clone()]);
         packed.push_to(&mut arguments);
         let keys = tools.keys.queue(chunk.queue).all();
-        let answer = answer::array(session.run_acknowledged(&ENQUEUE, keys, arguments).await?)?;
-        let (word, mut rest) = word(answer)?;
+        let (word, mut rest) = answer::word(session.run_acknowledged(&ENQUEUE, keys, arguments).await?)?;
         match &word[..] {
             b"stale" => tools.definitions.forget(chunk.queue),
+            b"unentered" => {
+                tools.registry.enter_anew(session, &tools.keys, chunk.queue).await?;
+                is_entered = true;
+            }
             b"repeated" => return Ok(None),
             b"ok" => return answer::bytes(rest.next().unwrap_or(Value::Nil)).map(Some),
             _ => {
@@ -186,11 +195,12 @@ async fn check(
     let checked = spread::each(chunks.iter().collect(), |chunk: &Chunk<'_>| async move {
         for _ in 0..ROUNDS {
             let definition = tools.definitions.of(session, &tools.keys, chunk.queue).await?;
+            definition.check_rules(chunk.queue)?;
             let packed = Packed::of(chunk.jobs(jobs), definition.config.caps.payload)?;
             let mut arguments = vec![tools.clock(), definition.version()];
             packed.push_to(&mut arguments);
             let keys = tools.keys.queue(chunk.queue).all();
-            let (word, mut rest) = word(answer::array(session.run(&CHECK, keys, arguments).await?)?)?;
+            let (word, mut rest) = answer::word(session.run(&CHECK, keys, arguments).await?)?;
             if word[..] == *b"stale" {
                 tools.definitions.forget(chunk.queue);
                 continue;
@@ -214,13 +224,6 @@ async fn check(
         Some((_, refusal)) => Err(refusal),
         None => Ok(checked),
     }
-}
-
-/// An answer's first element, which says what the others are.
-pub(super) fn word(answer: Vec<Value>) -> Result<(Bytes, std::vec::IntoIter<Value>), Fault> {
-    let mut parts = answer.into_iter();
-    let word = answer::bytes(parts.next().unwrap_or(Value::Nil))?;
-    Ok((word, parts))
 }
 
 /// What a script said about one job.

@@ -6,7 +6,6 @@ use windlass_core::size::TooLarge;
 use windlass_core::store::{Progress, Settled};
 use windlass_core::{Name, State};
 
-use super::enqueue::word;
 use super::settle::{by_queue, steps};
 use crate::definitions::{ROUNDS, never_stands_still};
 use crate::error::Fault;
@@ -62,7 +61,7 @@ async fn write(
             Err(_) => Bytes::from_static(b"1"),
         }));
         let answer = session.run(&PROGRESS, tools.keys.queue(queue).all(), arguments).await?;
-        let (word, mut rest) = word(answer::array(answer)?)?;
+        let (word, mut rest) = answer::word(answer)?;
         if word[..] == *b"stale" {
             tools.definitions.forget(queue);
             continue;

@@ -11,7 +11,6 @@ use windlass_core::size::Caps;
 use windlass_core::store::{Right, Settled, Settlement};
 use windlass_core::{JobId, Name, State};
 
-use super::enqueue::word;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
 use crate::format::OUTCOME;
@@ -145,7 +144,7 @@ impl Batch<'_> {
             let arguments = self.arguments(&runs, &definition);
             let answer = session.run(script(self.right), tools.keys.queue(queue).all(), arguments).await?;
             // What the script did is done: an answer that does not read leaves it unknown what.
-            let (word, mut rest) = answer::array(answer).and_then(word).map_err(Fault::partial)?;
+            let (word, mut rest) = answer::word(answer).map_err(Fault::partial)?;
             if word[..] == *b"stale" {
                 tools.definitions.forget(queue);
                 continue;

@@ -7,12 +7,18 @@ use futures_util::future::join_all;
 use redis::Value;
 use windlass_core::Name;
 use windlass_core::bell::{Rings, Topic};
+use windlass_core::queue::check_rules;
 
 use super::transfer::{Content, Posted, Transfer};
+use crate::definitions::rules;
 use crate::error::{Fault, Unreachable};
+use crate::script::flag;
 use crate::scripts::{ENQUEUE, READ_TRANSFERS, REMOVE_TRANSFERS};
 use crate::session::Session;
 use crate::{Tools, answer};
+
+/// Where the script that applies a transfer is told that its queue was entered.
+const IS_ENTERED: usize = 5;
 
 /// How often the stream is read in one delivery.
 const READS_MAX: usize = 50;
@@ -144,28 +150,37 @@ impl<'a> Delivery<'a> {
     async fn apply(&self, posted: &Posted) -> Result<Bytes, Fault> {
         let Transfer { target, content } = &posted.transfer;
         let Content::Enqueue { jobs, offsets } = content;
-        self.tools.registry.enter(self.session, &self.tools.keys, [target]).await?;
+        let registry = &self.tools.registry;
+        let is_entered = registry.enter(self.session, &self.tools.keys, [target]).await?;
         let mut arguments = vec![
             self.tools.clock(),
             Bytes::new(),
             Bytes::copy_from_slice(self.source.as_str().as_bytes()),
             posted.number.to_string().into(),
-            posted.seq.clone(),
-            posted.at.clone(),
+            [&posted.seq[..], b" ", &posted.at].concat().into(),
+            flag(is_entered),
             offsets.clone(),
             // The call is remembered where it was accepted.
             Bytes::new(),
         ];
         jobs.push_to(&mut arguments);
         let keys = self.tools.keys.queue(target).all();
-        // The stream has it on as many replicas as are asked for; it must not leave it before the target has, too.
-        let answer = self.session.run_acknowledged(&ENQUEUE, keys, arguments).await?;
-        let mut answer = answer::array(answer)?.into_iter();
-        match &answer::bytes(answer.next().unwrap_or(Value::Nil))?[..] {
-            b"known" => Ok(Bytes::new()),
-            b"ok" => answer::bytes(answer.next().unwrap_or(Value::Nil)),
-            _ => Err(Fault::Corrupt("a transfer was answered with something else".to_owned())),
+        for _ in 0..2 {
+            // The stream has it on as many replicas as are asked for; it must not leave it before the target has, too.
+            let answer = self.session.run_acknowledged(&ENQUEUE, keys.clone(), arguments.clone()).await?;
+            let (word, mut rest) = answer::word(answer)?;
+            let mut next = || rest.next().unwrap_or(Value::Nil);
+            match &word[..] {
+                b"known" => return Ok(Bytes::new()),
+                b"ok" => return answer::bytes(next()),
+                // It is left to a program that knows the rule.
+                b"rules" => check_rules(target, rules(next())?)?,
+                b"unentered" => registry.enter_anew(self.session, &self.tools.keys, target).await?,
+                _ => break,
+            }
+            arguments[IS_ENTERED] = flag(true);
         }
+        Err(Fault::Corrupt("a transfer was answered with something else".to_owned()))
     }
 
     async fn read(&self, after: &Bytes, targets: &[Name]) -> Result<Read, Fault> {

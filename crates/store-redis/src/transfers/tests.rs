@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::queue::Removed;
 use windlass_core::store::{Enqueued, Filter, Inspect, Jobs, Maintenance, Queues, StoreResult};
 use windlass_core::{JobId, NewJob, Options};
 use windlass_store_testkit::servers::RedisServer;
@@ -203,4 +204,23 @@ async fn a_batch_of_several_queues_is_all_or_nothing() {
     let page = one.list(&Filter::default(), None, 1_000).await.unwrap();
     let newest: Vec<_> = batch[..2_400].iter().rev().take(1_000).map(|job| job.id).collect();
     assert_eq!(page.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), newest, "one order over all queues");
+}
+
+#[tokio::test]
+async fn a_queue_is_removed_when_its_transfers_are_delivered_and_numbers_go_on() {
+    let (dying, other, _) = clients().await;
+    let (first, second) = ([job("b")], [job("b")]);
+    let posted = post_only(&dying, vec![transfer("b", &first)]).await;
+    assert_eq!(other.remove(&name("a")).await.unwrap(), Removed::Missing);
+    assert_eq!(listed(&other, "b").await, ids(&first), "what waited was delivered");
+    other.delete(&ids(&first)).await.unwrap();
+    assert_eq!(other.remove(&name("b")).await.unwrap(), Removed::Missing);
+    deliver_again(&dying, posted).await;
+    assert_eq!(listed(&other, "b").await, []);
+    // Both have entered the queues before, and know nothing of the removal.
+    post_only(&dying, vec![transfer("b", &second)]).await;
+    let moved = other.promote(10).await.unwrap();
+    assert_eq!(moved.promoted, 0);
+    assert_eq!(other.tidy(10).await.unwrap(), 1, "the sender is listed again");
+    assert_eq!(listed(&other, "b").await, ids(&second));
 }

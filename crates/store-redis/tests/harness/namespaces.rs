@@ -1,9 +1,11 @@
 //! Stores in namespaces of one server or Cluster, on a clock that stands still until a test moves it.
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use windlass_core::Name;
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::store::SharedStore;
 use windlass_store_redis::{RedisOptions, RedisStore};
@@ -48,6 +50,20 @@ impl Harness for Namespaces {
 
     async fn advance(&self, by: Duration) {
         self.clock.advance(by);
+    }
+
+    async fn use_rule(&self, of: &SharedStore, queue: &Name, rule: u32) -> bool {
+        let place = of.about().place;
+        let (_, namespace) = place.rsplit_once(' ').unwrap();
+        let key = format!("wl:{{{namespace}:{queue}}}:meta");
+        let script = "redis.call('HINCRBY', KEYS[1], 'version', 1) \
+             return redis.call('HSET', KEYS[1], 'config', '{}', 'rules', ARGV[1])";
+        let (_, rest) = self.url.split_once("://").unwrap();
+        let (host, port) = rest.split([',', '/', '?']).next().unwrap().rsplit_once(':').unwrap();
+        let mut client = Command::new("redis-cli");
+        client.args(["-c", "-e", "-h", host, "-p", port, "EVAL", script, "1", &key, &rule.to_string()]);
+        assert!(client.stdout(Stdio::null()).status().unwrap().success());
+        true
     }
 
     fn cannot(&self) -> Vec<Exception> {

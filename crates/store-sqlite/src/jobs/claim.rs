@@ -5,7 +5,7 @@ mod line;
 use std::time::Duration;
 
 use windlass_core::job::{ClaimedJob, LostJob};
-use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue};
 use windlass_core::{Fence, State};
 
 use crate::error::Fault;
@@ -19,7 +19,8 @@ use line::{Candidate, Line};
 pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
     let Some(lease) = leases::living(session, request.lease)? else { return Ok(ClaimAnswer::LeaseLost) };
     let room = Room::new(request.limit, request.bytes);
-    let mut filling = Filling { request, lease, room, jobs: Vec::new(), unreadable: Vec::new() };
+    let mut filling =
+        Filling { request, lease, room, jobs: Vec::new(), unreadable: Vec::new(), sick: Vec::new() };
     let mut next_due: Option<Duration> = None;
     for share in &request.queues {
         let moved = maintenance::promote_queue(session, &share.queue, PROMOTE_MAX, PROMOTE_MAX)?;
@@ -31,8 +32,8 @@ pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<Cla
         filling.fill_from(session, share)?;
         next_due = [next_due, maintenance::next_due(session, &share.queue)?].into_iter().flatten().min();
     }
-    let Filling { jobs, unreadable, .. } = filling;
-    Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: Vec::new() })
+    let Filling { jobs, unreadable, sick, .. } = filling;
+    Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick })
 }
 
 /// A claim that is being filled.
@@ -42,6 +43,8 @@ struct Filling<'a> {
     room: Room,
     jobs: Vec<ClaimedJob>,
     unreadable: Vec<LostJob>,
+    /// Queues that use a rule which this program does not know.
+    sick: Vec<SickQueue>,
 }
 
 impl Filling<'_> {
@@ -51,7 +54,12 @@ impl Filling<'_> {
         if wanted == 0 {
             return Ok(());
         }
-        let caps = session.config(&share.queue)?.caps;
+        let definition = session.definition(&share.queue)?;
+        if let Some(unknown) = SickQueue::of_rules(&share.queue, definition.rules) {
+            self.sick.push(unknown);
+            return Ok(());
+        }
+        let caps = definition.config.caps;
         let mut line = Line::new(&share.queue, &self.request.kinds, caps, wanted, self.room.bytes());
         let mut taken = 0;
         let mut unwritten = Vec::with_capacity(wanted.min(1_024));

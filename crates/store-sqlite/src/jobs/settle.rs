@@ -76,7 +76,7 @@ pub(super) fn progress(session: &Session<'_>, reports: &[Progress]) -> Result<Ve
             answers.push(Settled::Fenced);
             continue;
         };
-        let cap = session.config(queue)?.caps.output;
+        let cap = session.definition(queue)?.config.caps.output;
         answers.push(match TooLarge::check("progress", progress.len(), cap) {
             Ok(()) => {
                 write.execute(params![attempt.seq, &progress[..]])?;
@@ -147,7 +147,8 @@ impl<'a> Attempt<'a> {
         right: Right,
         ends: &mut Ends<'a>,
     ) -> Result<Settled, Fault> {
-        let config = session.config(self.queue)?;
+        let definition = session.definition(self.queue)?;
+        let config = &definition.config;
         if let Err(error) = transition.check_output(config.caps.output) {
             return Ok(Settled::Refused(error));
         }

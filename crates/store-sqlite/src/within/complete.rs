@@ -32,7 +32,8 @@ pub(super) async fn complete(tx: &mut UserTx<'_>, settlement: &Settlement) -> Re
     if found.text(1)? != queue.as_str() {
         return poison(tx).await;
     }
-    let config = tx.config(queue).await?;
+    let definition = tx.definition(queue).await?;
+    let config = &definition.config;
     if let Err(error) = transition.check_output(config.caps.output) {
         return Ok(Settled::Refused(error));
     }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::QueueConfig;
 use windlass_core::sql::{Line, Row, Value};
 use windlass_core::{Name, NewJob};
 
@@ -12,7 +11,7 @@ use super::Failed;
 use crate::accept::{self, INSERT_16_RETURNING, INSERT_RETURNING};
 use crate::counters::{COUNT, FORGET};
 use crate::moves::Moves;
-use crate::row;
+use crate::row::definition::Definition;
 use crate::session::CONFIG;
 use crate::transaction::{Field, Transaction};
 
@@ -20,12 +19,12 @@ pub(super) struct UserTx<'l> {
     line: &'l mut Line,
     pub(super) now: Timestamp,
     moves: Moves,
-    configs: Vec<(Name, Arc<QueueConfig>)>,
+    definitions: Vec<(Name, Arc<Definition>)>,
 }
 
 impl<'l> UserTx<'l> {
     pub(super) fn new(line: &'l mut Line) -> Self {
-        Self { line, now: Timestamp::from_micros(0), moves: Moves::default(), configs: Vec::new() }
+        Self { line, now: Timestamp::from_micros(0), moves: Moves::default(), definitions: Vec::new() }
     }
 
     pub(super) async fn ask(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Failed> {
@@ -57,15 +56,15 @@ impl Transaction for UserTx<'_> {
         note(&mut self.moves);
     }
 
-    async fn config(&mut self, queue: &Name) -> Result<Arc<QueueConfig>, Failed> {
-        if let Some((_, config)) = self.configs.iter().find(|(name, _)| name == queue) {
-            return Ok(Arc::clone(config));
+    async fn definition(&mut self, queue: &Name) -> Result<Arc<Definition>, Failed> {
+        if let Some((_, definition)) = self.definitions.iter().find(|(name, _)| name == queue) {
+            return Ok(Arc::clone(definition));
         }
         let rows = self.ask(CONFIG, vec![queue.as_str().into()]).await?;
         let stored = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
-        let config = Arc::new(row::definition(stored).0);
-        self.configs.push((queue.clone(), Arc::clone(&config)));
-        Ok(config)
+        let definition = Arc::new(Definition::read(stored));
+        self.definitions.push((queue.clone(), Arc::clone(&definition)));
+        Ok(definition)
     }
 
     async fn run(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<(), Failed> {

@@ -16,14 +16,14 @@ use crate::scene::{
 };
 
 /// A scene, and another handle on its content; the same one where there is no other.
-async fn pair(h: &impl Harness) -> (Scene, Scene) {
+pub(super) async fn pair(h: &impl Harness) -> (Scene, Scene) {
     let here = Scene::new(h).await;
     let store = h.another(&here.store).await.unwrap_or_else(|| here.store.clone());
     (here, Scene { store })
 }
 
 /// Runs two calls at once and answers both.
-async fn both<A, B>(
+pub(super) async fn both<A, B>(
     first: impl Future<Output = A> + Send + 'static,
     second: impl Future<Output = B> + Send + 'static,
 ) -> (A, B)

@@ -76,6 +76,7 @@ pub(super) enum Operation {
         queue: Name,
         config: QueueConfig,
     },
+    Remove(Name),
     Promote,
     Prune,
     List {
@@ -148,6 +149,7 @@ fn operation(rng: &mut Rng, ids: Ids) -> Operation {
         88..90 => Operation::Promote,
         90 => Operation::Prune,
         91 => Operation::List { filter: filter(rng), limit: pick(rng, [0, 1, 3, 50]) },
+        92 => Operation::Remove(queue(rng)),
         _ => Operation::Advance(seconds(pick(rng, [1, 1, 2, 3, 5, 11]))),
     }
 }

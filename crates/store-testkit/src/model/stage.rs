@@ -143,6 +143,7 @@ impl Side {
             Operation::Retry(jobs) => text(store.retry(ids(jobs).into()).await),
             Operation::Delete(jobs) => text(store.delete(ids(jobs).into()).await),
             Operation::Define { queue, config } => text(store.define(queue, config).await),
+            Operation::Remove(queue) => text(store.remove(queue).await),
             Operation::Promote => text(store.promote(ALL).await),
             Operation::Prune => text(store.prune(ALL).await),
             Operation::List { filter, limit } => text(listed(&store, filter, *limit).await),

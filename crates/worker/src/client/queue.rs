@@ -3,7 +3,7 @@
 use std::fmt;
 
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord};
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed};
 use windlass_core::store::{Cursor, Filter, JobPage};
 use windlass_core::{Name, State};
 
@@ -66,6 +66,13 @@ impl QueueHandle {
     /// Sets its definition, replacing the one it had.
     pub async fn define(&self, config: &QueueConfig) -> Result<()> {
         Ok(self.client.store().define(&self.name, config).await?)
+    }
+
+    /// Removes the queue and its definition if it holds no job at all, finished ones included; one that holds jobs stays,
+    /// and the answer counts them. Workers that serve it go on, and it comes back, with the default definition, when a job
+    /// is enqueued there.
+    pub async fn remove(&self) -> Result<Removed> {
+        Ok(self.client.store().remove(&self.name).await?)
     }
 
     /// A page of its jobs, the newest first: those in one state, or all with `None`. At most 1,000, and possibly fewer

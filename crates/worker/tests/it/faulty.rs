@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use windlass_core::bell::Bell;
 use windlass_core::job::LostJob;
-use windlass_core::queue::{QueueConfig, QueueRecord};
+use windlass_core::queue::{QueueConfig, QueueRecord, Removed};
 use windlass_core::store::{
     About, Amended, Begin, ClaimAnswer, ClaimRequest, Cursor, Duty, Enqueued, Filter, Inspect, JobPage, Jobs,
     LeaseRecord, Leases, Maintenance, NewLease, Progress, Promotion, Queues, Renewal, Settled, Settlement,
@@ -331,6 +331,9 @@ impl Queues for Faulty {
     }
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
         self.inner.queues(after, limit).await
+    }
+    async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
+        self.inner.remove(queue).await
     }
 }
 

@@ -46,6 +46,22 @@ async fn a_password_that_nobody_asks_for_is_refused() {
 }
 
 #[tokio::test]
+async fn a_password_for_a_user_that_takes_any_is_refused_where_the_server_tells() {
+    let redis = RedisServer::start(&RedisSettings::default());
+    let url = format!("redis://app:secret@127.0.0.1:{}", redis.port());
+    redis.command(&["ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all"]);
+    let error = refusal(&url).await;
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("nopass") && text.contains("user app") && !text.contains("secret"), "{text}");
+    assert_eq!(error.kind(), StoreErrorKind::Fatal);
+    redis.command(&["ACL", "SETUSER", "app", "resetpass", ">secret"]);
+    open(&url).await;
+    // One that may not ask is let in.
+    redis.command(&["ACL", "SETUSER", "app", "nopass", "-@dangerous", "+info"]);
+    open(&url).await;
+}
+
+#[tokio::test]
 async fn a_user_with_few_rights_will_do() {
     let rules = "~wl:* &wl:* +@all -@dangerous +info";
     let redis = RedisServer::start(&RedisSettings::default().user("app", "pass", rules).aof(Aof::Always));

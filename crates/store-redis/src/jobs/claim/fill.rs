@@ -5,6 +5,7 @@ use std::time::Duration;
 use windlass_core::Name;
 use windlass_core::job::{ClaimedJob, LostJob};
 
+use super::hurry::Hurry;
 use super::question::{End, Given, Moving, Question, Step};
 use crate::error::Fault;
 
@@ -33,6 +34,16 @@ pub(super) struct Taken {
     pub(super) bytes: usize,
 }
 
+/// What a queue that was asked is to the claim.
+pub(super) enum Standing {
+    /// The lease lives there.
+    Lives,
+    /// The lease has run out there.
+    Lost,
+    /// The queue uses this rule, which this program does not know.
+    Rules(u32),
+}
+
 impl Filled {
     /// How many jobs may still be taken.
     pub(super) fn left(&self, question: &Question<'_>) -> u32 {
@@ -50,23 +61,26 @@ impl Filled {
         };
     }
 
-    /// Takes jobs of one queue, in their turn. Answers whether the lease lives there.
+    /// Takes jobs of one queue, in their turn. Answers what it is to the claim.
     pub(super) async fn fill(
         &mut self,
         question: &Question<'_>,
         queue: &Name,
         limit: u32,
         moving: &mut Moving,
-    ) -> Result<bool, Fault> {
+        hurry: &Hurry,
+    ) -> Result<Standing, Fault> {
         let mut left = self.left(question).min(limit);
         let (mut passes, mut unread) = (0, None);
         loop {
             let wanted = left.min(JOBS_MAX);
-            let given = match self.ask_and_read(question, queue, wanted, moving, unread.take()).await? {
-                Step::Lost => return Ok(false),
+            let asked = self.ask_and_read(question, queue, wanted, moving, unread.take());
+            let given = match hurry.wait_for(asked).await? {
+                Step::Lost => return Ok(Standing::Lost),
+                Step::Rules(rules) => return Ok(Standing::Rules(rules)),
                 Step::More => {
                     self.due(Some(Duration::ZERO));
-                    return Ok(true);
+                    return Ok(Standing::Lives);
                 }
                 Step::Given(given) => given,
             };
@@ -86,7 +100,7 @@ impl Filled {
             if is_last || left == 0 {
                 question.read(queue, given, &mut self.jobs, &mut self.unreadable).await;
                 self.due(if end == End::Passed { Some(Duration::ZERO) } else { next_due });
-                return Ok(true);
+                return Ok(Standing::Lives);
             }
             unread = Some(given);
         }

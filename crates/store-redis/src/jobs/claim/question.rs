@@ -11,8 +11,8 @@ use windlass_core::store::{ClaimRequest, PROMOTE_MAX};
 use windlass_core::{JobId, Name};
 
 use super::fill::Taken;
+use crate::definitions::rules;
 use crate::error::Fault;
-use crate::jobs::enqueue::word;
 use crate::row::{self, INLINE_MAX, Row};
 use crate::scripts::CLAIM;
 use crate::session::Session;
@@ -72,7 +72,7 @@ impl<'a> Question<'a> {
             let answer =
                 Box::pin(self.run(queue, wanted, taken, (expired_max, moving.due_max(wanted)))).await?;
             // What the script did is done: an answer that does not read leaves it unknown what.
-            let (word, mut rest) = answer::array(answer).and_then(word).map_err(Fault::partial)?;
+            let (word, mut rest) = answer::word(answer).map_err(Fault::partial)?;
             let mut next = || rest.next().unwrap_or(Value::Nil);
             match &word[..] {
                 b"lost" => return Ok(Step::Lost),
@@ -81,6 +81,10 @@ impl<'a> Question<'a> {
                     if moving.expired >= PROMOTE_MAX {
                         return Ok(Step::More);
                     }
+                }
+                b"rules" => {
+                    self.ring(answer::integer(next()).map_err(Fault::partial)?);
+                    return rules(next()).map(Step::Rules).map_err(Fault::partial);
                 }
                 _ => {
                     moving.promote(wanted);
@@ -167,6 +171,8 @@ pub(super) enum Step {
     Lost,
     /// More have expired than one claim moves: they could be next in turn, and must not be handed out.
     More,
+    /// The queue uses this rule, which this program does not know. Nothing was taken.
+    Rules(u32),
     Given(Given),
 }
 

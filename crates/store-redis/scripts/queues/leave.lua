@@ -1,0 +1,19 @@
+-- Takes the name of a queue off the list, in two steps: the keys of the queue are removed between them. If a program enters
+-- the queue meanwhile (queues/enter), the name stays.
+--
+-- KEYS 1 queues, 2 leaving
+-- ARGV 1 name, 2 what tells this removal from others, 3 'begin' or 'end'
+-- Answers 1 if the step was done.
+
+if ARGV[3] == 'begin' then
+  -- A removal first: a server whose memory is full takes what follows one.
+  redis.call('HDEL', KEYS[2], ARGV[1])
+  redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+  return 1
+end
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then
+  return 0
+end
+redis.call('HDEL', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[1], ARGV[1])
+return 1

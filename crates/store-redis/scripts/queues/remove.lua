@@ -1,0 +1,48 @@
+-- Forgets one queue that holds no job: its definition and all that jobs have left behind. What stays are the copies of
+-- leases, which live as long as their workers, and the numbers of transfers, so that none is applied twice.
+--
+-- KEYS those of the queue
+-- ARGV 1 clock
+-- Answers {'rules', rule}: it uses one that this program does not know; {'full', jobs by state ...}: it holds jobs; {'transfers'}: some to other queues wait here; {'more'}: it goes, and
+-- the script has to come again; {'done'}; {'missing'}: it was not defined, and nothing is left of it either.
+
+-- Kinds, and blocks, that one call forgets.
+local KINDS_MAX, BLOCKS_MAX = 250, 500
+
+local meta = redis.call('HMGET', KEY.meta, 'version', 'block', 'transfers', 'rules')
+if (tonumber(meta[4]) or 0) > RULES.known then
+  return { 'rules', meta[4] }
+elseif redis.call('HLEN', KEY.jobs) > 0 then
+  return { 'full', unpack(redis.call('HMGET', KEY.meta, 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6')) }
+elseif redis.call('XLEN', KEY.transfers) > 0 then
+  return { 'transfers' }
+end
+
+-- Turns of jobs that have gone stand in lines, and may in zsets.
+local function forget_kinds(kinds)
+  for _, kind in ipairs(kinds) do
+    redis.call('UNLINK', keys.line(kind), keys.zset(kind))
+    redis.call('SREM', keys.kinds, kind)
+    redis.call('HDEL', keys.stale, kind)
+  end
+  return #kinds == KINDS_MAX
+end
+
+local function forget_blocks(numbers)
+  for _, number in ipairs(numbers) do
+    blocks.drop(number)
+  end
+  return #numbers == BLOCKS_MAX
+end
+
+if forget_kinds(redis.call('SRANDMEMBER', keys.kinds, KINDS_MAX))
+  or forget_kinds(redis.call('HRANDFIELD', keys.stale, KINDS_MAX))
+  or forget_blocks(redis.call('ZRANGE', KEY.blocks, 0, BLOCKS_MAX - 1)) then
+  return { 'more' }
+end
+if meta[2] then blocks.drop(meta[2]) end
+redis.call('UNLINK', KEY.meta, KEY.bodies, KEY.outputs, KEY.progress, KEY.attempts, KEY.live, KEY.scheduled, KEY.expiring,
+  KEY.completed, KEY.dead, KEY.cancelled, KEY.transfers, keys.parked)
+redis.call('ZREMRANGEBYSCORE', KEY.leases, '-inf', clock.now)
+if meta[3] then redis.call('HSET', KEY.meta, 'transfers', meta[3]) end
+return { meta[1] and 'done' or 'missing' }

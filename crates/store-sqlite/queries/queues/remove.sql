@@ -1,0 +1,1 @@
+DELETE FROM windlass_queues WHERE name = ?1
