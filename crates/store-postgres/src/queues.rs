@@ -6,12 +6,12 @@ use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rule
 use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
-use crate::{PostgresStore, Tools, Tools};
 use crate::connect::Call;
 use crate::error::Fault;
 use crate::functions::{DEFINE, FOLD, QUEUES, REMOVE};
 use crate::row::{self, at};
 use crate::session::Session;
+use crate::{PostgresStore, Tools};
 
 /// How many loose rows of the counters are folded at once.
 pub(crate) const FOLD_MAX: i64 = 20_000;

@@ -1,5 +1,5 @@
 //! Figures, not assertions: what the server pays for a job, and how long the longest script holds it where there is much
-//! of something. `cargo bench -p windlass-store-redis`
+//! of something. `cargo bench -p windlass-store-redis`, or only some of it: `… -- kinds payloads due jobs`.
 //!
 //! Each case runs a few times; the least disturbed one is printed, since the server's log counts the time in which a
 //! script stood still because other programs ran. On a busy machine look at the time in which the server ran, which
@@ -113,7 +113,7 @@ fn print_longest(case: &str, rounds: &[Vec<u64>]) {
     println!("{case}: longest script {longest:.1} ms of {} scripts", best.len());
 }
 
-async fn longest_scripts() {
+async fn many_kinds() {
     let kinds: Vec<_> = (0..1_000).map(|number| name(&format!("kind-{number}"))).collect();
     for ready in [1_000, 20, 0] {
         let (mut rounds, mut ran) = (Vec::new(), u64::MAX);
@@ -134,6 +134,9 @@ async fn longest_scripts() {
         print_longest(&format!("claims of 500 over 1,000 kinds, {ready} of them ready"), &rounds);
         println!("  the server ran for {:.1} ms", ran as f64 / 1_000_000.0);
     }
+}
+
+async fn large_payloads() {
     for (count, length) in [(16, 1 << 20), (160, 100 << 10), (3_276, 5 << 10)] {
         let (mut entering, mut leaving) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
@@ -143,7 +146,7 @@ async fn longest_scripts() {
                 scene.add(std::iter::once(job("k", length, Options::new()))).await;
             }
             entering.push(scene.scripts());
-            scene.claim(&kinds[..1], 1, usize::MAX).await;
+            scene.claim(&[name("l")], 1, usize::MAX).await;
             scene.forget();
             let jobs = scene.claim(&[name("k")], count, 16 << 20).await;
             assert_eq!(jobs.len(), count as usize);
@@ -249,7 +252,18 @@ async fn server_time_per_job() {
 
 #[tokio::main]
 async fn main() {
-    longest_scripts().await;
-    many_due_jobs().await;
-    server_time_per_job().await;
+    let asked: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let is_asked = |part: &str| asked.is_empty() || asked.iter().any(|word| word == part);
+    if is_asked("kinds") {
+        many_kinds().await;
+    }
+    if is_asked("payloads") {
+        large_payloads().await;
+    }
+    if is_asked("due") {
+        many_due_jobs().await;
+    }
+    if is_asked("jobs") {
+        server_time_per_job().await;
+    }
 }

@@ -136,9 +136,9 @@ formats! {
     /// A member of the orders of ready jobs: those of one score sort by their bytes, so by turn.
     TURN { due: 8, seq: 8, id: 16 }
 
-    /// A member of the order of parked jobs, whose score is the form of the record: the turn, the score that it had (signed),
-    /// and the kind.
-    PARKED { turn: 32, score: 4, kind: 0 }
+    /// A member of the order of parked jobs of a kind, whose score is the form of the record: the turn, and the score that it
+    /// had (signed).
+    PARKED { turn: 32, score: 4 }
 
     /// A member of the orders of scheduled and of ended jobs.
     PLACE { seq: 8, id: 16 }

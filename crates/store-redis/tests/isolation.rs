@@ -74,7 +74,7 @@ async fn wrong_content_in_one_queue_harms_no_other() {
         "progress",
         "bodies",
         "kinds",
-        "parked",
+        "parked:k",
     ] {
         use_good_beside(&Scene::on(Arc::clone(&server)).await, key).await;
     }

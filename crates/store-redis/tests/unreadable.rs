@@ -56,7 +56,7 @@ async fn a_job_of_a_form_that_another_program_knows_keeps_its_turn() {
         scene.know_parked();
         assert_eq!(ids(&scene.claim(9).await.jobs), [first, strange, later], "{priority}");
     }
-    assert_eq!(scene.server.command(&["EXISTS", &scene.key("parked"), &scene.key("stale")]), "0");
+    assert_nothing_is_parked(&scene);
 }
 
 /// Also its priority, where jobs stand in several orders that are merged.
@@ -74,23 +74,22 @@ async fn a_parked_job_keeps_its_priority_beside_other_orders() {
     assert_eq!(ids(&scene.claim(9).await.jobs), [strange, middle, plain]);
 }
 
-/// A program puts back what it asks for, however many of other kinds were parked before.
+/// A program puts back what it asks for, however many of other kinds were parked before: more than one script looks at.
 #[tokio::test]
 async fn parked_jobs_of_one_kind_do_not_hold_up_those_of_another() {
     let scene = Scene::new().await;
-    let mut strange = Vec::new();
-    for kind in ["k", "k", "k", "l"] {
-        let job = NewJob::new(kind, "payload", Options::new().queue("bad")).unwrap();
-        scene.store.enqueue([job.clone()].into()).await.unwrap();
-        strange.push((job.id, scene.put(job.id, 1, b'd')));
-    }
-    assert_eq!(scene.claim_kinds(9, &["k", "l"]).await.jobs, []);
-    for (id, before) in &strange {
-        scene.put(*id, 1, *before);
-    }
+    let of_kind = |kind: &str| NewJob::new(kind, "payload", Options::new().queue("bad")).unwrap();
+    let (mut jobs, last): (Vec<_>, _) = ((0..1_500).map(|_| of_kind("k")).collect(), of_kind("l"));
+    jobs.push(last.clone());
+    scene.store.enqueue(jobs.as_slice().into()).await.unwrap();
+    scene.eval(&become_form("A", "d"), last.id, &[]);
+    while !scene.claim_kinds(9, &["k", "l"]).await.jobs.is_empty() {}
+    assert_eq!(scene.server.command(&["HGET", &scene.key("meta"), "parked"]), "1501");
+    scene.eval(&become_form("d", "A"), last.id, &[]);
     scene.know_parked();
-    assert_eq!(ids(&scene.claim_kinds(1, &["l"]).await.jobs), [strange[3].0]);
-    assert_eq!(ids(&scene.claim_kinds(9, &["k"]).await.jobs), [strange[0].0, strange[1].0, strange[2].0]);
+    assert_eq!(ids(&scene.claim_kinds(1, &["l"]).await.jobs), [last.id]);
+    let expected: Vec<_> = jobs[..9].iter().map(|job| job.id).collect();
+    assert_eq!(ids(&scene.claim_kinds(9, &["k"]).await.jobs), expected);
 }
 
 /// What a program that knows it has done to it meanwhile is not undone.
@@ -104,7 +103,7 @@ async fn a_parked_job_that_has_gone_does_not_come_back() {
     assert_eq!(scene.store.delete([strange].into()).await.unwrap(), [Amended::Done(State::Ready)]);
     scene.know_parked();
     assert_eq!(scene.claim(9).await.jobs, []);
-    assert_eq!(scene.server.command(&["EXISTS", &scene.key("parked"), &scene.key("stale")]), "0");
+    assert_nothing_is_parked(&scene);
 }
 
 #[tokio::test]
@@ -230,17 +229,14 @@ async fn jobs_behind_many_of_an_unknown_form_are_reached() {
     let scene = Scene::new().await;
     let many: Vec<_> = (0..2_500).map(|_| job("bad", Options::new().priority(3))).collect();
     scene.store.enqueue(many.as_slice().into()).await.unwrap();
-    let form = "local ids = redis.call('HKEYS', KEYS[1]) for _, id in ipairs(ids) do \
-         redis.call('HSET', KEYS[1], id, (string.gsub(redis.call('HGET', KEYS[1], id), '^A', 'd'))) end return #ids";
-    assert_eq!(scene.eval(form, many[0].id, &[]), "2500");
+    assert_eq!(scene.eval(&become_form("A", "d"), many[0].id, &[]), "2500");
     let others = [scene.add("bad", Options::new()).await, scene.add("bad", Options::new()).await];
     assert_eq!(ids(&scene.claim(9).await.jobs), others);
     assert_eq!(scene.claim(9).await.jobs, []);
     let after = scene.add("bad", Options::new()).await;
     assert_eq!(ids(&scene.claim(9).await.jobs), [after], "and they hold up none that comes later");
-    assert_eq!(scene.server.command(&["ZCARD", &scene.key("parked")]), "2500");
-    let back = form.replace("'^A', 'd'", "'^d', 'A'");
-    scene.eval(&back, many[0].id, &[]);
+    assert_eq!(scene.server.command(&["ZCARD", &scene.key("parked:k")]), "2500");
+    scene.eval(&become_form("d", "A"), many[0].id, &[]);
     scene.know_parked();
     assert_eq!(scene.claim(3_000).await.jobs.len(), 2_500, "a program that knows them finds them all");
 }
@@ -253,6 +249,53 @@ async fn jobs_are_found_without_the_list_of_kinds() {
         [scene.add("bad", Options::new().priority(1)).await, scene.add("bad", Options::new()).await];
     scene.server.command(&["DEL", &scene.key("kinds")]);
     assert_eq!(ids(&scene.claim(1).await.jobs), waiting[..1]);
-    assert_eq!(scene.server.command(&["SMEMBERS", &scene.key("kinds")]), "k");
+    let is_listed = |member: &str| scene.server.command(&["SISMEMBER", &scene.key("kinds"), member]) == "1";
+    assert!(is_listed("k") && is_listed("!k") && !is_listed(""), "what was found, and not that it is all");
     assert_eq!(ids(&scene.claim(9).await.jobs), waiting[1..]);
+    assert!(is_listed(""), "by then it is");
+}
+
+/// Also when jobs of another kind have come since, and are in the list again.
+#[tokio::test]
+async fn jobs_of_other_kinds_are_found_when_the_list_of_kinds_was_lost() {
+    let scene = Scene::new().await;
+    let of_kind = |kind: &str| NewJob::new(kind, "payload", Options::new().queue("bad")).unwrap();
+    let [before, parked, later] = ["k", "l", "m"].map(of_kind);
+    scene.store.enqueue(&[before.clone(), parked.clone()]).await.unwrap();
+    let form = scene.put(parked.id, 1, b'd');
+    assert_eq!(scene.claim_kinds(9, &["l"]).await.jobs, []);
+    scene.put(parked.id, 1, form);
+    scene.know_parked();
+    scene.server.command(&["DEL", &scene.key("kinds")]);
+    scene.store.enqueue(std::slice::from_ref(&later)).await.unwrap();
+    assert_eq!(scene.claim_kinds(9, &["n"]).await.jobs, []);
+    assert_eq!(ids(&scene.claim_kinds(9, &["l"]).await.jobs), [parked.id]);
+    assert_eq!(ids(&scene.claim_kinds(9, &["k"]).await.jobs), [before.id]);
+    assert_eq!(ids(&scene.claim_kinds(9, &["m"]).await.jobs), [later.id]);
+    assert_nothing_is_parked(&scene);
+}
+
+/// The list says that it is complete again when all that is ready is listed, whoever asks.
+#[tokio::test]
+async fn a_list_of_kinds_that_has_all_is_complete() {
+    let scene = Scene::new().await;
+    let waiting = scene.add("bad", Options::new().priority(1)).await;
+    scene.server.command(&["SREM", &scene.key("kinds"), ""]);
+    assert_eq!(scene.claim_kinds(9, &["other"]).await.jobs, []);
+    assert_eq!(scene.server.command(&["SISMEMBER", &scene.key("kinds"), ""]), "1");
+    assert_eq!(ids(&scene.claim(9).await.jobs), [waiting]);
+}
+
+/// Gives all records of queue `bad` that have one form another, as a script.
+fn become_form(from: &str, to: &str) -> String {
+    format!(
+        "local ids = redis.call('HKEYS', KEYS[1]) for _, id in ipairs(ids) do redis.call('HSET', KEYS[1], id, \
+         (string.gsub(redis.call('HGET', KEYS[1], id), '^{from}', '{to}'))) end return #ids"
+    )
+}
+
+fn assert_nothing_is_parked(scene: &Scene) {
+    let keys = ["parked:k", "parked:l", "stale"].map(|key| scene.key(key));
+    assert_eq!(scene.server.command(&["EXISTS", &keys[0], &keys[1], &keys[2]]), "0");
+    assert_eq!(scene.server.command(&["HGET", &scene.key("meta"), "parked"]), "0");
 }

@@ -1,11 +1,15 @@
--- Where ready jobs of the kinds stand that a claim asks for: their lines and zsets that hold something.
--- Needs: keys, lines, kinds.
+-- Where ready jobs of the kinds stand that a claim asks for: their lines and zsets that are listed (shared/kinds). Whether one
+-- holds anything is seen when it is read.
+-- Needs: keys, lines, batch, kinds.
 local sources = (function()
-  -- How many kinds one command is asked for.
-  local KINDS_AT_ONCE = 4000
-  -- Beside them: kinds that are listed and have nothing.
-  local s = { empty = nil }
-  local has_stale
+  -- How many kinds one command is asked for; how many are looked at, or members of the list counted, where it is not complete.
+  local KINDS_AT_ONCE, COUNTED_MAX = 1500, 4000
+  -- By the number of each source: its key, kind and whether it is a line, how many of its turns were read, and whether there
+  -- are no more. Lists, since a table for each would take longer than to read it. Beside them members of the list of kinds
+  -- that stand for nothing.
+  local s = { number = 0, key = {}, kind = {}, is_line = {}, read = {}, is_end = {}, empty = nil }
+  local key, kind_of, is_line, read_before = s.key, s.kind, s.is_line, s.read
+  local has_stale, exact = nil, {}
   -- Numbers as texts: a command is slow to make one of a number, and few are asked for.
   local texts = {}
 
@@ -20,73 +24,127 @@ local sources = (function()
 
   -- A source is exact if no member is stale: in a zset that is one whose job was taken from the same turn in the line,
   -- where it was counted as stale.
-  local function is_exact(kind)
+  function s.is_exact(number)
     if has_stale == nil then has_stale = redis.call('EXISTS', keys.stale) == 1 end
-    return not has_stale or redis.call('HEXISTS', keys.stale, kind) == 0
-  end
-
-  -- With room for all that is noted of it: where it is read, its next turn if it is merged, and what was passed.
-  local function source(key, kind, is_line, left, exact)
-    return {
-      key = key, kind = kind, is_line = is_line, is_exact = exact, left = left, read = 0,
-      piece = false, at = 0, size = 0, turn = false, score = false, due = 0, seq = 0,
-      passed = false, stale = 0,
-    }
-  end
-
-  local function add(kind)
-    local line, zset = keys.line(kind), keys.zset(kind)
-    local in_line, in_zset = redis.call('LLEN', line), redis.call('ZCARD', zset)
-    if in_line + in_zset == 0 then
-      s.empty = s.empty or {}
-      s.empty[#s.empty + 1] = kind
-      return
+    if has_stale and exact[number] == nil then
+      exact[number] = redis.call('HEXISTS', keys.stale, kind_of[number]) == 0
     end
-    local exact = is_exact(kind)
-    if in_line > 0 then s[#s + 1] = source(line, kind, true, in_line, exact) end
-    if in_zset > 0 then s[#s + 1] = source(zset, kind, false, in_zset, exact) end
+    return not has_stale or exact[number]
   end
 
-  -- Finds those of the kinds in ARGV[from] and after.
-  function s.of_kinds(from)
-    for at = from, #ARGV, KINDS_AT_ONCE do
-      local upto = math.min(at + KINDS_AT_ONCE - 1, #ARGV)
-      for i, is_listed in ipairs(redis.call('SMISMEMBER', keys.kinds, unpack(ARGV, at, upto))) do
-        if is_listed == 1 then add(ARGV[at + i - 1]) end
+  local function add(source_key, kind, source_is_line)
+    local number = s.number + 1
+    s.number, key[number], kind_of[number], is_line[number] = number, source_key, kind, source_is_line
+    read_before[number] = 0
+  end
+
+  local function note_empty(number)
+    s.empty = s.empty or {}
+    s.empty[#s.empty + 1] = is_line[number] and kind_of[number] or keys.ZSET .. kind_of[number]
+  end
+
+  -- How many turns a member of the list of kinds stands for.
+  local function places(member)
+    local mark, kind = sub(member, 1, #keys.ZSET), sub(member, #keys.ZSET + 1)
+    if mark == keys.ZSET then
+      return redis.call('ZCARD', keys.zset(kind))
+    elseif mark == keys.PARKED then
+      return redis.call('ZCARD', keys.parked(kind))
+    end
+    return redis.call('LLEN', keys.line(member))
+  end
+
+  -- Whether the list, which does not say so, has all that is ready: then it says so from now on.
+  local function is_complete(ready)
+    if redis.call('SCARD', keys.kinds) > COUNTED_MAX then return false end
+    local turns = 0
+    for _, member in ipairs(redis.call('SMEMBERS', keys.kinds)) do
+      turns = turns + places(member)
+    end
+    for _, stale in ipairs(redis.call('HVALS', keys.stale)) do
+      turns = turns - stale
+    end
+    if turns < ready then return false end
+    batch.add(batch.of('SADD', keys.kinds), '')
+    return true
+  end
+
+  -- Looks at each kind, where the list has lost some, and lists what holds something.
+  local function look_at_all(from)
+    for i = from, math.min(#ARGV, from + COUNTED_MAX - 1) do
+      local kind = ARGV[i]
+      local line, zset = keys.line(kind), keys.zset(kind)
+      if redis.call('LLEN', line) > 0 then
+        add(line, kind, true)
+        kinds.list(kind)
+      end
+      if redis.call('ZCARD', zset) > 0 then
+        add(zset, kind, false)
+        kinds.list(keys.ZSET .. kind)
       end
     end
   end
 
-  -- The same where kinds are not listed; lists those that have something.
-  function s.of_all(from)
-    for i = from, math.min(#ARGV, from + KINDS_AT_ONCE - 1) do
-      local before = #s
-      add(ARGV[i])
-      if #s > before then kinds.list(ARGV[i]) end
+  -- Finds those of the kinds in ARGV[from] and after; so many jobs of any kind are ready.
+  function s.of_kinds(from, ready)
+    for at = from, #ARGV, KINDS_AT_ONCE do
+      local members, n = {}, 0
+      for i = at, math.min(at + KINDS_AT_ONCE - 1, #ARGV) do
+        members[n + 1], members[n + 2], n = ARGV[i], keys.ZSET .. ARGV[i], n + 2
+      end
+      members[n + 1] = ''
+      local found = redis.call('SMISMEMBER', keys.kinds, unpack(members))
+      if found[n + 1] == 0 then
+        if ready <= 0 then return end
+        if not is_complete(ready) then return look_at_all(from) end
+      end
+      for i = 1, n, 2 do
+        local kind = members[i]
+        if found[i] == 1 then add(keys.line(kind), kind, true) end
+        if found[i + 1] == 1 then add(keys.zset(kind), kind, false) end
+      end
     end
-    s.empty = nil
   end
 
   -- The next turns of a source, at most so many; those of a zset each with its score, if asked for.
-  function s.next(source, most, with_scores)
-    local size = math.min(most, source.left)
-    local from, upto = text(source.read), text(source.read + size - 1)
-    source.read, source.left = source.read + size, source.left - size
-    if source.is_line then
-      return redis.call('LRANGE', source.key, from, upto)
+  function s.next(number, most, with_scores)
+    local before = read_before[number]
+    local from, upto, piece, n = text(before), text(before + most - 1), nil, nil
+    if is_line[number] then
+      piece = redis.call('LRANGE', key[number], from, upto)
+      n = #piece
     elseif with_scores then
-      return redis.call('ZRANGE', source.key, from, upto, 'WITHSCORES')
+      piece = redis.call('ZRANGE', key[number], from, upto, 'WITHSCORES')
+      n = #piece / 2
+    else
+      piece = redis.call('ZRANGE', key[number], from, upto)
+      n = #piece
     end
-    return redis.call('ZRANGE', source.key, from, upto)
+    read_before[number], s.is_end[number] = before + n, n < most
+    if before + n == 0 then note_empty(number) end
+    return piece
   end
 
-  -- Takes away the turns of a source that were passed: of jobs that start, that have gone or that are parked.
-  function s.trim(source)
-    if source.is_line then
-      redis.call('LTRIM', source.key, text(source.passed), '-1')
-      if source.stale > 0 then lines.note_stale(source.kind, -source.stale) end
+  -- The next turn of a line, false if there is none.
+  function s.next_one(number)
+    local before = read_before[number]
+    local turn = redis.call('LINDEX', key[number], text(before))
+    if turn then
+      read_before[number] = before + 1
     else
-      redis.call('ZREMRANGEBYRANK', source.key, '0', text(source.passed - 1))
+      s.is_end[number] = true
+      if before == 0 then note_empty(number) end
+    end
+    return turn
+  end
+
+  -- Takes away the first turns of a source: of jobs that start, that have gone (so many are stale) or that are parked.
+  function s.trim(number, turns, stale)
+    if is_line[number] then
+      redis.call('LTRIM', key[number], text(turns), '-1')
+      if stale then lines.note_stale(kind_of[number], -stale) end
+    else
+      redis.call('ZREMRANGEBYRANK', key[number], '0', text(turns - 1))
     end
   end
 

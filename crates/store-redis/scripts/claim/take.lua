@@ -1,17 +1,17 @@
 -- Takes jobs in the order of their turns: reads their records, and makes of each what it is under this claim.
--- Made only where there are any. Answers what it took, and `ended`, why it took no more: 1 a payload did not fit, 2 so many
+-- Made only where there are any, for a claim of so many, of which one script takes so many. Answers what it took, and `ended`, why it took no more: 1 a payload did not fit, 2 so many
 -- stale or strange turns were passed that more jobs may follow, 3 one script hands out no more, else 0.
 -- Needs: keys, records, lines, batch, places, sources, merge, parked, starting. ARGV: those of jobs/claim.
-local function take(limit)
+local function take(limit, most_at_once)
   -- What one script may look at, and how many bytes of payloads that stand apart it may hand out beside the first: they
   -- pass through Lua, at some milliseconds for each MiB.
   local LOOKED_AT_MAX, APART_MAX = 1000, 1048576
   local expand, stands_at, label, first, start_large, start_other = records.expand, lines.stands_at, starting()
   local bytes_max, bytes, is_untouched = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
-  -- For each job its id and record, all ids, and those whose payload stands apart; the sources that were passed, each with
-  -- how many turns of it and how many stale ones; how many stale turns and how many strange jobs were passed.
-  local t = { ended = 0, jobs = {}, ids = {}, apart = nil, passed = {}, stale = 0, strange = 0 }
-  local jobs, ids, n, looked_at, apart_bytes, id_before, origin, set_aside = t.jobs, t.ids, 0, 0, 0, nil, nil, nil
+  -- For each job its id and record, all ids, and those whose payload stands apart; how many turns of each source were passed,
+  -- and how many of them were stale; how many strange jobs were passed.
+  local t = { ended = 0, jobs = {}, ids = {}, apart = nil, passed = {}, stale = {}, strange = 0 }
+  local jobs, ids, n, looked_at, apart_bytes, id_before, set_aside = t.jobs, t.ids, 0, 0, 0, nil, nil
 
   -- Whether a payload may be handed out; if not, why the claim ends.
   local function refusal(payload, id, sum, taken)
@@ -25,29 +25,23 @@ local function take(limit)
     return nil
   end
 
-  local function pass(source)
-    if not source.passed then
-      source.passed = 0
-      t.passed[#t.passed + 1] = source
-    end
-    return source
-  end
-
   -- Goes through the jobs at these turns; answers why the claim ends, if it does. What changes with each job is local.
   local function look(turns, origins, found_ids, found)
-    local taken, sum, before, from, passed, why = n, bytes, id_before, origin, 0, nil
+    local taken, sum, before, why, all_passed = n, bytes, id_before, nil, t.passed
+    local from, passed, is_exact = nil, nil, nil
     for i = 1, #turns do
       local stored, id = found[i], found_ids[i]
       local form, record, payload, becomes = stored and byte(stored) or 0, stored, nil, nil
-      if origins and origins[i] ~= from or not from then
-        if from then from.passed = from.passed + passed end
-        from, passed = pass(origins and origins[i] or sources[1]), 0
+      if not from or origins and origins[i] ~= from then
+        if from then all_passed[from] = passed end
+        from = origins and origins[i] or 1
+        passed, is_exact = all_passed[from] or 0, sources.is_exact(from)
       end
       -- One that stands in a line and in a zset at the same turn is met twice in a row.
       if stored and id ~= before then
         if form == FORM.plain and #stored > PLAIN.content then
           -- Where nothing is stale, a plain record is that of this turn.
-          if from.is_exact or find(stored, sub(turns[i], TURN.due, TURN.seq_end), PLAIN.due, true) == PLAIN.due then
+          if is_exact or find(stored, sub(turns[i], TURN.due, TURN.seq_end), PLAIN.due, true) == PLAIN.due then
             payload = read('>I4', stored, PLAIN.payload)
             becomes = payload <= MAX.inline and first .. sub(stored, PLAIN.due) .. label or start_large(stored)
           end
@@ -70,22 +64,25 @@ local function take(limit)
         if form ~= FORM.plain and places.may_expire(record) then batch.add(batch.of('ZREM', KEY.expiring), id) end
         ids[taken], jobs[2 * taken - 1], jobs[2 * taken] = id, id, becomes
       elseif record or not stored then
-        from.stale, t.stale = from.stale + 1, t.stale + 1
+        t.stale[from] = (t.stale[from] or 0) + 1
       end
       passed = passed + 1
     end
-    from.passed, n, bytes, id_before, origin = from.passed + passed, taken, sum, before, from
+    all_passed[from], n, bytes, id_before = passed, taken, sum, before
     return why or nil
   end
 
-  local has_more, next_turns = #sources > 0, #sources > 1 and merge(limit)
+  local wanted = limit
+  limit = math.min(limit, most_at_once)
+  local has_more, next_turns = true, sources.number > 1 and merge(limit)
   while has_more and n < limit and t.ended == 0 do
     local most, turns, origins = math.min(limit - n, LOOKED_AT_MAX - looked_at), nil, nil
     if next_turns then
       turns, origins, has_more = next_turns(most)
     else
-      turns, has_more = sources.next(sources[1], most, false), sources[1].left > 0
+      turns, has_more = sources.next(1, most, false), not sources.is_end[1]
     end
+    if #turns == 0 then break end
     local found_ids = {}
     for i = 1, #turns do
       found_ids[i] = sub(turns[i], TURN.id)
@@ -94,5 +91,6 @@ local function take(limit)
     t.ended = look(turns, origins, found_ids, redis.call('HMGET', KEY.jobs, unpack(found_ids))) or 0
     if t.ended == 0 and looked_at >= LOOKED_AT_MAX and n < limit and has_more then t.ended = 2 end
   end
+  if t.ended == 0 and n == limit and n < wanted and has_more then t.ended = 3 end
   return t
 end

@@ -8,7 +8,10 @@
 --   {'jobs', expired, micros until the next is due or -1, version of the definition, why it ended (claim/take),
 --   {id, record, ...}, {payloads that stand apart}, how many jobs of any kind were ready before, how many strange ones were
 --   met}. Records are in the long form or in that of a first attempt.
-local now, lease, limit, expired, due = clock.now, ARGV[2], tonumber(ARGV[5]), 0, nil
+-- What one script does at most, so that it holds the server for a few milliseconds: a job that is moved or taken counts one,
+-- and so do some sources that have to be merged. A few are taken in any case; the caller comes again for more.
+local WORK_MAX, SOURCES_OF_ONE, TAKEN_MIN = 500, 4, 64
+local now, lease, limit, expired, promoted, due = clock.now, ARGV[2], tonumber(ARGV[5]), 0, 0, nil
 
 -- The score of the first in an order, if there is one.
 local function first_score(key)
@@ -31,36 +34,36 @@ end
 local due_first = first_score(KEY.scheduled)
 if due_first and due_first <= now then
   due = due or promotion()
-  due.promote(ARGV[10])
+  promoted = due.promote(ARGV[10])
   due_first = first_score(KEY.scheduled)
 end
 local next_due = due_first and math.max(0, due_first - now) or -1
 
-local meta = redis.call('HMGET', KEY.meta, 'version', 'c2', 'rules')
+local meta = redis.call('HMGET', KEY.meta, 'version', 'c2', 'rules', 'parked')
 if meta[3] and tonumber(meta[3]) > RULES.known then
   return { 'rules', expired, meta[3] }
 end
-
+local ready, taken = meta[2] or '0', nil
 if limit > 0 then
-  if redis.call('ZCARD', keys.parked) > 0 then parked().put_back(limit, 11) end
-  sources.of_kinds(11)
-end
--- A list of kinds that was lost is made again.
-if limit > 0 and #sources == 0 and tonumber(meta[2] or 0) > 0 and redis.call('EXISTS', keys.kinds) == 0 then
-  sources.of_all(11)
+  if meta[4] and tonumber(meta[4]) > 0 then parked().put_back(limit, 11) end
+  sources.of_kinds(11, tonumber(ready))
+  if sources.number > 0 then
+    local work = expired + promoted + math.floor(sources.number / SOURCES_OF_ONE)
+    taken = take(limit, math.max(WORK_MAX - work, TAKEN_MIN))
+  end
 end
 if sources.empty then batch.give('SREM', keys.kinds, sources.empty) end
-if #sources == 0 then
+if not taken then
   batch.write()
-  return { 'jobs', expired, next_due, meta[1] or '0', 0, {}, {}, meta[2] or '0', 0 }
+  return { 'jobs', expired, next_due, meta[1] or '0', 0, {}, {}, ready, 0 }
 end
-local taken = take(limit)
 local bodies = taken.apart and redis.call('HMGET', KEY.bodies, unpack(taken.apart)) or {}
 
 redis.call('SCARD', keys.of_lease('running:', lease))
-for _, source in ipairs(taken.passed) do
-  if source.passed > 0 then sources.trim(source) end
+for source, turns in pairs(taken.passed) do
+  if turns > 0 then sources.trim(source, turns, taken.stale[source]) end
 end
 if #taken.ids > 0 then moves.start(lease, taken.ids, taken.jobs) end
 batch.write()
-return { 'jobs', expired, next_due, meta[1] or '0', taken.ended, taken.jobs, bodies, meta[2] or '0', taken.strange }
+if taken.strange > 0 then redis.call('HINCRBY', KEY.meta, 'parked', taken.strange) end
+return { 'jobs', expired, next_due, meta[1] or '0', taken.ended, taken.jobs, bodies, ready, taken.strange }

@@ -18,14 +18,16 @@ elseif redis.call('XLEN', KEY.transfers) > 0 then
   return { 'transfers' }
 end
 
--- Turns of jobs that have gone stand in lines, and may in zsets.
-local function forget_kinds(kinds)
-  for _, kind in ipairs(kinds) do
-    redis.call('UNLINK', keys.line(kind), keys.zset(kind))
-    redis.call('SREM', keys.kinds, kind)
+-- Turns of jobs that have gone stand in lines, and may in zsets and among those that are parked.
+local function forget_kinds(members)
+  for _, member in ipairs(members) do
+    local mark = sub(member, 1, #keys.ZSET)
+    local kind = (mark == keys.ZSET or mark == keys.PARKED) and sub(member, #mark + 1) or member
+    redis.call('UNLINK', keys.line(kind), keys.zset(kind), keys.parked(kind))
+    redis.call('SREM', keys.kinds, member)
     redis.call('HDEL', keys.stale, kind)
   end
-  return #kinds == KINDS_MAX
+  return #members == KINDS_MAX
 end
 
 local function forget_blocks(numbers)
@@ -42,7 +44,7 @@ if forget_kinds(redis.call('SRANDMEMBER', keys.kinds, KINDS_MAX))
 end
 if meta[2] then blocks.drop(meta[2]) end
 redis.call('UNLINK', KEY.meta, KEY.bodies, KEY.outputs, KEY.progress, KEY.attempts, KEY.live, KEY.scheduled, KEY.expiring,
-  KEY.completed, KEY.dead, KEY.cancelled, KEY.transfers, keys.parked)
+  KEY.completed, KEY.dead, KEY.cancelled, KEY.transfers)
 redis.call('ZREMRANGEBYSCORE', KEY.leases, '-inf', clock.now)
 if meta[3] then redis.call('HSET', KEY.meta, 'transfers', meta[3]) end
 return { meta[1] and 'done' or 'missing' }

@@ -39,9 +39,12 @@ local keys = (function()
     of_lease = of_lease,
     -- The kind whose key `ready` has made.
     kind_of = kind_of,
-    -- The kinds that may have ready jobs (kinds.lua), and ready jobs that a program did not know (claim/parked.lua).
+    -- The kinds that may have ready jobs (kinds.lua), and how they are marked there for their zset and for parked turns.
     kinds = prefix .. 'kinds',
-    parked = prefix .. 'parked',
+    ZSET = '!',
+    PARKED = '?',
+    -- Ready jobs of a kind that a program did not know (claim/parked.lua).
+    parked = function(kind) return prefix .. 'parked:' .. kind end,
     -- How many members of a kind's line are stale, by kind (lines.lua).
     stale = prefix .. 'stale',
     line = function(kind) return prefix .. 'line:' .. kind end,

@@ -69,10 +69,12 @@ for kind in pairs(stale_counts) do kinds[kind] = true end
 -- Turns.
 local turns, listed = {}, {}
 for _, kind in ipairs(redis.call('SMEMBERS', P .. 'kinds')) do listed[kind] = true end
+if next(jobs) and not listed[''] then say('', 'the list of kinds does not say that it is complete') end
 for kind in pairs(kinds) do
   local stale = 0
-  if not listed[kind] and redis.call('EXISTS', P .. 'line:' .. kind, P .. 'ready:' .. kind) > 0 then
-    say('', kind .. ' has turns and is not listed')
+  if not listed[kind] and redis.call('EXISTS', P .. 'line:' .. kind) > 0 then say('', kind .. ' has a line that is not listed') end
+  if not listed['!' .. kind] and redis.call('EXISTS', P .. 'ready:' .. kind) > 0 then
+    say('', kind .. ' has an order that is not listed')
   end
   for _, member in ipairs(redis.call('LRANGE', P .. 'line:' .. kind, 0, -1)) do
     local id = string.sub(member, 17)

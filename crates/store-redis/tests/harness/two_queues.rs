@@ -121,9 +121,10 @@ impl Scene {
 
     /// Lets this program know the form of what is parked in queue `bad`, as a newer one would.
     pub(crate) fn know_parked(&self) {
-        let script = "for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do \
-             redis.call('ZADD', KEYS[1], 65, member) end";
-        self.server.command(&["EVAL", script, "1", &self.key("parked")]);
+        let script = "for _, kind in ipairs({ 'k', 'l' }) do \
+             for _, member in ipairs(redis.call('ZRANGE', KEYS[1] .. kind, 0, -1)) do \
+               redis.call('ZADD', KEYS[1] .. kind, 65, member) end end";
+        self.server.command(&["EVAL", script, "1", &self.key("parked:")]);
     }
 
     pub(crate) async fn get(&self, id: JobId) -> JobRecord {
