@@ -70,7 +70,7 @@ async fn empty(store: &RedisStore, queue: &str) {
     loop {
         let page = store.list(&filter, None, 1_000).await.unwrap();
         let ids: Vec<_> = page.jobs.iter().map(|job| job.id).collect();
-        store.delete(&ids).await.unwrap();
+        store.delete(ids.as_slice().into()).await.unwrap();
         if page.next.is_none() {
             return;
         }
@@ -84,7 +84,7 @@ async fn a_removed_queue_leaves_no_keys_but_living_leases() {
     let store = open(&server).await;
     let kinds: Vec<_> = (0..600).map(|number| format!("kind-{number}")).collect();
     let jobs: Vec<_> = kinds.iter().map(|kind| job("q", kind)).collect();
-    store.enqueue(&jobs).await.unwrap();
+    store.enqueue(jobs.as_slice().into()).await.unwrap();
     let other =
         |options: Options, bytes| NewJob::new("kind-1", vec![b'x'; bytes], options.queue("q")).unwrap();
     let delayed = Options::new().delay(TTL).expires_in(2 * TTL);

@@ -261,13 +261,13 @@ async fn jobs_of_other_kinds_are_found_when_the_list_of_kinds_was_lost() {
     let scene = Scene::new().await;
     let of_kind = |kind: &str| NewJob::new(kind, "payload", Options::new().queue("bad")).unwrap();
     let [before, parked, later] = ["k", "l", "m"].map(of_kind);
-    scene.store.enqueue(&[before.clone(), parked.clone()]).await.unwrap();
+    scene.store.enqueue([before.clone(), parked.clone()].into()).await.unwrap();
     let form = scene.put(parked.id, 1, b'd');
     assert_eq!(scene.claim_kinds(9, &["l"]).await.jobs, []);
     scene.put(parked.id, 1, form);
     scene.know_parked();
     scene.server.command(&["DEL", &scene.key("kinds")]);
-    scene.store.enqueue(std::slice::from_ref(&later)).await.unwrap();
+    scene.store.enqueue([later.clone()].into()).await.unwrap();
     assert_eq!(scene.claim_kinds(9, &["n"]).await.jobs, []);
     assert_eq!(ids(&scene.claim_kinds(9, &["l"]).await.jobs), [parked.id]);
     assert_eq!(ids(&scene.claim_kinds(9, &["k"]).await.jobs), [before.id]);

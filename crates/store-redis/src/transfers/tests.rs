@@ -213,7 +213,7 @@ async fn a_queue_is_removed_when_its_transfers_are_delivered_and_numbers_go_on()
     let posted = post_only(&dying, vec![transfer("b", &first)]).await;
     assert_eq!(other.remove(&name("a")).await.unwrap(), Removed::Missing);
     assert_eq!(listed(&other, "b").await, ids(&first), "what waited was delivered");
-    other.delete(&ids(&first)).await.unwrap();
+    other.delete(ids(&first).into()).await.unwrap();
     assert_eq!(other.remove(&name("b")).await.unwrap(), Removed::Missing);
     deliver_again(&dying, posted).await;
     assert_eq!(listed(&other, "b").await, []);
