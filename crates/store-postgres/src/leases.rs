@@ -21,7 +21,7 @@ use crate::row::{self, at};
 impl Leases for PostgresStore {
     async fn open(&self, lease: &NewLease) -> StoreResult<()> {
         let (id, ttl, worker) = (row::lease_uuid(lease.id), row::micros(lease.ttl), lease.label());
-        let serves = lease.serves();
+        let serves = lease.serves(self.tools.wakeups.address());
         self.call(Lane::Lease, Effect::Write, move |tools, session| async move {
             tools.statements.run(&session, &OPEN, &[&id, &ttl, &worker, &serves]).await?;
             Ok(())
@@ -38,6 +38,7 @@ impl Leases for PostgresStore {
             for found in asked {
                 cancel.push((row::job_id(found, 0)?, row::fence(found, 1)?));
             }
+            tools.wakeups.refresh_peers();
             Ok(Renewal::Renewed { cancel, lost: Vec::new() })
         })
         .await

@@ -42,7 +42,7 @@ impl Within for PostgresStore {
             if let Some(answers) = answers(&order, &definitions, said).map_err(written)? {
                 if let (true, Some(row)) = (answers.contains(&Enqueued::New), rows.first()) {
                     let xid = row.text(1).map_err(misread)?.to_owned();
-                    self.tools.wakeups.watch(xid, Rings::about(Topic::Work));
+                    self.tools.wakeups.watch(xid, Rings::accepted(jobs));
                 }
                 return Ok(answers);
             }

@@ -9,6 +9,7 @@ mod copies;
 mod held;
 mod holders;
 mod look;
+mod peers;
 mod renew;
 
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::connect::{Effect, Lane};
 use crate::jobs::settle::{self, Right};
 pub(crate) use copies::LeaseCopy;
 pub(crate) use holders::{Holder, Holders};
+pub(crate) use peers::peers;
 
 #[async_trait]
 impl Leases for RedisStore {
@@ -36,6 +38,7 @@ impl Leases for RedisStore {
 
     async fn renew(&self, lease: LeaseId, ttl: Duration, limit: u32) -> StoreResult<Renewal> {
         self.call(Lane::Lease, Effect::Write, move |tools, session| async move {
+            tools.wakeups.refresh_peers();
             renew::renew(&tools, &session, lease, ttl, limit).await
         })
         .await

@@ -82,7 +82,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::StoreError;
-use windlass_core::bell::{Bell, Rings};
+use windlass_core::bell::{Address, Bell, Rings};
 use windlass_core::clock::Clock;
 use windlass_core::store::{About, Sharing, Store, StoreResult, Wakeup};
 
@@ -129,6 +129,11 @@ impl Tools {
         if !rings.is_empty() {
             self.wakeups.ring(rings);
         }
+    }
+
+    /// Where this process hears what it alone is told.
+    pub(crate) fn address(&self) -> Address {
+        self.wakeups.address()
     }
 
     /// The first argument of every script: empty for the server's clock, or the microseconds of a test's.

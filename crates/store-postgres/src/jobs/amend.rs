@@ -37,13 +37,16 @@ impl Verb {
         }
     }
 
-    /// What is owed when it was done to a job that is now in this state.
-    fn rings(self, state: State) -> Rings {
+    /// What is owed when it was done to this job, which is now in this state.
+    fn rings(self, id: JobId, state: State) -> Rings {
         match (self, state) {
-            (Self::Cancel, State::Running) => Rings::about(Topic::Cancel),
-            // Whoever waits for its end should hear that it is gone.
+            (Self::Cancel, State::Running) => Rings::cancel(id),
+            // A caller that waits for its end should hear that it is gone.
             (Self::Delete, _) => Rings::about(Topic::Finish),
-            _ => Rings::entered(state),
+            // Its queue is not known here.
+            (_, State::Ready | State::Scheduled) => Rings::about(Topic::Work),
+            _ if state.is_terminal() => Rings::about(Topic::Finish),
+            _ => Rings::NONE,
         }
     }
 }
@@ -102,7 +105,7 @@ async fn look(
         let state = || row::at(found, 1).and_then(row::state);
         answers[place] = match row::at::<&str>(found, 0)? {
             "done" => {
-                rings = rings.and(verb.rings(state()?));
+                rings = rings.and(verb.rings(ids[place], state()?));
                 Some(Amended::Done(state()?))
             }
             "refused" => Some(Amended::Refused(state()?)),

@@ -1,14 +1,16 @@
 //! Enqueue: all of a call's jobs or none. Whether an id or the call itself is known is found out by the same statement that
 //! stores the jobs (`accept` in `migrations/0003_inner.sql`), so a repeat costs no second call.
 
+use std::collections::HashSet;
+
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{ClaimedJob, NewJob};
+use windlass_core::job::NewJob;
 use windlass_core::store::{ClaimAnswer, Enqueued};
-use windlass_core::{CallId, Name, StoreError};
+use windlass_core::{CallId, JobId, Name, StoreError};
 
 use super::claim::Asking;
 use super::handover::{OpenOffer, PendingClaim};
@@ -176,13 +178,12 @@ impl<'j> Columns<'j> {
         parameters: Parameters<'_>,
         jobs: &[NewJob],
     ) -> Result<Vec<Row>, Fault> {
-        let work = Rings::about(Topic::Work);
-        let ring = || tools.wakeups.ring_here(work);
+        let ring = || tools.wakeups.ring_here(Rings::accepted(jobs));
         if tools.wakeups.is_heard(Topic::Work)
             && let Some((open_offer, pending)) = tools.handover.offer(jobs, ring).await
             && pending.is_wanted()
         {
-            match self.hand_over(tools, session, parameters, open_offer, pending).await {
+            match self.hand_over(tools, session, parameters, jobs, open_offer, pending).await {
                 // The claim may be the reason, and is none to refuse jobs.
                 Err(fault) if fault.is_rolled_back() && !fault.spoils() => {}
                 stored => return stored,
@@ -190,7 +191,7 @@ impl<'j> Columns<'j> {
         }
         let rows = tools.statements.run(session, &ENQUEUE, parameters).await?;
         if said(&rows)?.iter().any(|said| [STORED, "new"].contains(said)) {
-            tools.ring(work);
+            tools.ring(Rings::accepted(jobs));
         }
         Ok(rows)
     }
@@ -201,6 +202,7 @@ impl<'j> Columns<'j> {
         tools: &Tools,
         session: &Session,
         enqueue: Parameters<'_>,
+        jobs: &[NewJob],
         open_offer: OpenOffer<'_>,
         pending: PendingClaim,
     ) -> Result<Vec<Row>, Fault> {
@@ -215,29 +217,28 @@ impl<'j> Columns<'j> {
                 return Err(fault);
             }
         };
-        let work = Rings::about(Topic::Work);
         let said = said(&rows)?;
         if said != [STORED] {
             pending.decline();
             if said.contains(&"new") {
-                tools.ring(work);
+                tools.ring(Rings::accepted(jobs));
             }
             return Ok(rows);
         }
         let everyone_here_knows = open_offer.arrive();
         let answer = asking.read(tools, session, &rows).await;
+        let claimed: HashSet<JobId> = match &answer {
+            Ok(ClaimAnswer::Jobs { jobs, .. }) => jobs.iter().map(|job| job.id).collect(),
+            _ => HashSet::new(),
+        };
+        let left = Rings::accepted(jobs.iter().filter(|job| !claimed.contains(&job.id)));
         if !everyone_here_knows {
-            tools.ring(work);
-        } else if !matches!(&answer, Ok(ClaimAnswer::Jobs { jobs, .. }) if self.are_all_among(jobs)) {
-            tools.wakeups.ring_elsewhere(work);
+            tools.ring(left);
+        } else if !left.is_empty() {
+            tools.wakeups.ring_elsewhere(left);
         }
         pending.answer(answer.map_err(|fault| fault.into_error(Effect::Write)));
         Ok(rows)
-    }
-
-    fn are_all_among(&self, claimed: &[ClaimedJob]) -> bool {
-        let ours = claimed.iter().filter(|job| self.ids.binary_search(&row::uuid(job.id)).is_ok());
-        ours.count() == self.ids.len()
     }
 }
 

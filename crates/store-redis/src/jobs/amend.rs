@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::store::Amended;
-use windlass_core::{JobId, State};
+use windlass_core::{JobId, Name, State};
 
 use crate::error::Fault;
 use crate::queue_cache::QueueCache;
@@ -31,13 +31,13 @@ impl Verb {
         }
     }
 
-    /// What is owed when it was done to a job that is now in this state.
-    fn rings(self, state: State) -> Rings {
+    /// What is owed when it was done to this job, which is now in this state.
+    fn rings(self, queue: &Name, id: JobId, state: State) -> Rings {
         match (self, state) {
-            (Self::Cancel, State::Running) => Rings::about(Topic::Cancel),
+            (Self::Cancel, State::Running) => Rings::cancel(id),
             // Whoever waits for its end should hear that it is gone.
             (Self::Delete, _) => Rings::about(Topic::Finish),
-            _ => Rings::entered(state),
+            _ => Rings::entered(state, queue),
         }
     }
 }
@@ -57,11 +57,11 @@ pub(super) async fn amend(
             let said = session.run(verb.script(), tools.keys.queue(&queue).all(), arguments).await?;
             let said = answer::bytes(said)?;
             let answers = said.chunks_exact(2).map(amended).collect::<Result<Vec<_>, Fault>>()?;
-            let done = answers.iter().flatten().filter_map(|answer| match answer {
-                Amended::Done(state) => Some(*state),
+            let done = ids.iter().zip(&answers).filter_map(|(id, answer)| match answer {
+                Some(Amended::Done(state)) => Some((*id, *state)),
                 _ => None,
             });
-            let rings = done.fold(Rings::NONE, |rings, state| rings.and(verb.rings(state)));
+            let rings = done.map(|(id, state)| verb.rings(&queue, id, state)).fold(Rings::NONE, Rings::and);
             if !rings.is_empty() {
                 has_changed.store(true, Ordering::Relaxed);
                 tools.ring(rings);
