@@ -12,6 +12,7 @@ mod roster;
 mod wake;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, broadcast, watch};
 
@@ -58,7 +59,8 @@ struct Inner {
     topics: [watch::Sender<()>; TOPICS],
     cancels: broadcast::Sender<Named<JobId>>,
     roster: Roster,
-    peers: Mutex<Arc<Peers>>,
+    /// The number of this process, and those that it knows of.
+    peers: Mutex<(u64, Arc<Peers>)>,
     /// A caller has begun to wait for ends.
     ends_wanted: Notify,
 }
@@ -149,14 +151,20 @@ impl Bell {
         self.0.roster.enroll(queues, kinds, waiter)
     }
 
-    /// The processes that serve this store, as far as the store has looked; none where it does not.
+    /// The workers that serve this store and are woken, as this one is; none where that is not known.
     pub fn peers(&self) -> Arc<Peers> {
-        Arc::clone(&self.0.peers.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.peers.lock().unwrap_or_else(PoisonError::into_inner).1)
     }
 
-    /// The store has looked which processes serve it.
-    pub fn set_peers(&self, peers: Arc<Peers>) {
-        *self.0.peers.lock().unwrap_or_else(PoisonError::into_inner) = peers;
+    /// The store has looked which workers serve it. This process is told by this number.
+    pub fn set_peers(&self, own: u64, peers: Arc<Peers>) {
+        *self.0.peers.lock().unwrap_or_else(PoisonError::into_inner) = (own, peers);
+    }
+
+    /// How much later than a job of this queue is due a worker here comes for it; nothing if it leaves it to others.
+    pub fn due_delay(&self, queue: &Name) -> Option<Duration> {
+        let (own, peers) = self.0.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        peers.due_delay(own, queue, SystemTime::now())
     }
 }
 

@@ -14,7 +14,7 @@ use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
     Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement, StoreResult,
 };
-use windlass_core::{CallId, JobId};
+use windlass_core::{CallId, JobId, State};
 
 use crate::PostgresStore;
 use crate::connect::{Effect, Lane};
@@ -80,6 +80,14 @@ impl Jobs for PostgresStore {
         let ids = ids.to_vec();
         self.call(Lane::Work, Effect::Read, move |tools, session| async move {
             get::get(&tools, &session, &ids).await
+        })
+        .await
+    }
+
+    async fn states(&self, ids: &[JobId]) -> StoreResult<Vec<Option<State>>> {
+        let ids = ids.to_vec();
+        self.call(Lane::Work, Effect::Read, move |tools, session| async move {
+            get::states(&tools, &session, &ids).await
         })
         .await
     }

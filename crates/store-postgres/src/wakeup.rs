@@ -120,7 +120,7 @@ impl Wakeups {
     /// A worker lives here: now and then it looks how many others do.
     pub(crate) fn refresh_peers(&self) {
         let Ringer { server, teller } = &*self.ringer;
-        if teller.peers_are_older_than(PEERS_OLD) {
+        if self.mode() == WakeMode::Listening && teller.peers_are_older_than(PEERS_OLD) {
             let teller = Arc::clone(teller);
             server.thread().spawn_background(async move { teller.read_peers().await });
         }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
-use windlass_core::bell::{Rings, Topic};
+use windlass_core::bell::{Fresh, Rings, Topic};
 use windlass_core::clock::whole_micros;
 use windlass_core::queue::Keep;
 use windlass_core::store::{Maintenance, Promotion, StoreResult};
@@ -66,6 +66,11 @@ async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promoti
             let hasty = &hasty;
             async move {
                 let (moved, transfers) = promote_in(tools, hasty, &queue, shares).await?;
+                let [_, promoted] = moved;
+                if promoted > 0 {
+                    let queue = queue.clone();
+                    tools.ring(Rings::fresh(Fresh { queue, kind: None, jobs: promoted }));
+                }
                 if transfers > 0 {
                     tools.senders.note(queue);
                 }
@@ -74,9 +79,9 @@ async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promoti
         });
     let moved = rounds.await;
     let [expired, promoted] = moved.done;
-    let work = if promoted > 0 { Rings::about(Topic::Work) } else { Rings::NONE };
-    let ends = if expired > 0 { Rings::about(Topic::Finish) } else { Rings::NONE };
-    tools.ring(work.and(ends));
+    if expired > 0 {
+        tools.ring(Rings::about(Topic::Finish));
+    }
     moved.into_done()?;
     Ok(Promotion { promoted, expired })
 }

@@ -75,7 +75,7 @@ impl Wakeups {
 
     /// A worker lives here: now and then it looks how many others do.
     pub(crate) fn refresh_peers(&self) {
-        if self.teller.peers_are_older_than(PEERS_OLD) {
+        if self.mode() == WakeMode::Listening && self.teller.peers_are_older_than(PEERS_OLD) {
             let teller = Arc::clone(&self.teller);
             self.server.thread().spawn_background(async move { teller.read_peers().await });
         }

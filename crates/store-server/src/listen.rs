@@ -85,6 +85,7 @@ impl<E: Ear> Listener<E> {
             let end = self.listen().await;
             let has_listened = self.teller.mode().get() == WakeMode::Listening;
             self.teller.mode().set(WakeMode::Polling);
+            self.teller.bell().set_peers(self.teller.owner(), Arc::default());
             if has_listened {
                 (failures, has_warned) = (0, false);
             }

@@ -203,7 +203,7 @@ impl<V: Voice> Teller<V> {
             // All are told when it takes too long.
             let _ = timeout(PEERS_WAIT, self.read_peers()).await;
         }
-        (!self.peers_are_older_than(PEERS_OLD)).then(|| self.bell.peers())
+        (!self.peers_are_older_than(PEERS_OLD)).then(|| Arc::clone(&self.state().peers))
     }
 
     /// Reads who serves the store.
@@ -212,8 +212,15 @@ impl<V: Voice> Teller<V> {
         self.state().peers_tried = Some(began);
         match self.voice.peers().await {
             Ok(peers) => {
-                self.bell.set_peers(Arc::new(peers));
-                self.state().peers_read = Some(began);
+                let mut state = self.state();
+                (state.peers, state.peers_read) = (Arc::new(peers), Some(began));
+                // Workers that are not woken have to poll as if they were alone.
+                let known = if self.mode.get() == WakeMode::Listening {
+                    Arc::clone(&state.peers)
+                } else {
+                    Arc::default()
+                };
+                self.bell.set_peers(self.owner, known);
             }
             Err(end) => tracing::debug!(?end, "cannot read which processes serve the store: all are told"),
         }

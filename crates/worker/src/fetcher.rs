@@ -226,7 +226,7 @@ impl Fetcher {
         self.timing.answered(jobs.len(), self.pace());
         let (starts, rest) = {
             let mut slots = self.attempts.slots();
-            slots.learn(plan, &jobs, due, sick);
+            slots.learn(plan, &jobs, |queue| self.comes_at(queue, due), sick);
             if slots.were_asked_to_stop(&jobs) {
                 self.lease.verify(plan.lease);
             }
@@ -234,6 +234,14 @@ impl Fetcher {
         };
         starts.into_iter().for_each(|start| self.attempts.launch(start));
         self.attempts.give_back(rest).await;
+    }
+
+    /// When to come for a job that is due then. Of many workers that know of it few come, so that not all ask for it.
+    fn comes_at(&self, queue: &Name, due: Option<Instant>) -> Option<Instant> {
+        match self.config.wakeups {
+            Wakeups::On => due?.checked_add(self.client.store().bell().due_delay(queue)?),
+            Wakeups::Off => due,
+        }
     }
 
     /// How often to poll: ever more rarely while nothing is found. Where the store knows how many workers serve these

@@ -3,6 +3,9 @@
 //! A store reads them from its leases. What it knows may be some seconds old: one that is told may have gone, so one more
 //! is told than there are jobs, and now and then another one is asked to look later on.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use super::Fresh;
 use crate::name::Name;
 use crate::store::serves::{self, KINDS_KEPT};
@@ -13,6 +16,12 @@ const FEW: usize = 4;
 const TOLD_MAX: usize = 32;
 /// How many more are told than there are jobs.
 const SPARE: usize = 1;
+/// So many processes come when a job is due; so many more come later, one after the other, and the rest does not.
+const DUE_AT_ONCE: usize = 2;
+const DUE_LATER: usize = 6;
+const DUE_STEP: Duration = Duration::from_millis(200);
+/// For so long the same processes come first. By the clocks of the machines: where they differ, others come.
+const DUE_TURN: Duration = Duration::from_secs(10);
 
 /// Where a process hears what it alone is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +92,28 @@ impl Peers {
     /// How many workers serve a queue.
     pub fn serving(&self, queue: &Name) -> usize {
         self.0.iter().filter(|peer| peer.queues.binary_search(queue).is_ok()).count()
+    }
+
+    /// How much later than a job of this queue is due this process comes for it, so that not all do; nothing if it leaves
+    /// it to others, and to its polls.
+    pub fn due_delay(&self, own: u64, queue: &Name, now: SystemTime) -> Option<Duration> {
+        let serving = self.0.iter().filter(|peer| peer.queues.binary_search(queue).is_ok());
+        let processes = distinct(serving, &[]);
+        if !processes.contains(&own) {
+            return Some(Duration::ZERO);
+        }
+        let turn = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / DUE_TURN.as_secs();
+        let place = |process: u64| {
+            let mut hasher = DefaultHasher::new();
+            (turn, process, queue.as_str()).hash(&mut hasher);
+            hasher.finish()
+        };
+        let before = processes.iter().filter(|process| place(**process) < place(own)).count();
+        match before.checked_sub(DUE_AT_ONCE) {
+            None => Some(Duration::ZERO),
+            Some(later @ ..DUE_LATER) => Some(DUE_STEP * (u32::try_from(later).unwrap_or(0) + 1)),
+            Some(_) => None,
+        }
     }
 
     /// Whom to tell of fresh work, apart from those who know.
@@ -194,6 +225,26 @@ mod tests {
             assert_eq!((now.len(), now.iter().filter(|process| **process <= 10).count(), each), (8, 4, 1));
         }
         assert_eq!(fleet.serving(&Name::new("q").expect("a good name")), 40);
+    }
+
+    #[test]
+    fn few_come_when_a_job_is_due_and_others_in_their_turn() {
+        let queue = Name::new("q").expect("a good name");
+        for size in [1, 2, 5, 50, 200] {
+            let (fleet, mut first) = (fleet(size), std::collections::HashSet::new());
+            for turn in 0..50 {
+                let now = UNIX_EPOCH + DUE_TURN * turn;
+                let delays: Vec<_> = (1..=size).map(|own| fleet.due_delay(own, &queue, now)).collect();
+                let at_once = delays.iter().filter(|delay| **delay == Some(Duration::ZERO)).count();
+                let coming = delays.iter().flatten().count();
+                let size = usize::try_from(size).expect("a small number");
+                assert_eq!((at_once, coming), (size.min(DUE_AT_ONCE), size.min(DUE_AT_ONCE + DUE_LATER)));
+                first.extend((0..size).filter(|place| delays[*place] == Some(Duration::ZERO)));
+            }
+            assert!(first.len() as u64 > size / 4, "{} of {size} had their turn", first.len());
+            let unknown = fleet.due_delay(u64::MAX, &queue, UNIX_EPOCH);
+            assert_eq!(unknown, Some(Duration::ZERO), "one that is not known comes");
+        }
     }
 
     #[test]

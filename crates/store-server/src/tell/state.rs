@@ -1,11 +1,12 @@
 //! What is owed to other processes, and what is remembered about them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_core::Name;
-use windlass_core::bell::{Fresh, Named, Rings, Topic, WakeMode};
+use windlass_core::bell::{Fresh, Named, Peers, Rings, Topic, WakeMode};
 
 /// At most so often one process is asked to look later on, for each queue.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -30,6 +31,8 @@ pub(super) struct State {
     /// When the last notes went out, and how long the next ones wait after that.
     pub(super) told: Option<Instant>,
     pub(super) pause: Duration,
+    /// Who serves the store.
+    pub(super) peers: Arc<Peers>,
     /// When it was last read who serves the store, and when that was last tried.
     pub(super) peers_read: Option<Instant>,
     pub(super) peers_tried: Option<Instant>,

@@ -120,8 +120,14 @@ impl Slots {
         self.asked.forget();
     }
 
-    /// What an answer says about the queues that were asked, and when the next job of one of them is due.
-    pub(crate) fn learn(&mut self, plan: &Plan, jobs: &[Ctx], due: Option<Instant>, sick: &[SickQueue]) {
+    /// What an answer says about the queues that were asked, and when to come for the next job that is due in each.
+    pub(crate) fn learn(
+        &mut self,
+        plan: &Plan,
+        jobs: &[Ctx],
+        due: impl Fn(&Name) -> Option<Instant>,
+        sick: &[SickQueue],
+    ) {
         self.shrinks = self.shrinks.saturating_sub(1);
         for asking in &plan.shares {
             let buffer = &mut self.buffers[asking.queue];
@@ -129,7 +135,7 @@ impl Slots {
             buffer.sick = found.map(|sick| sick.what.clone());
             // A sick queue is left alone for a moment.
             let again = found.and_then(|_| Instant::now().checked_add(SICK_PAUSE));
-            buffer.due = again.or(due);
+            buffer.due = again.or_else(|| due(&buffer.queue));
             buffer.is_dry |= found.is_some();
         }
         let bytes: usize = jobs.iter().map(|ctx| ctx.payload().len()).sum();
