@@ -5,6 +5,7 @@
 //! alternate, and each figure is the median of its rounds.
 
 mod deleted;
+mod fleet;
 mod history;
 mod in_process;
 mod ours;
@@ -53,6 +54,12 @@ struct Arguments {
     /// Only this: for how long the in-process queue holds its lock under a burst of one key
     #[arg(long)]
     in_process: bool,
+    /// Only this: what a fleet of processes costs per job and per idle second, and how soon jobs start in it; --only
+    /// postgres, or --only postgres/latency for one scene: latency, idle, waiters, queues, kinds, cancels, prune
+    #[arg(long)]
+    fleet: bool,
+    #[command(flatten)]
+    member: fleet::member::MemberArguments,
     /// Weigh the waiting jobs of one store and print that; how the benchmark calls itself
     #[arg(long, hide = true)]
     weigh: Option<String>,
@@ -95,9 +102,20 @@ struct Scale {
     snapshot: Duration,
 }
 
-#[tokio::main]
-async fn main() -> Result<()> {
+fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    if let Some(url) = arguments.member.url.clone() {
+        // Many of these run beside each other: one thread is enough for a worker that has little to do.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        return runtime.block_on(fleet::member::run(&url, &arguments.member));
+    }
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(arguments))
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    if arguments.fleet {
+        return fleet::run(arguments.quick, arguments.json, arguments.only.as_deref()).await;
+    }
     if let Some(name) = &arguments.weigh {
         let subject = Subject::ALL.into_iter().find(|subject| subject.name() == name);
         return weight::weigh(subject.context("no such store")?, arguments.jobs).await;

@@ -1,16 +1,30 @@
 //! The bell: a hint that something happened, within one process.
 //!
 //! Each store owns a [`Bell`] and rings it for its own writes; stores that hear of other processes' writes
-//! ring it for those too. A ring between two waits is not lost. A bell may still be silent when it should
-//! ring (another process died before it could), so waiters poll as well.
+//! ring it for those too. A ring about work names queues and says how many jobs there are, and the bell wakes about as
+//! many of the workers that wait for them (decision 16). A ring between two waits is not lost. A bell may still be silent
+//! when it should ring (another process died before it could), so waiters poll as well.
 
+mod note;
+mod peers;
+mod rings;
+mod roster;
 mod wake;
 
-use tokio::sync::watch;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
-pub use wake::{Note, Owed, WakeMode, WakeModeCell};
+use tokio::sync::{Notify, broadcast, watch};
 
-use crate::state::State;
+pub use note::{Note, Word};
+pub use peers::{Address, Choice, Peer, Peers};
+pub use rings::{Fresh, Named, Rings};
+pub use roster::{Enrolled, Waiter};
+pub use wake::{WakeMode, WakeModeCell};
+
+use crate::id::JobId;
+use crate::name::Name;
+use roster::Roster;
 
 /// What a ring is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,83 +40,41 @@ pub enum Topic {
 
 const TOPICS: usize = 3;
 
+/// Requests to stop that a slow listener may fall behind with. One that missed some takes all of its jobs for meant.
+const CANCELS_KEPT: usize = 64;
+
 impl Topic {
     /// All topics, each at the place that is its number.
     pub const ALL: [Self; TOPICS] = [Self::Work, Self::Cancel, Self::Finish];
 }
 
-/// What a store owes a ring about: gathered while it writes, rung when a claim sees the write.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rings([bool; TOPICS]);
-
-impl Rings {
-    /// No topic.
-    pub const NONE: Self = Self([false; TOPICS]);
-
-    /// About one topic.
-    pub const fn about(topic: Topic) -> Self {
-        let mut rings = Self::NONE;
-        rings.0[topic as usize] = true;
-        rings
-    }
-
-    /// What is owed when a job comes into a state: about work when it is ready or scheduled, about finishing
-    /// when it is terminal (also when its queue keeps none of that end), and otherwise nothing.
-    pub const fn entered(state: State) -> Self {
-        match state {
-            State::Ready | State::Scheduled => Self::about(Topic::Work),
-            State::Completed | State::Dead | State::Cancelled => Self::about(Topic::Finish),
-            State::Blocked | State::Running => Self::NONE,
-        }
-    }
-
-    /// These and those.
-    #[must_use]
-    pub fn and(self, more: Self) -> Self {
-        Self(std::array::from_fn(|topic| self.0[topic] || more.0[topic]))
-    }
-
-    /// These, but none about a topic.
-    #[must_use]
-    pub fn without(mut self, topic: Topic) -> Self {
-        self.0[topic as usize] = false;
-        self
-    }
-
-    /// Whether a ring about this topic is owed.
-    pub fn has(self, topic: Topic) -> bool {
-        self.0[topic as usize]
-    }
-
-    /// Whether no ring is owed.
-    pub fn is_empty(self) -> bool {
-        self == Self::NONE
-    }
-
-    /// The topics that a ring is owed about.
-    pub fn topics(self) -> impl Iterator<Item = Topic> {
-        Topic::ALL.into_iter().filter(move |&topic| self.has(topic))
-    }
-
-    /// Rings for each topic once.
-    pub fn ring(self, bell: &Bell) {
-        self.topics().for_each(|topic| bell.ring(topic));
-    }
-}
-
-impl FromIterator<Topic> for Rings {
-    fn from_iter<I: IntoIterator<Item = Topic>>(topics: I) -> Self {
-        topics.into_iter().fold(Self::NONE, |rings, topic| rings.and(Self::about(topic)))
-    }
-}
-
 /// Rings for every listener of this process. Cheap to clone.
-///
+#[derive(Debug, Clone)]
+pub struct Bell(Arc<Inner>);
+
 /// One channel per topic: a busy store rings about ends thousands of times a second, and must not wake those
 /// who wait for something else.
-#[derive(Debug, Clone, Default)]
-pub struct Bell {
+#[derive(Debug)]
+struct Inner {
     topics: [watch::Sender<()>; TOPICS],
+    cancels: broadcast::Sender<Named<JobId>>,
+    roster: Roster,
+    /// The number of this process, and those that it knows of.
+    peers: Mutex<(u64, Arc<Peers>)>,
+    /// A caller has begun to wait for ends.
+    ends_wanted: Notify,
+}
+
+impl Default for Bell {
+    fn default() -> Self {
+        Self(Arc::new(Inner {
+            topics: Default::default(),
+            cancels: broadcast::Sender::new(CANCELS_KEPT),
+            roster: Roster::default(),
+            peers: Mutex::default(),
+            ends_wanted: Notify::new(),
+        }))
+    }
 }
 
 impl Bell {
@@ -111,26 +83,88 @@ impl Bell {
         Self::default()
     }
 
-    /// Rings about one topic.
+    /// Rings about one topic, without a name of any queue or job.
     pub fn ring(&self, topic: Topic) {
-        self.topics[topic as usize].send_replace(());
+        match topic {
+            Topic::Work => self.0.roster.wake_all(),
+            Topic::Cancel => self.tell_cancels(Named::Any),
+            Topic::Finish => {}
+        }
+        self.0.topics[topic as usize].send_replace(());
     }
 
     /// Rings about everything, for a hint that does not say what it is about.
     pub fn ring_all(&self) {
-        for topic in &self.topics {
-            topic.send_replace(());
-        }
+        Topic::ALL.into_iter().for_each(|topic| self.ring(topic));
+    }
+
+    /// Rings about fresh work: wakes about as many of the workers that wait for it as there are jobs. Answers for how many
+    /// of them nobody here has room.
+    pub fn call(&self, fresh: &Fresh) -> u32 {
+        let left = self.0.roster.call(fresh);
+        self.0.topics[Topic::Work as usize].send_replace(());
+        left
+    }
+
+    /// Rings about jobs that are asked to stop.
+    pub fn cancel(&self, ids: &[JobId]) {
+        self.tell_cancels(Named::These(ids.to_vec()));
+        self.0.topics[Topic::Cancel as usize].send_replace(());
+    }
+
+    fn tell_cancels(&self, cancels: Named<JobId>) {
+        // An error means that there is no listener.
+        let _ = self.0.cancels.send(cancels);
     }
 
     /// Whether a topic has a listener.
     pub fn is_heard(&self, topic: Topic) -> bool {
-        self.topics[topic as usize].receiver_count() > 0
+        let has_worker = match topic {
+            Topic::Work => !self.0.roster.is_empty(),
+            Topic::Cancel => self.0.cancels.receiver_count() > 0,
+            Topic::Finish => false,
+        };
+        has_worker || self.0.topics[topic as usize].receiver_count() > 0
     }
 
     /// Begins to listen for a topic; every ring from now on is heard.
     pub fn listen(&self, topic: Topic) -> Listener {
-        Listener { rings: self.topics[topic as usize].subscribe() }
+        let rings = self.0.topics[topic as usize].subscribe();
+        if topic == Topic::Finish {
+            self.0.ends_wanted.notify_one();
+        }
+        Listener { rings }
+    }
+
+    /// Begins to listen for requests to stop.
+    pub fn listen_for_cancels(&self) -> Cancels {
+        Cancels { rings: self.0.cancels.subscribe() }
+    }
+
+    /// Waits until a caller has begun to wait for ends since the last time this returned.
+    pub async fn ends_wanted(&self) {
+        self.0.ends_wanted.notified().await;
+    }
+
+    /// A worker that waits for jobs of these queues and kinds, as long as what comes back lives.
+    pub fn enroll(&self, queues: &[Name], kinds: &[Name], waiter: Arc<dyn Waiter>) -> Enrolled {
+        self.0.roster.enroll(queues, kinds, waiter)
+    }
+
+    /// The workers that serve this store and are woken, as this one is; none where that is not known.
+    pub fn peers(&self) -> Arc<Peers> {
+        Arc::clone(&self.0.peers.lock().unwrap_or_else(PoisonError::into_inner).1)
+    }
+
+    /// The store has looked which workers serve it. This process is told by this number.
+    pub fn set_peers(&self, own: u64, peers: Arc<Peers>) {
+        *self.0.peers.lock().unwrap_or_else(PoisonError::into_inner) = (own, peers);
+    }
+
+    /// How much later than a job of this queue is due a worker here comes for it; nothing if it leaves it to others.
+    pub fn due_delay(&self, queue: &Name) -> Option<Duration> {
+        let (own, peers) = self.0.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        peers.due_delay(own, queue, SystemTime::now())
     }
 }
 
@@ -146,6 +180,23 @@ impl Listener {
     pub async fn rung(&mut self) {
         if self.rings.changed().await.is_err() {
             std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Hears which jobs are asked to stop.
+#[derive(Debug)]
+pub struct Cancels {
+    rings: broadcast::Receiver<Named<JobId>>,
+}
+
+impl Cancels {
+    /// The jobs of the next ring; any may be meant if rings were missed. Never returns once the bell is gone.
+    pub async fn rung(&mut self) -> Named<JobId> {
+        match self.rings.recv().await {
+            Ok(cancels) => cancels,
+            Err(broadcast::error::RecvError::Lagged(_)) => Named::Any,
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
     }
 }
@@ -180,27 +231,7 @@ mod tests {
     fn a_wait_can_move_between_threads() {
         fn assert_send(_: impl Send) {}
         assert_send(Bell::new().listen(Topic::Work).rung());
-    }
-
-    #[test]
-    fn only_states_of_interest_ring() {
-        for state in State::ALL {
-            let owed = Rings::entered(state);
-            assert_eq!(owed.has(Topic::Finish), state.is_terminal());
-            assert_eq!(owed.has(Topic::Work), matches!(state, State::Ready | State::Scheduled));
-            assert!(!owed.has(Topic::Cancel));
-        }
-    }
-
-    #[test]
-    fn what_is_owed_adds_up_and_is_rung() {
-        let (bell, owed) = (Bell::new(), Rings::about(Topic::Work).and(Rings::about(Topic::Finish)));
-        assert_eq!(owed.topics().collect::<Vec<_>>(), [Topic::Work, Topic::Finish]);
-        assert_eq!(owed.topics().collect::<Rings>(), owed);
-        assert!(!owed.is_empty() && owed.without(Topic::Work).without(Topic::Finish).is_empty());
-        let mut listeners = Topic::ALL.map(|topic| bell.listen(topic));
-        owed.ring(&bell);
-        assert_eq!(listeners.each_mut().map(|each| is_ready(each.rung())), [true, false, true]);
+        assert_send(Bell::new().listen_for_cancels().rung());
     }
 
     #[test]
@@ -211,5 +242,29 @@ mod tests {
         assert!(!is_ready(cancel.rung()));
         bell.ring_all();
         assert!(is_ready(cancel.rung()));
+    }
+
+    #[tokio::test]
+    async fn requests_to_stop_name_their_jobs_and_missed_ones_mean_any() {
+        let bell = Bell::new();
+        let (mut cancels, id) = (bell.listen_for_cancels(), JobId::new());
+        assert!(bell.is_heard(Topic::Cancel));
+        bell.cancel(&[id]);
+        assert_eq!(cancels.rung().await, Named::These(vec![id]));
+        for _ in 0..=CANCELS_KEPT {
+            bell.cancel(&[id]);
+        }
+        assert_eq!(cancels.rung().await, Named::Any);
+        assert_eq!(cancels.rung().await, Named::These(vec![id]));
+    }
+
+    #[test]
+    fn a_caller_that_waits_for_ends_is_noticed() {
+        let bell = Bell::new();
+        let _work = bell.listen(Topic::Work);
+        assert!(!is_ready(bell.ends_wanted()));
+        let _finish = bell.listen(Topic::Finish);
+        assert!(is_ready(bell.ends_wanted()));
+        assert!(!is_ready(bell.ends_wanted()));
     }
 }

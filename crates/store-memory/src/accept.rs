@@ -43,7 +43,7 @@ impl Table {
             }
         }
         if self.has(Bug::LoseWakeup) {
-            self.rings = self.rings.without(Topic::Work);
+            self.rings = std::mem::take(&mut self.rings).without(Topic::Work);
         }
         Ok(answers)
     }

@@ -5,7 +5,7 @@ mod claim;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use windlass_core::bell::{Rings, Topic};
+use windlass_core::bell::Rings;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::outcome::Reason;
@@ -150,7 +150,7 @@ impl Table {
             );
         }
         if !self.has(Bug::LoseCancelRing) {
-            self.ring(Rings::about(Topic::Cancel));
+            self.ring(Rings::cancel(id));
         }
         Amended::Done(self.note(seq, |job| job.cancel_requested = true))
     }

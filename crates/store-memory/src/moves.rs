@@ -88,5 +88,5 @@ fn moved(queue: &mut Queue, rings: &mut Rings, _job: &Job, change: Move<'_>) {
     // Gates: a job that starts takes a place in the gate of its key here; one that stops running frees it.
     // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
     // Follow-ups: what an enqueue or a settlement carries is accepted here, after the fence was tested.
-    *rings = rings.and(change.rings());
+    change.ring(rings);
 }

@@ -62,7 +62,7 @@ impl Table {
 
     /// Owes more rings when the running call is done.
     pub(crate) fn ring(&mut self, more: Rings) {
-        self.rings = self.rings.and(more);
+        self.rings = std::mem::take(&mut self.rings).and(more);
     }
 
     /// The definition of a queue, or the default one.

@@ -87,6 +87,7 @@ functions! {
         INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY
     ];
     GET = "jobs_get", "jobs/get", [UUID_ARRAY];
+    STATES = "jobs_states", "jobs/states", [UUID_ARRAY];
     AMEND = "jobs_amend", "jobs/amend", [TEXT, UUID_ARRAY];
     OPEN = "leases_open", "leases/open", [UUID, INT8, TEXT, TEXT];
     RENEW = "leases_renew", "leases/renew", [UUID, INT8, INT8];

@@ -17,7 +17,7 @@ use windlass_core::store::{
     Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled,
     Settlement, StoreResult,
 };
-use windlass_core::{CallId, JobId};
+use windlass_core::{CallId, JobId, State};
 
 use crate::PostgresStore;
 use crate::connect::Call;
@@ -72,6 +72,10 @@ impl Jobs for PostgresStore {
 
     async fn get(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<JobRecord>>> {
         self.remote.call(Call::READ, async move |_, session| get::get(&session, &ids).await).await
+    }
+
+    async fn states(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<State>>> {
+        self.remote.call(Call::READ, async move |_, session| get::states(&session, &ids).await).await
     }
 
     async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {

@@ -21,7 +21,7 @@ use crate::row::{self, at};
 impl Leases for PostgresStore {
     async fn open(&self, lease: &NewLease) -> StoreResult<()> {
         let (id, ttl, worker) = (row::lease_uuid(lease.id), row::micros(lease.ttl), lease.label());
-        let serves = lease.serves();
+        let serves = lease.serves(self.remote.tools().wakeups.address());
         self.remote
             .call(Call::LEASE, async move |_, session| {
                 session.call(&OPEN, &[&id, &ttl, &worker, &serves]).await?;
@@ -32,7 +32,7 @@ impl Leases for PostgresStore {
 
     async fn renew(&self, lease: LeaseId, ttl: Duration, limit: u32) -> StoreResult<Renewal> {
         self.remote
-            .call(Call::LEASE, async move |_, session| {
+            .call(Call::LEASE, async move |tools, session| {
                 let (id, ttl, limit) = (row::lease_uuid(lease), row::micros(ttl), i64::from(limit));
                 let rows = session.call(&RENEW, &[&id, &ttl, &limit]).await?;
                 let Some((_lives, asked)) = rows.split_first() else { return Ok(Renewal::Lost) };
@@ -40,6 +40,7 @@ impl Leases for PostgresStore {
                 for found in asked {
                     cancel.push((row::job_id(found, 0)?, row::fence(found, 1)?));
                 }
+                tools.wakeups.refresh_peers();
                 Ok(Renewal::Renewed { cancel, lost: Vec::new() })
             })
             .await

@@ -39,7 +39,7 @@ impl Within for PostgresStore {
             if let Some(answers) = columns.answers(jobs, &definitions, said).map_err(written)? {
                 if let (true, Some(row)) = (answers.contains(&Enqueued::New), rows.first()) {
                     let xid = row.text(1).map_err(misread)?.to_owned();
-                    self.remote.tools().wakeups.watch(xid, Rings::about(Topic::Work));
+                    self.remote.tools().wakeups.watch(xid, Rings::accepted(jobs));
                 }
                 return Ok(answers);
             }

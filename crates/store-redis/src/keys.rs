@@ -68,6 +68,11 @@ impl Keys {
         self.shared("bell")
     }
 
+    /// The channel of one process.
+    pub(crate) fn process(&self, number: u64) -> Bytes {
+        self.shared(&format!("bell:{number:016x}"))
+    }
+
     fn shared(&self, name: &str) -> Bytes {
         Bytes::from(format!("wl:{{{}}}:{name}", self.namespace))
     }

@@ -9,6 +9,7 @@ mod copies;
 mod held;
 mod holders;
 mod look;
+mod peers;
 mod renew;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::RedisStore;
 use crate::connect::Call;
 pub(crate) use copies::LeaseCopy;
 pub(crate) use holders::{Holder, Holders};
+pub(crate) use peers::peers;
 
 #[async_trait]
 impl Leases for RedisStore {
@@ -38,6 +40,7 @@ impl Leases for RedisStore {
     async fn renew(&self, lease: LeaseId, ttl: Duration, limit: u32) -> StoreResult<Renewal> {
         self.remote
             .call(Call::LEASE, async move |tools, session| {
+                tools.wakeups.refresh_peers();
                 renew::renew(&tools, &session, lease, ttl, limit).await
             })
             .await

@@ -82,7 +82,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::StoreError;
-use windlass_core::bell::{Bell, Rings};
+use windlass_core::bell::{Address, Bell, Rings};
 use windlass_core::clock::Clock;
 use windlass_core::store::{About, Sharing, Store, Wakeup};
 use windlass_store_server::remote::Admit;
@@ -134,6 +134,11 @@ impl Tools {
     /// Looks at the layout of the namespace.
     async fn look(&self, session: &Session) -> Result<(), Fault> {
         self.registry.layout.look(session, &self.keys).await
+    }
+
+    /// Where this process hears what it alone is told.
+    pub(crate) fn address(&self) -> Address {
+        self.wakeups.address()
     }
 
     /// The first argument of every script: empty for the server's clock, or the microseconds of a test's.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
+use windlass_core::bell::{Fresh, Rings, Topic};
 use windlass_core::clock::whole_micros;
 use windlass_core::queue::Keep;
 use windlass_core::store::{Duty, Maintenance, Promotion, Shift, StoreResult};
@@ -85,6 +86,11 @@ async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promoti
             let hasty = &hasty;
             async move {
                 let (moved, transfers) = promote_in(tools, hasty, &queue, shares).await?;
+                let [_, promoted] = moved;
+                if promoted > 0 {
+                    let queue = queue.clone();
+                    tools.ring(Rings::fresh(Fresh { queue, kind: None, jobs: promoted }));
+                }
                 if transfers > 0 {
                     tools.senders.note(queue);
                 }
@@ -94,7 +100,8 @@ async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promoti
     let moved = rounds.await;
     let [expired, promoted] = moved.done;
     let promotion = Promotion { promoted, expired };
-    tools.ring(promotion.rings());
+    // Promoted jobs were rung for by queue.
+    tools.ring(promotion.rings().without(Topic::Work));
     moved.into_done()?;
     Ok(promotion)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::bell::Address;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
 use windlass_core::store::{
@@ -105,7 +106,7 @@ fn open(session: &Session<'_>, lease: &NewLease) -> Result<(), Fault> {
     session.prepare(OPEN)?.execute(params![
         lease.id.as_bytes(),
         lease.label(),
-        lease.serves(),
+        lease.serves(Address::Unknown),
         session.now.as_micros(),
         session.now.plus(lease.ttl).as_micros(),
         row::micros(lease.ttl),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
-use windlass_core::bell::Topic;
+use windlass_core::bell::{Fresh, Rings};
 use windlass_core::outcome::Reason;
 use windlass_core::queue::{Keep, Retention};
 use windlass_core::store::{Cause, Maintenance, Promotion, StoreResult};
@@ -59,9 +59,9 @@ fn promote(session: &Session<'_>, limit: u32) -> Result<Promotion, Fault> {
         let more = promote_queue(session, &queue, limit - moved.expired, limit - moved.promoted)?;
         moved.expired += more.expired;
         moved.promoted += more.promoted;
-    }
-    if moved.promoted > 0 {
-        session.ring_about(Topic::Work);
+        if more.promoted > 0 {
+            session.ring(Rings::fresh(Fresh { queue, kind: None, jobs: more.promoted }));
+        }
     }
     Ok(moved)
 }

@@ -178,7 +178,7 @@ fn moved<T: Transaction>(tx: &mut T, _seq: i64, change: Move<'_>) {
                 moves.counts.add(change.queue, state, jobs);
             }
         }
-        moves.rings = moves.rings.and(change.rings());
+        change.ring(&mut moves.rings);
     });
     // Tallies: counters by queue, kind and minute move here, by `change.to` and `change.cause`.
     // Keys: a job that starts, ends or is removed gives its unique key back here, as the key's policy says.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use windlass_core::Name;
-use windlass_core::bell::{Rings, Topic};
+use windlass_core::bell::Rings;
 use windlass_core::clock::Timestamp;
 
 use crate::error::Fault;
@@ -41,14 +41,14 @@ impl<'c> Session<'c> {
     }
 
     /// Owes a ring that no change of state owes.
-    pub(crate) fn ring_about(&self, topic: Topic) {
+    pub(crate) fn ring(&self, rings: Rings) {
         let mut moves = self.moves.borrow_mut();
-        moves.rings = moves.rings.and(Rings::about(topic));
+        moves.rings = std::mem::take(&mut moves.rings).and(rings);
     }
 
     /// What is owed when the transaction has taken effect.
     pub(crate) fn rings(&self) -> Rings {
-        self.moves.borrow().rings
+        self.moves.borrow().rings.clone()
     }
 
     /// Writes the counters as of now. The transaction does it before it commits; an operation that reads

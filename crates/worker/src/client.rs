@@ -1,5 +1,6 @@
 //! The client: puts jobs into a store and asks about them. Cheap to clone, not generic over the store.
 
+mod endings;
 mod enqueue;
 mod handle;
 mod in_flight;
@@ -27,6 +28,7 @@ pub use handle::{Handle, OutputError};
 pub use moved::Moved;
 pub use queue::{Backlog, QueueHandle};
 
+use self::endings::Endings;
 use self::in_flight::InFlight;
 use self::lane::{Begins, Enqueues, Reports};
 use self::repeat::{OneCall, miscounted};
@@ -49,6 +51,7 @@ struct Shared {
     enqueues: Lanes<Enqueues>,
     reports: Lanes<Reports>,
     begins: Lanes<Begins>,
+    endings: Arc<Endings>,
 }
 
 impl Client {
@@ -62,8 +65,8 @@ impl Client {
         let enqueues = Lanes::new(sharing, runtime.clone(), Arc::new(Enqueues(Arc::clone(&store))));
         let reports = Lanes::new(sharing, runtime.clone(), Arc::new(Reports(Arc::clone(&store))));
         let begins = Lanes::new(sharing, runtime, Arc::new(Begins(Arc::clone(&store))));
-        let (finishes_calls, calls) = (store.finishes_calls(), InFlight::default());
-        Self { shared: Arc::new(Shared { store, finishes_calls, calls, enqueues, reports, begins }) }
+        let (finishes_calls, calls, endings) = (store.finishes_calls(), InFlight::default(), Arc::default());
+        Self { shared: Arc::new(Shared { store, finishes_calls, calls, enqueues, reports, begins, endings }) }
     }
 
     /// The store, for what this type has no method for.
@@ -172,6 +175,11 @@ impl Client {
     /// A handle on a job that was enqueued elsewhere.
     pub fn handle<J: Job>(&self, id: JobId) -> Handle<J> {
         Handle::existing(self.clone(), id)
+    }
+
+    /// Waits until it is worth while to look whether a job has ended.
+    async fn worth_a_look(&self, id: JobId) {
+        self.shared.endings.worth_a_look(self.store(), id).await;
     }
 
     /// Stores what a running attempt reports of itself.

@@ -5,15 +5,16 @@
 //! free, the bell rang, the next job is due, or it is time to poll.
 
 mod timing;
+mod waiter;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::bell::{Listener, Topic};
 use windlass_core::store::{ClaimAnswer, Sharing, SickQueue};
 use windlass_core::{ClaimedJob, Name, Outcome, StoreErrorKind};
 
-use self::timing::{Ask, Timing};
+use self::timing::{Ask, Pace, Timing};
+use self::waiter::SlotWaiter;
 use crate::attempts::Attempts;
 use crate::client::Client;
 use crate::ctx::{Claimed, Ctx};
@@ -26,6 +27,9 @@ use crate::shutdown::Shutdown;
 use crate::slots::Plan;
 use crate::supervise::{Background, Board};
 use crate::worker::{Wakeups, at_least_long};
+
+/// How much longer than its interval a poll waits at most, where many workers share the polls.
+const POLL_STRETCH_MAX: u32 = 5;
 
 /// How jobs are claimed.
 #[derive(Debug, Clone)]
@@ -75,21 +79,14 @@ impl Drop for ClaimInFlight<'_> {
     }
 }
 
-async fn rung(listener: Option<&mut Listener>) {
-    match listener {
-        Some(listener) => listener.rung().await,
-        None => std::future::pending().await,
-    }
-}
-
 impl Background for Fetcher {
     const PART: Part = Part::Fetcher;
 
     async fn run(self: &Arc<Self>, mut shutdown: Shutdown) {
-        let mut listener = match self.config.wakeups {
-            Wakeups::On => Some(self.client.store().bell().listen(Topic::Work)),
-            Wakeups::Off => None,
-        };
+        let _enrolled = (self.config.wakeups == Wakeups::On).then(|| {
+            let waiter = Arc::new(SlotWaiter(Arc::clone(&self.attempts)));
+            self.client.store().bell().enroll(&self.config.queues, &self.config.kinds, waiter)
+        });
         while shutdown.is_running() {
             let (plan, wake) = self.plan();
             if let Some(plan) = plan {
@@ -98,7 +95,6 @@ impl Background for Fetcher {
             }
             tokio::select! {
                 () = self.attempts.wakers.fetcher.notified() => {}
-                () = rung(listener.as_mut()) => self.attempts.slots().hint(),
                 () = tokio::time::sleep_until(wake.into()) => {}
                 () = shutdown.changed() => {}
             }
@@ -227,14 +223,40 @@ impl Fetcher {
         let (timeout, claimed) = (self.config.timeout, Claimed { lease: plan.lease, at: Instant::now() });
         let ctx = |job| Ctx::new(job, self.client.clone(), timeout, claimed);
         let jobs: Vec<Ctx> = jobs.into_iter().map(ctx).collect();
-        self.timing.answered(jobs.len(), self.config.poll_interval);
+        self.timing.answered(jobs.len(), self.pace());
         let (starts, rest) = {
             let mut slots = self.attempts.slots();
-            slots.learn(plan, &jobs, due, sick);
+            slots.learn(plan, &jobs, |queue| self.comes_at(queue, due), sick);
+            if slots.were_asked_to_stop(&jobs) {
+                self.lease.verify(plan.lease);
+            }
             slots.take_in(plan.lease, jobs)
         };
         starts.into_iter().for_each(|start| self.attempts.launch(start));
         self.attempts.give_back(rest).await;
+    }
+
+    /// When to come for a job that is due then. Of many workers that know of it few come, so that not all ask for it.
+    fn comes_at(&self, queue: &Name, due: Option<Instant>) -> Option<Instant> {
+        match self.config.wakeups {
+            Wakeups::On => due?.checked_add(self.client.store().bell().due_delay(queue)?),
+            Wakeups::Off => due,
+        }
+    }
+
+    /// How often to poll: ever more rarely while nothing is found. Where the store knows how many workers serve these
+    /// queues, wake-ups come through, and the workers share the polls.
+    fn pace(&self) -> Pace {
+        let interval = self.config.poll_interval;
+        if self.config.wakeups == Wakeups::Off {
+            return Pace::Adaptive(interval);
+        }
+        let peers = self.client.store().bell().peers();
+        let least = self.config.queues.iter().map(|queue| peers.serving(queue)).min();
+        match u32::try_from(least.unwrap_or(0)).unwrap_or(u32::MAX) {
+            0 => Pace::Adaptive(interval),
+            workers => Pace::Steady(interval.saturating_mul((workers / 2).clamp(1, POLL_STRETCH_MAX))),
+        }
     }
 
     /// A claim was not answered in these queues, and may have taken more jobs there than these.

@@ -38,6 +38,9 @@ const BATCH_MAX: u32 = 500;
 /// Store calls of one round, so that a round ends; the next one goes on.
 const CALLS_MAX: u32 = 200;
 
+/// How soon the next round follows one that ended by its limit. Others get their turn in between.
+const CUT_PAUSE: Duration = Duration::from_millis(10);
+
 /// How often a part has its round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Config {
@@ -52,13 +55,22 @@ impl Config {
     }
 }
 
+/// How a round ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// All that there was to do is done.
+    Whole,
+    /// It ended by its limit, and the next one should follow soon.
+    Cut,
+}
+
 /// One round of a part that keeps the store in order.
 pub(crate) trait Sweep: Send + Sync + 'static {
     const PART: Part;
     const DUTY: Duty;
 
     /// A round that has begun is always finished.
-    fn sweep(&self) -> impl Future<Output = StoreResult<()>> + Send;
+    fn sweep(&self) -> impl Future<Output = StoreResult<Round>> + Send;
 
     /// Waits until a round is worth while before its time.
     fn woken(&self) -> impl Future<Output = ()> + Send {
@@ -86,7 +98,10 @@ impl<S: Sweep> Sweeper<S> {
         if let Some(left) = self.duties.of_other(S::DUTY, interval).await {
             return Ok(left + spread(interval));
         }
-        self.sweep.sweep().await.map(|()| spread(interval))
+        Ok(match self.sweep.sweep().await? {
+            Round::Whole => spread(interval),
+            Round::Cut => CUT_PAUSE.min(interval),
+        })
     }
 }
 
@@ -118,12 +133,16 @@ impl<S: Sweep> Background for Sweeper<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use tokio::sync::{Notify, watch};
+    use tokio::time::Instant;
     use windlass_core::clock::{ManualClock, Timestamp};
     use windlass_store_memory::MemoryStore;
 
     use super::*;
+    use crate::shutdown::Stage;
 
     const INTERVAL: Duration = Duration::from_secs(100);
 
@@ -134,9 +153,9 @@ mod tests {
         const PART: Part = Part::Promoter;
         const DUTY: Duty = Duty::Promote;
 
-        async fn sweep(&self) -> StoreResult<()> {
+        async fn sweep(&self) -> StoreResult<Round> {
             self.0.fetch_add(1, Ordering::Relaxed);
-            Ok(())
+            Ok(Round::Whole)
         }
     }
 
@@ -166,5 +185,49 @@ mod tests {
         assert_eq!(rounds(&second, &first).await, (1, 2), "the other one goes on at once");
         clock.advance(INTERVAL * 4);
         assert_eq!(rounds(&first, &second).await, (3, 1), "the second was away for too long");
+    }
+
+    /// Has so many rounds that end by their limit.
+    struct Backlog {
+        cut: AtomicU32,
+        whole: Arc<Notify>,
+        times: Mutex<Vec<Instant>>,
+    }
+
+    impl Sweep for Backlog {
+        const PART: Part = Part::Pruner;
+        const DUTY: Duty = Duty::Prune;
+
+        async fn sweep(&self) -> StoreResult<Round> {
+            self.times.lock().unwrap().push(Instant::now());
+            let left = |cut: u32| cut.checked_sub(1);
+            if self.cut.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok() {
+                return Ok(Round::Cut);
+            }
+            self.whole.notify_one();
+            Ok(Round::Whole)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_round_that_ended_by_its_limit_is_followed_at_once() {
+        let whole = Arc::new(Notify::new());
+        let backlog = Backlog { cut: AtomicU32::new(3), whole: Arc::clone(&whole), times: Mutex::default() };
+        let config = Config { interval: Duration::from_secs(3_600) };
+        let duties = Duties::new(Arc::new(MemoryStore::new()));
+        let sweeper = Arc::new(Sweeper::new(config, backlog, duties, Arc::default()));
+        let stage = watch::Sender::new(Stage::Running);
+        let (running, shutdown) = (Arc::clone(&sweeper), Shutdown::new(&stage));
+        let running = tokio::spawn(async move { running.run(shutdown).await });
+        whole.notified().await;
+        let took = |times: &[Instant]| *times.last().unwrap() - times[0];
+        assert_eq!(sweeper.sweep.times.lock().unwrap().len(), 4);
+        assert!(took(&sweeper.sweep.times.lock().unwrap()) < Duration::from_secs(1));
+        whole.notified().await;
+        assert!(
+            took(&sweeper.sweep.times.lock().unwrap()) > Duration::from_secs(1_800),
+            "then by its interval"
+        );
+        running.abort();
     }
 }

@@ -4,6 +4,7 @@
 //! a slot is taken when an attempt starts and given back when its [`Slot`](crate::attempts::Slot) is dropped, however the
 //! attempt ended.
 
+mod asked;
 mod buffer;
 mod config;
 mod health;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{JobId, LeaseId, Name};
 
+use self::asked::Asked;
 use self::buffer::Buffer;
 pub(crate) use self::config::{Config, QueueSlots};
 pub(crate) use self::plan::Plan;
@@ -51,8 +53,8 @@ pub(crate) struct Slots {
     intake: Intake,
     /// The lease of the claim in flight.
     claiming: Option<LeaseId>,
-    /// How often there was a hint.
-    hints: u64,
+    /// Jobs that were asked to stop while the claim in flight may bring them.
+    asked: Asked,
     /// How often in a row the store did not answer a claim; each halves what the next one asks for.
     shrinks: u32,
     /// When it was last looked what waits too long.
@@ -107,7 +109,7 @@ impl Slots {
             lease: None,
             intake: Intake::Open,
             claiming: None,
-            hints: 0,
+            asked: Asked::default(),
             shrinks: 0,
             stale_looked: now,
             config,
@@ -238,12 +240,25 @@ impl Slots {
         self.lease
     }
 
-    /// There may be something in every queue again. A claim in flight may have looked before that, so its answer
-    /// cannot say otherwise.
+    /// There may be something in every queue again.
     pub(crate) fn hint(&mut self) {
-        self.hints = self.hints.wrapping_add(1);
-        // A sick queue is asked again when its pause is over.
-        self.buffers.iter_mut().for_each(|buffer| buffer.is_dry &= buffer.sick.is_some());
+        self.buffers.iter_mut().for_each(Buffer::hint);
+    }
+
+    /// There may be something in this queue again.
+    pub(crate) fn hint_in(&mut self, queue: &Name) {
+        self.buffers.iter_mut().filter(|buffer| buffer.queue == *queue).for_each(Buffer::hint);
+    }
+
+    /// How many jobs of this queue could start at once if they were asked for now. None while a claim is in flight, or
+    /// the store does not answer.
+    pub(crate) fn room(&self, queue: &Name) -> usize {
+        if self.lease.is_none() || self.claiming.is_some() || self.intake != Intake::Open || self.shrinks > 0
+        {
+            return 0;
+        }
+        let place = self.buffers.iter().position(|buffer| buffer.queue == *queue && buffer.sick.is_none());
+        place.map_or(0, |place| self.shares.free(place).saturating_sub(self.buffers[place].total()))
     }
 
     /// Asking buffers whose next job is due by now is worth while again. Answers when the next one is.

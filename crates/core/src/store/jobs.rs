@@ -92,6 +92,12 @@ pub trait Jobs {
     /// The jobs as they are now, with their attempts; nothing for an id that the store does not have.
     async fn get(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<JobRecord>>>;
 
+    /// The states of jobs, of which nothing else is needed; nothing for an id that the store does not have.
+    async fn states(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<State>>> {
+        let records = self.get(ids).await?;
+        Ok(records.into_iter().map(|record| record.map(|record| record.state)).collect())
+    }
+
     /// Cancels: a waiting job at once and with reason `requested`, a running one by a request that its worker
     /// hears of with its next renewal. Anything that came to its end is refused and stays.
     async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use super::StoreResult;
 use super::jobs::{Settled, Settlement};
 use super::serves;
+use crate::bell::Address;
 use crate::clock::Timestamp;
 use crate::id::{Fence, JobId, LeaseId};
 use crate::job::LostJob;
@@ -80,9 +81,9 @@ impl NewLease {
         label(&self.worker)
     }
 
-    /// What its worker serves, as stores keep it; [`serves::read`] reads it.
-    pub fn serves(&self) -> String {
-        serves::text(&self.queues, &self.kinds)
+    /// What its worker serves, as stores keep it, and where its process hears of work; [`serves::read`] reads it.
+    pub fn serves(&self, address: Address) -> String {
+        serves::text_at(&self.queues, &self.kinds, address)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A change of state, as each store tells it to the one piece of code that all its changes pass.
 
-use crate::bell::{Rings, Topic};
+use crate::bell::Rings;
 use crate::name::Name;
 use crate::state::State;
 
@@ -41,13 +41,13 @@ pub enum Cause {
 }
 
 impl Move<'_> {
-    /// The rings that it owes. A due job owes none: idle workers know when it is due. A job that is not kept owes none
-    /// either: callers that wait for its end have heard of that.
-    pub fn rings(&self) -> Rings {
+    /// Adds the rings that it owes. A due job owes none: idle workers know when it is due. A job that is not kept owes
+    /// none either: callers that wait for its end have heard of that.
+    pub fn ring(&self, rings: &mut Rings) {
         match (self.cause, self.to) {
-            (Cause::Due | Cause::NotKept, _) => Rings::NONE,
-            (_, Some(state)) => Rings::entered(state),
-            (_, None) => Rings::about(Topic::Finish),
+            (Cause::Due | Cause::NotKept, _) => {}
+            (_, Some(state)) => rings.add_entered(state, self.queue),
+            (_, None) => rings.add_ends(),
         }
     }
 
@@ -66,6 +66,7 @@ impl Move<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bell::Topic;
 
     fn change(queue: &Name, from: Option<State>, to: Option<State>, cause: Cause) -> Move<'_> {
         Move { queue, from, to, cause }
@@ -74,8 +75,12 @@ mod tests {
     #[test]
     fn rings_are_owed_to_those_who_wait_and_do_not_know() {
         let queue = Name::new("q").unwrap();
-        let rings = |from, to, cause| change(&queue, from, to, cause).rings();
-        let (work, finish) = (Rings::about(Topic::Work), Rings::about(Topic::Finish));
+        let rings = |from, to, cause| {
+            let mut rings = Rings::NONE;
+            change(&queue, from, to, cause).ring(&mut rings);
+            rings
+        };
+        let (work, finish) = (Rings::entered(State::Ready, &queue), Rings::about(Topic::Finish));
         assert_eq!(rings(None, Some(State::Ready), Cause::Accepted), work);
         assert_eq!(rings(Some(State::Scheduled), Some(State::Ready), Cause::Due), Rings::NONE);
         assert_eq!(rings(Some(State::Ready), Some(State::Running), Cause::Claimed), Rings::NONE);

@@ -3,6 +3,8 @@
 
 use super::moves::Cause;
 use crate::bell::{Rings, Topic};
+use crate::id::JobId;
+use crate::name::Name;
 use crate::state::State;
 
 /// What gives the right to write an outcome.
@@ -58,13 +60,17 @@ impl Amendment {
         }
     }
 
-    /// The rings that are owed when it was done to a job that is now in this state, or was when it was deleted.
-    pub const fn rings(self, state: State) -> Rings {
-        match (self, state) {
-            (Self::Cancel, State::Running) => Rings::about(Topic::Cancel),
+    /// The rings that are owed when it was done to a job that is now in this state, or was when it was deleted. A store
+    /// that does not know the queue rings for any.
+    pub fn rings(self, id: JobId, queue: Option<&Name>, state: State) -> Rings {
+        match (self, state, queue) {
+            (Self::Cancel, State::Running, _) => Rings::cancel(id),
             // Callers that wait for its end should hear that it is gone.
-            (Self::Delete, _) => Rings::about(Topic::Finish),
-            _ => Rings::entered(state),
+            (Self::Delete, _, _) => Rings::about(Topic::Finish),
+            (_, _, Some(queue)) => Rings::entered(state, queue),
+            (_, State::Ready | State::Scheduled, None) => Rings::about(Topic::Work),
+            _ if state.is_terminal() => Rings::about(Topic::Finish),
+            _ => Rings::NONE,
         }
     }
 }
@@ -76,9 +82,16 @@ mod tests {
     #[test]
     fn what_was_asked_for_rings_for_those_it_concerns() {
         let (work, finish) = (Rings::about(Topic::Work), Rings::about(Topic::Finish));
-        assert_eq!(Amendment::Cancel.rings(State::Running), Rings::about(Topic::Cancel));
-        assert_eq!(Amendment::Cancel.rings(State::Cancelled), finish);
-        assert_eq!(Amendment::Retry.rings(State::Ready), work);
-        assert_eq!(Amendment::Delete.rings(State::Scheduled), finish, "it will never end");
+        let (id, queue) = (JobId::new(), Name::new("q").expect("a good name"));
+        for queue in [None, Some(&queue)] {
+            assert_eq!(Amendment::Cancel.rings(id, queue, State::Running), Rings::cancel(id));
+            assert_eq!(Amendment::Cancel.rings(id, queue, State::Cancelled), finish);
+            assert_eq!(Amendment::Delete.rings(id, queue, State::Scheduled), finish, "it will never end");
+        }
+        assert_eq!(Amendment::Retry.rings(id, None, State::Ready), work);
+        assert_eq!(
+            Amendment::Retry.rings(id, Some(&queue), State::Ready),
+            Rings::entered(State::Ready, &queue)
+        );
     }
 }

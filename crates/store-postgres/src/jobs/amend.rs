@@ -75,7 +75,8 @@ async fn look(
         let state = || row::at(found, 1).and_then(row::state);
         answers[place] = match row::at::<&str>(found, 0)? {
             "done" => {
-                rings = rings.and(amendment.rings(state()?));
+                // Its queue is not known here.
+                rings = rings.and(amendment.rings(ids[place], None, state()?));
                 Some(Amended::Done(state()?))
             }
             "refused" => Some(Amended::Refused(state()?)),

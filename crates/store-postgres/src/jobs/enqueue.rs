@@ -1,14 +1,16 @@
 //! Enqueue: all of a call's jobs or none. Whether an id or the call itself is known is found out by the same statement that
 //! stores the jobs (`accept` in `migrations/0003_inner.sql`), so a repeat costs no second call.
 
+use std::collections::HashSet;
+
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{ClaimedJob, NewJob};
+use windlass_core::job::NewJob;
 use windlass_core::store::{ClaimAnswer, Enqueued};
-use windlass_core::{CallId, Name, StoreError};
+use windlass_core::{CallId, JobId, Name, StoreError};
 
 use super::claim::Asking;
 use super::handover::{OpenOffer, PendingClaim};
@@ -28,21 +30,21 @@ pub(super) async fn enqueue(
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
-    let work = Rings::about(Topic::Work);
     let call: &[Uuid] = &[Uuid::from_bytes(*call.as_bytes())];
     for _ in 0..ROUNDS {
         let definitions = tools.definitions.of(session, queues(jobs)).await?;
         let columns = Columns::of(jobs, &definitions)?;
         let parameters = columns.parameters(&definitions.version, &call);
         let rows = if tools.wakeups.is_heard(Topic::Work)
-            && let Some(met) = tools.handover.offer(jobs, || tools.wakeups.ring_here(work)).await
-            && let Some(rows) = columns.hand_over(tools, session, &parameters, met).await?
+            && let Some(met) =
+                tools.handover.offer(jobs, || tools.wakeups.ring_here(Rings::accepted(jobs))).await
+            && let Some(rows) = columns.hand_over(tools, session, &parameters, jobs, met).await?
         {
             rows
         } else {
             let rows = session.call(&ENQUEUE, &parameters).await?;
             if said(&rows)?.iter().any(|said| [STORED, "new"].contains(said)) {
-                tools.ring(work);
+                tools.ring(Rings::accepted(jobs));
             }
             rows
         };
@@ -172,6 +174,7 @@ impl<'j> Columns<'j> {
         tools: &Tools,
         session: &Session,
         enqueue: Parameters<'_>,
+        jobs: &[NewJob],
         (open_offer, pending): (OpenOffer<'_>, PendingClaim),
     ) -> Result<Option<Vec<Row>>, Fault> {
         if !pending.is_wanted() {
@@ -187,29 +190,28 @@ impl<'j> Columns<'j> {
             }
             Err(fault) => return Err(fault),
         };
-        let work = Rings::about(Topic::Work);
         let said = said(&rows)?;
         if said != [STORED] {
             pending.decline();
             if said.contains(&"new") {
-                tools.ring(work);
+                tools.ring(Rings::accepted(jobs));
             }
             return Ok(Some(rows));
         }
         let everyone_here_knows = open_offer.arrive();
         let answer = asking.read(tools, session, &rows).await;
+        let claimed: HashSet<JobId> = match &answer {
+            Ok(ClaimAnswer::Jobs { jobs, .. }) => jobs.iter().map(|job| job.id).collect(),
+            _ => HashSet::new(),
+        };
+        let left = Rings::accepted(jobs.iter().filter(|job| !claimed.contains(&job.id)));
         if !everyone_here_knows {
-            tools.ring(work);
-        } else if !matches!(&answer, Ok(ClaimAnswer::Jobs { jobs, .. }) if self.are_all_among(jobs)) {
-            tools.wakeups.ring_elsewhere(work);
+            tools.ring(left);
+        } else if !left.is_empty() {
+            tools.wakeups.ring_elsewhere(left);
         }
         pending.answer(answer.map_err(|fault| fault.into_error(Effect::Write)));
         Ok(Some(rows))
-    }
-
-    fn are_all_among(&self, claimed: &[ClaimedJob]) -> bool {
-        let ours = claimed.iter().filter(|job| self.ids.binary_search(&row::uuid(job.id)).is_ok());
-        ours.count() == self.ids.len()
     }
 }
 

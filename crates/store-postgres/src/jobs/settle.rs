@@ -131,7 +131,7 @@ impl Batch<'_> {
         for (index, &place) in places.iter().enumerate() {
             answers[place] = Some(match is_applied(index) {
                 true => {
-                    rings = rings.and(Rings::entered(State::Completed));
+                    rings.add_ends();
                     Settled::Applied(State::Completed)
                 }
                 false => Settled::Fenced,
@@ -178,8 +178,9 @@ impl Batch<'_> {
         let mut rings = Rings::NONE;
         for row in &rows {
             let state = row::state(at(row, 2)?)?;
-            answers[places[index(row, 1, places.len())?]] = Some(Settled::Applied(state));
-            rings = rings.and(Rings::entered(state));
+            let place = places[index(row, 1, places.len())?];
+            answers[place] = Some(Settled::Applied(state));
+            rings.add_entered(state, &self.settlements[place].queue);
         }
         self.tools.ring(rings);
         Ok(())

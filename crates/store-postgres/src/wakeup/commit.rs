@@ -1,7 +1,7 @@
 //! Waits for commits of users who enqueued within their own transaction and do not tell when it is committed.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::types::{ToSql, Type};
 use windlass_core::bell::Rings;
 
-use super::ring::{Ringer, WeakRinger};
+use super::Ringer;
 use crate::connect::{Call, Connections as _, Pools, Server};
 use crate::error::{Effect, Fault};
 use crate::row::at;
@@ -34,7 +34,8 @@ pub(crate) struct CommitWatch {
 }
 
 struct Watched {
-    ringer: WeakRinger,
+    /// Does not keep the store open.
+    ringer: Weak<Ringer>,
     list: Mutex<List>,
     fresh: Notify,
 }
@@ -54,9 +55,9 @@ struct Awaited {
 }
 
 impl CommitWatch {
-    pub(super) fn new(server: Server, ringer: &Ringer) -> Self {
+    pub(super) fn new(server: Server, ringer: Weak<Ringer>) -> Self {
         let (list, fresh) = (Mutex::default(), Notify::new());
-        Self { server, watched: Arc::new(Watched { ringer: ringer.downgrade(), list, fresh }) }
+        Self { server, watched: Arc::new(Watched { ringer, list, fresh }) }
     }
 
     /// Watches one more transaction. While there are any, the server is asked about all of them at once.
@@ -84,7 +85,7 @@ impl List {
     /// Whether somebody attends to the list already; if not, the caller has to send somebody.
     fn add(&mut self, xid: String, rings: Rings) -> bool {
         match self.since.iter_mut().find(|known| known.xid == xid) {
-            Some(known) => known.rings = known.rings.and(rings),
+            Some(known) => known.rings = std::mem::take(&mut known.rings).and(rings),
             None => self.since.push_back(Awaited { xid, since: Instant::now(), rings }),
         }
         if self.since.len() > WATCHED_MAX {
@@ -141,17 +142,17 @@ impl Watched {
         let is_decided = |(_, status): &&(String, Option<String>)| status.as_deref() != Some("in progress");
         let decided: Vec<_> = answers.iter().filter(is_decided).collect();
         let mut owed = Rings::NONE;
-        self.list().since.retain(|awaited| {
+        self.list().since.retain_mut(|awaited| {
             let Some((_, status)) = decided.iter().find(|(known, _)| *known == awaited.xid) else {
                 return true;
             };
             if status.as_deref() == Some("committed") {
-                owed = owed.and(awaited.rings);
+                owed = std::mem::take(&mut owed).and(std::mem::take(&mut awaited.rings));
             }
             false
         });
-        if !owed.is_empty() {
-            self.ringer.ring(owed);
+        if let Some(ringer) = self.ringer.upgrade().filter(|_| !owed.is_empty()) {
+            ringer.ring(owed);
         }
     }
 }

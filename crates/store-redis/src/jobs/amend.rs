@@ -37,11 +37,13 @@ pub(super) async fn amend(
             let said = session.run(script(amendment), tools.keys.queue(&queue).all(), arguments).await?;
             let said = answer::bytes(said)?;
             let answers = said.chunks_exact(2).map(amended).collect::<Result<Vec<_>, Fault>>()?;
-            let done = answers.iter().flatten().filter_map(|answer| match answer {
-                Amended::Done(state) => Some(*state),
+            let done = ids.iter().zip(&answers).filter_map(|(id, answer)| match answer {
+                Some(Amended::Done(state)) => Some((*id, *state)),
                 _ => None,
             });
-            let rings = done.fold(Rings::NONE, |rings, state| rings.and(amendment.rings(state)));
+            let rings = done
+                .map(|(id, state)| amendment.rings(id, Some(&queue), state))
+                .fold(Rings::NONE, Rings::and);
             if !rings.is_empty() {
                 has_changed.store(true, Ordering::Relaxed);
                 tools.ring(rings);

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use redis::Value;
-use windlass_core::bell::{Rings, Topic};
+use windlass_core::bell::Rings;
 use windlass_core::job::NewJob;
 use windlass_core::store::{CALL_MEMORY, Enqueued};
 use windlass_core::{CallId, JobId, Name, State, StoreError};
@@ -53,7 +53,7 @@ pub(super) async fn enqueue(
     // They are stored: an answer that does not read leaves it unknown which.
     let answers = plan.answers(jobs, &said).map_err(Fault::partial)?;
     if answers.contains(&Enqueued::New) {
-        tools.ring(Rings::about(Topic::Work));
+        tools.ring(Rings::accepted(jobs));
     }
     Ok(answers)
 }

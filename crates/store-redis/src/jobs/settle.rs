@@ -68,11 +68,13 @@ pub(crate) async fn settle(
             answers[place] = Some(said);
         }
     }
-    let applied = answers.iter().flatten().filter_map(|answer| match answer {
-        Settled::Applied(state) => Some(*state),
-        _ => None,
-    });
-    let rings = applied.clone().fold(Rings::NONE, |rings, state| rings.and(Rings::entered(state)));
+    let mut rings = Rings::NONE;
+    for (settlement, answer) in settlements.iter().zip(&answers) {
+        if let Some(Settled::Applied(state)) = answer {
+            rings.add_entered(*state, &settlement.queue);
+        }
+    }
+    let has_applied = !rings.is_empty();
     tools.ring(rings);
     match fault {
         // A reaper finds again what one queue did not take, and must go on with those of the others.
@@ -81,7 +83,7 @@ pub(crate) async fn settle(
             Ok(answers.into_iter().map(|answer| answer.unwrap_or(Settled::Fenced)).collect())
         }
         // What was written is written: to say that nothing was would be wrong.
-        Some(fault) if applied.count() > 0 => Err(fault.partial()),
+        Some(fault) if has_applied => Err(fault.partial()),
         Some(fault) => Err(fault),
         None => Ok(answers.into_iter().flatten().collect()),
     }

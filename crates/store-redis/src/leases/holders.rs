@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use windlass_core::bell::Address;
 use windlass_core::store::{NewLease, serves};
 use windlass_core::{LeaseId, Name};
 
@@ -21,7 +22,7 @@ const REMEMBERED_MAX: usize = 1_000;
 pub(super) const OPENED_BYTES: usize = LEASE.before("rest");
 
 /// The holder of a lease.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Holder {
     /// The worker's label, as it is kept.
     pub(crate) label: String,
@@ -29,15 +30,17 @@ pub(crate) struct Holder {
     pub(crate) queues: Vec<Name>,
     /// The kinds that it runs.
     pub(crate) kinds: Vec<Name>,
+    /// Where its process hears what it alone is told.
+    pub(crate) address: Address,
     /// Where the lease lives.
     pub(crate) copies: Copies,
 }
 
 impl Holder {
     /// Who will hold a lease.
-    pub(super) fn of(lease: &NewLease) -> Self {
+    pub(super) fn of(lease: &NewLease, address: Address) -> Self {
         let (label, queues, kinds) = (lease.label(), lease.queues.clone(), lease.kinds.clone());
-        Self { label, queues, kinds, copies: Copies::default() }
+        Self { label, queues, kinds, address, copies: Copies::default() }
     }
 
     /// As it is stored: the length of the label, the label, and what the worker serves.
@@ -46,7 +49,7 @@ impl Holder {
         let mut packed = BytesMut::new();
         packed.put_u16(length);
         packed.put_slice(self.label.as_bytes());
-        packed.put_slice(serves::text(&self.queues, &self.kinds).as_bytes());
+        packed.put_slice(serves::text_at(&self.queues, &self.kinds, self.address).as_bytes());
         packed.freeze()
     }
 
@@ -57,12 +60,23 @@ impl Holder {
     }
 
     fn read(packed: &[u8]) -> Option<Self> {
-        let (length, rest) = packed.split_first_chunk()?;
-        let (label, served) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
-        let (queues, kinds) = serves::read(std::str::from_utf8(served).ok()?);
-        let label = std::str::from_utf8(label).ok()?.to_owned();
-        Some(Self { label, queues, kinds, copies: Copies::default() })
+        let (label, served) = parts(packed)?;
+        let (queues, kinds) = serves::read(served);
+        let (label, address) = (label.to_owned(), serves::address(served));
+        Some(Self { label, queues, kinds, address, copies: Copies::default() })
     }
+}
+
+/// What the worker of a lease serves, as it is stored.
+pub(super) fn served(packed: &[u8]) -> Option<&str> {
+    parts(packed).map(|(_, served)| served)
+}
+
+/// The label and what the worker serves.
+fn parts(packed: &[u8]) -> Option<(&str, &str)> {
+    let (length, rest) = packed.split_first_chunk()?;
+    let (label, served) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+    Some((std::str::from_utf8(label).ok()?, std::str::from_utf8(served).ok()?))
 }
 
 /// Holders that this process knows.
@@ -122,6 +136,7 @@ mod tests {
                     label: label.to_owned(),
                     queues: queues.clone(),
                     kinds: vec![name("k")],
+                    address: Address::Process(7),
                     copies,
                 };
                 let read = Holder::unpack(&holder.pack()).ok().map(|holder| (holder.label, holder.queues));

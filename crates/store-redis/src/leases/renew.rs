@@ -43,7 +43,7 @@ pub(super) async fn open(tools: &Tools, session: &Session, lease: &NewLease) -> 
         Err(fault) if lease.queues.is_empty() || matches!(fault, Fault::Refused(_)) => return Err(fault),
         Err(fault) => {
             tracing::debug!(?fault, lease = %lease.id, "a lease is opened without its record");
-            (Holder::of(lease), row::micros(lease.ttl))
+            (Holder::of(lease, tools.address()), row::micros(lease.ttl))
         }
     };
     let holder = tools.holders.remember(lease.id, Arc::new(holder));
@@ -82,7 +82,7 @@ pub(super) async fn open(tools: &Tools, session: &Session, lease: &NewLease) -> 
 
 /// Enters the queues and writes the record. Answers who holds the lease, and for how many micros it lives.
 async fn open_record(tools: &Tools, session: &Session, lease: &NewLease) -> Result<(Holder, u64), Fault> {
-    let holder = Holder::of(lease);
+    let holder = Holder::of(lease, tools.address());
     tools.registry.enter(session, &tools.keys, &lease.queues).await?;
     let arguments = vec![tools.clock(), id(lease.id), micros(lease.ttl), holder.pack()];
     let found = answer::array(session.run(&OPEN_RECORD, record_keys(tools), arguments).await?)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use windlass_core::bell::{Listener as BellListener, Topic};
+use windlass_store_server::tell::To;
 use windlass_store_testkit::servers::{RedisCluster, RedisServer, RedisSettings};
 
 use super::*;
@@ -29,7 +30,7 @@ async fn until(wakeups: &Wakeups, mode: WakeMode) {
 /// Listens, and has heard the ring for what may have been missed before.
 async fn listening(wakeups: &Wakeups) -> [BellListener; 3] {
     // Before anybody asks for the bell: from then on that ring may come at any moment.
-    let mut ears = Topic::ALL.map(|topic| wakeups.bell.listen(topic));
+    let mut ears = Topic::ALL.map(|topic| wakeups.teller.bell().listen(topic));
     wakeups.bell();
     until(wakeups, WakeMode::Listening).await;
     for ear in &mut ears {
@@ -63,7 +64,8 @@ async fn a_burst_of_rings_is_a_handful_of_notes_and_the_last_ring_is_among_them(
     let target = &server.connections().options.targets[0];
     let wakeups = Wakeups::new(&server);
     let connection = server.connections().connector.connect_listening(target, heard).await.unwrap();
-    connection.multiplexed.clone().subscribe(&wakeups.channel[..]).await.unwrap();
+    let everyone = wakeups.teller.voice().of(To::Everyone);
+    connection.multiplexed.clone().subscribe(&everyone[..]).await.unwrap();
     let began = Instant::now();
     for _ in 0..10_000 {
         wakeups.ring(Rings::about(Topic::Work));

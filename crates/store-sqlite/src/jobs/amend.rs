@@ -1,6 +1,6 @@
 //! Changes that a person asks for: cancel, retry and delete.
 
-use windlass_core::bell::Topic;
+use windlass_core::bell::Rings;
 use windlass_core::outcome::Reason;
 use windlass_core::store::{Amended, Cause};
 use windlass_core::{JobId, Name, State};
@@ -21,7 +21,7 @@ pub(super) fn cancel(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended
         }
         if job.state == State::Running {
             session.prepare(CANCEL_RUNNING)?.execute([job.seq])?;
-            session.ring_about(Topic::Cancel);
+            session.ring(Rings::cancel(job.id));
             return Ok(Amended::Done(State::Running));
         }
         let why = (Reason::Requested, Cause::Requested);
@@ -51,6 +51,7 @@ pub(super) fn delete(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended
 }
 
 struct Found {
+    id: JobId,
     seq: i64,
     queue: Name,
     state: State,
@@ -74,7 +75,8 @@ fn each(
         let mut rows = by_id.query([id.as_bytes()])?;
         let found = match rows.next()? {
             Some(row) => {
-                Some(Found { seq: row.get(0)?, queue: row::name(row, 1)?, state: row::state(row, 2)? })
+                let (seq, queue, state) = (row.get(0)?, row::name(row, 1)?, row::state(row, 2)?);
+                Some(Found { id: *id, seq, queue, state })
             }
             None => None,
         };

@@ -95,7 +95,10 @@ impl Ear {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Board::read(&self.file).ok();
         match (&now, &*seen) {
-            (Some(now), Some(before)) => now.news(before, self.own).ring(&self.bell),
+            (Some(now), Some(before)) => {
+                // The others hear it by themselves.
+                let _ = now.news(before, self.own).ring(&self.bell);
+            }
             // Something changed, and it is not known what.
             _ => self.bell.ring_all(),
         }
@@ -117,7 +120,7 @@ mod tests {
         let mut listener = bell.listen(Topic::Finish);
         let _watch = Watch::start_polling(Arc::clone(&file), 0, &bell);
         let mut other = Ringer { slot: 3, ..Ringer::new(file) };
-        other.ring(Rings::about(Topic::Finish));
+        other.ring(&Rings::about(Topic::Finish));
         tokio::time::timeout(Duration::from_secs(10), listener.rung()).await.expect("the bell rings");
     }
 }

@@ -134,8 +134,8 @@ impl Watcher {
             self.awaited = left;
         }
         self.awaited.retain(|(_, since)| since.elapsed() < WAIT_MAX);
-        rings.ring(&self.bell);
-        self.ringer.ring(rings);
+        let left = rings.ring(&self.bell);
+        self.ringer.ring(&left);
         Ok(())
     }
 

@@ -101,10 +101,10 @@ impl Committer {
     fn answer(&mut self, group: Vec<Box<dyn Operation>>, rings: Rings) {
         self.tally.operations.fetch_add(group.len() as u64, Ordering::Relaxed);
         self.tally.commits.fetch_add(1, Ordering::Relaxed);
-        rings.ring(&self.bell);
+        let left = rings.ring(&self.bell);
         group.into_iter().for_each(Operation::answer);
         if let Some(ringer) = &mut self.ringer {
-            ringer.ring(rings);
+            ringer.ring(&left);
         }
     }
 

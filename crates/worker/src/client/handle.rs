@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use thiserror::Error as ThisError;
 use tokio::time::Instant;
-use windlass_core::bell::Topic;
 use windlass_core::outcome::Reason;
 use windlass_core::store::{Amended, Enqueued};
 use windlass_core::{JobId, JobRecord, State};
@@ -47,11 +46,9 @@ pub(super) enum Choice {
 
 /// How long a job that was just accepted may take to be found. Until then, a missing job may still arrive.
 const ARRIVAL_MAX: Duration = Duration::from_secs(2);
-/// How soon the state is asked for again; grows while nothing happens.
+/// How soon a job that is not there yet, or a store that is away, is asked for again; grows while nothing happens.
 const POLL_FIRST: Duration = Duration::from_millis(5);
 const POLL_LAST: Duration = Duration::from_millis(500);
-/// The bell rings for every job of the process; no more often than this is one job asked for.
-const RING_GAP: Duration = Duration::from_millis(2);
 
 impl<J: Job> Handle<J> {
     pub(super) fn new(client: Client, id: JobId, enqueued: Enqueued, choice: Choice) -> Self {
@@ -119,22 +116,22 @@ impl<J: Job> Handle<J> {
     /// Waits until the job has come to its end and answers its record. The bell is a hint; asking is the
     /// truth. When a job counts as missing is said at [`output`](Handle::output).
     pub async fn finished(&self) -> Result<JobRecord, OutputError> {
-        let mut listener = self.client.store().bell().listen(Topic::Finish);
         let mut pause = POLL_FIRST;
         loop {
-            let asked = Instant::now();
-            let is_there = match self.look().await {
+            match self.look().await {
                 Ok(Some(record)) if record.state.is_terminal() => return Ok(record),
-                Ok(Some(_running)) => true,
-                Ok(None) if self.may_arrive() => false,
+                Ok(Some(_running)) => self.client.worth_a_look(self.id).await,
+                Ok(None) if self.may_arrive() => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(POLL_LAST);
+                }
                 Ok(None) => return Err(OutputError::Missing { id: self.id }),
                 // A store that is away is asked again, as everywhere.
-                Err(Error::Store(error)) if error.is_transient() => true,
+                Err(Error::Store(error)) if error.is_transient() => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(POLL_LAST);
+                }
                 Err(error) => return Err(error.into()),
-            };
-            tokio::select! {
-                () = listener.rung(), if is_there => tokio::time::sleep_until(asked + RING_GAP).await,
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL_LAST),
             }
         }
     }

@@ -8,6 +8,15 @@ use crate::retries::backoff;
 /// How much faster than its longest interval polling begins after something was found.
 const POLL_STEPS: u32 = 4;
 
+/// How often to poll.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pace {
+    /// At this interval.
+    Steady(Duration),
+    /// More often after something was found, and at this interval in the end.
+    Adaptive(Duration),
+}
+
 /// When to ask again although nothing says so.
 #[derive(Debug)]
 pub(super) struct Timing {
@@ -34,13 +43,16 @@ impl Timing {
     }
 
     /// A claim was answered.
-    pub(super) fn answered(&self, found: usize, interval: Duration) {
+    pub(super) fn answered(&self, found: usize, pace: Pace) {
         let mut times = self.lock();
         times.pause = None;
         times.empty = if found > 0 { 0 } else { times.empty.saturating_add(1) };
+        let interval = match pace {
+            Pace::Steady(interval) => interval,
+            Pace::Adaptive(interval) => interval / 2u32.pow(POLL_STEPS.saturating_sub(times.empty)),
+        };
         // Shorter than the interval by up to a fifth, so that workers do not poll in step.
-        let steps = POLL_STEPS.saturating_sub(times.empty);
-        let interval = (interval / 2u32.pow(steps)).mul_f64(1.0 - fastrand::f64() / 5.0);
+        let interval = interval.mul_f64(1.0 - fastrand::f64() / 5.0);
         times.poll = Instant::now() + interval.max(Duration::from_millis(1));
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
-use windlass_core::bell::Topic;
+use windlass_core::bell::Cancels;
 use windlass_core::store::Renewal;
 use windlass_core::{Fence, JobId, LeaseId, Name, Outcome};
 
@@ -29,7 +29,7 @@ impl Keeper {
         mut held: Held,
         over: impl Future<Output = T>,
     ) -> Option<(T, Held)> {
-        let mut cancels = self.store.bell().listen(Topic::Cancel);
+        let mut cancels = self.store.bell().listen_for_cancels();
         // At once, for a cancel request that came before this listened.
         let mut next = Instant::now();
         // A store names a queue each time once the lease is lost there.
@@ -44,7 +44,7 @@ impl Keeper {
                 over = &mut over => return Some((over, held)),
                 () = sleep_until(next) => {}
                 () = self.lease.verify_now.notified(), if self.lease.is_current(held.id) => {}
-                () = cancels.rung() => sleep_until(last + RING_GAP).await,
+                () = self.asked_to_stop(&mut cancels) => sleep_until(last + RING_GAP).await,
             }
             let summary;
             (summary, next) = self.renew_once(&mut held, &mut lost_before).await;
@@ -86,6 +86,16 @@ impl Keeper {
                 self.lease.note_failure(&error);
                 let failures = self.board.failure(Part::Lease, &error.to_string());
                 (Summary::Failed, Instant::now() + backoff(failures).min(ttl / 10))
+            }
+        }
+    }
+
+    /// Waits until a job of this worker is asked to stop.
+    async fn asked_to_stop(&self, cancels: &mut Cancels) {
+        loop {
+            let jobs = cancels.rung().await;
+            if self.attempts.slots().is_asked_to_stop(&jobs) {
+                return;
             }
         }
     }

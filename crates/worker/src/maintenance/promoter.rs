@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::Store;
 use windlass_core::store::{Duty, Promotion, StoreResult};
 
-use super::{BATCH_MAX, CALLS_MAX, Sweep};
+use super::{BATCH_MAX, CALLS_MAX, Round, Sweep};
 use crate::health::Part;
 
 /// Items that one round tidies, of each kind. They are small: a counter's row, the id of a call.
@@ -64,7 +64,7 @@ impl Sweep for Promoter {
     const PART: Part = Part::Promoter;
     const DUTY: Duty = Duty::Promote;
 
-    async fn sweep(&self) -> StoreResult<()> {
-        self.run_once().await.map(drop)
+    async fn sweep(&self) -> StoreResult<Round> {
+        self.run_once().await.map(|_| Round::Whole)
     }
 }

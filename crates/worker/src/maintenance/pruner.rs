@@ -5,8 +5,13 @@ use std::sync::Arc;
 use windlass_core::Store;
 use windlass_core::store::{Duty, StoreResult};
 
-use super::{BATCH_MAX, CALLS_MAX, Sweep};
+use super::{Round, Sweep};
 use crate::health::Part;
+
+/// Jobs of one store call; each store removes them in steps of its own, in which others have their turn.
+const PRUNE_MAX: u32 = 5_000;
+/// Store calls of one round. A round that makes all of them is followed by the next one at once.
+const CALLS_MAX: u32 = 20;
 
 /// Prunes finished jobs in bounded batches.
 #[derive(Clone)]
@@ -19,6 +24,8 @@ pub struct Pruner {
 pub struct PruneSummary {
     /// Jobs that were removed.
     pub jobs: u64,
+    /// There are more: the round ended by its limit.
+    pub has_more: bool,
 }
 
 impl Pruner {
@@ -34,9 +41,10 @@ impl Pruner {
     pub async fn run_once(&self) -> StoreResult<PruneSummary> {
         let mut summary = PruneSummary::default();
         for _ in 0..CALLS_MAX {
-            let removed = self.store.prune(BATCH_MAX).await?;
+            let removed = self.store.prune(PRUNE_MAX).await?;
             summary.jobs += u64::from(removed);
-            if removed < BATCH_MAX {
+            summary.has_more = removed >= PRUNE_MAX;
+            if !summary.has_more {
                 break;
             }
         }
@@ -48,7 +56,7 @@ impl Sweep for Pruner {
     const PART: Part = Part::Pruner;
     const DUTY: Duty = Duty::Prune;
 
-    async fn sweep(&self) -> StoreResult<()> {
-        self.run_once().await.map(drop)
+    async fn sweep(&self) -> StoreResult<Round> {
+        self.run_once().await.map(|summary| if summary.has_more { Round::Cut } else { Round::Whole })
     }
 }

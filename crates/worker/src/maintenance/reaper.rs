@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::store::{Duty, Settled, Settlement, StoreResult};
 use windlass_core::{Store, judge};
 
-use super::{BATCH_MAX, CALLS_MAX, Sweep};
+use super::{BATCH_MAX, CALLS_MAX, Round, Sweep};
 use crate::attempts::Attempts;
 use crate::health::Part;
 use crate::lease::Lease;
@@ -94,7 +94,7 @@ impl Sweep for WorkerReaper {
     const PART: Part = Part::Reaper;
     const DUTY: Duty = Duty::Reap;
 
-    async fn sweep(&self) -> StoreResult<()> {
+    async fn sweep(&self) -> StoreResult<Round> {
         if let Some(until) = self.lease.recovers_until() {
             tokio::time::sleep_until(until).await;
         }
@@ -102,7 +102,7 @@ impl Sweep for WorkerReaper {
         if settler.unsettled() > 0 {
             let _ = tokio::time::timeout(RECORD_MAX, settler.run_once()).await;
         }
-        self.reaper.run_once().await.map(drop)
+        self.reaper.run_once().await.map(|_| Round::Whole)
     }
 
     async fn woken(&self) {

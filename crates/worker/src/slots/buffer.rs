@@ -16,6 +16,9 @@ pub(super) struct Buffer {
     suspects: VecDeque<Ctx>,
     /// The last claim found all there was; only a hint or the clock makes asking worth while again.
     pub(super) is_dry: bool,
+    /// How often there was a hint. A claim in flight may have looked before the last one, so its answer cannot say that
+    /// there is nothing.
+    pub(super) hints: u64,
     /// When its next scheduled job is due, as far as the last claim knew.
     pub(super) due: Option<Instant>,
     /// Why the last claim could not ask this queue.
@@ -34,6 +37,7 @@ impl Buffer {
             waiting: VecDeque::new(),
             suspects: VecDeque::new(),
             is_dry: false,
+            hints: 0,
             due: None,
             sick: None,
             rate: Rate::new(now),
@@ -41,6 +45,12 @@ impl Buffer {
             last_finished: now,
             target: 0,
         }
+    }
+
+    /// There may be something in the queue again. A sick queue is asked again when its pause is over.
+    pub(super) fn hint(&mut self) {
+        self.hints = self.hints.wrapping_add(1);
+        self.is_dry &= self.sick.is_some();
     }
 
     /// Whether it has fewer jobs than it should, and asking may help.

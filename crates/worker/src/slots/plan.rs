@@ -30,27 +30,33 @@ pub(crate) struct Plan {
     pub(crate) lease: LeaseId,
     /// The nonce of this claim, by which what it took is found if its answer is lost.
     pub(crate) nonce: u64,
-    /// Buffer and how many jobs of it.
-    shares: Vec<(usize, usize)>,
+    shares: Vec<Asking>,
     limit: usize,
     bytes: usize,
-    /// The hints that it heeds.
+}
+
+/// What is asked of one queue.
+#[derive(Clone, Copy)]
+struct Asking {
+    /// Its buffer.
+    queue: usize,
+    /// How many jobs.
+    limit: usize,
+    /// The hints that are heeded.
     hints: u64,
 }
 
 impl Plan {
     /// The queues that are asked.
     pub(crate) fn queues(&self, queues: &[Name]) -> Vec<Name> {
-        self.shares.iter().map(|&(queue, _)| queues[queue].clone()).collect()
+        self.shares.iter().map(|asking| queues[asking.queue].clone()).collect()
     }
 
     /// The request to the store.
     pub(crate) fn request(&self, queues: &[Name], kinds: &[Name]) -> ClaimRequest {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let share = |&(queue, limit): &(usize, usize)| QueueShare {
-            queue: queues[queue].clone(),
-            limit: count(limit),
-        };
+        let share =
+            |asking: &Asking| QueueShare { queue: queues[asking.queue].clone(), limit: count(asking.limit) };
         ClaimRequest {
             lease: self.lease,
             nonce: self.nonce,
@@ -85,7 +91,7 @@ impl Slots {
             if free + ahead > 0 {
                 room -= ahead;
                 ahead_total += ahead;
-                shares.push((index, free + ahead));
+                shares.push(Asking { queue: index, limit: free + ahead, hints: buffer.hints });
             }
         }
         if shares.is_empty() {
@@ -94,11 +100,11 @@ impl Slots {
         // The next claim begins with another queue; those whose reserved slots are free always come first,
         // so that whatever a noisy one takes, it does not use up their part of the limits.
         self.turn = (self.turn + 1) % self.buffers.len();
-        shares.sort_by_key(|&(index, _)| Reverse(self.shares.reserved_free(index).min(1)));
+        shares.sort_by_key(|asking| Reverse(self.shares.reserved_free(asking.queue).min(1)));
         self.claiming = Some(lease);
         let bytes = BYTES_MAX.saturating_sub(self.waiting_bytes).max(BYTES_LEAST) >> self.shrinks;
-        let (limit, hints) = (self.shares.free_total() + ahead_total, self.hints);
-        Some(Plan { lease, nonce: Fence::nonce(), shares, limit, bytes, hints })
+        let limit = self.shares.free_total() + ahead_total;
+        Some(Plan { lease, nonce: Fence::nonce(), shares, limit, bytes })
     }
 
     /// The store did not answer a claim: the next one asks for half as many bytes and half as much ahead. An answer
@@ -111,30 +117,40 @@ impl Slots {
     /// The claim has ended; the next may follow.
     pub(crate) fn claim_ended(&mut self) {
         self.claiming = None;
+        self.asked.forget();
     }
 
-    /// What an answer says about the queues that were asked, and when the next job of one of them is due.
-    pub(crate) fn learn(&mut self, plan: &Plan, jobs: &[Ctx], due: Option<Instant>, sick: &[SickQueue]) {
+    /// What an answer says about the queues that were asked, and when to come for the next job that is due in each.
+    pub(crate) fn learn(
+        &mut self,
+        plan: &Plan,
+        jobs: &[Ctx],
+        due: impl Fn(&Name) -> Option<Instant>,
+        sick: &[SickQueue],
+    ) {
         self.shrinks = self.shrinks.saturating_sub(1);
-        for &(index, _) in &plan.shares {
-            let buffer = &mut self.buffers[index];
+        for asking in &plan.shares {
+            let buffer = &mut self.buffers[asking.queue];
             let found = sick.iter().find(|sick| sick.queue == buffer.queue);
             buffer.sick = found.map(|sick| sick.what.clone());
             // A sick queue is left alone for a moment.
             let again = found.and_then(|_| Instant::now().checked_add(SICK_PAUSE));
-            buffer.due = again.or(due);
+            buffer.due = again.or_else(|| due(&buffer.queue));
             buffer.is_dry |= found.is_some();
         }
         let bytes: usize = jobs.iter().map(|ctx| ctx.payload().len()).sum();
         // A job that no longer fitted ends a claim as well, so only a small answer means that there was no
-        // more; and none means it for what came after the claim had looked.
-        if jobs.len() >= plan.limit || bytes > plan.bytes / 8 || self.hints != plan.hints {
+        // more.
+        if jobs.len() >= plan.limit || bytes > plan.bytes / 8 {
             return;
         }
-        for &(index, share) in &plan.shares {
-            let buffer = &mut self.buffers[index];
-            let got = jobs.iter().filter(|ctx| *ctx.queue() == buffer.queue).count();
-            buffer.is_dry = got < share || buffer.sick.is_some();
+        for asking in &plan.shares {
+            let buffer = &mut self.buffers[asking.queue];
+            // No answer means it for what came after the claim had looked.
+            if buffer.hints == asking.hints {
+                let got = jobs.iter().filter(|ctx| *ctx.queue() == buffer.queue).count();
+                buffer.is_dry = got < asking.limit || buffer.sick.is_some();
+            }
         }
     }
 }

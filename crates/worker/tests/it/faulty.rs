@@ -14,7 +14,7 @@ use windlass_core::store::{
     LeaseRecord, Leases, Maintenance, NewLease, Progress, Promotion, Queues, Renewal, Settled, Settlement,
     Sharing, Shift, Store, StoreResult, Swept, Wakeup,
 };
-use windlass_core::{Bytes, CallId, HolderId, JobId, JobRecord, LeaseId, Name, NewJob, StoreError};
+use windlass_core::{Bytes, CallId, HolderId, JobId, JobRecord, LeaseId, Name, NewJob, State, StoreError};
 use windlass_store_memory::MemoryStore;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,6 +29,7 @@ pub(crate) enum Call {
     Begin,
     Held,
     SettleLate,
+    States,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,6 +279,9 @@ impl Jobs for Faulty {
         };
         let records = self.inner.get(ids).await?;
         Ok(if is_hidden { records.iter().map(|_| None).collect() } else { records })
+    }
+    async fn states(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<State>>> {
+        self.around(Call::States, self.inner.states(ids)).await
     }
     async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.inner.cancel(ids).await
