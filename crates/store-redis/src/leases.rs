@@ -48,7 +48,9 @@ impl Leases for RedisStore {
 
     async fn close(&self, lease: LeaseId) -> StoreResult<()> {
         self.remote
-            .call(Call::LEASE, async move |tools, session| renew::close(&tools, &session, lease).await)
+            .call(Call::LEASE, async move |tools, session| {
+                Box::pin(renew::close(&tools, &session, lease)).await
+            })
             .await
     }
 

@@ -257,7 +257,7 @@ mod tests {
         }
         pauses.answered_after(&queue, Work::Claim, took);
         assert!(pauses.of(&queue, Work::Claim).is_none());
-        // What failed at once holds nobody up.
+        // What failed at once holds up no claim.
         pauses.failed_after(&queue, Work::Claim, wrong(), Duration::ZERO, true);
         is_over();
         assert!(pauses.of(&queue, Work::Claim).is_none() && !pauses.is_to_probe(&queue));

@@ -25,7 +25,7 @@ scripts! {
         "shared/blocks" "shared/tell" "shared/packed" "shared/accept"] "jobs/enqueue";
     CHECK = ["shared/keys" "shared/records" "shared/packed"] "jobs/check";
     CLAIM = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/places" "shared/moves" "shared/promote" "claim/sources" "claim/merge" "claim/parked"
+        "shared/tell" "shared/places" "shared/moves" "shared/promote" "claim/sources" "claim/find" "claim/merge" "claim/parked"
         "claim/starting" "claim/take"] "jobs/claim";
     BEGIN = ["shared/keys" "shared/records"] "jobs/begin";
     PROGRESS = ["shared/keys" "shared/records" "shared/lines" "shared/batch"] "jobs/progress";

@@ -61,8 +61,8 @@ async fn live(store: &RedisStore) {
         store.settle_late([settlement].into()).await.unwrap();
     }
     let ids = [later.id, jobs[0].id, jobs[1].id];
-    store.retry(ids.clone().into()).await.unwrap();
-    store.cancel(ids.clone().into()).await.unwrap();
+    store.retry(ids.into()).await.unwrap();
+    store.cancel(ids.into()).await.unwrap();
     store.renew(lease, ttl, 10).await.unwrap();
     store.lost(10).await.unwrap();
     store.promote(10).await.unwrap();
@@ -71,7 +71,7 @@ async fn live(store: &RedisStore) {
     assert_eq!(store.list(&Filter::default(), None, 10).await.unwrap().jobs.len(), 3);
     assert_eq!(store.queues(None, 10).await.unwrap().len(), 2);
     assert_eq!(store.leases(10).await.unwrap().len(), 1);
-    assert!(store.get(ids.clone().into()).await.unwrap().iter().all(Option::is_some));
+    assert!(store.get(ids.into()).await.unwrap().iter().all(Option::is_some));
     store.delete((&ids[..1]).into()).await.unwrap();
     store.close(lease).await.unwrap();
     store.sweep(10).await.unwrap();

@@ -59,9 +59,12 @@ async fn a_claim_that_meets_a_server_that_hangs_tells_what_others_gave() {
         store.enqueue([here.clone()].into()).await.unwrap();
         store.enqueue([there.clone()].into()).await.unwrap();
         hanging.pause();
-        let request = claim(lease.id, queues);
+        let (request, began) = (claim(lease.id, queues), Instant::now());
         let answer = store.claim(request.clone()).await.unwrap();
+        let took = began.elapsed();
         hanging.resume();
+        // A queue that no other one waits for has two seconds.
+        assert!(took < Duration::from_secs(2), "the claim waited for the server that hangs: {took:?}");
         let ClaimAnswer::Jobs { jobs, sick, .. } = answer else { panic!("the lease lives") };
         assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [here.id]);
         assert_eq!(sick.iter().map(|sick| (&sick.queue, sick.kind)).collect::<Vec<_>>(), [(&ill, kind)]);

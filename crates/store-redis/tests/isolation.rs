@@ -169,7 +169,7 @@ async fn a_definition_that_does_not_read_harms_nothing_and_removes_nothing() {
         scene.store.settle(done.as_slice().into()).await.unwrap(),
         [Settled::Applied(State::Completed); 2]
     );
-    let kept = scene.store.get(jobs.clone().into()).await.unwrap();
+    let kept = scene.store.get(jobs.into()).await.unwrap();
     assert_eq!(kept.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
     let more = scene.add("bad", Options::new()).await;
     scene.store.cancel([more].into()).await.unwrap();

@@ -275,7 +275,7 @@ async fn jobs_of_other_kinds_are_found_when_the_list_of_kinds_was_lost() {
     assert_nothing_is_parked(&scene);
 }
 
-/// The list says that it is complete again when all that is ready is listed, whoever asks.
+/// The list says that it is complete again when all that is ready is listed, whatever is asked for.
 #[tokio::test]
 async fn a_list_of_kinds_that_has_all_is_complete() {
     let scene = Scene::new().await;

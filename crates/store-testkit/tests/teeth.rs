@@ -25,7 +25,7 @@ impl Harness for Planted {
             Some(bug) => MemoryStore::with_bug(clock, bug),
             None => MemoryStore::with_clock(clock),
         });
-        self.made.lock().unwrap().push(Arc::clone(&store));
+        self.made.lock().expect("no test panics with it").push(Arc::clone(&store));
         store
     }
 
@@ -38,7 +38,7 @@ impl Harness for Planted {
     }
 
     async fn use_rule(&self, of: &SharedStore, queue: &Name, rule: u32) -> bool {
-        let made = self.made.lock().unwrap();
+        let made = self.made.lock().expect("no test panics with it");
         let is_same = |store: &&Arc<MemoryStore>| std::ptr::addr_eq(Arc::as_ptr(store), Arc::as_ptr(of));
         made.iter().find(is_same).expect("it was made here").use_rule(queue, rule);
         true

@@ -17,12 +17,9 @@ local function merge(limit)
     local one, other = scores[a], scores[b]
     if one == other then
       one, other = dues[a], dues[b]
-      if one == other then
-        one, other = seqs[a], seqs[b]
-        if one == other then return a < b end
-      end
+      if one == other then one, other = seqs[a], seqs[b] end
     end
-    return one < other
+    return one < other or one == other and a < b
   end
 
   -- With many sources few turns are read of each at first: as many as each has in the claim, and the next one. Where most have
@@ -45,10 +42,8 @@ local function merge(limit)
       turn = piece[place]
     end
     if not turn then
-      if is_end[number] then return false end
-      piece, place = sources.next(number, sizes[number], true), 1
-      pieces[number], sizes[number] = piece, math.min(2 * sizes[number], PIECE_MAX)
-      turn = piece[1]
+      piece, place = not is_end[number] and sources.next(number, sizes[number], true) or {}, 1
+      pieces[number], sizes[number], turn = piece, math.min(2 * sizes[number], PIECE_MAX), piece[1]
       if not turn then return false end
     end
     if not is_line[number] then score = tonumber(piece[place + 1]) end

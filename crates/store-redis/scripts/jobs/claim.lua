@@ -46,7 +46,7 @@ end
 local ready, taken = meta[2] or '0', nil
 if limit > 0 then
   if meta[4] and tonumber(meta[4]) > 0 then parked().put_back(limit, 11) end
-  sources.of_kinds(11, tonumber(ready))
+  find_sources(11, tonumber(ready))
   if sources.number > 0 then
     local work = expired + promoted + math.floor(sources.number / SOURCES_OF_ONE)
     taken = take(limit, math.max(WORK_MAX - work, TAKEN_MIN))

@@ -1,4 +1,4 @@
--- Sets the definition of a queue. Whoever wrote by the one before is told so by its version.
+-- Sets the definition of a queue. A program that wrote by the one before is told so by its version.
 --
 -- KEYS those of the queue
 -- ARGV 1 clock, 2 definition as JSON, 3 the newest rule that it uses, 4 '1' if the caller has entered the queue in this call

@@ -1,7 +1,7 @@
 //! Removing a queue that holds nothing: its name, and the keys that its jobs have left behind.
 //!
 //! Name and keys may live on different servers. The keys go first, in one script that tests once more whether the queue is
-//! empty; from then on whoever writes to the queue enters it anew. The name goes only if no program did so meanwhile.
+//! empty; from then on a program that writes to the queue enters it anew. The name goes only if no program did so meanwhile.
 
 use bytes::Bytes;
 use redis::Value;

@@ -101,7 +101,7 @@ pub async fn other_states_are_not_retried(h: &impl Harness) {
     let running = scene.running(Options::new()).await.id;
     let ready = scene.add(Options::new()).await;
     let all = [done, running, ready];
-    let before = scene.store.get(all.clone().into()).await.expect("jobs can be read");
+    let before = scene.store.get(all.into()).await.expect("jobs can be read");
     let answers = scene.store.retry([done, running, ready, JobId::new()].into()).await;
     assert_eq!(
         answers.expect("retrying is answered"),
@@ -112,7 +112,7 @@ pub async fn other_states_are_not_retried(h: &impl Harness) {
             Amended::Missing,
         ]
     );
-    assert_eq!(scene.store.get(all.clone().into()).await.expect("jobs can be read"), before);
+    assert_eq!(scene.store.get(all.into()).await.expect("jobs can be read"), before);
 }
 
 /// A job in any state but running can be removed, and is gone then.

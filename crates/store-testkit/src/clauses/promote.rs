@@ -193,11 +193,11 @@ pub async fn tidying_changes_no_job(h: &impl Harness) {
     h.advance(seconds(200)).await;
     let ready = scene.add(Options::new().queue("other")).await;
     let ids = [ended, due, ready];
-    let before = scene.store.get(ids.clone().into()).await.expect("jobs are found");
+    let before = scene.store.get(ids.into()).await.expect("jobs are found");
     for limit in [0, 1, 10_000] {
         let tidied = scene.store.tidy(limit).await.expect("tidying is answered");
         assert!(limit > 0 || tidied == 0, "a limit of 0 does nothing");
-        assert_eq!(scene.store.get(ids.clone().into()).await.expect("jobs are found"), before);
+        assert_eq!(scene.store.get(ids.into()).await.expect("jobs are found"), before);
         assert_eq!(scene.count(QUEUE, State::Completed).await, 1);
         assert_eq!(scene.count(QUEUE, State::Scheduled).await, 1);
         assert_eq!(scene.count("other", State::Ready).await, 1);

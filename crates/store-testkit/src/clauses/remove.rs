@@ -131,7 +131,7 @@ pub async fn a_queue_goes_whatever_it_held_before(h: &impl Harness) {
 }
 
 /// Workers that serve a queue keep their lease when it is removed, and a job that another program enqueues there, which
-/// has used the queue before, is found by everybody.
+/// has used the queue before, is found by all.
 pub async fn a_removed_queue_comes_back(h: &impl Harness) {
     let (here, there) = pair(h).await;
     let lease = there.lease().await;

@@ -75,7 +75,7 @@ async fn the_primary_is_followed_wherever_the_sentinels_say() {
     assert!(error.to_string().contains("redis-sentinel://"), "{error}");
     let error = refusal(&format!("redis-sentinel://127.0.0.1:{}/main", replica.port())).await;
     assert_eq!(error.kind(), StoreErrorKind::Fatal, "{error}");
-    assert!(error.to_string().contains("is no Sentinel"), "{error}");
+    assert!(error.to_string().contains("is not a Sentinel"), "{error}");
 }
 
 #[tokio::test]
