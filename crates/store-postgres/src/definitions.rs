@@ -99,6 +99,14 @@ impl Definitions {
         Ok(current)
     }
 
+    /// The version by which the rules of a queue are known, and are among those that this program knows; else 0.
+    pub(crate) fn version_of(&self, queue: &Name) -> i64 {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let definition =
+            known.queues.get(queue).filter(|definition| check_rules(queue, definition.rules).is_ok());
+        if definition.is_some() { known.version } else { 0 }
+    }
+
     /// Forgets what is not of this version.
     pub(crate) fn expect(&self, version: i64) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

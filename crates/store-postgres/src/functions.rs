@@ -23,6 +23,11 @@ const PLANNED: &str = "SET enable_seqscan = off SET enable_bitmapscan = off SET 
 
 const STEADY: &str = "SET search_path = {schema}, pg_temp {planned}";
 
+/// The same for functions that find each row by its key and have nothing to sort or to choose: each setting takes its
+/// time at each call.
+const FOUND: &str = "SET search_path = {schema}, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
+    SET plan_cache_mode = force_generic_plan";
+
 /// The text of a migration, whose functions may be planned in the same way.
 pub(crate) fn planned(migration: &str) -> String {
     migration.replace("{planned}", PLANNED)
@@ -62,10 +67,14 @@ functions! {
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
         TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY
     ];
+    ENQUEUE_ONE = "jobs_enqueue_one", "jobs/enqueue_one", [INT8, UUID, TEXT, TEXT, BYTEA, INT8, TEXT, TEXT, UUID];
     CLAIM = "jobs_claim", "jobs/claim", [
         UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
     ];
-    CLAIM_LOOK = "jobs_look", "jobs/claim/look", [INT8, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY];
+    CLAIM_ONE = "jobs_claim_one", "jobs/claim/one", [UUID, INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT8];
+    CLAIM_LOOK = "jobs_look", "jobs/claim/look", [
+        INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, BOOL, INT8_ARRAY, INT8_ARRAY
+    ];
     CLAIM_DUE = "jobs_due", "jobs/claim/due", [INT8, TEXT, INT8, INT8, INT8];
     CLAIM_CHOOSE = "jobs_choose", "jobs/claim/choose", [
         INT8, TEXT, TEXT_ARRAY, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
@@ -73,6 +82,7 @@ functions! {
     COMPLETE = "jobs_complete", "jobs/complete", [
         INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8
     ];
+    COMPLETE_ONE = "jobs_complete_one", "jobs/complete_one", [INT8, UUID, TEXT, INT8, INT8, INT8, BYTEA, INT8];
     SETTLE = "jobs_settle", "jobs/settle", [
         INT8, TEXT, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
         INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY
@@ -110,7 +120,7 @@ functions! {
     ABORT = "within_abort", "within/abort", [];
 }
 
-// Calls enqueue and claim in one statement. It is no function of the schema: one more around the two would take back a
+// Call enqueue and claim in one statement. They are not functions of the schema: one more around the two would take back a
 // part of what it saves.
 function! {
     HAND_OVER = "jobs_hand_over", "jobs/hand_over", [
@@ -119,15 +129,24 @@ function! {
         UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
     ]
 }
+function! {
+    HAND_OVER_ONE = "jobs_hand_over_one", "jobs/hand_over_one", [
+        INT8, UUID, TEXT, TEXT, BYTEA, INT8, TEXT, TEXT, UUID,
+        UUID, INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT8
+    ]
+}
 
-/// The statement of [`HAND_OVER`].
-pub(crate) fn hand_over(schema: &str) -> String {
-    let name = |function: &Function| format!("{schema}.{}", function.full_name());
-    HAND_OVER.text.replace("{enqueue}", &name(&ENQUEUE)).replace("{claim}", &name(&CLAIM))
+/// Statements that are spelled out, with their names.
+pub(crate) fn spelled_out(schema: &str) -> [(&'static str, String); 2] {
+    [HAND_OVER, HAND_OVER_ONE].map(|function| {
+        let text = assemble(function.text).replace("{schema}", schema);
+        (function.name, text)
+    })
 }
 
 /// Those that jobs pass through.
-const FREQUENT: [Function; 5] = [ENQUEUE, CLAIM, HAND_OVER, COMPLETE, SETTLE];
+const FREQUENT: [Function; 9] =
+    [ENQUEUE, ENQUEUE_ONE, CLAIM, CLAIM_ONE, HAND_OVER, HAND_OVER_ONE, COMPLETE, COMPLETE_ONE, SETTLE];
 
 impl Function {
     /// Whether jobs pass through it.
@@ -141,7 +160,7 @@ impl Function {
     }
 
     fn named(&self, assembled: &str) -> String {
-        format!("{}_{:012x}", self.name, digest(&[assembled, STEADY, PLANNED]) >> 16)
+        format!("{}_{:012x}", self.name, digest(&[assembled, STEADY, FOUND, PLANNED]) >> 16)
     }
 
     /// The statement that makes the function.
@@ -149,6 +168,7 @@ impl Function {
         let text = assemble(self.text);
         text.replace("{function}", &format!("{schema}.{}", self.named(&text)))
             .replace("{steady}", STEADY)
+            .replace("{found}", FOUND)
             .replace("{planned}", PLANNED)
             .replace("{schema}", schema)
     }
@@ -208,10 +228,16 @@ mod tests {
 
     #[test]
     fn a_hand_over_is_an_enqueue_and_a_claim() {
-        assert_eq!(HAND_OVER.parameters, [ENQUEUE.parameters, CLAIM.parameters].concat());
-        let statement = hand_over("s");
-        for function in [ENQUEUE, CLAIM] {
-            assert!(statement.contains(&format!("s.{}(", function.full_name())), "{statement}");
+        let parts = [(HAND_OVER, [ENQUEUE, CLAIM]), (HAND_OVER_ONE, [ENQUEUE_ONE, CLAIM_ONE])];
+        for ((function, [enqueue, claim]), (name, statement)) in parts.into_iter().zip(spelled_out("s")) {
+            assert_eq!(
+                (function.name, function.parameters),
+                (name, &*[enqueue.parameters, claim.parameters].concat())
+            );
+            for part in [enqueue, claim] {
+                assert!(statement.contains(&format!("s.{}(", part.full_name())), "{statement}");
+            }
+            assert!(statement.contains(&format!("${}", function.parameters.len())), "{statement}");
         }
     }
 

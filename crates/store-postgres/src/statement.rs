@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::functions::{self, Function, HAND_OVER};
+use crate::functions::{self, Function};
 
 /// The statements for one schema.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ impl Statements {
     pub(crate) fn new(schema: &str) -> Self {
         let text = |function: &Function| (function.name, function.call(schema));
         let mut texts: HashMap<_, _> = functions::ALL.iter().map(text).collect();
-        texts.insert(HAND_OVER.name, functions::hand_over(schema));
+        texts.extend(functions::spelled_out(schema));
         Self { texts }
     }
 

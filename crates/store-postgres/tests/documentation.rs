@@ -80,9 +80,10 @@ async fn produce(server: &PostgresServer) {
         let call = "SELECT windlass.enqueue('k', id => 'c0ffee00-0000-4000-8000-000000000001'); SELECT windlass.wake()";
         client.batch_execute(call).await.unwrap();
     }
-    for table in
-        ["jobs", "waiting", "running", "ended", "attempts", "counts", "queues", "settings", "calls", "leases"]
-    {
+    for table in [
+        "jobs", "waiting", "running", "ended", "attempts", "counted", "moved", "queues", "settings", "calls",
+        "leases",
+    ] {
         for sql in [format!("SELECT FROM windlass.{table}"), format!("DELETE FROM windlass.{table}")] {
             let refused = client.batch_execute(&sql).await.expect_err(&sql);
             assert_eq!(refused.code().unwrap().code(), "42501", "{sql}: {refused}");

@@ -252,7 +252,7 @@ async fn no_table_path_or_setting_of_the_caller_leads_elsewhere() {
     bench
         .run(
             "CREATE TEMPORARY TABLE jobs (id text); CREATE TEMPORARY TABLE waiting (id text);
-             CREATE TEMPORARY TABLE counts (id text); CREATE TEMPORARY TABLE queues (name text);
+             CREATE TEMPORARY TABLE moved (id text); CREATE TEMPORARY TABLE queues (name text);
              SET search_path = pg_temp, public; SET standard_conforming_strings = on; SET intervalstyle = 'sql_standard';
              SET datestyle = 'German'; SET timezone = 'Pacific/Kiritimati'",
         )

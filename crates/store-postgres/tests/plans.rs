@@ -15,10 +15,8 @@ use calls::CALLS;
 use stage::{Session, Stage};
 
 /// Tables that a call reads as a whole, and why it may.
-const WHOLE: &[(&str, &str, &str)] = &[
-    ("lost", "leases", "there are as many leases as workers"),
-    ("prune", "counts", "maintenance folds it to a row per queue"),
-];
+const WHOLE: &[(&str, &str, &str)] =
+    &[("lost", "leases", "there are as many leases as workers"), ("prune", "moved", "maintenance folds it")];
 
 /// Calls that sort, and what.
 const SORTS: &[(&str, &str)] = &[

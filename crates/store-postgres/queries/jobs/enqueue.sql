@@ -2,26 +2,18 @@
 --
 -- p_definitions  the version of the queues' definitions by which the caller has checked the payloads
 -- p_*            as in accept
--- result         one row 'stale' when the definitions have changed and nothing was stored; else the answers of accept
+-- result         the answers of accept
 CREATE FUNCTION {function}(
     p_definitions int8, p_ids uuid[], p_places int8[], p_queues text[], p_kinds text[], p_payloads bytea[], p_priorities int8[],
     p_delays int8[], p_times int8[], p_expiries int8[], p_specs text[], p_tags text[], p_calls uuid[], p_fits int8[]
 ) RETURNS TABLE (o_answer text)
 LANGUAGE plpgsql VOLATILE {steady}
 AS $$
-DECLARE
-    v_answers text[];
 BEGIN
-    IF p_definitions <> (SELECT value FROM settings WHERE name = 'definitions') THEN
-        o_answer := 'stale';
-        RETURN NEXT;
-        RETURN;
-    END IF;
-    v_answers := accept(
+    FOREACH o_answer IN ARRAY accept(
         clock_micros(), p_ids, p_places, p_queues, p_kinds, p_payloads, p_priorities, p_delays, p_times, p_expiries, p_specs,
-        p_tags, p_calls, p_fits
-    );
-    FOREACH o_answer IN ARRAY v_answers LOOP
+        p_tags, p_calls, p_fits, p_definitions
+    ) LOOP
         RETURN NEXT;
     END LOOP;
 END

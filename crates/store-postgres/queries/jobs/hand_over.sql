@@ -10,9 +10,9 @@
 --              'stored', there is one row for each of its answers, and nothing was claimed, for no lease was named
 SELECT c.*, e.o_answer
 FROM set_config('lock_timeout', '100ms', true) AS s (value)
-CROSS JOIN LATERAL {enqueue}(
+CROSS JOIN LATERAL {jobs_enqueue}(
     CASE WHEN s.value IS NOT NULL THEN $1 END, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14
 ) AS e
-CROSS JOIN LATERAL {claim}(
+CROSS JOIN LATERAL {jobs_claim}(
     CASE WHEN e.o_answer = 'stored' THEN $15 END, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26
 ) AS c

@@ -68,9 +68,9 @@ BEGIN
     FROM (
         SELECT
             g.state, array_agg(g.place) AS places,
-            moves(g.queue, g.state_before, g.state, g.reason, array_agg(g.seq), g.is_kept)
+            moves(NULL, g.state_before, g.state, g.reason, array_agg(g.seq), g.is_kept, array_agg(g.queue))
         FROM gone AS g
-        GROUP BY g.queue, g.state_before, g.state, g.reason, g.is_kept
+        GROUP BY g.state_before, g.state, g.reason, g.is_kept
     ) AS m
     CROSS JOIN LATERAL unnest(m.places) AS p (place);
 END

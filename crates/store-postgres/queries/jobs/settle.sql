@@ -18,10 +18,12 @@ LANGUAGE plpgsql VOLATILE {steady}
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now int8 := clock_micros();
+    v_now int8;
+    v_definitions int8;
     v_free int8[];
 BEGIN
-    IF p_definitions <> (SELECT value FROM settings WHERE name = 'definitions') THEN
+    SELECT value, clock_micros() INTO v_definitions, v_now FROM settings WHERE name = 'definitions';
+    IF p_definitions <> v_definitions THEN
         RETURN QUERY SELECT 'stale', NULL::int8, NULL::int8;
         RETURN;
     END IF;
@@ -41,13 +43,15 @@ BEGIN
     WITH gone AS (
         DELETE FROM running AS r
         USING
-            unnest(
-                p_ids, p_queues, p_fences, p_nonces, p_states, p_delays, p_attempts, p_stalls, p_ambiguous, p_backoffs,
-                p_reasons, p_endings, p_errors, p_outputs, p_dropped
-            ) WITH ORDINALITY AS a (
-                id, queue, fence, nonce, state, delay, attempt, stalls, ambiguous, backoff, reason, ending, error,
-                output, dropped, place
-            )
+            (
+                SELECT
+                    i::int8 AS place, p_ids[i] AS id, p_queues[i] AS queue, p_fences[i] AS fence, p_nonces[i] AS nonce,
+                    p_states[i] AS state, p_delays[i] AS delay, p_attempts[i] AS attempt, p_stalls[i] AS stalls,
+                    p_ambiguous[i] AS ambiguous, p_backoffs[i] AS backoff, p_reasons[i] AS reason, p_endings[i] AS ending,
+                    p_errors[i] AS error, p_outputs[i] AS output, p_dropped[i] AS dropped
+                FROM (SELECT generate_series(1, cardinality(p_ids)) AS i) AS n
+                OFFSET 0
+            ) AS a
         JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
         WHERE (p_right = 'fence' OR j.seq = ANY (v_free)) AND r.seq = ANY (ARRAY[j.seq]) AND r.fence = a.fence AND r.nonce = a.nonce
             -- A name that does not read is called so by those who set the job aside; see Name::unreadable in the core.
@@ -105,9 +109,9 @@ BEGIN
     FROM (
         SELECT
             k.state, array_agg(k.place) AS places,
-            moves(k.queue, 3, k.state, k.reason, array_agg(k.seq), k.is_kept)
+            moves(NULL, 3, k.state, k.reason, array_agg(k.seq), k.is_kept, array_agg(k.queue::text))
         FROM (SELECT g.*, g.dropped & (1 << g.state::int4) = 0 AS is_kept FROM gone AS g) AS k
-        GROUP BY k.queue, k.state, k.reason, k.is_kept
+        GROUP BY k.state, k.reason, k.is_kept
     ) AS m
     CROSS JOIN LATERAL unnest(m.places) AS p (place);
 END

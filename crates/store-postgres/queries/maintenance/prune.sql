@@ -22,7 +22,7 @@ BEGIN
             FROM (
                 SELECT seq, finished_at
                 FROM ended
-                WHERE queue = p_queue AND state = p_state
+                WHERE hashtext(queue) = hashtext(p_queue) AND queue = p_queue AND state = p_state
                 ORDER BY finished_at, seq
                 LIMIT p_limit
             ) AS f
@@ -30,7 +30,7 @@ BEGIN
         WHERE o.finished_at < v_now - p_age
             OR o.place <= (
                 -- In the same snapshot as the list.
-                SELECT sum(CASE p_state WHEN 4 THEN completed WHEN 5 THEN dead ELSE cancelled END) - p_keep
+                SELECT CASE p_state WHEN 4 THEN completed WHEN 5 THEN dead ELSE cancelled END - p_keep
                 FROM counts
                 WHERE queue = p_queue
             );

@@ -11,17 +11,10 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT
-        coalesce(q.name, c.queue)::text AS name, q.config, coalesce(c.blocked, 0)::int8, coalesce(c.scheduled, 0)::int8,
-        coalesce(c.ready, 0)::int8, coalesce(c.running, 0)::int8, coalesce(c.completed, 0)::int8,
-        coalesce(c.dead, 0)::int8, coalesce(c.cancelled, 0)::int8
-    FROM (
-        SELECT
-            queue, sum(blocked) AS blocked, sum(scheduled) AS scheduled, sum(ready) AS ready, sum(running) AS running,
-            sum(completed) AS completed, sum(dead) AS dead, sum(cancelled) AS cancelled
-        FROM counts
-        WHERE queue > p_after
-        GROUP BY queue
-    ) AS c
+        coalesce(q.name, c.queue)::text AS name, q.config, coalesce(c.blocked, 0), coalesce(c.scheduled, 0),
+        coalesce(c.ready, 0), coalesce(c.running, 0), coalesce(c.completed, 0), coalesce(c.dead, 0),
+        coalesce(c.cancelled, 0)
+    FROM (SELECT * FROM counts WHERE queue > p_after) AS c
     FULL JOIN (SELECT name, config FROM queues WHERE name > p_after) AS q ON q.name = c.queue
     WHERE (
             q.name IS NOT NULL

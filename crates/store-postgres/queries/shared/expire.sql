@@ -8,5 +8,5 @@ gone AS (
     SELECT seq, v_now, due_at, fence, backoff, attempt, stalls, ambiguous, 5, queue, 'expired', progress
     FROM gone
 )
-SELECT coalesce(sum(moves(g.queue, g.state, 5, 'expired', g.jobs)), 0)
-FROM (SELECT queue, state, array_agg(seq) AS jobs FROM gone GROUP BY queue, state) AS g
+SELECT coalesce(sum(moves(NULL, g.state, 5, 'expired', g.jobs, true, g.queues)), 0)
+FROM (SELECT state, array_agg(seq) AS jobs, array_agg(queue::text) AS queues FROM gone GROUP BY state) AS g

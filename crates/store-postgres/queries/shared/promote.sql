@@ -2,5 +2,5 @@
 moved AS (
     UPDATE waiting AS w SET state = 2 FROM due AS d WHERE w.seq = ANY (ARRAY[d.seq]) RETURNING w.seq, w.queue
 )
-SELECT coalesce(sum(moves(m.queue, 1, 2, NULL, m.jobs)), 0)
-FROM (SELECT queue, array_agg(seq) AS jobs FROM moved GROUP BY queue) AS m
+SELECT coalesce(sum(moves(NULL, 1, 2, NULL, m.jobs, true, m.queues)), 0)
+FROM (SELECT array_agg(seq) AS jobs, array_agg(queue::text) AS queues FROM moved HAVING count(*) > 0) AS m

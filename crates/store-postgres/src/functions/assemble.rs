@@ -21,8 +21,20 @@ macro_rules! fragments {
     };
 }
 
-const FRAGMENTS: &[Fragment] =
-    fragments!["expire", "known", "late", "looked", "next", "promote", "ready", "take"];
+const FRAGMENTS: &[Fragment] = fragments![
+    "behind",
+    "completed",
+    "expire",
+    "kinds",
+    "known",
+    "late",
+    "looked",
+    "next",
+    "promote",
+    "ready",
+    "take",
+    "turn"
+];
 
 /// The whole text. What is left open is where the function is and how it is planned.
 pub(super) fn assemble(text: &str) -> String {

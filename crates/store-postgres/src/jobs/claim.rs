@@ -3,6 +3,7 @@
 mod floor;
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::time::Instant;
 
 use tokio_postgres::Row;
@@ -18,7 +19,7 @@ use windlass_core::{Fence, Name, StoreErrorKind};
 
 use crate::Tools;
 use crate::error::Fault;
-use crate::functions::CLAIM;
+use crate::functions::{CLAIM, CLAIM_ONE};
 use crate::row::{self, at};
 use crate::session::Session;
 pub(crate) use floor::Floors;
@@ -30,7 +31,10 @@ pub(super) async fn claim(
     request: &ClaimRequest,
 ) -> Result<ClaimAnswer, Fault> {
     let asking = Asking::new(tools, request);
-    let rows = session.call(&CLAIM, &asking.parameters()).await?;
+    let rows = match asking.one() {
+        Some(parameters) => session.call(&CLAIM_ONE, &parameters).await?,
+        None => session.call(&CLAIM, &asking.all()).await?,
+    };
     asking.read(tools, session, &rows).await
 }
 
@@ -46,7 +50,12 @@ pub(super) struct Asking<'r> {
     kinds: Vec<&'r str>,
     limit: i64,
     bytes: i64,
+    /// By which the rules of the first queue are known.
+    definitions: i64,
 }
+
+/// How many expired and how many due jobs a claim moves per queue, at most.
+const MOVE_MAX: i64 = PROMOTE_MAX as i64;
 
 impl<'r> Asking<'r> {
     pub(super) fn new(tools: &Tools, request: &'r ClaimRequest) -> Self {
@@ -64,13 +73,13 @@ impl<'r> Asking<'r> {
             kinds,
             limit: i64::from(request.limit),
             bytes: i64::try_from(request.bytes).unwrap_or(i64::MAX),
+            definitions: request.queues.first().map_or(0, |share| tools.definitions.version_of(&share.queue)),
         }
     }
 
-    /// In the order of the function.
-    pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
-        const MOVE_MAX: i64 = PROMOTE_MAX as i64;
-        vec![
+    /// The parameters of `jobs/claim.sql`.
+    pub(super) fn all(&self) -> [&(dyn ToSql + Sync); 12] {
+        [
             &self.lease,
             &self.stored_nonce,
             &self.queues,
@@ -84,6 +93,36 @@ impl<'r> Asking<'r> {
             &self.beginning.priorities,
             &self.beginning.dues,
         ]
+    }
+
+    /// The parameters of `jobs/claim/one.sql`, if that is for this claim.
+    pub(super) fn one(&self) -> Option<[&(dyn ToSql + Sync); 10]> {
+        const NO_KIND: &Option<&str> = &None;
+        const NO_KINDS: &[&str] = &[];
+        let ([queue], [share], [moved_to]) =
+            (&self.queues[..], &self.shares[..], &self.beginning.moved_to[..])
+        else {
+            return None;
+        };
+        if !self.beginning.queues.is_empty() || self.kinds.is_empty() || self.limit.min(*share) == 0 {
+            return None;
+        }
+        let (kind, kinds): (&(dyn ToSql + Sync), &(dyn ToSql + Sync)) =
+            if let [kind] = &self.kinds[..] { (kind, &NO_KINDS) } else { (NO_KIND, &self.kinds) };
+        let limit = (&self.limit).min(share);
+        let (bytes, definitions) = (&self.bytes, &self.definitions);
+        Some([
+            &self.lease,
+            &self.stored_nonce,
+            queue,
+            kind,
+            kinds,
+            limit,
+            bytes,
+            &MOVE_MAX,
+            moved_to,
+            definitions,
+        ])
     }
 
     /// Reads what the server answered.
@@ -123,7 +162,9 @@ impl<'r> Asking<'r> {
         let names = request.queues.iter().map(|share| &share.queue);
         // The jobs are claimed by now: a caller that is not told of them must hear that they may be.
         let definitions = tools.definitions.of(session, names).await.map_err(Fault::partial)?;
-        let reading = Reading { request, claimed_at };
+        let places = request.queues.iter().enumerate().map(|(place, share)| (share.queue.as_str(), place));
+        let places = places.collect();
+        let reading = Reading { request, claimed_at, places };
         let (mut claimed, mut unreadable) = (Vec::with_capacity(jobs.len()), Vec::new());
         for found in jobs {
             let place = reading.place(found).map_err(Fault::partial)?;
@@ -163,15 +204,16 @@ struct Place {
 struct Reading<'r> {
     request: &'r ClaimRequest,
     claimed_at: Timestamp,
+    /// The places of the queues in the request.
+    places: HashMap<&'r str, usize>,
 }
 
 impl Reading<'_> {
     fn place(&self, found: &Row) -> Result<Place, Fault> {
-        let queue = at::<i64>(found, 3)?;
-        let index = usize::try_from(queue - 1).ok().filter(|index| *index < self.request.queues.len());
-        let queue = index.ok_or_else(|| Fault::Corrupt(format!("a claim named queue {queue}")))?;
+        let queue: &str = at(found, 3)?;
+        let place = self.places.get(queue);
         Ok(Place {
-            queue,
+            queue: *place.ok_or_else(|| Fault::Corrupt(format!("a claim named queue {queue}")))?,
             priority: Reverse(at(found, 6)?),
             due_at: row::time(at(found, 15)?),
             seq: at(found, 1)?,

@@ -17,9 +17,9 @@ use super::handover::{OpenOffer, PendingClaim};
 use crate::Tools;
 use crate::definitions::{Current, ROUNDS};
 use crate::error::{Effect, Fault, spoils};
-use crate::functions::{ENQUEUE, HAND_OVER};
+use crate::functions::{ENQUEUE, ENQUEUE_ONE, HAND_OVER, HAND_OVER_ONE};
 use crate::row;
-use crate::session::{Parameters, Session};
+use crate::session::Session;
 
 pub(super) async fn enqueue(
     tools: &Tools,
@@ -30,19 +30,20 @@ pub(super) async fn enqueue(
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
-    let call: &[Uuid] = &[Uuid::from_bytes(*call.as_bytes())];
+    let calls: &[Uuid] = &[Uuid::from_bytes(*call.as_bytes())];
     for _ in 0..ROUNDS {
         let definitions = tools.definitions.of(session, queues(jobs)).await?;
         let columns = Columns::of(jobs, &definitions)?;
-        let parameters = columns.parameters(&definitions.version, &call);
+        let is_one = columns.are_short(jobs);
+        let call = Call { columns: &columns, is_one, version: definitions.version, calls };
         let rows = if tools.wakeups.is_heard(Topic::Work)
             && let Some(met) =
                 tools.handover.offer(jobs, || tools.wakeups.ring_here(Rings::accepted(jobs))).await
-            && let Some(rows) = columns.hand_over(tools, session, &parameters, jobs, met).await?
+            && let Some(rows) = call.hand_over(tools, session, jobs, met).await?
         {
             rows
         } else {
-            let rows = session.call(&ENQUEUE, &parameters).await?;
+            let rows = call.enqueue(session).await?;
             if said(&rows)?.iter().any(|said| [STORED, "new"].contains(said)) {
                 tools.ring(Rings::accepted(jobs));
             }
@@ -69,7 +70,8 @@ fn said(rows: &[Row]) -> Result<Vec<&str>, Fault> {
 }
 
 /// Jobs as columns, one array each, in the order of their ids: in that order rows are locked everywhere, so that calls
-/// about the same ids never wait for each other in a circle.
+/// about the same ids never wait for each other in a circle. What all of them have is said once, and defaults are not said;
+/// see `accept` in `migrations/0003_inner.sql`.
 pub(crate) struct Columns<'j> {
     pub(crate) ids: Vec<Uuid>,
     /// Where each of them stands in the call, counted from 1.
@@ -96,40 +98,27 @@ impl<'j> Columns<'j> {
         order.sort_by_key(|(_, job)| job.id);
         let fits = |job: &NewJob| job.check_payload(definitions.of(&job.queue).caps.payload).is_ok();
         let each = || order.iter().map(|&(_, job)| job);
+        let is_in_order = order.iter().enumerate().all(|(index, &(place, _))| index == place);
+        let places = if is_in_order { &[] } else { &order[..] };
         Ok(Self {
             ids: each().map(|job| row::uuid(job.id)).collect(),
-            places: order.iter().map(|&(place, _)| place as i64 + 1).collect(),
-            queues: each().map(|job| job.queue.as_str()).collect(),
-            kinds: each().map(|job| job.kind.as_str()).collect(),
+            places: places.iter().map(|&(place, _)| place as i64 + 1).collect(),
+            queues: one_for_all(each().map(|job| job.queue.as_str())),
+            kinds: one_for_all(each().map(|job| job.kind.as_str())),
             payloads: each().map(|job| &job.payload[..]).collect(),
-            priorities: each().map(|job| i64::from(job.priority)).collect(),
-            delays: each().map(|job| job.due.delay().map(row::micros)).collect(),
-            times: each().map(|job| job.due.time().map(Timestamp::as_micros)).collect(),
-            expiries: each().map(|job| job.expires.map(row::micros)).collect(),
-            specs: each().map(|job| job.spec.text()).collect(),
-            tags: each().map(|job| row::stored_names(&job.tags)).collect(),
-            fits: each().map(|job| i64::from(fits(job))).collect(),
+            priorities: unless_all(0, each().map(|job| i64::from(job.priority))),
+            delays: unless_all(None, each().map(|job| job.due.delay().map(row::micros))),
+            times: unless_all(None, each().map(|job| job.due.time().map(Timestamp::as_micros))),
+            expiries: unless_all(None, each().map(|job| job.expires.map(row::micros))),
+            specs: unless_all(None, each().map(|job| job.spec.text())),
+            tags: unless_all(None, each().map(|job| row::stored_names(&job.tags))),
+            fits: unless_all(1, each().map(|job| i64::from(fits(job)))),
         })
     }
 
-    /// The columns as parameters, in the order of the function.
-    fn parameters<'a>(&'a self, version: &'a i64, call: &'a &'a [Uuid]) -> [&'a (dyn ToSql + Sync); 14] {
-        [
-            version,
-            &self.ids,
-            &self.places,
-            &self.queues,
-            &self.kinds,
-            &self.payloads,
-            &self.priorities,
-            &self.delays,
-            &self.times,
-            &self.expiries,
-            &self.specs,
-            &self.tags,
-            call,
-            &self.fits,
-        ]
+    /// Whether they are one job that the short form is for.
+    fn are_short(&self, jobs: &[NewJob]) -> bool {
+        matches!(jobs, [job] if job.is_plain()) && self.fits.is_empty()
     }
 
     /// Reads the answers of `jobs/enqueue.sql`, in the order of the call; nothing when the definitions have changed.
@@ -149,10 +138,12 @@ impl<'j> Columns<'j> {
         if said.len() != jobs.len() {
             return Err(Fault::Corrupt(format!("{} answers for {} jobs", said.len(), jobs.len())));
         }
-        let mut said: Vec<_> = self.places.iter().zip(said).collect();
+        let in_order = 1..=jobs.len() as i64;
+        let places = if self.places.is_empty() { in_order.collect() } else { self.places.clone() };
+        let mut said: Vec<_> = places.into_iter().zip(said).collect();
         // The first job of the call that something is wrong with names the refusal.
-        said.sort_unstable_by_key(|(place, _)| **place);
-        let answer = |(job, (_, said)): (&NewJob, (&i64, &str))| match said.split_once(' ') {
+        said.sort_unstable_by_key(|(place, _)| *place);
+        let answer = |(job, (_, said)): (&NewJob, (i64, &str))| match said.split_once(' ') {
             None if said == "new" => Ok(Enqueued::New),
             None if said == "taken" => Err(StoreError::IdTaken { id: job.id }.into()),
             None if said == "large" => {
@@ -166,6 +157,90 @@ impl<'j> Columns<'j> {
         };
         jobs.iter().zip(said).map(answer).collect::<Result<_, _>>().map(Some)
     }
+}
+
+/// A column in which one element stands for all.
+pub(super) fn one_for_all<T: PartialEq>(column: impl Iterator<Item = T>) -> Vec<T> {
+    let mut column: Vec<_> = column.collect();
+    if column.iter().all(|element| *element == column[0]) {
+        column.truncate(1);
+    }
+    column
+}
+
+/// A column, or nothing where all have the default.
+fn unless_all<T: PartialEq>(default: T, column: impl Iterator<Item = T>) -> Vec<T> {
+    let column: Vec<_> = column.collect();
+    if column.iter().all(|element| *element == default) { Vec::new() } else { column }
+}
+
+/// What is said to the server.
+struct Call<'a> {
+    columns: &'a Columns<'a>,
+    /// In the short form, for one plain job.
+    is_one: bool,
+    version: i64,
+    calls: &'a [Uuid],
+}
+
+impl Call<'_> {
+    async fn enqueue(&self, session: &Session) -> Result<Vec<Row>, Fault> {
+        match self.is_one {
+            true => session.call(&ENQUEUE_ONE, &self.one()).await,
+            false => session.call(&ENQUEUE, &self.all()).await,
+        }
+    }
+
+    /// The parameters of `jobs/enqueue.sql`.
+    fn all(&self) -> [&(dyn ToSql + Sync); 14] {
+        let Columns {
+            ids,
+            places,
+            queues,
+            kinds,
+            payloads,
+            priorities,
+            delays,
+            times,
+            expiries,
+            specs,
+            tags,
+            fits,
+        } = self.columns;
+        [
+            &self.version,
+            ids,
+            places,
+            queues,
+            kinds,
+            payloads,
+            priorities,
+            delays,
+            times,
+            expiries,
+            specs,
+            tags,
+            &self.calls,
+            fits,
+        ]
+    }
+
+    /// The parameters of `jobs/enqueue_one.sql`.
+    fn one(&self) -> [&(dyn ToSql + Sync); 9] {
+        const NO_TEXT: &Option<String> = &None;
+        let Columns { ids, queues, kinds, payloads, priorities, specs, tags, .. } = self.columns;
+        [
+            &self.version,
+            &ids[0],
+            &queues[0],
+            &kinds[0],
+            &payloads[0],
+            priorities.first().unwrap_or(&0),
+            specs.first().unwrap_or(NO_TEXT),
+            tags.first().unwrap_or(NO_TEXT),
+            &self.calls[0],
+        ]
+    }
 
     /// Stores the jobs and makes a claim in one transaction; nothing if that has come to nothing, for the claim may be
     /// the reason, and is none to refuse jobs.
@@ -173,7 +248,6 @@ impl<'j> Columns<'j> {
         &self,
         tools: &Tools,
         session: &Session,
-        enqueue: Parameters<'_>,
         jobs: &[NewJob],
         (open_offer, pending): (OpenOffer<'_>, PendingClaim),
     ) -> Result<Option<Vec<Row>>, Fault> {
@@ -181,8 +255,11 @@ impl<'j> Columns<'j> {
             return Ok(None);
         }
         let asking = Asking::new(tools, &pending.request);
-        let parameters = [enqueue, &asking.parameters()[..]].concat();
-        let rows = match session.call(&HAND_OVER, &parameters).await {
+        let answer = match asking.one().filter(|_| self.is_one) {
+            Some(claim) => session.call(&HAND_OVER_ONE, &[&self.one()[..], &claim].concat()).await,
+            None => session.call(&HAND_OVER, &[&self.all()[..], &asking.all()].concat()).await,
+        };
+        let rows = match answer {
             Ok(rows) => rows,
             Err(fault) if fault.is_rolled_back() => {
                 pending.decline();

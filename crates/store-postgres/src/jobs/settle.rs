@@ -12,10 +12,11 @@ use windlass_core::size::TooLarge;
 use windlass_core::store::{Right, Settled, Settlement};
 use windlass_core::{Fence, JobId, Name, State};
 
+use super::enqueue::one_for_all;
 use crate::Tools;
 use crate::definitions::{Current, ROUNDS};
 use crate::error::Fault;
-use crate::functions::{COMPLETE, HOLDS, LATE, SETTLE};
+use crate::functions::{COMPLETE, COMPLETE_ONE, HOLDS, LATE, SETTLE};
 use crate::row::{self, at};
 use crate::session::{Parameters, Session};
 
@@ -70,7 +71,10 @@ impl Batch<'_> {
             if is_too_late || !seen.insert((*id, *fence, queue)) {
                 // The job is back already; or it stands twice in the call: if the fence holds, it does so for the first.
                 answers[place] = Some(Settled::Fenced);
-            } else if self.right == Right::Fence && is_plain(transition) {
+            } else if self.right == Right::Fence
+                && is_plain(transition)
+                && (transition.output.is_none() || open.len() == 1)
+            {
                 let keeps = self.definitions.of(queue).retention.keeps(State::Completed);
                 if keeps { kept.push(place) } else { dropped.push(place) }
             } else {
@@ -110,16 +114,23 @@ impl Batch<'_> {
         keep: i64,
         answers: &mut [Option<Settled>],
     ) -> Result<(), Fault> {
-        if places.is_empty() {
-            return Ok(());
+        match places[..] {
+            [] => return Ok(()),
+            [place] => return self.complete_one(place, keep, &mut answers[place]).await,
+            _ => {}
         }
         places.sort_unstable_by_key(|&place| self.settlements[place].id);
-        let writes = Writes::of(places.iter().map(|&place| self.settlements[place].write()));
-        let attempts: Vec<i64> =
-            places.iter().map(|&place| self.settlements[place].transition.counters.attempt.into()).collect();
-        let Writes { ids, queues, fences, nonces } = &writes;
+        let attempt = |&place: &usize| -> i64 { self.settlements[place].transition.counters.attempt.into() };
+        let attempts = one_for_all(places.iter().map(attempt));
+        let Writes { ids, queues, fences, nonces } =
+            Writes::of(places.iter().map(|&place| self.settlements[place].write()));
+        let (queues, fences, nonces) = (
+            one_for_all(queues.into_iter()),
+            one_for_all(fences.into_iter()),
+            one_for_all(nonces.into_iter()),
+        );
         let version = self.definitions.version;
-        let parameters: Parameters<'_> = &[&version, ids, queues, fences, nonces, &attempts, &keep];
+        let parameters: Parameters<'_> = &[&version, &ids, &queues, &fences, &nonces, &attempts, &keep];
         let row = self.session.call_one(&COMPLETE, parameters).await?;
         if at::<&str>(&row, 0)? == "stale" {
             self.tools.definitions.forget();
@@ -138,6 +149,26 @@ impl Batch<'_> {
             });
         }
         self.tools.ring(rings);
+        Ok(())
+    }
+
+    /// Writes the outcome of one attempt that needs no more than its end and its output.
+    async fn complete_one(&self, place: usize, keep: i64, answer: &mut Option<Settled>) -> Result<(), Fault> {
+        let Settlement { id, queue, fence, transition } = &self.settlements[place];
+        let (number, nonce) = (row::to_stored(fence.number), row::to_stored(fence.nonce));
+        let attempt = i64::from(transition.counters.attempt);
+        let output = transition.kept_output().map(|output| &output[..]);
+        let (version, id, queue) = (self.definitions.version, row::uuid(*id), queue.as_str());
+        let parameters: Parameters<'_> = &[&version, &id, &queue, &number, &nonce, &attempt, &output, &keep];
+        let row = self.session.call_one(&COMPLETE_ONE, parameters).await?;
+        match at(&row, 0)? {
+            "stale" => self.tools.definitions.forget(),
+            "done" => {
+                *answer = Some(Settled::Applied(State::Completed));
+                self.tools.ring(Rings::entered(State::Completed, &self.settlements[place].queue));
+            }
+            _ => *answer = Some(Settled::Fenced),
+        }
         Ok(())
     }
 
@@ -187,11 +218,10 @@ impl Batch<'_> {
     }
 }
 
-/// Whether an outcome is nothing but a first success without output.
+/// Whether an outcome is nothing but a first success.
 fn is_plain(transition: &Transition) -> bool {
     let counters = transition.counters;
     transition.state == State::Completed
-        && transition.output.is_none()
         && !transition.is_recorded()
         && (counters.stalls, counters.ambiguous) == (0, 0)
         && counters.backoff.is_zero()

@@ -13,7 +13,7 @@ async fn a_repeat_waits_for_the_first_and_stores_nothing() {
     let (call, jobs) = (CallId::new(), vec![new_job(), new_job()]);
     // The first one has stored its jobs and not ended yet.
     let client = bench.client().await;
-    client.batch_execute("BEGIN; LOCK TABLE counts IN EXCLUSIVE MODE").await.unwrap();
+    client.batch_execute("BEGIN; LOCK TABLE moved IN EXCLUSIVE MODE").await.unwrap();
     let both = [(); 2].map(|()| {
         let (store, jobs) = (bench.store.clone(), jobs.clone());
         tokio::spawn(async move { store.enqueue_once(call, jobs.as_slice().into()).await })

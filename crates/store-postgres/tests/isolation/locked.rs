@@ -119,7 +119,7 @@ async fn what_a_claim_took_is_found_by_its_nonce_also_while_the_claim_is_on_its_
     let queues = [super::bench::name("default")];
     // The claim has taken its jobs and not ended yet.
     let client = bench.client().await;
-    client.batch_execute("BEGIN; LOCK TABLE counts IN EXCLUSIVE MODE").await.unwrap();
+    client.batch_execute("BEGIN; LOCK TABLE moved IN EXCLUSIVE MODE").await.unwrap();
     let (store, asked) = (bench.store.clone(), request.clone());
     let claim = tokio::spawn(async move { store.claim(asked.clone()).await });
     bench.until_a_call_waits().await;

@@ -24,6 +24,17 @@ pub(crate) const CALLS: &[Call] = &[
         "jobs_enqueue",
         "1, {ids}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', {ones}",
     ),
+    call("enqueue, one", "jobs_enqueue_one", "1, gen_random_uuid(), 'q', 'k0', '', 0, NULL, NULL, '{call}'"),
+    call(
+        "claim, one queue and kind",
+        "jobs_claim_one",
+        "'{lease}', 1, 'q', 'k0', '{}', 10, 1000000, 100, 0, 1",
+    ),
+    call(
+        "claim, one queue",
+        "jobs_claim_one",
+        "'{lease}', 1, 'q', NULL, '{k0,k1,k2}', 10, 1000000, 100, 0, 1",
+    ),
     call(
         "claim, one kind",
         "jobs_claim",
@@ -39,6 +50,13 @@ pub(crate) const CALLS: &[Call] = &[
         "jobs_claim",
         "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{0,0}', '{2}', '{0}', '{50}'",
     ),
+    call(
+        "claim, many kinds",
+        "jobs_claim",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2,k3,k4,k5,k6,k7,k8,k9}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}'",
+    ),
+    call("complete, one, kept", "jobs_complete_one", "1, {id}, 'q', 1, 1, 1, NULL, 1"),
+    call("complete, one, dropped", "jobs_complete_one", "1, {id}, 'q', 1, 1, 1, NULL, 0"),
     call("complete, kept", "jobs_complete", "1, {ids}, {queues}, {ones}, {ones}, {ones}, 1"),
     call("complete, dropped", "jobs_complete", "1, {ids}, {queues}, {ones}, {ones}, {ones}, 0"),
     call(

@@ -49,4 +49,4 @@ SELECT j.seq, 1, 1, 1, 1, 'w', 'stalled' FROM job AS j;
 
 INSERT INTO calls (id, accepted_at) SELECT gen_random_uuid(), i FROM generate_series(1, 20) AS i;
 
-INSERT INTO counts (folded, queue, running, ready, scheduled) VALUES (true, 'q', 20, 10, 0), (true, 'late', 0, 10, 10);
+INSERT INTO counted (queue, state, jobs) VALUES ('q', 3, 20), ('q', 2, 10), ('late', 2, 10), ('late', 1, 10);

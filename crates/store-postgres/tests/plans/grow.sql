@@ -37,11 +37,11 @@ ON CONFLICT DO NOTHING;
 
 INSERT INTO calls (id, accepted_at) SELECT gen_random_uuid(), seq FROM more WHERE is_waiting;
 
-DELETE FROM counts;
-INSERT INTO counts (folded, queue, scheduled, ready, running, completed, dead)
-SELECT
-    true, queue, count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 2),
-    CASE WHEN queue = 'q' THEN 20 ELSE 0 END, CASE WHEN queue = 'q' THEN (SELECT count(*) FROM ended WHERE state = 4) ELSE 0 END,
-    CASE WHEN queue = 'q' THEN (SELECT count(*) FROM ended WHERE state = 5) ELSE 0 END
-FROM waiting
-GROUP BY queue;
+DELETE FROM moved;
+DELETE FROM counted;
+INSERT INTO counted (queue, state, jobs)
+SELECT queue, state, count(*) FROM waiting GROUP BY queue, state
+UNION ALL
+SELECT queue, state, count(*) FROM ended GROUP BY queue, state
+UNION ALL
+SELECT 'q', 3, 20;

@@ -132,6 +132,7 @@ fn arguments(template: &str) -> String {
     let id = |first: usize| move |place: usize| format!("00000000-0000-7000-8000-{:012x}", first + place);
     [
         ("{ids}", column(&id(0xa00))),
+        ("{id}", format!("'{}'", id(0xa00)(1))),
         ("{lost}", column(&id(0xb00))),
         ("{new}", column(&id(0xc00))),
         ("{places}", column(&|place| place.to_string())),

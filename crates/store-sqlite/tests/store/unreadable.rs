@@ -180,8 +180,7 @@ async fn a_definition_that_does_not_read_keeps_its_own_queue_only() {
     let both = [sick[0], well[0]];
     assert_eq!(scene.store.cancel(both.into()).await.unwrap(), [Amended::Done(State::Cancelled); 2]);
     assert_eq!(scene.store.prune(9).await.unwrap(), 1, "what the other queue does not keep");
-    let left: Vec<_> =
-        scene.store.get(both.into()).await.unwrap().iter().map(Option::is_some).collect();
+    let left: Vec<_> = scene.store.get(both.into()).await.unwrap().iter().map(Option::is_some).collect();
     assert_eq!(left, [true, false]);
     let queues = scene.store.queues(None, 9).await.unwrap();
     let unreadable: Vec<_> =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass_core::State;
 use windlass_core::clock::{Clock, ManualClock};
-use windlass_core::queue::{Keep, QueueConfig};
+use windlass_core::queue::{Keep, QueueConfig, Removed};
 use windlass_store_memory::MemoryStore;
 use windlass_worker::Client;
 
@@ -42,6 +42,21 @@ async fn a_definition_is_read_back_and_a_queue_without_one_has_the_default() {
     mail.define(&config).await.unwrap();
     assert_eq!(mail.definition().await.unwrap(), config);
     assert_eq!(client.queue("other").unwrap().definition().await.unwrap(), QueueConfig::default());
+}
+
+#[tokio::test]
+async fn a_queue_is_removed_when_it_holds_no_job() {
+    let (client, _) = scene();
+    let mail = client.queue("mail").unwrap();
+    mail.define(&QueueConfig::unreadable()).await.unwrap();
+    let job = client.enqueue(probe(Act::Succeed)).queue("mail").await.unwrap();
+    let Removed::NotEmpty(counts) = mail.remove().await.unwrap() else { panic!("it holds a job") };
+    assert_eq!((counts.of(State::Ready), counts.total()), (1, 1));
+    assert_eq!(mail.definition().await.unwrap(), QueueConfig::unreadable());
+    client.store().delete([job.id()].into()).await.unwrap();
+    assert_eq!(mail.remove().await.unwrap(), Removed::Done);
+    assert_eq!(mail.definition().await.unwrap(), QueueConfig::default());
+    assert_eq!(mail.remove().await.unwrap(), Removed::Missing);
 }
 
 #[tokio::test]

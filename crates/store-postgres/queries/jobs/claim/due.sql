@@ -9,9 +9,9 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now int8 := p_now;
-    v_queue text := p_queue;
-    v_moved_to int8 := p_moved_to;
+    v_now ALIAS FOR p_now;
+    v_queue ALIAS FOR p_queue;
+    v_moved_to ALIAS FOR p_moved_to;
 BEGIN
     WITH late AS MATERIALIZED (
         SELECT w.seq
@@ -24,7 +24,7 @@ BEGIN
     ),
     {expire}
     INTO o_died;
-    o_is_behind := coalesce(({late}), false);
+    o_is_behind := coalesce(({late}) <= v_now, false);
     IF NOT o_is_behind THEN
         WITH due AS MATERIALIZED (
             SELECT w.seq

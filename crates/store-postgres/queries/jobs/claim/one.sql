@@ -1,0 +1,91 @@
+-- Hands out jobs of one queue under a lease, as most claims do: the short form of jobs/claim, with the same result. It leaves
+-- a claim to that where something has expired or is due, where the jobs have more bytes than are asked for, and where the
+-- definitions have changed, for then the queue may use a rule that this program does not know.
+--
+-- p_definitions  the version of the queues' definitions by which the caller knows the rules of the queue
+-- p_kind      the only kind; NULL: p_kinds
+-- p_limit     how many jobs, p_bytes how many bytes of payload; the first job is taken whatever its size
+-- p_move_max, p_moved_to  as in jobs/claim
+CREATE FUNCTION {function}(
+    p_lease uuid, p_nonce int8, p_queue text, p_kind text, p_kinds text[], p_limit int8, p_bytes int8, p_move_max int8,
+    p_moved_to int8, p_definitions int8
+) RETURNS TABLE (
+    o_answer text, o_seq int8, o_id uuid, o_queue text, o_kind text, o_payload bytea, o_priority int2, o_fence int8,
+    o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_spec text,
+    o_tags text, o_enqueued_at int8, o_due_at int8, o_claimed_at int8, o_form int8
+)
+LANGUAGE plpgsql VOLATILE {steady}
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_queue ALIAS FOR p_queue; v_kind ALIAS FOR p_kind; v_moved_to ALIAS FOR p_moved_to;
+    v_now int8; v_lease int8; v_worker text; v_expires_at int8;
+    -- When the next job is due, and the next one expires.
+    v_due int8; v_late int8;
+    -- What is taken.
+    v_places tid[]; v_jobs int8[]; v_bytes int8;
+    v_seen int8;
+BEGIN
+    -- What the last row says stands in its columns from here on.
+    SELECT
+        'end', l.key, l.worker, l.worker, l.expires_at, clock_micros(), ({late}), ({next}), {looked},
+        pg_stat_get_xact_tuples_fetched('waiting_ready'::regclass), 0, 0, 0
+    INTO
+        o_answer, v_lease, v_worker, o_kind, v_expires_at, v_now, v_late, v_due, o_attempt, v_seen, o_fence, o_stalls, o_ambiguous
+    FROM leases AS l
+    WHERE l.id = p_lease;
+    IF v_lease IS NULL OR v_expires_at <= v_now THEN
+        o_answer := 'lost';
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    IF least(v_late, v_due) <= v_now THEN
+        v_bytes := NULL;
+    ELSIF p_kind IS NOT NULL THEN
+        SELECT
+            array_agg(l.ctid), array_agg(l.seq), coalesce(sum(l.size), 0),
+            (count(*) < least(p_limit, pg_stat_get_xact_tuples_fetched('waiting_ready'::regclass) - v_seen))::int4
+        INTO v_places, v_jobs, v_bytes, o_stalls
+        FROM (
+            {ready}
+            {turn}
+            LIMIT p_limit
+            FOR UPDATE SKIP LOCKED
+        ) AS l;
+    ELSE
+        SELECT c.o_places, c.o_jobs, c.o_bytes, c.o_met_locked::int4 INTO v_places, v_jobs, v_bytes, o_stalls
+        FROM {jobs_choose}(v_now, p_queue, p_kinds, p_limit, 0, '{}', '{}', '{}') AS c;
+    END IF;
+    IF v_places IS NOT NULL THEN
+        -- Calls that end the lease wait for this claim, or this claim for them. Not before there is something to take:
+        -- a look that finds nothing writes nothing. By a time that is read after the wait.
+        SELECT l.expires_at, (SELECT value FROM settings WHERE name = 'definitions') INTO v_expires_at, o_seq
+        FROM leases AS l
+        WHERE l.key = v_lease
+        FOR KEY SHARE OF l;
+        IF v_expires_at IS NULL OR v_expires_at <= clock_micros() THEN
+            o_answer := 'lost';
+            RETURN NEXT;
+            RETURN;
+        END IF;
+    END IF;
+    IF v_bytes IS NULL OR v_bytes > p_bytes OR o_seq <> p_definitions THEN
+        RETURN QUERY
+        SELECT *
+        FROM {jobs_claim}(
+            p_lease, p_nonce, ARRAY[p_queue], ARRAY[p_limit], CASE WHEN p_kind IS NULL THEN p_kinds ELSE ARRAY[p_kind] END,
+            p_limit, p_bytes, p_move_max, ARRAY[p_moved_to], '{}', '{}', '{}'
+        );
+        RETURN;
+    END IF;
+    IF v_places IS NOT NULL THEN
+        RETURN QUERY
+        {take};
+        v_bytes := moves(p_queue, 2, 3, NULL, v_jobs);
+    END IF;
+    o_claimed_at := v_now;
+    o_attempt := {looked} - o_attempt;
+    o_due_at := v_due - v_now;
+    RETURN NEXT;
+END
+$$;
