@@ -130,6 +130,7 @@ impl IntoIterator for Batch {
     type IntoIter = std::iter::Zip<std::vec::IntoIter<Settlement>, std::vec::IntoIter<Unsettled>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.settlements.to_vec().into_iter().zip(self.attempts)
+        let settlements = self.settlements.to_vec();
+        settlements.into_iter().zip(self.attempts)
     }
 }

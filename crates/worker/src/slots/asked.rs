@@ -6,6 +6,7 @@ use windlass_core::JobId;
 use windlass_core::bell::Named;
 
 use super::Slots;
+use super::buffer::Buffer;
 use crate::ctx::Ctx;
 
 /// The most requests that are kept in mind; of more, any job may be meant.
@@ -51,6 +52,6 @@ impl Slots {
 
     /// Everything that runs or waits.
     fn here(&self) -> impl Iterator<Item = &Ctx> {
-        self.running().chain(self.buffers.iter().flat_map(|buffer| buffer.iter()))
+        self.running().chain(self.buffers.iter().flat_map(Buffer::iter))
     }
 }
