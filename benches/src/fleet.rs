@@ -5,10 +5,10 @@
 //! transactions, Redis its commands ([`counters`]).
 
 mod counters;
-mod crew;
 mod ground;
 mod latency;
 pub(crate) mod member;
+mod processes;
 mod scale;
 mod table;
 mod upkeep;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::Extent;
-use super::crew::Crew;
 use super::ground::{Ground, Kind};
 use super::member::Beat;
-use super::table::{Table, Wanted};
+use super::processes::Processes;
+use super::table::{Bound, Table};
 use crate::report::percentile;
 
 /// Jobs a second.
@@ -18,20 +18,20 @@ const RATES: [u32; 3] = [1, 10, 100];
 pub(super) async fn measure(ground: &Ground, extent: Extent, table: &mut Table) -> Result<()> {
     let name = ground.kind.name();
     let wanted = match ground.kind {
-        Kind::Postgres => Wanted::AtMost(3.0),
-        Kind::Sqlite | Kind::Redis => Wanted::AtMost(2.0),
+        Kind::Postgres => Bound::AtMost(3.0),
+        Kind::Sqlite | Kind::Redis => Bound::AtMost(2.0),
     };
     let place = ground.place()?;
     let client = place.client().await?;
-    let mut crew = Crew::new();
-    crew.add(1, &place.url, &[])?;
+    let mut processes = Processes::new();
+    processes.add(1, &place.url, &[])?;
     for rate in RATES {
         table.progress(name, &format!("starts in another process at {rate} jobs a second"));
-        let starts = paced(&client, &crew, rate, extent).await?;
+        let starts = paced(&client, &processes, rate, extent).await?;
         let scene = |percent| format!("start in another process, {rate} jobs a second, p{percent}");
         table.time(name, &scene(50), percentile(&starts, 50), wanted);
-        table.time(name, &scene(90), percentile(&starts, 90), Wanted::Shown);
-        table.time(name, &scene(99), percentile(&starts, 99), Wanted::Shown);
+        table.time(name, &scene(90), percentile(&starts, 90), Bound::Shown);
+        table.time(name, &scene(99), percentile(&starts, 99), Bound::Shown);
     }
     Ok(())
 }
@@ -39,7 +39,7 @@ pub(super) async fn measure(ground: &Ground, extent: Extent, table: &mut Table) 
 /// Enqueues at a rate, each job by a call of its own, and answers how long after it each started.
 pub(super) async fn paced(
     client: &windlass::Client,
-    crew: &Crew,
+    processes: &Processes,
     rate: u32,
     extent: Extent,
 ) -> Result<Vec<Duration>> {
@@ -55,5 +55,5 @@ pub(super) async fn paced(
     while let Some(called) = calls.join_next().await {
         called??;
     }
-    crew.starts(count as usize, Duration::from_secs(30))
+    processes.starts(count as usize, Duration::from_secs(30))
 }

@@ -12,11 +12,11 @@ use windlass::queue::QueueConfig;
 
 use super::Extent;
 use super::counters::Counted;
-use super::crew::Crew;
 use super::ground::{Ground, Kind, Place};
 use super::latency::paced;
 use super::member::{Beat, queue_name};
-use super::table::{Table, Wanted};
+use super::processes::Processes;
+use super::table::{Bound, Table};
 use crate::report::{median, percentile};
 
 /// Jobs a second beside idle workers.
@@ -33,16 +33,16 @@ pub(super) async fn idle_workers(ground: &Ground, extent: Extent, table: &mut Ta
     };
     let client = place.client().await?;
     let own = ground.connections();
-    let (mut crew, mut size) = (Crew::new(), 0);
+    let (mut processes, mut size) = (Processes::new(), 0);
     let mut few = f64::INFINITY;
     for fleet in [50_u32, 200] {
         table.progress(name, &format!("{fleet} idle workers"));
-        crew.add((fleet - size) as usize, &place.url, &[])?;
+        processes.add((fleet - size) as usize, &place.url, &[])?;
         size = fleet;
         let idle = count(ground, extent.window).await;
         let each = ground.connections().saturating_sub(own) as f64 / f64::from(fleet);
         let is_asked = fleet == 50 && ground.kind == Kind::Postgres;
-        let wanted = |most| if is_asked { Wanted::AtMost(most) } else { Wanted::Shown };
+        let wanted = |most| if is_asked { Bound::AtMost(most) } else { Bound::Shown };
         let scene = |what: &str| format!("{fleet} idle processes, {what}");
         table.add(
             name,
@@ -52,16 +52,16 @@ pub(super) async fn idle_workers(ground: &Ground, extent: Extent, table: &mut Ta
             wanted(0.5),
         );
         table.add(name, &scene("connections, each"), each, "", wanted(3.0));
-        let (busy, starts) = beside(ground, &client, &crew, extent).await?;
+        let (busy, starts) = beside(ground, &client, &processes, extent).await?;
         let per_job = (busy.calls - idle.calls) / f64::from(RATE);
-        let wanted = Wanted::AtMost(if fleet == 50 { most } else { few.max(1.0) * 1.1 });
+        let wanted = Bound::AtMost(if fleet == 50 { most } else { few.max(1.0) * 1.1 });
         let scene = |what: &str| format!("{fleet} idle workers, {RATE} jobs a second, {what}");
         table.add(name, &scene(&format!("{what} per job")), per_job, "", wanted);
         let per_job = (busy.statements - idle.statements) / f64::from(RATE);
         let unit = if ground.kind == Kind::Postgres { "transactions" } else { "commands" };
-        table.add(name, &scene(&format!("{unit} per job")), per_job, "", Wanted::Shown);
-        table.time(name, &scene("start p50"), percentile(&starts, 50), Wanted::Shown);
-        table.time(name, &scene("start p99"), percentile(&starts, 99), Wanted::Shown);
+        table.add(name, &scene(&format!("{unit} per job")), per_job, "", Bound::Shown);
+        table.time(name, &scene("start p50"), percentile(&starts, 50), Bound::Shown);
+        table.time(name, &scene("start p99"), percentile(&starts, 99), Bound::Shown);
         few = few.min((busy.calls - idle.calls) / f64::from(RATE));
     }
     Ok(())
@@ -79,14 +79,14 @@ async fn count(ground: &Ground, window: Duration) -> Counted {
 async fn beside(
     ground: &Ground,
     client: &Client,
-    crew: &Crew,
+    processes: &Processes,
     extent: Extent,
 ) -> Result<(Counted, Vec<Duration>)> {
     let extent = Extent { starts_max: u32::MAX, starts_time: extent.window, ..extent };
     // The first ones find processes at rest, and connections to be made.
-    paced(client, crew, RATE, Extent { starts_time: Duration::from_secs(2), ..extent }).await?;
+    paced(client, processes, RATE, Extent { starts_time: Duration::from_secs(2), ..extent }).await?;
     let (before, began) = (ground.counted(), Instant::now());
-    let starts = paced(client, crew, RATE, extent).await?;
+    let starts = paced(client, processes, RATE, extent).await?;
     Ok((ground.counted().rate(before, began.elapsed()), starts))
 }
 
@@ -95,17 +95,17 @@ pub(super) async fn waiters(ground: &Ground, extent: Extent, table: &mut Table) 
     const WAITERS: usize = 100;
     let (name, place) = (ground.kind.name(), ground.place()?);
     let client = place.client().await?;
-    let mut crew = Crew::new();
-    crew.add(1, &place.url, &[])?;
+    let mut processes = Processes::new();
+    processes.add(1, &place.url, &[])?;
     table.progress(name, "100 callers that wait for outputs");
-    let (without, _) = beside(ground, &client, &crew, extent).await?;
+    let (without, _) = beside(ground, &client, &processes, extent).await?;
     let held = client.enqueue_all((0..WAITERS).map(|_| Beat::now())).queue("not-served").await?;
     let waiting: Vec<_> =
         held.into_iter().map(|handle| tokio::spawn(async move { handle.output().await.map(drop) })).collect();
-    let (with, _) = beside(ground, &client, &crew, extent).await?;
+    let (with, _) = beside(ground, &client, &processes, extent).await?;
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     let scene = "100 waiters beside 10 jobs a second, look-ups a second";
-    table.add(name, scene, with.looks - without.looks, "", Wanted::AtMost(50.0));
+    table.add(name, scene, with.looks - without.looks, "", Bound::AtMost(50.0));
     Ok(())
 }
 
@@ -117,14 +117,14 @@ pub(super) async fn queues(ground: &Ground, extent: Extent, table: &mut Table) -
         table.progress(name, &format!("a worker on {queues} queues"));
         let place = ground.place()?;
         let client = place.client().await?;
-        let mut crew = Crew::new();
-        crew.add(1, &place.url, &["--queues", &queues.to_string()])?;
+        let mut processes = Processes::new();
+        processes.add(1, &place.url, &["--queues", &queues.to_string()])?;
         tokio::time::sleep(SETTLE).await;
         let mut starts = Vec::new();
         for number in 0..100_u32 {
             let queue = queue_name(number * 7 % queues);
             client.enqueue(Beat::now()).queue(queue).await?;
-            starts.extend(crew.starts(1, Duration::from_secs(30))?);
+            starts.extend(processes.starts(1, Duration::from_secs(30))?);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         p50.push(percentile(&starts, 50));
@@ -132,11 +132,11 @@ pub(super) async fn queues(ground: &Ground, extent: Extent, table: &mut Table) -
             name,
             &format!("a worker on {queues} queues, start p50"),
             p50[p50.len() - 1],
-            Wanted::Shown,
+            Bound::Shown,
         );
     }
     let ratio = p50[1].as_secs_f64() / p50[0].as_secs_f64();
-    table.add(name, "1,000 queues, start p50 beside one queue", ratio, "x", Wanted::AtMost(3.0));
+    table.add(name, "1,000 queues, start p50 beside one queue", ratio, "x", Bound::AtMost(3.0));
     empty_queues(ground, extent, table).await
 }
 
@@ -161,12 +161,12 @@ async fn empty_queues(ground: &Ground, extent: Extent, table: &mut Table) -> Res
         called??;
     }
     let alone = count(ground, extent.window / 2).await;
-    let mut crew = Crew::new();
-    crew.add(1, &place.url, &[])?;
+    let mut processes = Processes::new();
+    processes.add(1, &place.url, &[])?;
     let with = count(ground, extent.window).await;
     let (what, figure, wanted) = match ground.kind {
-        Kind::Redis => ("scripts", with.calls - alone.calls, Wanted::AtMost(20.0)),
-        _ => ("statements", with.statements - alone.statements, Wanted::Shown),
+        Kind::Redis => ("scripts", with.calls - alone.calls, Bound::AtMost(20.0)),
+        _ => ("statements", with.statements - alone.statements, Bound::Shown),
     };
     table.add(name, &format!("10,000 empty queues, {what} a second by an idle worker"), figure, "", wanted);
     Ok(())
@@ -182,9 +182,9 @@ pub(super) async fn kinds(ground: &Ground, extent: Extent, table: &mut Table) ->
         many.push(claim(&place, 1_000).await?);
     }
     let (one, many) = (median(&mut one), median(&mut many));
-    table.add(name, "claim of 500 of one kind", one * 1e3, " ms", Wanted::Shown);
-    table.add(name, "claim of 500 of 1,000 kinds", many * 1e3, " ms", Wanted::Shown);
-    table.add(name, "1,000 kinds, claim of 500 beside one kind", many / one, "x", Wanted::AtMost(2.0));
+    table.add(name, "claim of 500 of one kind", one * 1e3, " ms", Bound::Shown);
+    table.add(name, "claim of 500 of 1,000 kinds", many * 1e3, " ms", Bound::Shown);
+    table.add(name, "1,000 kinds, claim of 500 beside one kind", many / one, "x", Bound::AtMost(2.0));
     Ok(())
 }
 

@@ -20,7 +20,7 @@ struct Row {
 
 /// What a figure should be.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Wanted {
+pub(super) enum Bound {
     AtMost(f64),
     AtLeast(f64),
     /// It is shown, and nothing is wanted of it.
@@ -38,21 +38,21 @@ impl Table {
     }
 
     /// A figure with its unit.
-    pub(super) fn add(&mut self, store: &'static str, scene: &str, figure: f64, unit: &str, wanted: Wanted) {
+    pub(super) fn add(&mut self, store: &'static str, scene: &str, figure: f64, unit: &str, wanted: Bound) {
         let shown = |number: f64| {
             let digits = if number.abs() >= 100.0 { 0 } else { 2 };
             format!("{number:.digits$}{unit}")
         };
         let (text, is_met) = match wanted {
-            Wanted::AtMost(most) => (format!("≤ {}", shown(most)), Some(figure <= most)),
-            Wanted::AtLeast(least) => (format!("≥ {}", shown(least)), Some(figure >= least)),
-            Wanted::Shown => (String::new(), None),
+            Bound::AtMost(most) => (format!("≤ {}", shown(most)), Some(figure <= most)),
+            Bound::AtLeast(least) => (format!("≥ {}", shown(least)), Some(figure >= least)),
+            Bound::Shown => (String::new(), None),
         };
         self.rows.push(Row { store, scene: scene.to_owned(), figure: shown(figure), wanted: text, is_met });
     }
 
     /// A time in milliseconds.
-    pub(super) fn time(&mut self, store: &'static str, scene: &str, time: Duration, wanted: Wanted) {
+    pub(super) fn time(&mut self, store: &'static str, scene: &str, time: Duration, wanted: Bound) {
         self.add(store, scene, time.as_secs_f64() * 1e3, " ms", wanted);
     }
 

@@ -7,10 +7,10 @@ use windlass::queue::{Keep, QueueConfig};
 use windlass::{Client, JobState};
 
 use super::Extent;
-use super::crew::Crew;
 use super::ground::{Ground, Kind};
 use super::member::{Beat, Hold, QUEUE};
-use super::table::{Table, Wanted};
+use super::processes::Processes;
+use super::table::{Bound, Table};
 
 /// How long pruning is watched at most.
 const PRUNE_MAX: Duration = Duration::from_secs(40);
@@ -25,8 +25,8 @@ pub(super) async fn prune(ground: &Ground, extent: Extent, table: &mut Table) ->
     config.retention.completed = Keep::FOREVER;
     client.define_queue(QUEUE, config.clone()).await?;
     {
-        let mut crew = Crew::new();
-        crew.add(1, &place.url, &["--quiet"])?;
+        let mut processes = Processes::new();
+        processes.add(1, &place.url, &["--quiet"])?;
         for _ in 0..extent.pruned / BULK {
             client.enqueue_all((0..BULK).map(|_| Beat { micros: 0 })).await?;
         }
@@ -37,15 +37,15 @@ pub(super) async fn prune(ground: &Ground, extent: Extent, table: &mut Table) ->
     config.retention.completed = Keep::count(0);
     client.define_queue(QUEUE, config).await?;
     let (before, began) = (completed(&client).await?, Instant::now());
-    let mut crew = Crew::new();
-    crew.add(1, &place.url, &[])?;
+    let mut processes = Processes::new();
+    processes.add(1, &place.url, &[])?;
     let mut left = before;
     while left > 0 && began.elapsed() < PRUNE_MAX {
         tokio::time::sleep(Duration::from_millis(100)).await;
         left = completed(&client).await?;
     }
     let rate = (before - left) as f64 / began.elapsed().as_secs_f64();
-    table.add(name, "pruned by one worker", rate, "/s", Wanted::AtLeast(20_000.0));
+    table.add(name, "pruned by one worker", rate, "/s", Bound::AtLeast(20_000.0));
     Ok(())
 }
 
@@ -63,8 +63,8 @@ pub(super) async fn cancels(ground: &Ground, table: &mut Table) -> Result<()> {
     let (name, place) = (ground.kind.name(), ground.place()?);
     table.progress(name, "100 cancels beside 20 workers");
     let client = place.client().await?;
-    let mut crew = Crew::new();
-    crew.add(MEMBERS, &place.url, &[])?;
+    let mut processes = Processes::new();
+    processes.add(MEMBERS, &place.url, &[])?;
     let handles = client.enqueue_all((0..CANCELS).map(|_| Hold)).await?;
     for handle in &handles {
         while handle.state().await? != Some(JobState::Running) {
@@ -82,6 +82,6 @@ pub(super) async fn cancels(ground: &Ground, table: &mut Table) -> Result<()> {
     let rate = ground.counted().rate(before, began.elapsed());
     let own = MEMBERS as f64 / 10.0 * began.elapsed().as_secs_f64();
     let per_cancel = (rate.renewals * began.elapsed().as_secs_f64() - own) / f64::from(CANCELS);
-    table.add(name, "20 workers, renewals of leases per cancel", per_cancel, "", Wanted::AtMost(2.0));
+    table.add(name, "20 workers, renewals of leases per cancel", per_cancel, "", Bound::AtMost(2.0));
     Ok(())
 }

@@ -99,7 +99,7 @@ impl Bell {
     }
 
     /// Rings about fresh work: wakes about as many of the workers that wait for it as there are jobs. Answers for how many
-    /// of them nobody here has room.
+    /// of them no waiter here has room.
     pub fn call(&self, fresh: &Fresh) -> u32 {
         let left = self.0.roster.call(fresh);
         self.0.topics[Topic::Work as usize].send_replace(());

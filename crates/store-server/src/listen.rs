@@ -260,7 +260,7 @@ pub trait Ear: Voice + Send + Sync + 'static {
 pub enum End {
     /// The connection is gone or cannot be had.
     Lost(String),
-    /// Nothing will come before somebody changes something.
+    /// Nothing will come before a setting is changed.
     Deaf(String),
 }
 

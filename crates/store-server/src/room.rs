@@ -124,12 +124,12 @@ impl Member {
 
 /// A worker that counts how often it is woken.
 #[derive(Default)]
-pub(crate) struct Seat {
+pub(crate) struct CountingWaiter {
     pub(crate) room: AtomicU32,
     pub(crate) woken: AtomicU32,
 }
 
-impl Waiter for Seat {
+impl Waiter for CountingWaiter {
     fn room(&self, _queue: &Name) -> u32 {
         self.room.load(Ordering::Relaxed)
     }

@@ -301,7 +301,7 @@ mod tests {
         assert!(!owed.is_empty());
         assert!(owed.clone().without(Topic::Work).without(Topic::Finish).is_empty());
         let bell = Bell::new();
-        assert_eq!(owed.clone().ring(&bell), owed, "nobody waits here");
+        assert_eq!(owed.clone().ring(&bell), owed, "no caller waits here");
         assert_eq!([Topic::Work, Topic::Finish].into_iter().collect::<Rings>().topics().count(), 2);
     }
 }

@@ -153,12 +153,12 @@ mod tests {
 
     /// A worker with so much room, which counts how often it is woken.
     #[derive(Default)]
-    struct Seat {
+    struct CountingWaiter {
         room: AtomicU32,
         woken: AtomicU32,
     }
 
-    impl Seat {
+    impl CountingWaiter {
         fn with(room: u32) -> Arc<Self> {
             Arc::new(Self { room: AtomicU32::new(room), woken: AtomicU32::new(0) })
         }
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    impl Waiter for Seat {
+    impl Waiter for CountingWaiter {
         fn room(&self, _queue: &Name) -> u32 {
             self.room.load(Ordering::Relaxed)
         }
@@ -187,35 +187,42 @@ mod tests {
         Fresh { queue: name(queue), kind: kind.map(name), jobs }
     }
 
-    fn enroll(roster: &Roster, seats: &[Arc<Seat>], queues: &[&str], kinds: &[&str]) -> Vec<Enrolled> {
-        let enroll = |seat: &Arc<Seat>| roster.enroll(&names(queues), &names(kinds), Arc::clone(seat) as _);
-        seats.iter().map(enroll).collect()
+    fn enroll(
+        roster: &Roster,
+        waiters: &[Arc<CountingWaiter>],
+        queues: &[&str],
+        kinds: &[&str],
+    ) -> Vec<Enrolled> {
+        let enroll = |waiter: &Arc<CountingWaiter>| {
+            roster.enroll(&names(queues), &names(kinds), Arc::clone(waiter) as _)
+        };
+        waiters.iter().map(enroll).collect()
     }
 
-    fn total(seats: &[Arc<Seat>]) -> u32 {
-        seats.iter().map(|seat| seat.woken()).sum()
+    fn total(waiters: &[Arc<CountingWaiter>]) -> u32 {
+        waiters.iter().map(|waiter| waiter.woken()).sum()
     }
 
     #[test]
     fn as_many_are_woken_as_there_are_jobs_and_all_get_their_turn() {
-        let (roster, seats) = (Roster::default(), [(); 10].map(|()| Seat::with(64)));
-        let _enrolled = enroll(&roster, &seats, &["q"], &["k"]);
+        let (roster, waiters) = (Roster::default(), [(); 10].map(|()| CountingWaiter::with(64)));
+        let _enrolled = enroll(&roster, &waiters, &["q"], &["k"]);
         let mut turns = [0; 10];
         for _ in 0..100 {
             assert_eq!(roster.call(&fresh("q", Some("k"), 1)), 0);
-            let woken = seats.each_ref().map(|seat| seat.woken());
+            let woken = waiters.each_ref().map(|waiter| waiter.woken());
             assert_eq!(woken.iter().sum::<u32>(), 1);
             turns = std::array::from_fn(|place| turns[place] + woken[place]);
         }
         assert_eq!(turns, [10; 10]);
-        assert_eq!((roster.call(&fresh("q", Some("k"), 3)), total(&seats)), (0, 3));
-        assert_eq!((roster.call(&fresh("q", Some("k"), 1_000)), total(&seats)), (1_000 - 640, 10));
+        assert_eq!((roster.call(&fresh("q", Some("k"), 3)), total(&waiters)), (0, 3));
+        assert_eq!((roster.call(&fresh("q", Some("k"), 1_000)), total(&waiters)), (1_000 - 640, 10));
     }
 
     #[test]
     fn only_those_who_serve_queue_and_kind_are_woken() {
         let roster = Roster::default();
-        let (here, elsewhere) = ([Seat::with(1)], [Seat::with(1)]);
+        let (here, elsewhere) = ([CountingWaiter::with(1)], [CountingWaiter::with(1)]);
         let _here = enroll(&roster, &here, &["q", "r"], &["k", "l"]);
         let _elsewhere = enroll(&roster, &elsewhere, &["r"], &["m"]);
         assert_eq!((roster.call(&fresh("q", Some("k"), 1)), total(&here), total(&elsewhere)), (0, 1, 0));
@@ -230,7 +237,7 @@ mod tests {
     #[test]
     fn those_without_room_are_told_only_where_others_do_not_suffice() {
         let roster = Roster::default();
-        let (busy, idle) = ([Seat::with(0), Seat::with(0)], [Seat::with(2)]);
+        let (busy, idle) = ([CountingWaiter::with(0), CountingWaiter::with(0)], [CountingWaiter::with(2)]);
         let _busy = enroll(&roster, &busy, &["q"], &["k"]);
         let enrolled = enroll(&roster, &idle, &["q"], &["k"]);
         for _ in 0..3 {

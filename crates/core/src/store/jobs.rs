@@ -63,7 +63,7 @@ pub trait Jobs {
     async fn begin(&self, attempts: Arc<[Begin]>) -> StoreResult<Vec<Settled>>;
 
     /// Records the outcome of attempts, each only if its fence still holds; whether the lease has run out
-    /// does not matter as long as nobody has reaped the job. State, reason and counters are written as the
+    /// does not matter as long as the job was not reaped. State, reason and counters are written as the
     /// transition says, after it has heeded a request to cancel; the request is then forgotten. The due
     /// instant moves only for [`NextDue::After`](crate::judge::NextDue::After). A terminal state is stamped
     /// with the time; progress stays.

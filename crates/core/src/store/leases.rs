@@ -24,7 +24,7 @@ pub trait Leases {
     async fn open(&self, lease: &NewLease) -> StoreResult<()>;
 
     /// Keeps a lease alive for `ttl` from now and tells which of its running jobs are asked to stop, at
-    /// most `limit`. A lease that has run out stays so, even if nobody has reaped it yet.
+    /// most `limit`. A lease that has run out stays so, even if it was not reaped yet.
     async fn renew(&self, lease: LeaseId, ttl: Duration, limit: u32) -> StoreResult<Renewal>;
 
     /// Ends a lease. Jobs that still hang on it can be reaped at once; without any it is forgotten. One that

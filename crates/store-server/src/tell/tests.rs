@@ -7,36 +7,37 @@ use windlass_core::bell::Enrolled;
 
 use super::*;
 use crate::listen::LOOK_LATER;
-use crate::room::{Member, Room, Seat, until};
+use crate::room::{CountingWaiter, Member, Room, until};
 
 /// Processes with one worker each, which listen.
 struct Fleet {
     room: Arc<Room>,
     members: Vec<Member>,
-    seats: Vec<Arc<Seat>>,
+    waiters: Vec<Arc<CountingWaiter>>,
     _enrolled: Vec<Enrolled>,
 }
 
 impl Fleet {
     async fn new(size: usize) -> Self {
         let (room, mut enrolled) = (Arc::new(Room::default()), Vec::new());
-        let (mut members, mut seats) = (Vec::new(), Vec::new());
+        let (mut members, mut waiters) = (Vec::new(), Vec::new());
         for _ in 0..size {
-            let (member, seat) = (Member::listening(&room), Arc::new(Seat::default()));
-            seat.room.store(64, Ordering::Relaxed);
-            enrolled.push(member.bell().enroll(&[name("q")], &[name("k")], Arc::clone(&seat) as _));
+            let (member, waiter) = (Member::listening(&room), Arc::new(CountingWaiter::default()));
+            waiter.room.store(64, Ordering::Relaxed);
+            enrolled.push(member.bell().enroll(&[name("q")], &[name("k")], Arc::clone(&waiter) as _));
             room.served.lock().unwrap().push(format!("q|k|{:016x}", member.teller.owner()));
-            (members.push(member), seats.push(seat));
+            members.push(member);
+            waiters.push(waiter);
         }
         until(|| members.iter().all(|member| member.mode() == WakeMode::Listening)).await;
-        let fleet = Self { room, members, seats, _enrolled: enrolled };
+        let fleet = Self { room, members, waiters, _enrolled: enrolled };
         fleet.woken();
         fleet
     }
 
     /// How many were woken since the last time.
     fn woken(&self) -> u32 {
-        self.seats.iter().map(|seat| seat.woken.swap(0, Ordering::Relaxed)).sum()
+        self.waiters.iter().map(|waiter| waiter.woken.swap(0, Ordering::Relaxed)).sum()
     }
 
     /// A producer that is not among them hands jobs in, one after the other, and lets each pause follow.
@@ -89,7 +90,7 @@ async fn a_job_of_a_process_with_room_is_its_own_and_one_other_looks_for_it_late
     let fleet = Fleet::new(20).await;
     fleet.members[0].ring(fresh(1));
     sleep(LOOK_LATER / 2).await;
-    assert_eq!((fleet.seats[0].woken.swap(0, Ordering::Relaxed), fleet.woken()), (1, 0));
+    assert_eq!((fleet.waiters[0].woken.swap(0, Ordering::Relaxed), fleet.woken()), (1, 0));
     sleep(LOOK_LATER).await;
     assert_eq!(fleet.woken(), 1);
 }
@@ -125,13 +126,14 @@ async fn where_the_chosen_are_dead_another_one_looks_within_a_second_or_two() {
 #[tokio::test(start_paused = true)]
 async fn a_note_to_a_busy_process_is_passed_on_until_one_has_room() {
     let fleet = Fleet::new(50).await;
-    fleet.seats[..45].iter().for_each(|seat| seat.room.store(0, Ordering::Relaxed));
+    fleet.waiters[..45].iter().for_each(|waiter| waiter.room.store(0, Ordering::Relaxed));
     let (producer, mut found) = (Member::new(&fleet.room), 0);
     for _ in 0..50 {
         producer.ring(fresh(1));
         // Before anyone looks again.
         sleep(LOOK_LATER / 2).await;
-        let idle = fleet.seats[45..].iter().map(|seat| seat.woken.swap(0, Ordering::Relaxed)).sum::<u32>();
+        let idle =
+            fleet.waiters[45..].iter().map(|waiter| waiter.woken.swap(0, Ordering::Relaxed)).sum::<u32>();
         found += u32::from(idle > 0);
         // Busy ones wait before they pass on again; the fleet has time here.
         sleep(Duration::from_secs(20)).await;
@@ -143,7 +145,7 @@ async fn a_note_to_a_busy_process_is_passed_on_until_one_has_room() {
 #[tokio::test(start_paused = true)]
 async fn where_all_are_busy_hardly_a_note_is_passed_on() {
     let fleet = Fleet::new(50).await;
-    fleet.seats.iter().for_each(|seat| seat.room.store(0, Ordering::Relaxed));
+    fleet.waiters.iter().for_each(|waiter| waiter.room.store(0, Ordering::Relaxed));
     let producer = Member::new(&fleet.room);
     fleet.hand_in(&producer, 600, Duration::from_millis(100)).await;
     let passed = fleet.room.count(|word| matches!(word, Word::Work { hops: 1.., .. }));

@@ -13,13 +13,13 @@ const READY_MAX: Duration = Duration::from_secs(120);
 const STARTED_AT_ONCE: usize = 10;
 
 /// Processes that run workers; killed when they are dropped.
-pub(super) struct Crew {
+pub(super) struct Processes {
     members: Vec<Child>,
     said: Receiver<String>,
     say: mpsc::Sender<String>,
 }
 
-impl Crew {
+impl Processes {
     pub(super) fn new() -> Self {
         let (say, said) = mpsc::channel();
         Self { members: Vec::new(), said, say }
@@ -85,7 +85,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Processes {
     fn drop(&mut self) {
         for member in &mut self.members {
             // One that has ended already need not be.
