@@ -20,7 +20,9 @@ const WHOLE: &[(&str, &str, &str)] =
 
 /// Calls that sort, and what.
 const SORTS: &[(&str, &str)] = &[
+    ("claim, one queue", "the first jobs of each kind, at most as many as are asked for"),
     ("claim, several kinds", "the first jobs of each kind, at most as many as are asked for"),
+    ("claim, many kinds", "the first jobs of each kind, at most as many as are asked for"),
     ("claim from a floor", "the first jobs of each kind, at most as many as are asked for"),
     ("list", "the jobs of a page"),
 ];

@@ -26,7 +26,7 @@ LANGUAGE plpgsql VOLATILE {steady}
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now int8; v_lease int8; v_worker text; v_expires_at int8; v_looked int8; v_seen int8;
+    v_now int8 := clock_micros(); v_lease int8; v_worker text; v_expires_at int8; v_looked int8; v_seen int8;
     -- Places of queues: those with something to move, those that may have something to take, and the one that has its turn.
     v_moving int8[]; v_giving int8[]; q int8;
     v_is_behind bool; v_due int8; v_next int8; v_died int8;
@@ -37,13 +37,13 @@ DECLARE
 BEGIN
     -- What the last row says stands in its columns from here on.
     SELECT
-        l.key, l.worker, l.worker, l.expires_at, clock_micros(), (SELECT value FROM settings WHERE name = 'definitions'),
+        l.key, l.worker, l.worker, (SELECT value FROM settings WHERE name = 'definitions'),
         (SELECT value FROM settings WHERE name = 'rules'), {looked}, 0, 0, p_kinds[1],
         cardinality(p_kinds) = 1 AND cardinality(p_floor_queues) = 0
-    INTO v_lease, v_worker, o_kind, v_expires_at, v_now, o_seq, o_ambiguous, v_looked, o_fence, o_stalls, v_kind, v_is_plain
+    INTO v_lease, v_worker, o_kind, o_seq, o_ambiguous, v_looked, o_fence, o_stalls, v_kind, v_is_plain
     FROM leases AS l
-    WHERE l.id = p_lease;
-    IF v_lease IS NULL OR v_expires_at <= v_now THEN
+    WHERE l.id = p_lease AND l.expires_at > v_now;
+    IF v_lease IS NULL THEN
         o_answer := 'lost';
         RETURN NEXT;
         RETURN;

@@ -19,10 +19,8 @@ DECLARE
     -- Ranges of the order, each from a place on up to the rank of the next one; and where to go on in this one.
     v_range_ranks int8[] := '{-32769}'; v_range_dues int8[] := '{0}';
     v_rank int8; v_due_at int8; v_seq int8; v_rank_end int8; v_is_over bool;
-    -- How many jobs are looked at in a round: more than are wanted, since other calls may have the first of them.
-    v_page int8 := least(4 * p_want, greatest(p_want, 100));
-    -- The kinds that count, how many jobs of each, and whether others may have jobs behind the last one.
-    v_numbers int8[]; v_kinds text[]; v_each int8; v_is_bounded bool;
+    -- How many jobs are looked at in a round, and how many of each of the kinds that count.
+    v_page int8 := p_want; v_kinds text[]; v_each int8; v_is_bounded bool;
     -- What was found, in order, and each job's number among those of its kind.
     v_found tid[]; v_seqs int8[]; v_ranks int8[]; v_dues int8[]; v_nths int8[]; v_count int8;
 BEGIN
@@ -95,7 +93,7 @@ BEGIN
             -- Those that came first by the look before may have been taken since: then there are more behind them.
             v_is_over := NOT v_is_bounded AND (v_count = 0 OR v_count < v_page AND v_nths[v_count] < v_each);
             -- Behind those that other calls have there are probably more of theirs.
-            v_page := least(2 * v_page, greatest(p_want, 1000));
+            v_page := least(4 * v_page, greatest(p_want, 1000));
             CONTINUE WHEN v_count = 0;
             v_rank := v_ranks[v_count]; v_due_at := v_dues[v_count]; v_seq := v_seqs[v_count];
             SELECT

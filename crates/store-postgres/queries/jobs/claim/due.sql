@@ -24,7 +24,7 @@ BEGIN
     ),
     {expire}
     INTO o_died;
-    o_is_behind := coalesce(({late}) <= v_now, false);
+    o_is_behind := coalesce(({late}), false);
     IF NOT o_is_behind THEN
         WITH due AS MATERIALIZED (
             SELECT w.seq

@@ -14,12 +14,12 @@ DECLARE
     v_now ALIAS FOR p_now;
 BEGIN
     SELECT
-        coalesce(array_agg(l.place) FILTER (WHERE l.next <= v_now), '{}'),
+        coalesce(array_agg(l.place) FILTER (WHERE l.is_moving), '{}'),
         coalesce(
             array_agg(l.place) FILTER (
                 WHERE cardinality(p_kinds) > 0 AND l.share > 0
                     AND (
-                        p_is_plain OR l.next <= v_now OR l.place = ANY (p_floor_queues)
+                        p_is_plain OR l.is_moving OR l.place = ANY (p_floor_queues)
                         OR EXISTS (
                             SELECT 1 FROM waiting AS w
                             WHERE w.state = 2 AND hashtext(w.queue) = hashtext(l.v_queue) AND w.queue = l.v_queue
@@ -31,11 +31,11 @@ BEGIN
         min(l.due) FILTER (WHERE l.due > v_now)
     INTO o_moving, o_giving, o_due
     FROM (
-        SELECT d.place, d.v_queue, d.share, d.due, least(d.late, d.due) AS next
+        SELECT d.place, d.v_queue, d.share, d.due, d.is_late IS TRUE OR d.due <= v_now IS TRUE AS is_moving
         FROM (
             SELECT
                 q.place, q.v_queue, q.share,
-                ({late}) AS late,
+                ({late}) AS is_late,
                 ({next}) AS due
             -- Columns are named as the fragments want them.
             FROM unnest(p_queues, p_moved_to, p_shares) WITH ORDINALITY AS q (v_queue, v_moved_to, share, place)

@@ -19,27 +19,25 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_queue ALIAS FOR p_queue; v_kind ALIAS FOR p_kind; v_moved_to ALIAS FOR p_moved_to;
-    v_now int8; v_lease int8; v_worker text; v_expires_at int8;
-    -- When the next job is due, and the next one expires.
-    v_due int8; v_late int8;
+    v_now int8 := clock_micros(); v_lease int8; v_worker text; v_expires_at int8; v_is_late bool; v_due int8;
     -- What is taken.
     v_places tid[]; v_jobs int8[]; v_bytes int8;
     v_seen int8;
 BEGIN
     -- What the last row says stands in its columns from here on.
     SELECT
-        'end', l.key, l.worker, l.worker, l.expires_at, clock_micros(), ({late}), ({next}), {looked},
+        'end', l.key, l.worker, l.worker, ({late}), ({next}), {looked},
         pg_stat_get_xact_tuples_fetched('waiting_ready'::regclass), 0, 0, 0
     INTO
-        o_answer, v_lease, v_worker, o_kind, v_expires_at, v_now, v_late, v_due, o_attempt, v_seen, o_fence, o_stalls, o_ambiguous
+        o_answer, v_lease, v_worker, o_kind, v_is_late, v_due, o_attempt, v_seen, o_fence, o_stalls, o_ambiguous
     FROM leases AS l
-    WHERE l.id = p_lease;
-    IF v_lease IS NULL OR v_expires_at <= v_now THEN
+    WHERE l.id = p_lease AND l.expires_at > v_now;
+    IF v_lease IS NULL THEN
         o_answer := 'lost';
         RETURN NEXT;
         RETURN;
     END IF;
-    IF least(v_late, v_due) <= v_now THEN
+    IF v_is_late OR v_due <= v_now THEN
         v_bytes := NULL;
     ELSIF p_kind IS NOT NULL THEN
         SELECT
