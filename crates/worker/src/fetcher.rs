@@ -133,7 +133,7 @@ impl Fetcher {
         let (starts, plan, next, is_claiming) = {
             let mut slots = self.attempts.slots();
             // A claim in flight is the poll.
-            if matches!(ask, Ask::Now) && !slots.is_claiming() {
+            if !slots.is_claiming() && self.timing.polls_all(&ask, now, self.config.poll_interval) {
                 slots.hint();
             }
             let due = slots.mark_due(now);

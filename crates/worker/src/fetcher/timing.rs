@@ -27,6 +27,8 @@ pub(super) struct Timing {
 struct Times {
     /// Time to poll.
     poll: Instant,
+    /// When all queues were last asked.
+    all: Instant,
     /// Polls in a row that found nothing.
     empty: u32,
     /// The last claim failed; not before this.
@@ -35,7 +37,7 @@ struct Times {
 
 impl Timing {
     pub(super) fn new(now: Instant) -> Self {
-        Self { state: Mutex::new(Times { poll: now, empty: 0, pause: None }) }
+        Self { state: Mutex::new(Times { poll: now, all: now, empty: 0, pause: None }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Times> {
@@ -60,6 +62,21 @@ impl Timing {
         self.lock().pause = Some(Instant::now() + backoff(failures));
     }
 
+    /// Whether all queues are to be asked: it is time to poll, or wake-ups about some of them have kept this worker from
+    /// asking the others for an interval. Then the next interval begins.
+    pub(super) fn polls_all(&self, ask: &Ask, now: Instant, interval: Duration) -> bool {
+        let mut times = self.lock();
+        let is_due = match ask {
+            Ask::Now => true,
+            Ask::At(_) => now.saturating_duration_since(times.all) >= interval,
+            Ask::NotBefore(_) => false,
+        };
+        if is_due {
+            times.all = now;
+        }
+        is_due
+    }
+
     /// What the clock says now.
     pub(super) fn ask(&self, now: Instant) -> Ask {
         let times = self.lock();
@@ -80,4 +97,28 @@ pub(super) enum Ask {
     At(Instant),
     /// Do not ask before this instant.
     NotBefore(Instant),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_queues_are_asked_within_an_interval_however_busy_one_is() {
+        const INTERVAL: Duration = Duration::from_secs(2);
+        let start = Instant::now();
+        let timing = Timing::new(start);
+        let mut polls = 0;
+        // A claim is answered every 10 ms, and puts the time of the next poll off.
+        for step in 1..=1_000 {
+            let now = start + Duration::from_millis(step * 10);
+            timing.answered(1, Pace::Steady(INTERVAL));
+            polls += u32::from(timing.polls_all(&Ask::At(now + INTERVAL), now, INTERVAL));
+        }
+        assert_eq!(polls, 5, "once in each of five intervals");
+        assert!(
+            !timing.polls_all(&Ask::NotBefore(start), start + 2 * INTERVAL * 10, INTERVAL),
+            "it may not ask"
+        );
+    }
 }
