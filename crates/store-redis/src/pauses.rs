@@ -63,7 +63,6 @@ struct Pause {
     sick: SickQueue,
     /// Its server hung, so a claim asks it only after that has [answered](Pauses::is_to_probe).
     is_hung: bool,
-    is_probed: bool,
 }
 
 impl Pauses {
@@ -83,8 +82,11 @@ impl Pauses {
     pub(crate) fn is_to_probe(&self, queue: &Name) -> bool {
         let mut failed = self.failed();
         let Some(pause) = failed.get_mut(&(queue.clone(), Work::Claim)) else { return false };
-        let is_due = pause.is_hung && !pause.is_probed && Instant::now() >= pause.until;
-        pause.is_probed |= is_due;
+        let is_due = pause.is_hung && Instant::now() >= pause.until;
+        if is_due {
+            // A probe may end without an answer, with the runtime that it ran on; then the next one is due after this.
+            pause.until = Instant::now() + PAUSE_MAX;
+        }
         is_due
     }
 
@@ -138,7 +140,7 @@ impl Pauses {
         let times = took.saturating_mul((1 << failures.min(8)).min(TIMES_MAX));
         let until = Instant::now() + backoff::pause(failures).max(times).min(PAUSE_MAX);
         let is_hung = is_cluster && work == Work::Claim && took >= GRACE;
-        let pause = Pause { until, failures, sick: sick.clone(), is_hung, is_probed: false };
+        let pause = Pause { until, failures, sick: sick.clone(), is_hung };
         failed.insert((queue.clone(), work), pause);
         sick
     }
@@ -255,6 +257,10 @@ mod tests {
             assert!(pauses.is_to_probe(&queue) && !pauses.is_to_probe(&queue), "by one at a time");
             pauses.failed_after(&queue, Work::Claim, Fault::Timeout(took), took, true);
         }
+        is_over();
+        assert!(pauses.is_to_probe(&queue), "this one ends without an answer");
+        is_over();
+        assert!(pauses.is_to_probe(&queue), "so there is another");
         pauses.answered_after(&queue, Work::Claim, took);
         assert!(pauses.of(&queue, Work::Claim).is_none());
         // What failed at once holds up no claim.

@@ -25,6 +25,10 @@ pub(super) async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Re
     let removed = remove_keys(tools, session, queue).await?;
     tools.definitions.forget(queue);
     if let Removed::NotEmpty(_) = removed {
+        // It stays. Nothing depends on the note that it leaves, which ends here; so a failure is only logged.
+        if let Err(fault) = tools.registry.enter_anew(session, &tools.keys, queue).await {
+            tracing::debug!(%queue, ?fault, "a queue that holds jobs is still noted as leaving");
+        }
         return Ok(removed);
     }
     // The keys are gone: whatever fails now leaves a name without a queue, which is not shown.
