@@ -1,6 +1,6 @@
 //! Schemas that earlier programs left behind: `tests/fixtures/layout-N.sql`, one per layout since the first, never written
 //! anew. After a new migration, `WINDLASS_FIXTURE=layout-3.sql cargo test -p windlass-store-postgres --test fixture`
-//! writes the next one.
+//! writes the next one. `layout-N.calls.sql` is what a program of that layout calls, since it may run on beside a later one.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fs;
@@ -9,6 +9,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 use tokio_postgres::NoTls;
+use windlass_core::store::{
+    ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Queues, Settlement,
+};
+use windlass_core::{Fence, LeaseId, Name, NewJob, Options, Outcome, State, judge};
 use windlass_store_postgres::{PostgresOptions, PostgresStore};
 use windlass_store_testkit::fixture;
 use windlass_store_testkit::servers::{PostgresServer, Settings};
@@ -38,12 +42,20 @@ fn dumped(server: &PostgresServer) -> String {
     text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect()
 }
 
-async fn restore(server: &PostgresServer, text: &str) {
+/// The schemas that are kept.
+fn layouts() -> Vec<PathBuf> {
+    let files = fs::read_dir(kept()).unwrap().map(|file| file.unwrap().path());
+    files.filter(|path| !path.to_string_lossy().ends_with(".calls.sql")).collect()
+}
+
+/// Sends the statements of a file.
+async fn run(server: &PostgresServer, file: &Path) {
+    let text = fs::read_to_string(file).unwrap();
     let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
     let driver = tokio::spawn(connection);
     // Functions come before the tables that they name.
     client.batch_execute("SET check_function_bodies = off").await.unwrap();
-    client.batch_execute(text).await.unwrap();
+    client.batch_execute(&text).await.unwrap();
     drop(client);
     driver.await.unwrap().unwrap();
 }
@@ -66,13 +78,56 @@ async fn what_this_program_leaves_is_worked_off() {
 #[tokio::test]
 async fn what_earlier_programs_left_is_worked_off() {
     let mut files = 0;
-    for file in fs::read_dir(kept()).unwrap() {
+    for layout in layouts() {
         let server = PostgresServer::start(&Settings::default());
-        restore(&server, &fs::read_to_string(file.unwrap().path()).unwrap()).await;
+        run(&server, &layout).await;
         let store = open(&server).await;
         fixture::check(store.clone()).await;
         fixture::drain(store).await;
         files += 1;
     }
     assert!(files > 0, "a file of every layout is kept");
+}
+
+/// A later program opens the schema, and the earlier one goes on by the functions that it knows: each works off what the
+/// other has stored.
+#[tokio::test]
+async fn an_earlier_program_runs_on_beside_this_one() {
+    let name = |text| Name::new(text).unwrap();
+    let (queue, kind) = (name("earlier"), name("work"));
+    for layout in layouts() {
+        let server = PostgresServer::start(&Settings::default());
+        run(&server, &layout).await;
+        // It runs, so it has noted lately which functions it uses.
+        server.psql(&format!("UPDATE {SCHEMA}.functions SET seen_at = {SCHEMA}.clock_micros()"));
+        let store = open(&server).await;
+        let job = NewJob::new(&kind, "of the later program", Options::new().queue("earlier")).unwrap();
+        store.enqueue([job].into()).await.unwrap();
+        run(&server, &layout.with_extension("calls.sql")).await;
+
+        let (lease, queues, kinds) = (LeaseId::new(), vec![queue.clone()], vec![kind.clone()]);
+        let ttl = std::time::Duration::from_secs(600);
+        store.open(&NewLease { id: lease, worker: "later".into(), ttl, queues, kinds }).await.unwrap();
+        let request = ClaimRequest {
+            lease,
+            nonce: Fence::nonce(),
+            queues: vec![QueueShare { queue: queue.clone(), limit: 10 }],
+            kinds: vec![kind.clone()],
+            limit: 10,
+            bytes: usize::MAX,
+        };
+        let ClaimAnswer::Jobs { jobs, .. } = store.claim(request).await.unwrap() else { panic!("it lives") };
+        let found: Vec<_> = jobs.iter().map(|job| (&job.payload[..], job.fence.number)).collect();
+        assert_eq!(found, [(&b"in a batch"[..], 2), (&b"alone"[..], 1)], "{}", layout.display());
+        for job in jobs {
+            let transition = judge(&job.facts, Outcome::Completed { output: None }, 0.5);
+            let settlement = Settlement { queue: job.queue, id: job.id, fence: job.fence, transition };
+            store.settle([settlement].into()).await.unwrap();
+        }
+        let queues = store.queues(None, 10).await.unwrap();
+        let counts = queues.iter().find(|found| found.name == queue).unwrap().counts;
+        assert_eq!((counts.of(State::Completed), counts.total()), (3, 3), "{}", layout.display());
+        fixture::check(store.clone()).await;
+        fixture::drain(store).await;
+    }
 }
