@@ -5,6 +5,7 @@
 mod connection;
 mod connector;
 mod gate;
+mod idle;
 mod probe;
 
 use std::sync::Arc;
@@ -72,6 +73,7 @@ impl Pools {
                 .map_err(|error| StoreError::Internal { what: error.to_string(), source: None })
         };
         let (work, lease) = (pool(options.pool as usize)?, pool(LEASE_CONNECTIONS)?);
+        idle::close(vec![work.clone(), lease.clone()]);
         let statements = Statements::new(&options.schema_quoted());
         Ok(Self { options, statements, connector, runtime: Handle::current(), work, lease })
     }
