@@ -47,7 +47,9 @@ impl Jobs for SqliteStore {
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {
-        self.write(request.limit as usize, move |session| claim::claim(session, &request)).await
+        let rows = request.limit as usize;
+        let claim = move |session: &Session<'_>| claim::claim(session, &request);
+        self.inner.writer.call(Lane::Claim, rows, claim).await
     }
 
     async fn settle(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {

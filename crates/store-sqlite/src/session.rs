@@ -46,6 +46,11 @@ impl<'c> Session<'c> {
         moves.rings = std::mem::take(&mut moves.rings).and(rings);
     }
 
+    /// What is owed about fresh work, which is no longer owed then.
+    pub(crate) fn take_fresh(&self) -> Rings {
+        self.moves.borrow_mut().rings.take_fresh()
+    }
+
     /// What is owed when the transaction has taken effect.
     pub(crate) fn rings(&self) -> Rings {
         self.moves.borrow().rings.clone()

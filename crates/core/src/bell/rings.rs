@@ -152,6 +152,17 @@ impl Rings {
         self
     }
 
+    /// Takes out what is about work in queues and of kinds that are known.
+    #[must_use]
+    pub fn take_fresh(&mut self) -> Self {
+        let Named::These(list) = &mut self.work else { return Self::NONE };
+        let (known, rest) =
+            std::mem::take(list).into_iter().partition::<Vec<_>, _>(|fresh| fresh.kind.is_some());
+        let named = |list: Vec<Fresh>| if list.is_empty() { Named::None } else { Named::These(list) };
+        self.work = named(rest);
+        Self { work: named(known), ..Self::NONE }
+    }
+
     /// These, but none about a topic.
     #[must_use]
     pub fn without(mut self, topic: Topic) -> Self {
@@ -190,6 +201,20 @@ impl Rings {
     /// The jobs that are asked to stop.
     pub fn cancels(&self) -> &Named<JobId> {
         &self.cancels
+    }
+
+    /// Rings for all of it, and says as well whether workers here have room for some of the work.
+    #[must_use = "other processes may have to be told"]
+    pub fn call(self, bell: &Bell) -> (bool, Self) {
+        let jobs = self.jobs();
+        let left = self.ring(bell);
+        (left.jobs() < jobs, left)
+    }
+
+    /// How many jobs are named.
+    fn jobs(&self) -> u64 {
+        let Named::These(list) = &self.work else { return 0 };
+        list.iter().map(|fresh| u64::from(fresh.jobs)).sum()
     }
 
     /// Rings for all of it. Answers what other processes should hear of: work that workers here have room for is theirs.
@@ -283,6 +308,17 @@ mod tests {
         assert!(list.iter().any(|fresh| fresh.kind.is_none()));
         let queues = (0..100).map(|number| Rings::fresh(fresh(&format!("q{number}"), None, 1)));
         assert_eq!(*queues.fold(Rings::NONE, Rings::and).work(), Named::Any);
+    }
+
+    #[test]
+    fn work_of_known_kinds_can_be_told_first() {
+        let mut owed = Rings::fresh(fresh("q", Some("k"), 2)).and(Rings::about(Topic::Finish));
+        owed.add_entered(State::Ready, &name("q"));
+        assert_eq!(owed.take_fresh(), Rings::fresh(fresh("q", Some("k"), 2)));
+        assert_eq!(owed, Rings::entered(State::Ready, &name("q")).and(Rings::about(Topic::Finish)));
+        assert_eq!(owed.take_fresh(), Rings::NONE);
+        assert_eq!(Rings::about(Topic::Work).take_fresh(), Rings::NONE);
+        assert!(!Rings::fresh(fresh("q", Some("k"), 2)).call(&Bell::new()).0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use windlass_core::clock::{Clock, Steps};
 use super::checkpoint::Checkpoint;
 use super::copier::Copier;
 use super::operation::Operation;
-use super::{Lane, Tally, Tools};
+use super::{Lane, Tally, Tools, Waiting};
 use crate::conditions::{Conditions, Refusal};
 use crate::error::{Fault, failed, is_full, is_unknown_commit, unknown};
 use crate::jobs::calls::Calls;
@@ -68,8 +68,9 @@ impl Committer {
         }
     }
 
-    /// Runs and answers all operations, and wakes whom they concern.
-    pub(crate) fn run(&mut self, mut group: Vec<Box<dyn Operation>>) {
+    /// Runs and answers all operations, and wakes whom they concern. Claims that fresh jobs call may come along, of those
+    /// that `waiting` has.
+    pub(crate) fn run(&mut self, mut group: Vec<Box<dyn Operation>>, waiting: Option<&mut Waiting>) {
         if let Err(broken) = self.conditions.check(Some(&self.connection)) {
             return refuse(group, &broken);
         }
@@ -81,12 +82,12 @@ impl Committer {
         if group.is_empty() {
             return;
         }
-        match self.transact(&mut group) {
-            Ok(rings) => self.answer(group, rings),
-            Err(Failure::RolledBack(fault)) if is_full(&fault) && self.make_room() => self.run(group),
+        match self.transact(&mut group, waiting) {
+            Ok(left) => self.answer(group, &left),
+            Err(Failure::RolledBack(fault)) if is_full(&fault) && self.make_room() => self.run(group, None),
             Err(Failure::RolledBack(fault)) if group.len() > 1 => {
                 tracing::debug!(?fault, operations = group.len(), "a group failed, its operations run alone");
-                group.into_iter().for_each(|operation| self.run(vec![operation]));
+                group.into_iter().for_each(|operation| self.run(vec![operation], None));
             }
             Err(failure) => answer_failure(group, failure),
         }
@@ -98,13 +99,13 @@ impl Committer {
         self.checkpoint.make_room(&self.connection) || has_reserve
     }
 
-    fn answer(&mut self, group: Vec<Box<dyn Operation>>, rings: Rings) {
+    /// Other processes hear what is left for them.
+    fn answer(&mut self, group: Vec<Box<dyn Operation>>, left: &Rings) {
         self.tally.operations.fetch_add(group.len() as u64, Ordering::Relaxed);
         self.tally.commits.fetch_add(1, Ordering::Relaxed);
-        let left = rings.ring(&self.bell);
         group.into_iter().for_each(Operation::answer);
         if let Some(ringer) = &mut self.ringer {
-            ringer.ring(&left);
+            ringer.ring(left);
         }
     }
 
@@ -117,7 +118,12 @@ impl Committer {
         }
     }
 
-    fn transact(&mut self, group: &mut [Box<dyn Operation>]) -> Result<Rings, Failure> {
+    /// Commits a group and rings for it in this process. Answers what others should hear.
+    fn transact(
+        &mut self,
+        group: &mut Vec<Box<dyn Operation>>,
+        waiting: Option<&mut Waiting>,
+    ) -> Result<Rings, Failure> {
         execute(&self.connection, "BEGIN IMMEDIATE").map_err(Failure::NotBegun)?;
         if let Some(turns) = &mut self.turns {
             turns.taken();
@@ -132,21 +138,35 @@ impl Committer {
             if let Some(step) = step {
                 leases::outlive(&session, step)?;
             }
-            for operation in group {
+            for operation in group.iter_mut() {
                 operation.run(&session)?;
             }
+            let mut left = Rings::NONE;
+            // A store in memory has no disk to wait for.
+            if let Some(waiting) = waiting.filter(|_| self.ringer.is_some()) {
+                let (has_called, more) = session.take_fresh().call(&self.bell);
+                left = more;
+                let before = group.len();
+                if has_called {
+                    group.extend(waiting.called());
+                }
+                for operation in &mut group[before..] {
+                    operation.run(&session)?;
+                }
+            }
             session.write_counters()?;
-            self.calls.borrow_mut().write(&self.connection, now)
+            self.calls.borrow_mut().write(&self.connection, now)?;
+            Ok(left)
         }))
         .unwrap_or_else(|_| Err(Fault::Defect("an operation panicked".to_owned())));
         let rings = session.rings();
-        let failure = match ran.map(|()| execute(&self.connection, "COMMIT")) {
-            Ok(Ok(())) => {
+        let failure = match ran.map(|left| (left, execute(&self.connection, "COMMIT"))) {
+            Ok((left, Ok(()))) => {
                 self.calls.get_mut().keep();
-                return Ok(rings);
+                return Ok(rings.ring(&self.bell).and(left));
             }
-            Ok(Err(error)) if is_unknown_commit(&error) => Failure::Unknown(error),
-            Ok(Err(error)) => Failure::RolledBack(error.into()),
+            Ok((_, Err(error))) if is_unknown_commit(&error) => Failure::Unknown(error),
+            Ok((_, Err(error))) => Failure::RolledBack(error.into()),
             Err(fault) => Failure::RolledBack(fault),
         };
         self.roll_back();
@@ -272,7 +292,7 @@ mod tests {
     fn the_one_that_fills_the_disk_is_told_and_its_neighbours_are_not() {
         let mut committer = committer(20);
         let (operations, answers): (Vec<_>, Vec<_>) = [note(10), note(1 << 20), note(10)].into_iter().unzip();
-        committer.run(operations);
+        committer.run(operations, None);
         let kinds: Vec<_> = answers.into_iter().map(kind).collect();
         assert_eq!(kinds, [None, Some(StoreErrorKind::Unavailable), None]);
         assert_eq!(notes(&committer), 2);
@@ -290,7 +310,7 @@ mod tests {
         let group =
             [note_in(Lane::Intake, 1 << 20), note(10), note_in(Lane::Urgent, 10), note_in(Lane::Intake, 1)];
         let (operations, answers): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-        committer.run(operations);
+        committer.run(operations, None);
         let mut errors = answers.into_iter().map(|mut answer| answer.try_recv().unwrap().err());
         let said = errors.next().flatten().expect("it does not fit").to_string();
         assert!(said.contains("no more jobs are taken until there is room"), "{said}");
@@ -302,7 +322,7 @@ mod tests {
         committer.conditions.look_now();
         assert!(kept() > 0);
         let (operation, answer) = note_in(Lane::Intake, 1);
-        committer.run(vec![operation]);
+        committer.run(vec![operation], None);
         assert_eq!(kind(answer), None);
     }
 
@@ -315,7 +335,7 @@ mod tests {
             Err(Fault::Corrupt("nonsense".to_owned()))
         });
         let (operations, answers): (Vec<_>, Vec<_>) = [note(1), broken, corrupt, note(1)].into_iter().unzip();
-        committer.run(operations);
+        committer.run(operations, None);
         let kinds: Vec<_> = answers.into_iter().map(kind).collect();
         assert_eq!(kinds, [None, Some(StoreErrorKind::Fatal), Some(StoreErrorKind::Fatal), None]);
         assert_eq!(notes(&committer), 2, "what the failed ones wrote is gone");
@@ -326,7 +346,7 @@ mod tests {
         let mut committer = committer(20);
         let refused = operation(|_| Err(Fault::Refused(StoreError::Address("no".to_owned()))));
         let (operations, answers): (Vec<_>, Vec<_>) = [note(1), refused, note(1)].into_iter().unzip();
-        committer.run(operations);
+        committer.run(operations, None);
         let kinds: Vec<_> = answers.into_iter().map(kind).collect();
         assert_eq!(kinds, [None, Some(StoreErrorKind::Fatal), None]);
         assert_eq!(committer.tally.commits.load(Ordering::Relaxed), 1);
