@@ -67,6 +67,8 @@ pub(crate) struct Faulty {
     /// How many jobs each enqueue and settlement was about, and their bytes.
     sizes: Mutex<Vec<(Call, usize, usize)>>,
     claimed_bytes: Mutex<Vec<usize>>,
+    /// Instead of the store's own: it does not ring, and workers take it for one that does.
+    silent: Option<Bell>,
 }
 
 impl Faulty {
@@ -97,7 +99,13 @@ impl Faulty {
             hidden: Mutex::default(),
             sizes: Mutex::default(),
             claimed_bytes: Mutex::default(),
+            silent: None,
         }
+    }
+
+    /// One whose wake-ups are all lost.
+    pub(crate) fn silent() -> Arc<Self> {
+        Arc::new(Self { silent: Some(Bell::new()), ..Self::make(Sharing::Store) })
     }
 
     /// Calls about jobs of this queue fail, together with all else that is in them.
@@ -369,7 +377,7 @@ impl Maintenance for Faulty {
 
 impl Wakeup for Faulty {
     fn bell(&self) -> &Bell {
-        self.inner.bell()
+        self.silent.as_ref().unwrap_or_else(|| self.inner.bell())
     }
 }
 

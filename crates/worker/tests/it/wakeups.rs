@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::State;
+use windlass_core::bell::Peer;
+use windlass_core::store::Wakeup;
 use windlass_worker::Wakeups;
 
 use crate::faulty::{Call, Fault, Faulty};
@@ -114,6 +116,29 @@ async fn a_ring_during_a_claim_is_heeded_when_the_claim_has_ended() {
     store.release();
     assert_eq!(end_of(&missed).await.state, State::Completed);
     running.stop().await;
+}
+
+/// Every wake-up is lost, and neither the worker nor the store notices: fresh and delayed jobs, ends and requests to stop
+/// are found by polling. Also where the worker counts on others that serve its queue.
+#[tokio::test]
+async fn with_every_wake_up_lost_jobs_start_and_end_and_stop() {
+    for peers in [0, 20] {
+        let store = Faulty::silent();
+        let served = "default|probe";
+        store.bell().set_peers(1, Arc::new((0..peers).map(|_| Peer::read(served)).collect()));
+        let (client, stage) = scene_on(Arc::clone(&store) as _);
+        let poll = Duration::from_millis(50);
+        let running = worker(&client, &stage).lease(SOON).poll_interval(poll).start().unwrap();
+        for delay in [Duration::ZERO, Duration::from_millis(200)] {
+            let handle = client.enqueue(probe(Act::Succeed)).delay(delay).await.unwrap();
+            tokio::time::timeout(PATIENCE, handle.output()).await.expect("it is found").unwrap();
+        }
+        let waits = client.enqueue(probe(Act::Heed)).await.unwrap();
+        stage.until_started(3).await;
+        waits.cancel().await.unwrap();
+        assert_eq!(end_of(&waits).await.state, State::Cancelled, "{peers} peers");
+        running.stop().await;
+    }
 }
 
 /// Workers of one process that have looked once and found nothing.
