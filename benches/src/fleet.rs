@@ -10,6 +10,7 @@ mod latency;
 pub(crate) mod member;
 mod processes;
 mod scale;
+mod spread;
 mod table;
 mod upkeep;
 
@@ -81,6 +82,9 @@ pub(crate) async fn run(is_quick: bool, is_json: bool, only: Option<&str>) -> Re
         }
         if is_wanted("kinds") {
             scale::kinds(&ground, extent, &mut table).await?;
+        }
+        if is_wanted("spread") {
+            spread::measure(&ground, extent, &mut table).await?;
         }
         if is_wanted("cancels") {
             upkeep::cancels(&ground, &mut table).await?;

@@ -55,7 +55,7 @@ struct Arguments {
     #[arg(long)]
     in_process: bool,
     /// Only this: what a fleet of processes costs per job and per idle second, and how soon jobs start in it; --only
-    /// postgres, or --only postgres/latency for one scene: latency, idle, waiters, queues, kinds, cancels, prune
+    /// postgres, or --only postgres/latency for one scene: latency, idle, waiters, queues, kinds, spread, cancels, prune
     #[arg(long)]
     fleet: bool,
     #[command(flatten)]

@@ -9,6 +9,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use windlass::{Job, JobError, Options, State, Worker};
 
+use super::spread;
+
 /// The queue that jobs go to unless told otherwise.
 pub(crate) const QUEUE: &str = "fleet";
 
@@ -25,6 +27,9 @@ pub(crate) struct MemberArguments {
     /// How many queues they serve: fleet, fleet-1, fleet-2 and so on
     #[arg(long, hide = true, default_value_t = 1)]
     pub(crate) queues: u32,
+    /// How many slots a worker has for each of them
+    #[arg(long, hide = true, default_value_t = 64)]
+    pub(crate) slots: usize,
     /// Do not say when jobs start
     #[arg(long, hide = true)]
     pub(crate) quiet: bool,
@@ -71,7 +76,7 @@ fn micros() -> u64 {
 
 async fn beat(job: Beat, State(is_quiet): State<bool>) -> Result<(), JobError> {
     if !is_quiet {
-        say(&format!("start {}", micros().saturating_sub(job.micros)));
+        say_start(&job);
     }
     Ok(())
 }
@@ -79,6 +84,11 @@ async fn beat(job: Beat, State(is_quiet): State<bool>) -> Result<(), JobError> {
 async fn hold(_job: Hold, ctx: windlass::Ctx) -> Result<(), JobError> {
     ctx.cancelled().await;
     Ok(())
+}
+
+/// Says how long after its enqueue a job has started.
+pub(super) fn say_start(job: &Beat) {
+    say(&format!("start {}", micros().saturating_sub(job.micros)));
 }
 
 /// A line of its own, at once.
@@ -99,9 +109,9 @@ pub(crate) async fn run(url: &str, arguments: &MemberArguments) -> Result<()> {
     let mut running = Vec::new();
     for number in 0..arguments.workers {
         let worker = Worker::with_state(&client, arguments.quiet).name(format!("member-{number}"));
-        let mut worker = worker.handle(beat).handle(hold);
+        let mut worker = spread::serve(worker.handle(beat).handle(hold));
         for number in 0..arguments.queues {
-            worker = worker.queue(queue_name(number), 64);
+            worker = worker.queue(queue_name(number), arguments.slots);
         }
         running.push(worker.start()?);
     }
