@@ -258,7 +258,7 @@ fn settings(step: &Step) -> String {
 }
 
 impl Status {
-    /// Everything that is pending, as a script of one transaction for whoever would rather run it themselves:
+    /// Everything that is pending, as a script of one transaction for operators who would rather run it themselves:
     /// `windlass migrate --dry-run | psql`. Nothing when nothing is pending.
     pub fn script(&self) -> String {
         if self.pending.is_empty() {

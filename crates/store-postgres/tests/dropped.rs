@@ -169,7 +169,7 @@ impl Stage {
                 check(answer);
             }
             if fastrand::u8(0..16) == 0 {
-                // Nobody is to be more than a few calls ahead of the store.
+                // No caller is to be more than a few calls ahead of the store.
                 check(self.store.get([JobId::new()].into()).await.map(drop));
             }
         }

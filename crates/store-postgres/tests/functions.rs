@@ -9,7 +9,7 @@ use windlass_core::{JobId, JobRecord, State};
 use windlass_store_postgres::{PostgresOptions, PostgresStore, WakeMode};
 use windlass_store_testkit::servers::PostgresServer;
 
-/// A store in a schema of its own, and a connection of somebody who knows nothing but SQL.
+/// A store in a schema of its own, and a connection of a caller that knows nothing but SQL.
 struct Bench {
     schema: String,
     store: PostgresStore,
@@ -130,7 +130,7 @@ async fn a_job_is_there_when_its_transaction_is_committed_and_only_then() {
     let bench = Bench::new().await;
     bench.run("BEGIN").await;
     let id = bench.enqueue("'k'").await;
-    assert_eq!(bench.job(id).await, None, "nobody sees it yet");
+    assert_eq!(bench.job(id).await, None, "no other session sees it yet");
     bench.run("ROLLBACK").await;
     assert_eq!((bench.job(id).await, bench.count(State::Ready).await), (None, 0));
     bench.run("BEGIN").await;

@@ -1,4 +1,4 @@
-//! Claims while somebody holds an old snapshot, so that the server can remove no dead row.
+//! Claims while a session holds an old snapshot, so that the server can remove no dead row.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::time::{Duration, Instant};

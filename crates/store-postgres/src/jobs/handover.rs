@@ -1,11 +1,11 @@
 //! Jobs that are handed over to a worker of this process in the transaction that stores them.
 //!
 //! A worker that waits could be told of a job once it is stored, and would then claim it: a second way to the server
-//! and back, and a second wait for the disk. So an enqueue that somebody waits for rings before it is sent. The claim
+//! and back, and a second wait for the disk. So an enqueue that a worker waits for rings before it is sent. The claim
 //! that this brings goes along with it if it comes within a moment, and both are one transaction. The claim gets what
 //! it would have got right after the enqueue.
 //!
-//! Nobody waits for long: neither the enqueue for a claim, nor another claim that was rung for and must not look
+//! No call waits for long: neither the enqueue for a claim, nor another claim that was rung for and must not look
 //! before the jobs are stored. Enqueues run on the store's thread, claims come from any.
 
 mod waiting;
@@ -55,7 +55,7 @@ struct Offer {
     is_outrun: bool,
 }
 
-/// A claim that goes along with an enqueue. If it is dropped, nobody knows what became of it.
+/// A claim that goes along with an enqueue. If it is dropped, it is not known what became of it.
 #[derive(Debug)]
 pub(super) struct PendingClaim {
     pub(super) request: Arc<ClaimRequest>,
@@ -97,8 +97,8 @@ pub(super) struct Enqueuing {
 }
 
 impl Handover {
-    /// Offers jobs that are about to be stored to whoever waits for them: rings, and comes back with the claim that
-    /// follows. Nothing if nobody waits or nobody comes.
+    /// Offers jobs that are about to be stored to workers that wait for them: rings, and comes back with the claim that
+    /// follows. Nothing if no worker waits or none comes.
     pub(super) async fn offer(
         &self,
         jobs: &[NewJob],
@@ -110,7 +110,7 @@ impl Handover {
             return Some((open_offer, pending));
         }
         let mut state = self.state();
-        // It may have come in the last instant, and nobody can come from now on.
+        // It may have come in the last instant, and none can come from now on.
         if let Ok(pending) = coming.try_recv() {
             return Some((open_offer, pending));
         }
@@ -193,7 +193,7 @@ impl Handover {
         let mut state = self.state();
         state.waiting.begin(request);
         let way = match &mut state.offer {
-            // Once somebody has looked too early it rings again anyway.
+            // Once a claim has looked too early it rings again anyway.
             Some(offer) if offer.is_about(request) && !offer.is_outrun => match offer.place.take() {
                 Some(place) => PendingClaim::put(request, place),
                 None => Way::After(Enqueuing { number: offer.number }),
@@ -224,14 +224,14 @@ impl PendingClaim {
         }
     }
 
-    /// Whether somebody still waits for the answer.
+    /// Whether a caller still waits for the answer.
     pub(super) fn is_wanted(&self) -> bool {
         !self.answer.is_closed()
     }
 
     /// The claim was made.
     pub(super) fn answer(self, answer: StoreResult<ClaimAnswer>) {
-        // Whoever has gone away is not missed: what was claimed hangs on its lease.
+        // A caller that has gone away is not missed: what was claimed hangs on its lease.
         let _ = self.answer.send(Some(answer));
     }
 

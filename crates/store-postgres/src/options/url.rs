@@ -22,7 +22,7 @@ const KNOWN: &str = "schema, pool, statement_timeout, lock_timeout, synchronous_
 
 pub(super) fn parse(url: &str) -> Result<PostgresOptions, StoreError> {
     let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
-    let rest = rest.ok_or_else(|| address(format!("this is no PostgreSQL URL: {FORM}")))?;
+    let rest = rest.ok_or_else(|| address(format!("this is not a PostgreSQL URL: {FORM}")))?;
     let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let (credentials, hosts) = match authority.rsplit_once('@') {
@@ -194,7 +194,7 @@ fn seconds(value: &str) -> Result<Duration, StoreError> {
     timeout.filter(|timeout| (1..=300).contains(&timeout.as_secs())).ok_or_else(refused)
 }
 
-/// What is no time is out of bounds, and refused as that.
+/// What is not a time is out of bounds, and refused as that.
 fn time(value: &str) -> Duration {
     humantime::parse_duration(value).unwrap_or_default()
 }

@@ -82,7 +82,7 @@ impl CommitWatch {
 }
 
 impl List {
-    /// Whether somebody attends to the list already; if not, the caller has to send somebody.
+    /// Whether a task attends to the list already; if not, the caller has to start one.
     fn add(&mut self, xid: String, rings: Rings) -> bool {
         match self.since.iter_mut().find(|known| known.xid == xid) {
             Some(known) => known.rings = std::mem::take(&mut known.rings).and(rings),

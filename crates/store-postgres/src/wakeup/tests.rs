@@ -58,7 +58,7 @@ async fn overhear(server: &Server) -> mpsc::UnboundedReceiver<String> {
 async fn a_ring_reaches_another_handle_by_topic_long_before_a_poll() {
     let url = url_of_own();
     let (one, two) = (Wakeups::new(&open(&url).await), Wakeups::new(&open(&url).await));
-    // Before anybody asks for the bell: from then on the first ring may come at any moment.
+    // Before a caller asks for the bell: from then on the first ring may come at any moment.
     let [mut work, mut cancel, mut finish] = Topic::ALL.map(|topic| two.ringer.teller.bell().listen(topic));
     two.bell();
     one.bell();
@@ -112,7 +112,7 @@ async fn a_ring_right_before_the_end_is_still_told() {
     let wakeups = Wakeups::new(&server);
     wakeups.ring(Rings::about(Topic::Work));
     drop((wakeups, server));
-    let note = timeout(SOON, notes.recv()).await.expect("somebody is told").unwrap();
+    let note = timeout(SOON, notes.recv()).await.expect("a process is told").unwrap();
     assert!(note.ends_with(" w 0"), "{note}");
 }
 

@@ -33,10 +33,10 @@ async fn a_password_opens_the_door_and_is_never_shown() {
 
     let server = open(&in_query).await;
     let sql = format!("SELECT '{SECRET}'::int::text");
-    let error = read(&server, &sql).await.expect_err("this is no number");
+    let error = read(&server, &sql).await.expect_err("this is not a number");
     assert!(!shown(&error).contains(SECRET), "{}", shown(&error));
     postgres.kill();
-    let error = read(&open(&postgres.url()).await, "SELECT 'in'").await.expect_err("nobody is there");
+    let error = read(&open(&postgres.url()).await, "SELECT 'in'").await.expect_err("no server is there");
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
     assert!(!shown(&error).contains(SECRET), "{}", shown(&error));
 }

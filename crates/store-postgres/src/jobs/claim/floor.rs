@@ -149,7 +149,7 @@ impl Floors {
             if !beginning.is_floor(place) {
                 line.slow_looks = if is_slow { line.slow_looks + 1 } else { 0 };
                 let pause = (met.took * PAUSE_FACTOR).clamp(PAUSE.0, PAUSE.1);
-                // As long as there is something below the floor, nobody begins above it.
+                // As long as there is something below the floor, no claim begins above it.
                 let is_worth_it = line.slow_looks > 1 && !has_overlooked;
                 line.until = is_worth_it.then(|| Instant::now() + pause);
             } else if has_overlooked {

@@ -31,7 +31,7 @@ fn job(queue: &str, kind: &str) -> [NewJob; 1] {
     [NewJob::new(kind, "", Options::new().queue(queue)).unwrap()]
 }
 
-/// A claim that finds nothing, so that whoever made it waits.
+/// A claim that finds nothing, so that its worker waits.
 async fn wait_for_jobs(handover: &Handover, request: &Arc<ClaimRequest>) {
     let alone = async |enqueuing| {
         if let Some(enqueuing) = enqueuing {
@@ -60,11 +60,11 @@ async fn meet<'h, F: Future>(
     let mut offer = pin!(handover.offer(&jobs, || {}));
     begin(&mut offer).await;
     begin(along).await;
-    offer.await.expect("somebody came")
+    offer.await.expect("a claim came")
 }
 
 fn silent() {
-    panic!("nobody waits for this");
+    panic!("no worker waits for this");
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +101,7 @@ async fn a_claim_goes_along_and_is_answered_by_the_enqueue() {
         let (open_offer, pending) = handover.offer(&jobs, ring).await.expect("a claim is pending");
         assert_eq!(pending.request, request);
         pending.answer(Ok(ClaimAnswer::LeaseLost));
-        assert!(open_offer.arrive(), "nobody looked too early");
+        assert!(open_offer.arrive(), "no claim looked too early");
     };
     let claim = handover.claim(&request, async |_| panic!("it need not be made again"));
     let ((), answer) = tokio::join!(enqueue, claim);

@@ -13,7 +13,7 @@ const LEASES_MAX: usize = 64;
 const CLAIM_SLOW: Duration = Duration::from_millis(50);
 
 /// The most claims that a worker which does not come when it is rung for has to make before it counts again.
-const PROBATION_MAX: u32 = 64;
+const SKIPS_MAX: u32 = 64;
 
 /// The workers of this process that found less than they had room for.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct Waiter {
     claims: usize,
     /// Claims that do not count, since it did not come; and how many there will be when that happens again.
     skip: u32,
-    probation_next: u32,
+    skip_next: u32,
 }
 
 /// What became of a claim.
@@ -44,7 +44,7 @@ pub(super) struct Ended<'a> {
 }
 
 impl Waiting {
-    /// Whether somebody waits for this job.
+    /// Whether a worker waits for this job.
     pub(super) fn want(&self, job: &NewJob) -> bool {
         let is_wanted = |waiter: &Waiter| {
             waiter.claims == 0 && waiter.queues.contains(&job.queue) && waiter.kinds.contains(&job.kind)
@@ -52,14 +52,14 @@ impl Waiting {
         self.0.iter().any(is_wanted)
     }
 
-    /// Nobody came for jobs of these queues. Whoever seemed to wait there does not, or wakes too slowly.
+    /// No claim came for jobs of these queues. A worker that seemed to wait there does not, or wakes too slowly.
     pub(super) fn penalize(&mut self, queues: &[Name]) {
         for waiter in &mut self.0 {
             let before = waiter.queues.len();
             waiter.queues.retain(|name| !queues.contains(name));
             if waiter.queues.len() < before {
-                waiter.skip = waiter.probation_next;
-                waiter.probation_next = (waiter.probation_next * 2).clamp(1, PROBATION_MAX);
+                waiter.skip = waiter.skip_next;
+                waiter.skip_next = (waiter.skip_next * 2).clamp(1, SKIPS_MAX);
             }
         }
     }
@@ -80,7 +80,7 @@ impl Waiting {
         waiter.claims = waiter.claims.saturating_sub(1);
         let Some(ClaimAnswer::Jobs { jobs, .. }) = ended.answer else { return };
         if ended.is_along {
-            (waiter.skip, waiter.probation_next) = (0, 0);
+            (waiter.skip, waiter.skip_next) = (0, 0);
         } else if waiter.skip > 0 {
             waiter.skip -= 1;
             return;
@@ -101,11 +101,11 @@ impl Waiting {
             return &mut self.0[place];
         }
         if self.0.len() >= LEASES_MAX {
-            // Nobody says when a lease has gone. The oldest are the likeliest; one that lives is soon here again.
+            // It is not told when a lease has gone. The oldest are the likeliest; one that lives is soon here again.
             self.0.remove(0);
         }
         let (queues, kinds) = (Vec::new(), Vec::new());
-        self.0.push(Waiter { lease, queues, kinds, claims: 0, skip: 0, probation_next: 0 });
+        self.0.push(Waiter { lease, queues, kinds, claims: 0, skip: 0, skip_next: 0 });
         self.0.last_mut().expect("it was just put there")
     }
 
