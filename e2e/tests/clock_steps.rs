@@ -102,6 +102,8 @@ async fn no_living_job_is_taken_for_lost_when_the_clock_is_set() {
         fleet.open_gate(worker);
     }
     for hold in &holds {
+        let ended = async || hold.state().await.unwrap().filter(|state| state.is_terminal());
+        eventually("the jobs that were held end", ended).await;
         hold.output().await.unwrap();
         let record = client.job(hold.id()).await.unwrap().unwrap();
         assert_eq!((record.counters.stalls, record.fence), (0, 1), "it ran through: {record:?}");
