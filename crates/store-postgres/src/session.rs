@@ -124,11 +124,6 @@ impl Session {
         rows.into_iter().next().ok_or_else(|| Fault::Corrupt(format!("{} gave no row", function.name)))
     }
 
-    /// Runs statements without parameters whose answers are of no interest, all in one implicit transaction.
-    pub(crate) async fn run_all(&self, sql: &str) -> Result<(), Fault> {
-        self.run(self.0.connection.client.batch_execute(sql)).await
-    }
-
     /// Runs a script, for migrations. It must hold its transactions whole; the connection is not used again, so
     /// whatever a failure leaves open ends with it.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), Fault> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client};
 use windlass_core::bell::{Note, Peer, Peers};
 use windlass_store_server::listen::{Ear, End};
@@ -26,6 +26,9 @@ const NOTIFY_WAIT: Duration = Duration::from_secs(5);
 
 /// The most workers that are known of.
 const PEERS_MAX: i64 = 1_000;
+
+/// All notes in one statement of its own.
+const NOTIFY: &str = "SELECT pg_notify(n.channel, n.note) FROM unnest($1, $2) AS n (channel, note)";
 
 /// The channels of a schema. It has no [`Server`](crate::connect::Server), so that the store that is dropped meanwhile is
 /// dropped by its user, who then waits a moment for it.
@@ -53,12 +56,11 @@ impl Channel {
         if notes.is_empty() {
             return Ok(());
         }
-        // The command is not planned, as a call of pg_notify would be. All of them are one transaction.
-        let notify = |(to, note): &(To, Note)| {
-            let note = note.to_string().replace('\'', "''");
-            format!("NOTIFY \"{}\", '{note}';", self.of(*to))
-        };
-        session.run_all(&notes.iter().map(notify).collect::<String>()).await
+        let channels: Vec<String> = notes.iter().map(|(to, _)| self.of(*to)).collect();
+        let texts: Vec<String> = notes.iter().map(|(_, note)| note.to_string()).collect();
+        let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+            [(&channels, Type::TEXT_ARRAY), (&texts, Type::TEXT_ARRAY)];
+        session.query(NOTIFY, &parameters).await.map(drop)
     }
 }
 
