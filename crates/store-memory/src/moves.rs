@@ -21,7 +21,13 @@ impl Table {
         }
         let queue = self.queues.get_mut(&job.new.queue).expect("it was made above");
         queue.add(&job);
-        let change = Move { queue: &job.new.queue, from: None, to: Some(job.state), cause: Cause::Accepted };
+        let change = Move {
+            queue: &job.new.queue,
+            kind: Some(&job.new.kind),
+            from: None,
+            to: Some(job.state),
+            cause: Cause::Accepted,
+        };
         moved(queue, &mut self.rings, &job, change);
         self.ids.insert(job.new.id, job.seq);
         self.jobs.insert(job.seq, Box::new(job));
@@ -37,7 +43,13 @@ impl Table {
         change(job);
         queue.add(job);
         self.leases.add(job);
-        let change = Move { queue: &job.new.queue, from: Some(from), to: Some(job.state), cause };
+        let change = Move {
+            queue: &job.new.queue,
+            kind: Some(&job.new.kind),
+            from: Some(from),
+            to: Some(job.state),
+            cause,
+        };
         debug_assert!(change.is_allowed(), "a {from} job became {}", job.state);
         moved(queue, &mut self.rings, job, change);
         job.state
@@ -63,7 +75,8 @@ impl Table {
         let keeps_count = self.has(Bug::DriftCounts);
         let queue = self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs");
         queue.take_out(&job);
-        let change = Move { queue: &job.new.queue, from: Some(job.state), to: None, cause };
+        let change =
+            Move { queue: &job.new.queue, kind: Some(&job.new.kind), from: Some(job.state), to: None, cause };
         moved(queue, &mut self.rings, &job, change);
         if keeps_count {
             queue.counts.set(job.state, queue.counts.of(job.state) + 1);

@@ -66,7 +66,7 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
     let now = tx.now();
     for (job, (seq, _)) in jobs.iter().zip(&accepted) {
         if let Some(seq) = seq {
-            moves::enter(tx, *seq, &job.queue, job.entry(now).0);
+            moves::enter(tx, *seq, (&job.queue, &job.kind), job.entry(now).0);
         }
     }
     Ok(accepted.into_iter().map(|(_, answer)| answer).collect())

@@ -237,12 +237,8 @@ mod tests {
             ("unstarted", State::Scheduled, 500, 0, Some(1)),
         ] {
             connection.execute(insert, params![queue, state.code(), due_at, attempt, expires_at]).unwrap();
-            moves::enter(
-                &mut session.tx(),
-                connection.last_insert_rowid(),
-                &Name::new(queue).unwrap(),
-                state,
-            );
+            let (queue, kind) = (Name::new(queue).unwrap(), Name::new("k").unwrap());
+            moves::enter(&mut session.tx(), connection.last_insert_rowid(), (&queue, &kind), state);
         }
         session.write_counters().unwrap();
         let found =

@@ -54,8 +54,8 @@ pub(crate) struct Claim<'a> {
 }
 
 /// A job was inserted.
-pub(crate) fn enter<T: Transaction>(tx: &mut T, seq: i64, queue: &Name, state: State) {
-    moved(tx, seq, Move { queue, from: None, to: Some(state), cause: Cause::Accepted });
+pub(crate) fn enter<T: Transaction>(tx: &mut T, seq: i64, (queue, kind): (&Name, &Name), state: State) {
+    moved(tx, seq, Move { queue, kind: Some(kind), from: None, to: Some(state), cause: Cause::Accepted });
 }
 
 /// The time of jobs has come.
@@ -189,7 +189,7 @@ fn moved<T: Transaction>(tx: &mut T, _seq: i64, change: Move<'_>) {
 
 impl<'a> Standing<'a> {
     fn moves(self, to: Option<State>, cause: Cause) -> Move<'a> {
-        Move { queue: self.queue, from: Some(self.state), to, cause }
+        Move { queue: self.queue, kind: None, from: Some(self.state), to, cause }
     }
 }
 

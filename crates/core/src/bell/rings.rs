@@ -105,7 +105,7 @@ impl Rings {
 
     /// Adds work, to what is named already if it can be. What has too many names is said of the queue as a whole, and in
     /// the end of any.
-    fn add_work(&mut self, queue: &Name, kind: Option<&Name>, jobs: u32) {
+    pub(crate) fn add_work(&mut self, queue: &Name, kind: Option<&Name>, jobs: u32) {
         let list = match &mut self.work {
             Named::Any => return,
             Named::These(list) => list,
@@ -152,7 +152,7 @@ impl Rings {
         self
     }
 
-    /// Takes out what is about work in queues and of kinds that are known.
+    /// Takes out what is about work whose kind is known: how much of it workers here have room for can be told.
     #[must_use]
     pub fn take_fresh(&mut self) -> Self {
         let Named::These(list) = &mut self.work else { return Self::NONE };
@@ -203,9 +203,9 @@ impl Rings {
         &self.cancels
     }
 
-    /// Rings for all of it, and says as well whether workers here have room for some of the work.
+    /// As [`ring`](Self::ring), and says whether workers here have room for some of the work.
     #[must_use = "other processes may have to be told"]
-    pub fn call(self, bell: &Bell) -> (bool, Self) {
+    pub fn ring_for_room(self, bell: &Bell) -> (bool, Self) {
         let jobs = self.jobs();
         let left = self.ring(bell);
         (left.jobs() < jobs, left)
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(owed, Rings::entered(State::Ready, &name("q")).and(Rings::about(Topic::Finish)));
         assert_eq!(owed.take_fresh(), Rings::NONE);
         assert_eq!(Rings::about(Topic::Work).take_fresh(), Rings::NONE);
-        assert!(!Rings::fresh(fresh("q", Some("k"), 2)).call(&Bell::new()).0);
+        assert!(!Rings::fresh(fresh("q", Some("k"), 2)).ring_for_room(&Bell::new()).0);
     }
 
     #[test]

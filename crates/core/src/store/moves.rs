@@ -9,6 +9,8 @@ use crate::state::State;
 pub struct Move<'a> {
     /// The queue that the job is in.
     pub queue: &'a Name,
+    /// Its kind, where it is at hand.
+    pub kind: Option<&'a Name>,
     /// Its state before; none if the store accepts it now.
     pub from: Option<State>,
     /// Its state after; none if it is removed.
@@ -46,6 +48,7 @@ impl Move<'_> {
     pub fn ring(&self, rings: &mut Rings) {
         match (self.cause, self.to) {
             (Cause::Due | Cause::NotKept, _) => {}
+            (Cause::Accepted, Some(State::Ready)) => rings.add_work(self.queue, self.kind, 1),
             (_, Some(state)) => rings.add_entered(state, self.queue),
             (_, None) => rings.add_ends(),
         }
@@ -69,7 +72,7 @@ mod tests {
     use crate::bell::Topic;
 
     fn change(queue: &Name, from: Option<State>, to: Option<State>, cause: Cause) -> Move<'_> {
-        Move { queue, from, to, cause }
+        Move { queue, kind: None, from, to, cause }
     }
 
     #[test]

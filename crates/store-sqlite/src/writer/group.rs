@@ -141,19 +141,11 @@ impl Committer {
             for operation in group.iter_mut() {
                 operation.run(&session)?;
             }
-            let mut left = Rings::NONE;
-            // A store in memory has no disk to wait for.
-            if let Some(waiting) = waiting.filter(|_| self.ringer.is_some()) {
-                let (has_called, more) = session.take_fresh().call(&self.bell);
-                left = more;
-                let before = group.len();
-                if has_called {
-                    group.extend(waiting.called());
-                }
-                for operation in &mut group[before..] {
-                    operation.run(&session)?;
-                }
-            }
+            let left = match waiting {
+                // A store in memory has no disk to wait for.
+                Some(waiting) if self.ringer.is_some() => hand_over(&session, &self.bell, group, waiting)?,
+                _ => Rings::NONE,
+            };
             session.write_counters()?;
             self.calls.borrow_mut().write(&self.connection, now)?;
             Ok(left)
@@ -188,6 +180,28 @@ impl Committer {
             tracing::error!(%error, "a transaction could not be rolled back");
         }
     }
+}
+
+/// Calls workers of this process to the jobs that the group has stored, and runs their claim with it. Answers what other
+/// processes should hear: all of it if no claim came, since the runtime of those workers may be stuck.
+fn hand_over(
+    session: &Session<'_>,
+    bell: &Bell,
+    group: &mut Vec<Box<dyn Operation>>,
+    waiting: &mut Waiting,
+) -> Result<Rings, Fault> {
+    let fresh = session.take_fresh();
+    let (has_room, left) = fresh.clone().ring_for_room(bell);
+    if !has_room {
+        return Ok(left);
+    }
+    let before = group.len();
+    group.extend(waiting.called());
+    for operation in &mut group[before..] {
+        operation.run(session)?;
+    }
+    let has_come = group[before..].iter().any(|operation| operation.lane() == Lane::Claim);
+    Ok(if has_come { left } else { fresh })
 }
 
 fn execute(connection: &Connection, sql: &str) -> Result<(), SqliteError> {

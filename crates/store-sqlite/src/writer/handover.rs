@@ -3,7 +3,7 @@
 //! A worker could be told of a job once it is stored, and would then claim it: a second commit, and a second wait for the
 //! disk. So the transaction calls workers that have room before it commits, and waits a moment for their claim, which then
 //! runs in the same transaction. All claims of a process pass this thread: one that comes later runs after the commit and
-//! finds the jobs, so a call that comes early is never a call in vain.
+//! finds the jobs, so that no worker oversleeps one because it was called early.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,8 @@ use tokio::sync::mpsc::error::TryRecvError;
 use super::operation::Operation;
 use super::{Lane, Waiting};
 
-/// How long a transaction waits for a claim: several times what a worker needs to wake up.
+/// How long a transaction waits for a claim, about: several times what a worker needs to wake up. The lock of the file is
+/// held meanwhile.
 const CLAIM_WAIT: Duration = Duration::from_micros(500);
 
 /// The most calls that are not waited for after workers did not come.
@@ -45,10 +46,10 @@ impl Chances {
 }
 
 impl Waiting {
-    /// The claim that a call has brought, and renewals that came before it. Everything else waits for its own commit.
+    /// The claim that a call has brought, and renewals that came before it. Nothing if something else waits: it has waited
+    /// long enough.
     pub(super) fn called(&mut self) -> Vec<Box<dyn Operation>> {
         let mut along = Vec::new();
-        // What waits already would wait for the claim as well.
         if self.len() > 0 || !self.chances.take() {
             return along;
         }
@@ -61,7 +62,10 @@ impl Waiting {
                     return along;
                 }
                 Ok(entry) if entry.lane == Lane::Urgent => along.push(entry.operation),
-                Ok(entry) => self.normal.push_back(entry),
+                Ok(entry) => {
+                    self.normal.push_back(entry);
+                    return along;
+                }
                 Err(TryRecvError::Empty) if began.elapsed() < CLAIM_WAIT => thread::yield_now(),
                 Err(_) => break,
             }
@@ -153,34 +157,73 @@ mod tests {
         }
     }
 
+    /// A committer, what waits for it, and a worker with room.
+    struct Stage {
+        committer: Committer,
+        waiting: Waiting,
+        worker: Arc<Caller>,
+        tally: Arc<Tally>,
+        _enrolled: windlass_core::bell::Enrolled,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            let connection = Connection::open_in_memory().unwrap();
+            migrate::run(&connection).unwrap();
+            connection.execute_batch("CREATE TABLE notes (note INT)").unwrap();
+            let (bell, tally) = (Bell::new(), Arc::new(Tally::default()));
+            let tools = Tools {
+                connection,
+                path: None,
+                clock: Arc::new(ManualClock::default()),
+                steps: Arc::default(),
+                conditions: Arc::new(Conditions::of_memory()),
+                bell: bell.clone(),
+                ringer: Some(Ringer::new(Arc::new(tempfile::tempfile().unwrap()))),
+            };
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let worker = Arc::new(Caller { sender, entries: Mutex::default() });
+            let names = |name: &str| vec![Name::new(name).unwrap()];
+            let _enrolled = bell.enroll(&names("q"), &names("k"), Arc::clone(&worker) as _);
+            let (committer, waiting) = (Committer::new(tools, Arc::clone(&tally)), Waiting::new(receiver));
+            Self { committer, waiting, worker, tally, _enrolled }
+        }
+
+        /// Enqueues, with what the worker hands in when it is called. Answers whether that is stored.
+        fn enqueue(&mut self, called: Entry) -> bool {
+            self.worker.entries.lock().unwrap().push(called);
+            let (enqueue, mut stored) = enqueue();
+            self.committer.run(vec![enqueue.operation], Some(&mut self.waiting));
+            stored.try_recv().unwrap().is_ok()
+        }
+    }
+
     #[test]
     fn a_claim_that_fresh_jobs_call_shares_their_commit_and_finds_them() {
-        let connection = Connection::open_in_memory().unwrap();
-        migrate::run(&connection).unwrap();
-        connection.execute_batch("CREATE TABLE notes (note INT)").unwrap();
-        let (bell, tally) = (Bell::new(), Arc::new(Tally::default()));
-        let tools = Tools {
-            connection,
-            path: None,
-            clock: Arc::new(ManualClock::default()),
-            steps: Arc::default(),
-            conditions: Arc::new(Conditions::of_memory()),
-            bell: bell.clone(),
-            ringer: Some(Ringer::new(Arc::new(tempfile::tempfile().unwrap()))),
-        };
-        let mut committer = Committer::new(tools, Arc::clone(&tally));
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let mut waiting = Waiting::new(receiver);
-        let ((claim, mut claimed), (later, mut stored_later)) = (claim(), enqueue());
-        let worker = Arc::new(Caller { sender, entries: Mutex::new(vec![later, claim]) });
-        let names = |name: &str| vec![Name::new(name).unwrap()];
-        let _enrolled = bell.enroll(&names("q"), &names("k"), Arc::clone(&worker) as _);
+        let mut stage = Stage::new();
+        let (claim, mut claimed) = claim();
+        assert!(stage.enqueue(claim));
+        assert_eq!(claimed.try_recv().unwrap().unwrap(), 1);
+        assert_eq!(stage.tally.commits.load(Ordering::Relaxed), 1);
+    }
 
-        let (enqueue, mut stored) = enqueue();
-        committer.run(vec![enqueue.operation], Some(&mut waiting));
-        assert_eq!(tally.commits.load(Ordering::Relaxed), 1);
-        assert_eq!((stored.try_recv().unwrap().unwrap(), claimed.try_recv().unwrap().unwrap()), (0, 1));
-        assert!(stored_later.try_recv().is_err(), "jobs that came meanwhile have a commit of their own");
-        assert_eq!(waiting.len(), 1);
+    #[test]
+    fn what_comes_meanwhile_and_is_not_a_claim_has_a_commit_of_its_own() {
+        let mut stage = Stage::new();
+        let (later, mut stored) = enqueue();
+        assert!(stage.enqueue(later));
+        assert!(stored.try_recv().is_err());
+        assert_eq!(stage.waiting.len(), 1);
+    }
+
+    #[test]
+    fn a_claim_that_panics_takes_no_job_with_it() {
+        let mut stage = Stage::new();
+        let (broken, mut failed) = operation(Lane::Claim, |_| panic!("a claim that panics"));
+        assert!(stage.enqueue(broken));
+        assert!(failed.try_recv().unwrap().is_err());
+        let (claim, mut claimed) = claim();
+        assert!(stage.enqueue(claim));
+        assert_eq!(claimed.try_recv().unwrap().unwrap(), 2);
     }
 }

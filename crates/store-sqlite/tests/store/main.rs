@@ -5,6 +5,7 @@ mod clock;
 mod fixture;
 mod full;
 mod group;
+mod handover;
 mod life;
 mod log;
 mod open;
