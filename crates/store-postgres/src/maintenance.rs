@@ -98,8 +98,8 @@ impl Maintenance for PostgresStore {
     }
 }
 
-/// When to fold the counters' rows. Dead rows that the server may not remove make it slower, so it is done the more rarely the
-/// longer it takes.
+/// When to fold the counters' rows. Dead rows that the server may not remove make it slower, so it is done the more rarely
+/// the longer it takes.
 #[derive(Debug, Default)]
 pub(crate) struct Folding {
     next: Mutex<Option<Instant>>,

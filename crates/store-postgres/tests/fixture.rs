@@ -1,5 +1,5 @@
-//! Schemas that earlier programs left behind: `tests/fixtures/layout-N.sql`, one per layout since the first, never written
-//! anew. After a new migration, `WINDLASS_FIXTURE=layout-3.sql cargo test -p windlass-store-postgres --test fixture`
+//! Schemas that earlier programs left behind: `tests/fixtures/layout-N.sql`, one per layout since the third, never written
+//! anew once a program of it is released. After a new migration, `WINDLASS_FIXTURE=layout-3.sql cargo test -p windlass-store-postgres --test fixture`
 //! writes the next one. `layout-N.calls.sql` is what a program of that layout calls, since it may run on beside a later one.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -50,12 +50,15 @@ fn layouts() -> Vec<PathBuf> {
 
 /// Sends the statements of a file.
 async fn run(server: &PostgresServer, file: &Path) {
-    let text = fs::read_to_string(file).unwrap();
+    send(server, &fs::read_to_string(file).unwrap()).await;
+}
+
+async fn send(server: &PostgresServer, text: &str) {
     let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
     let driver = tokio::spawn(connection);
     // Functions come before the tables that they name.
     client.batch_execute("SET check_function_bodies = off").await.unwrap();
-    client.batch_execute(&text).await.unwrap();
+    client.batch_execute(text).await.unwrap();
     drop(client);
     driver.await.unwrap().unwrap();
 }
@@ -89,21 +92,46 @@ async fn what_earlier_programs_left_is_worked_off() {
     assert!(files > 0, "a file of every layout is kept");
 }
 
+/// The same text with other names of functions, as those of a program whose functions differ: their digests are turned round.
+fn of_another_program(text: &str) -> String {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut turned = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|letter| is_name(letter) != is_name(first)).unwrap_or(rest.len());
+        let (word, more) = rest.split_at(end);
+        rest = more;
+        match word.rsplit_once('_') {
+            Some((name, digest))
+                if digest.len() == 12 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
+            {
+                turned.extend([name, "_"]);
+                turned.extend(digest.chars().rev());
+            }
+            _ => turned.push_str(word),
+        }
+    }
+    turned
+}
+
 /// A later program opens the schema, and the earlier one goes on by the functions that it knows: each works off what the
 /// other has stored.
 #[tokio::test]
 async fn an_earlier_program_runs_on_beside_this_one() {
     let name = |text| Name::new(text).unwrap();
     let (queue, kind) = (name("earlier"), name("work"));
-    for layout in layouts() {
+    let layouts = layouts();
+    assert!(!layouts.is_empty(), "a file of every layout is kept");
+    for layout in layouts {
         let server = PostgresServer::start(&Settings::default());
-        run(&server, &layout).await;
+        let earlier = |file: &Path| of_another_program(&fs::read_to_string(file).unwrap());
+        send(&server, &earlier(&layout)).await;
         // It runs, so it has noted lately which functions it uses.
         server.psql(&format!("UPDATE {SCHEMA}.functions SET seen_at = {SCHEMA}.clock_micros()"));
         let store = open(&server).await;
         let job = NewJob::new(&kind, "of the later program", Options::new().queue("earlier")).unwrap();
         store.enqueue([job].into()).await.unwrap();
-        run(&server, &layout.with_extension("calls.sql")).await;
+        send(&server, &earlier(&layout.with_extension("calls.sql"))).await;
 
         let (lease, queues, kinds) = (LeaseId::new(), vec![queue.clone()], vec![kind.clone()]);
         let ttl = std::time::Duration::from_secs(600);

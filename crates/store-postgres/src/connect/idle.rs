@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use deadpool::managed::{Manager, Metrics, Pool};
 use tokio::time::sleep;
 
-/// How long a connection may lie idle.
-const IDLE_MAX: Duration = Duration::from_secs(10);
+/// How long ago a connection may have been lent last. Longer than most statements may take, since what is known is when a
+/// connection was lent and not when it came back; shorter than a server full of idle programs should have to wait.
+const IDLE_MAX: Duration = Duration::from_secs(20);
 
 /// How often pools are looked at.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -23,19 +24,19 @@ pub(super) fn close<M: Manager + 'static>(pools: Vec<Pool<M>>) {
     });
 }
 
-/// Closes what has lain idle for so long. The connection that was used last stays: the next call finds it warm.
-fn sweep<M: Manager>(pool: &Pool<M>, idle_max: Duration) {
+/// Closes what has lain idle for so long. The connection that was lent last stays: the next call finds it warm.
+pub(super) fn sweep<M: Manager>(pool: &Pool<M>, idle_max: Duration) {
     if pool.status().size < 2 {
         return;
     }
-    let used_at = |metrics: Metrics| metrics.recycled.unwrap_or(metrics.created);
+    let lent_at = |metrics: Metrics| metrics.recycled.unwrap_or(metrics.created);
     let mut newest = None;
     pool.retain(|_, metrics| {
-        newest = newest.max(Some(used_at(metrics)));
+        newest = newest.max(Some(lent_at(metrics)));
         true
     });
     let old = Instant::now().checked_sub(idle_max);
-    pool.retain(|_, metrics| Some(used_at(metrics)) > old || Some(used_at(metrics)) == newest);
+    pool.retain(|_, metrics| Some(lent_at(metrics)) > old || Some(lent_at(metrics)) == newest);
 }
 
 #[cfg(test)]
@@ -64,11 +65,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_idle_connections_the_one_that_was_used_last_stays() {
+    async fn of_idle_connections_the_one_that_was_lent_last_stays() {
         let pool = Pool::builder(Numbers::default()).max_size(4).build().unwrap();
         let (first, second, third) = (pool.get().await, pool.get().await, pool.get().await);
         drop((first.unwrap(), third.unwrap()));
-        // Idle ones that were used lately stay as well.
+        // Idle ones that were lent lately stay as well.
         sweep(&pool, Duration::from_secs(3_600));
         assert_eq!(pool.status().size, 3);
         sweep(&pool, Duration::ZERO);

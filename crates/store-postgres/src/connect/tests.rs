@@ -171,3 +171,28 @@ async fn until_running(postgres: &PostgresServer, text: &str) {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn connections_that_lie_idle_are_closed_on_the_server() {
+    let postgres = PostgresServer::start(&Settings::default());
+    let server = open(&postgres.url()).await;
+    // Each call has a connection of its own: none ends before the last has begun.
+    let met = Arc::new(tokio::sync::Barrier::new(4));
+    let calls = (0..4).map(|_| {
+        let met = Arc::clone(&met);
+        server.call(Call::READ, async move |_, session: Session| {
+            met.wait().await;
+            session.query("SELECT 1", &[]).await.map(drop)
+        })
+    });
+    for answer in futures_util::future::join_all(calls).await {
+        answer.unwrap();
+    }
+    let count = || postgres.psql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'windlass'");
+    assert_eq!(count().trim(), "4");
+    idle::sweep(&server.connections().work, Duration::ZERO);
+    while count().trim() != "1" {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(read(&server, "SELECT 'in'").await.unwrap(), "in");
+}

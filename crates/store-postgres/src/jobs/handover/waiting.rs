@@ -101,7 +101,7 @@ impl Waiting {
             return &mut self.0[place];
         }
         if self.0.len() >= LEASES_MAX {
-            // It is not told when a lease has gone. The oldest are the likeliest; one that lives is soon here again.
+            // The store does not hear when a lease has gone. The oldest are the likeliest; one that lives is soon here again.
             self.0.remove(0);
         }
         let (queues, kinds) = (Vec::new(), Vec::new());
