@@ -30,6 +30,9 @@ pub(crate) struct MemberArguments {
     /// How many slots a worker has for each of them
     #[arg(long, hide = true, default_value_t = 64)]
     pub(crate) slots: usize,
+    /// Serve jobs of many kinds as well
+    #[arg(long, hide = true)]
+    pub(crate) spread: bool,
     /// Do not say when jobs start
     #[arg(long, hide = true)]
     pub(crate) quiet: bool,
@@ -109,7 +112,10 @@ pub(crate) async fn run(url: &str, arguments: &MemberArguments) -> Result<()> {
     let mut running = Vec::new();
     for number in 0..arguments.workers {
         let worker = Worker::with_state(&client, arguments.quiet).name(format!("member-{number}"));
-        let mut worker = spread::serve(worker.handle(beat).handle(hold));
+        let mut worker = worker.handle(beat).handle(hold);
+        if arguments.spread {
+            worker = spread::serve(worker);
+        }
         for number in 0..arguments.queues {
             worker = worker.queue(queue_name(number), arguments.slots);
         }

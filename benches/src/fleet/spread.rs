@@ -75,7 +75,7 @@ pub(super) async fn measure(ground: &Ground, extent: Extent, table: &mut Table) 
     table.progress(name, "a burst of 20 kinds for 10 idle workers");
     let client = place.client().await?;
     let mut processes = Processes::new();
-    processes.add(WORKERS, &place.url, &["--slots", &SLOTS.to_string()])?;
+    processes.add(WORKERS, &place.url, &["--spread", "--slots", &SLOTS.to_string()])?;
     let mut lasts: [Vec<f64>; 2] = Default::default();
     for _ in 0..extent.rounds {
         for (kinds, lasts) in [1, KINDS.len()].into_iter().zip(&mut lasts) {
