@@ -9,6 +9,7 @@ use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rule
 use windlass_core::store::{Queues, SickQueue, StoreResult};
 use windlass_core::{Name, State};
 
+use crate::agenda::{Needs, Notes};
 use crate::connect::Call;
 use crate::definitions::{self, ROUNDS, never_stands_still};
 use crate::error::Fault;
@@ -18,6 +19,7 @@ use crate::scripts::DEFINE;
 use crate::session::Session;
 use crate::walk::Walk;
 use crate::{RedisStore, Tools, answer};
+pub(crate) use remove::remove;
 
 /// How many names are read at once; a queue that holds nothing is not shown, so there may be more names than queues.
 const STEP: u32 = 200;
@@ -35,7 +37,7 @@ impl Queues for RedisStore {
     async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
         let queue = queue.clone();
         self.remote
-            .call(Call::WRITE, async move |tools, session| remove::remove(&tools, &session, &queue).await)
+            .call(Call::WRITE, async move |tools, session| remove(&tools, &session, &queue).await)
             .await
     }
 
@@ -54,7 +56,9 @@ async fn define(tools: &Tools, session: &Session, queue: &Name, config: &QueueCo
     let mut is_entered = tools.registry.enter(session, &tools.keys, [queue]).await?;
     for _ in 0..ROUNDS {
         let arguments = vec![tools.clock(), text.clone(), rules.clone(), flag(is_entered)];
-        let said = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments).await?;
+        // It may keep less from now on.
+        let write = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments);
+        let said = Notes::beside(tools, session, queue, Needs::PRUNE, write).await?;
         let (word, mut rest) = answer::word(said)?;
         match &word[..] {
             b"rules" => check_rules(queue, definitions::rules(rest.next().unwrap_or(Value::Nil))?)?,

@@ -21,6 +21,7 @@ use windlass_core::Name;
 use windlass_core::backoff::{Retries, Transient, with_retries};
 use windlass_store_server::backoff::{PAUSE_MAX, PAUSE_MIN};
 
+use crate::agenda::{Needs, Notes};
 use crate::error::{Fault, Unreachable};
 use crate::script::flag;
 use crate::scripts::{KNOWS_CALL, POST_TRANSFERS};
@@ -145,7 +146,9 @@ async fn post(
         arguments.push(transfer.encode());
     }
     let keys = tools.keys.queue(source).all();
-    let mut answer = session.run_acknowledged(&POST_TRANSFERS, keys.clone(), arguments.clone()).await?;
+    let write = session.run_acknowledged(&POST_TRANSFERS, keys.clone(), arguments.clone());
+    // If this process does not deliver them, maintenance does.
+    let mut answer = Notes::beside(tools, session, source, Needs::PROMOTE, write).await?;
     if answer == Value::Array(Vec::new()) {
         tools.registry.enter_anew(session, &tools.keys, source).await?;
         arguments[2] = flag(true);

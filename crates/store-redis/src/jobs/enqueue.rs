@@ -18,6 +18,7 @@ use windlass_core::store::{CALL_MEMORY, Enqueued};
 use windlass_core::{CallId, JobId, Name, State, StoreError};
 
 use super::packed::Packed;
+use crate::agenda::Notes;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
 use crate::script::flag;
@@ -128,7 +129,9 @@ async fn accept(
         arguments.extend([flag(is_entered), none(), call.clone()]);
         packed.push_to(&mut arguments);
         let keys = tools.keys.queue(chunk.queue).all();
-        let (word, mut rest) = answer::word(session.run_acknowledged(&ENQUEUE, keys, arguments).await?)?;
+        let write = session.run_acknowledged(&ENQUEUE, keys, arguments);
+        let said = Notes::beside(tools, session, chunk.queue, packed.needs(), write).await?;
+        let (word, mut rest) = answer::word(said)?;
         match &word[..] {
             b"stale" => tools.definitions.forget(chunk.queue),
             b"unentered" => {

@@ -113,6 +113,11 @@ impl Holders {
         Arc::clone(known.entry(lease).or_insert(holder))
     }
 
+    /// The queues of all that are known.
+    pub(super) fn queues(&self) -> Vec<Name> {
+        self.known().values().flat_map(|holder| holder.queues.iter().cloned()).collect()
+    }
+
     pub(super) fn forget(&self, lease: LeaseId) {
         self.known().remove(&lease);
     }

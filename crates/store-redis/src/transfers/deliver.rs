@@ -10,6 +10,7 @@ use windlass_core::bell::{Rings, Topic};
 use windlass_core::queue::check_rules;
 
 use super::transfer::{Content, Posted, Transfer};
+use crate::agenda::Notes;
 use crate::definitions::rules;
 use crate::error::{Fault, Unreachable};
 use crate::script::flag;
@@ -167,7 +168,8 @@ impl<'a> Delivery<'a> {
         let keys = self.tools.keys.queue(target).all();
         for _ in 0..2 {
             // The stream has it on as many replicas as are asked for; it must not leave it before the target has, too.
-            let answer = self.session.run_acknowledged(&ENQUEUE, keys.clone(), arguments.clone()).await?;
+            let write = self.session.run_acknowledged(&ENQUEUE, keys.clone(), arguments.clone());
+            let answer = Notes::beside(self.tools, self.session, target, jobs.needs(), write).await?;
             let (word, mut rest) = answer::word(answer)?;
             let mut next = || rest.next().unwrap_or(Value::Nil);
             match &word[..] {

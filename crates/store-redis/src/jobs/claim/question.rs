@@ -11,6 +11,7 @@ use windlass_core::store::{ClaimRequest, PROMOTE_MAX};
 use windlass_core::{JobId, Name};
 
 use super::fill::Taken;
+use crate::agenda::Needs;
 use crate::definitions::rules;
 use crate::error::Fault;
 use crate::row::{self, INLINE_MAX, Row};
@@ -77,18 +78,18 @@ impl<'a> Question<'a> {
             match &word[..] {
                 b"lost" => return Ok(Step::Lost),
                 b"more" => {
-                    self.ring(answer::integer(next()).map_err(Fault::partial)?);
+                    self.tell_expired(queue, answer::integer(next()).map_err(Fault::partial)?);
                     if moving.expired >= PROMOTE_MAX {
                         return Ok(Step::More);
                     }
                 }
                 b"rules" => {
-                    self.ring(answer::integer(next()).map_err(Fault::partial)?);
+                    self.tell_expired(queue, answer::integer(next()).map_err(Fault::partial)?);
                     return rules(next()).map(Step::Rules).map_err(Fault::partial);
                 }
                 _ => {
                     moving.promote(wanted);
-                    self.ring(answer::integer(next()).map_err(Fault::partial)?);
+                    self.tell_expired(queue, answer::integer(next()).map_err(Fault::partial)?);
                     return Given::read(&mut next).map(Step::Given).map_err(Fault::partial);
                 }
             }
@@ -158,8 +159,10 @@ impl<'a> Question<'a> {
         self.tools.queue_cache.note(queue, jobs[before..].iter().map(|job| job.id));
     }
 
-    fn ring(&self, expired: i64) {
+    /// Jobs have expired. A later call notes it for maintenance: no claim waits for that.
+    fn tell_expired(&self, queue: &Name, expired: i64) {
         if expired > 0 {
+            self.tools.agenda.notes.later(queue, Needs::BOTH);
             self.tools.ring(Rings::about(Topic::Finish));
         }
     }
