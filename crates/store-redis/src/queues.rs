@@ -57,9 +57,9 @@ async fn define(tools: &Tools, session: &Session, queue: &Name, config: &QueueCo
     for _ in 0..ROUNDS {
         let arguments = vec![tools.clock(), text.clone(), rules.clone(), flag(is_entered)];
         // It may keep less from now on.
+        let note = Notes::note(tools, session, queue, Needs::PRUNE);
         let write = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments);
-        let said = Notes::beside(tools, session, queue, Needs::PRUNE, write).await?;
-        let (word, mut rest) = answer::word(said)?;
+        let (word, mut rest) = answer::word(tokio::join!(note, write).1?)?;
         match &word[..] {
             b"rules" => check_rules(queue, definitions::rules(rest.next().unwrap_or(Value::Nil))?)?,
             b"unentered" => {

@@ -146,9 +146,10 @@ async fn post(
         arguments.push(transfer.encode());
     }
     let keys = tools.keys.queue(source).all();
-    let write = session.run_acknowledged(&POST_TRANSFERS, keys.clone(), arguments.clone());
     // If this process does not deliver them, maintenance does.
-    let mut answer = Notes::beside(tools, session, source, Needs::PROMOTE, write).await?;
+    let note = Notes::note(tools, session, source, Needs::PROMOTE);
+    let write = session.run_acknowledged(&POST_TRANSFERS, keys.clone(), arguments.clone());
+    let mut answer = tokio::join!(note, write).1?;
     if answer == Value::Array(Vec::new()) {
         tools.registry.enter_anew(session, &tools.keys, source).await?;
         arguments[2] = flag(true);

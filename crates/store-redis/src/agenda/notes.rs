@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
 use tokio::time::timeout;
 use windlass_core::Name;
 use windlass_core::store::Duty;
@@ -59,6 +60,9 @@ impl Needs {
 /// A queue, and which of [`DUTIES`] has to visit it.
 type Note = (Name, usize);
 
+/// Notes that are being made; mostly none are.
+pub(crate) type Making<'a> = OptionFuture<BoxFuture<'a, ()>>;
+
 /// The notes of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
@@ -76,26 +80,13 @@ struct Made {
 }
 
 impl Notes {
-    /// Runs a write to a queue, and notes beside it what maintenance has to look for there.
-    pub(crate) async fn beside<T>(
-        tools: &Tools,
-        session: &Session,
-        queue: &Name,
-        needs: Needs,
-        write: impl Future<Output = T>,
-    ) -> T {
-        let due = if needs == Needs::default() {
-            Vec::new()
-        } else {
-            tools.agenda.notes.due(Some((queue, needs)), tools.time())
-        };
-        let note = async {
-            if !due.is_empty() {
-                Box::pin(send(tools, session, due)).await;
-            }
-        };
-        // The note is sent first, so that it is there before what it is about.
-        tokio::join!(note, write).1
+    /// Notes what maintenance has to look for in a queue, if that has to be said. The caller joins it with its write, and
+    /// names it first, so that it is sent first.
+    pub(crate) fn note<'a>(tools: &'a Tools, session: &'a Session, queue: &Name, needs: Needs) -> Making<'a> {
+        if needs == Needs::default() {
+            return None.into();
+        }
+        making(tools, session, tools.agenda.notes.due(Some((queue, needs)), tools.time()))
     }
 
     /// Leaves a note to be made by a later call.
@@ -106,11 +97,8 @@ impl Notes {
     }
 
     /// Makes the notes that wait, if it is time.
-    pub(crate) async fn flush(tools: &Tools, session: &Session) {
-        let due = tools.agenda.notes.due(None, tools.time());
-        if !due.is_empty() {
-            Box::pin(send(tools, session, due)).await;
-        }
+    pub(crate) fn flush<'a>(tools: &'a Tools, session: &'a Session) -> Making<'a> {
+        making(tools, session, tools.agenda.notes.due(None, tools.time()))
     }
 
     /// The notes that have to be made now. They count as made until they fail, so that no other call makes them too.
@@ -162,6 +150,10 @@ impl Made {
             }
         }
     }
+}
+
+fn making<'a>(tools: &'a Tools, session: &'a Session, notes: Vec<Note>) -> Making<'a> {
+    (!notes.is_empty()).then(|| send(tools, session, notes).boxed()).into()
 }
 
 /// Makes notes. Those that fail wait.

@@ -43,9 +43,9 @@ pub(super) async fn amend(
         async move {
             let mut arguments = vec![tools.clock()];
             arguments.extend(ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes())));
+            let note = Notes::note(tools, session, &queue, needs(amendment));
             let write = session.run(script(amendment), tools.keys.queue(&queue).all(), arguments);
-            let said = Notes::beside(tools, session, &queue, needs(amendment), write).await?;
-            let said = answer::bytes(said)?;
+            let said = answer::bytes(tokio::join!(note, write).1?)?;
             let answers = said.chunks_exact(2).map(amended).collect::<Result<Vec<_>, Fault>>()?;
             let done = ids.iter().zip(&answers).filter_map(|(id, answer)| match answer {
                 Some(Amended::Done(state)) => Some((*id, *state)),

@@ -129,9 +129,9 @@ async fn accept(
         arguments.extend([flag(is_entered), none(), call.clone()]);
         packed.push_to(&mut arguments);
         let keys = tools.keys.queue(chunk.queue).all();
+        let note = Notes::note(tools, session, chunk.queue, packed.needs());
         let write = session.run_acknowledged(&ENQUEUE, keys, arguments);
-        let said = Notes::beside(tools, session, chunk.queue, packed.needs(), write).await?;
-        let (word, mut rest) = answer::word(said)?;
+        let (word, mut rest) = answer::word(tokio::join!(note, write).1?)?;
         match &word[..] {
             b"stale" => tools.definitions.forget(chunk.queue),
             b"unentered" => {

@@ -145,9 +145,10 @@ impl Batch<'_> {
             let definition = tools.definitions.of(session, &tools.keys, queue).await?;
             let runs = Runs::of(self.settlements, places, &definition.config.caps);
             let arguments = self.arguments(&runs, &definition);
-            let write = session.run(script(self.right), tools.keys.queue(queue).all(), arguments);
             let needs = self.needs(&runs, &definition.config.retention);
-            let answer = Notes::beside(tools, session, queue, needs, write).await?;
+            let note = Notes::note(tools, session, queue, needs);
+            let write = session.run(script(self.right), tools.keys.queue(queue).all(), arguments);
+            let answer = tokio::join!(note, write).1?;
             // What the script did is done: an answer that does not read leaves it unknown what.
             let (word, mut rest) = answer::word(answer).map_err(Fault::partial)?;
             if word[..] == *b"stale" {

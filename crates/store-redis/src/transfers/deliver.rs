@@ -168,9 +168,9 @@ impl<'a> Delivery<'a> {
         let keys = self.tools.keys.queue(target).all();
         for _ in 0..2 {
             // The stream has it on as many replicas as are asked for; it must not leave it before the target has, too.
+            let note = Notes::note(self.tools, self.session, target, jobs.needs());
             let write = self.session.run_acknowledged(&ENQUEUE, keys.clone(), arguments.clone());
-            let answer = Notes::beside(self.tools, self.session, target, jobs.needs(), write).await?;
-            let (word, mut rest) = answer::word(answer)?;
+            let (word, mut rest) = answer::word(tokio::join!(note, write).1?)?;
             let mut next = || rest.next().unwrap_or(Value::Nil);
             match &word[..] {
                 b"known" => return Ok(Bytes::new()),
