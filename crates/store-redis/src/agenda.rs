@@ -50,6 +50,7 @@ pub(crate) struct Round {
     duty: Duty,
     /// By the server's clock; nothing where the agenda could not be read.
     began: Option<i64>,
+    has_agenda: bool,
     /// Each with whether it is noted.
     queues: BTreeMap<Name, bool>,
 }
@@ -113,30 +114,30 @@ impl Round {
                     "a round visits the queues that were seen before"
                 );
                 let queues = known.into_iter().map(|queue| (queue, true)).collect();
-                Ok(Self { duty, began: None, queues })
+                Ok(Self { queues, ..Self::unread(duty) })
             }
         }
     }
 
     /// One that could not be read, and visits nothing.
     pub(crate) fn unread(duty: Duty) -> Self {
-        Self { duty, began: None, queues: BTreeMap::new() }
+        Self { duty, began: None, has_agenda: false, queues: BTreeMap::new() }
     }
 
     async fn read_pages(tools: &Tools, session: &Session, duty: Duty) -> Result<Self, Fault> {
-        let mut round = Self { duty, began: None, queues: BTreeMap::new() };
+        let mut round = Self::unread(duty);
         let (mut cursor, mut skip) = (Bytes::from_static(b"0"), Some(0));
         for _ in 0..PAGES_MAX {
             let skipped = skip.map(|skip: usize| skip.to_string()).unwrap_or_default();
             let arguments = vec![tools.clock(), cursor, skipped.into(), PAGE.to_string().into()];
             let keys = vec![tools.keys.noted(duty), tools.keys.agenda(duty)];
             let mut page = answer::array(session.run(&READ_AGENDA, keys, arguments).await?)?.into_iter();
-            let (Some(now), Some(next), Some(due)) = (page.next(), page.next(), page.next()) else {
-                return Err(Fault::Corrupt("an agenda was not answered".to_owned()));
-            };
-            round.began.get_or_insert(answer::integer(now)?);
-            cursor = answer::bytes(next)?;
-            let due = answer::integer(due)? as usize;
+            let mut next =
+                || page.next().ok_or_else(|| Fault::Corrupt("an agenda was not answered".to_owned()));
+            round.began.get_or_insert(answer::integer(next()?)?);
+            round.has_agenda = answer::integer(next()?)? != 0;
+            cursor = answer::bytes(next()?)?;
+            let due = answer::integer(next()?)? as usize;
             skip = skip.map(|skip| skip + due).filter(|_| due == PAGE);
             for (place, queue) in page.enumerate() {
                 match name(queue) {
@@ -225,15 +226,15 @@ impl Next {
     }
 }
 
-/// Enters all names into the agenda of the promoter, unless this process did within the last hour. Those that are there stay
-/// as they are. It may fail, and is repeated by the next round then.
-pub(crate) async fn fill(tools: &Tools, session: &Session) {
+/// Enters all names into the agenda of the promoter, unless this process did within the last hour and a round has found the
+/// agenda. Names that are there stay as they are. It may fail, and is repeated by the next round then.
+pub(crate) async fn fill(tools: &Tools, session: &Session, round: &Round) {
     let now = tools.time();
     let is_due = || {
         let filled = tools.agenda.filled.lock().unwrap_or_else(PoisonError::into_inner);
-        filled.is_none_or(|at| now.saturating_sub(at) >= IDLE_VISIT)
+        !round.has_agenda || filled.is_none_or(|at| now.saturating_sub(at) >= IDLE_VISIT)
     };
-    if !is_due() {
+    if round.began.is_none() || !is_due() {
         return;
     }
     match fill_all(tools, session).await {

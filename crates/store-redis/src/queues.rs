@@ -56,16 +56,17 @@ async fn define(tools: &Tools, session: &Session, queue: &Name, config: &QueueCo
     let mut is_entered = tools.registry.enter(session, &tools.keys, [queue]).await?;
     for _ in 0..ROUNDS {
         let arguments = vec![tools.clock(), text.clone(), rules.clone(), flag(is_entered)];
-        // It may keep less from now on.
-        let note = Notes::note(tools, session, queue, Needs::PRUNE);
-        let write = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments);
-        let (word, mut rest) = answer::word(tokio::join!(note, write).1?)?;
+        let said = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments).await?;
+        let (word, mut rest) = answer::word(said)?;
         match &word[..] {
             b"rules" => check_rules(queue, definitions::rules(rest.next().unwrap_or(Value::Nil))?)?,
             b"unentered" => {
                 tools.registry.enter_anew(session, &tools.keys, queue).await?;
                 is_entered = true;
                 continue;
+            }
+            _ if rest.next() == Some(Value::Int(1)) => {
+                Notes::note(tools, session, queue, Needs::PRUNE).await;
             }
             _ => {}
         }

@@ -23,8 +23,8 @@ const STEP: u32 = 250;
 const FORGET_MAX: usize = 20;
 
 pub(super) async fn promote(tools: &Tools, session: &Session, limit: u32) -> Result<Promotion, Fault> {
-    Box::pin(agenda::fill(tools, session)).await;
     let round = Round::read(tools, session, Duty::Promote).await?;
+    Box::pin(agenda::fill(tools, session, &round)).await;
     let hasty = session.hasty();
     let (visited, empty) = (Mutex::new(BTreeMap::new()), Mutex::new(Vec::new()));
     let rounds =

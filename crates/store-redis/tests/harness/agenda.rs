@@ -89,15 +89,15 @@ impl Scene {
         calls("evalsha") + calls("eval")
     }
 
-    /// Rounds for an hour at most, a minute apart, until a job is promoted.
+    /// Rounds for an hour and a half at most, a minute apart, until a job is promoted.
     pub(crate) async fn until_promoted(&self, store: &RedisStore) {
-        for _ in 0..60 {
+        for _ in 0..90 {
             if store.promote(9).await.unwrap().promoted > 0 {
                 return;
             }
             self.clock.advance(Duration::from_secs(60));
         }
-        panic!("no round of an hour has promoted it");
+        panic!("no round has promoted it");
     }
 
     pub(crate) async fn lease(&self, store: &RedisStore, queues: &[&str]) -> LeaseId {
