@@ -50,6 +50,8 @@ pub(crate) struct Round {
     duty: Duty,
     /// By the server's clock; nothing where the agenda could not be read.
     began: Option<i64>,
+    /// How many queues there are.
+    registered: usize,
     has_agenda: bool,
     /// Each with whether it is noted.
     queues: BTreeMap<Name, bool>,
@@ -121,7 +123,7 @@ impl Round {
 
     /// One that could not be read, and visits nothing.
     pub(crate) fn unread(duty: Duty) -> Self {
-        Self { duty, began: None, has_agenda: false, queues: BTreeMap::new() }
+        Self { duty, began: None, registered: 0, has_agenda: false, queues: BTreeMap::new() }
     }
 
     async fn read_pages(tools: &Tools, session: &Session, duty: Duty) -> Result<Self, Fault> {
@@ -130,11 +132,12 @@ impl Round {
         for _ in 0..PAGES_MAX {
             let skipped = skip.map(|skip: usize| skip.to_string()).unwrap_or_default();
             let arguments = vec![tools.clock(), cursor, skipped.into(), PAGE.to_string().into()];
-            let keys = vec![tools.keys.noted(duty), tools.keys.agenda(duty)];
+            let keys = vec![tools.keys.noted(duty), tools.keys.agenda(duty), tools.keys.queues()];
             let mut page = answer::array(session.run(&READ_AGENDA, keys, arguments).await?)?.into_iter();
             let mut next =
                 || page.next().ok_or_else(|| Fault::Corrupt("an agenda was not answered".to_owned()));
             round.began.get_or_insert(answer::integer(next()?)?);
+            round.registered = answer::integer(next()?)? as usize;
             round.has_agenda = answer::integer(next()?)? != 0;
             cursor = answer::bytes(next()?)?;
             let due = answer::integer(next()?)? as usize;
@@ -160,6 +163,12 @@ impl Round {
     /// Whether the round visits a queue because of its agenda alone.
     pub(crate) fn is_quiet(&self, queue: &Name) -> bool {
         self.began.is_some() && self.queues.get(queue) == Some(&false)
+    }
+
+    /// Whether there are queues beside so many. Where those that were visited all fail, others may be well, and a round
+    /// that fails would come later to them.
+    pub(crate) fn has_others(&self, visited: usize) -> bool {
+        visited < self.registered
     }
 
     /// When the round began, by the server's clock.

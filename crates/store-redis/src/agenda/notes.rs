@@ -1,5 +1,5 @@
 //! Notes: what a program tells maintenance of a queue that it writes to. A note goes beside the write and holds it up for a
-//! short while at most; one that fails is no reason for the call to fail, and goes with a later one.
+//! short while at most; one that fails does not fail the call, and goes with a later one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -114,11 +114,14 @@ impl Notes {
                 duties.filter(|&duty| !at[duty].is_some_and(is_fresh)).map(|duty| (queue.clone(), duty)),
             );
         }
-        if !made.waiting.is_empty() && now >= made.again {
-            let waiting = std::mem::take(&mut made.waiting);
-            due.extend(waiting.into_iter().filter(|note| !due.contains(note)).collect::<Vec<_>>());
-        }
         made.count_as_made(&due, now);
+        if now < made.again {
+            // Their server did not answer a moment ago, and calls are not held up one after the other.
+            made.wait(due.into_iter());
+            return Vec::new();
+        }
+        let waiting = std::mem::take(&mut made.waiting);
+        due.extend(waiting.into_iter().filter(|note| !due.contains(note)).collect::<Vec<_>>());
         due
     }
 
@@ -211,8 +214,11 @@ mod tests {
         let seconds = Duration::from_secs;
         let made = notes.due(Some((&q, Needs::PROMOTE)), seconds(0));
         notes.failed(made, seconds(1));
-        assert_eq!(notes.due(Some((&r, Needs::PRUNE)), seconds(2)), [(r.clone(), 1)]);
-        assert_eq!(notes.due(Some((&r, Needs::PROMOTE)), seconds(6)), [(r.clone(), 0), (q.clone(), 0)]);
+        assert_eq!(notes.due(Some((&r, Needs::PRUNE)), seconds(2)), [], "no other call is held up");
+        assert_eq!(
+            notes.due(Some((&r, Needs::PROMOTE)), seconds(6)),
+            [(r.clone(), 0), (q.clone(), 0), (r.clone(), 1)]
+        );
         assert_eq!(notes.due(None, seconds(60)), []);
         notes.later(&q, Needs::BOTH);
         assert_eq!(notes.due(None, seconds(61)), [(q.clone(), 0), (q, 1)]);

@@ -86,7 +86,7 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    /// The holder of a lease, unless nobody knows of it any more.
+    /// The holder of a lease, unless it has been forgotten.
     pub(crate) async fn of(
         tools: &Tools,
         session: &Session,

@@ -18,7 +18,7 @@ use crate::pauses::Work;
 use crate::row::Row;
 use crate::scripts::{COUNT_RUNNING, EXPIRED_RECORDS, FORGET_RECORDS, LIST_RECORDS, LOST, SWEEP_LEASES};
 use crate::session::Session;
-use crate::walk::{OfQueue, Walk};
+use crate::walk::{OfQueue, Walk, or_none};
 use crate::{Tools, answer};
 
 /// How many lost jobs one script answers.
@@ -35,10 +35,12 @@ pub(super) async fn lost(tools: &Tools, session: &Session, limit: u32) -> Result
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let queues = Reaping::read(tools, session).await?.queues;
+    let Reaping { queues, agenda } = Reaping::read(tools, session).await?;
+    let has_others = agenda.has_others(queues.len());
     let hasty = &session.hasty();
     let ask = |queue: Name| async move { lost_in(tools, hasty, &queue, limit).await };
-    Walk::of(Work::Lost, tools, session).gather(queues, limit as usize, ask).await
+    let lost = Walk::of(Work::Lost, tools, session).gather(queues, limit as usize, ask).await;
+    or_none(lost, has_others)
 }
 
 async fn lost_in(tools: &Tools, session: &Session, queue: &Name, limit: u32) -> Result<Vec<LostJob>, Fault> {
@@ -59,8 +61,8 @@ async fn lost_in(tools: &Tools, session: &Session, queue: &Name, limit: u32) -> 
     Ok(found)
 }
 
-/// Jobs of lost leases as scripts tell them: ids and records. Answers how many have no fence that reads: nobody can take
-/// them back.
+/// Jobs of lost leases as scripts tell them: ids and records. Answers how many have no fence that reads: no reaper can
+/// take them back.
 pub(super) fn read_lost(
     queue: &Name,
     mut answer: impl Iterator<Item = Value>,
@@ -159,6 +161,7 @@ async fn sweep_copies(
     let swept = swept.await;
     if let Some(Err(sick)) = swept.first()
         && swept.iter().all(Result::is_err)
+        && !reaping.agenda.has_others(queues.len())
     {
         return Err(Fault::Sick(sick.clone()));
     }

@@ -54,7 +54,7 @@ pub(super) async fn promote(tools: &Tools, session: &Session, limit: u32) -> Res
     empty.retain(|queue| round.is_quiet(queue));
     empty.truncate(FORGET_MAX);
     Box::pin(forget(tools, session, empty)).await;
-    moved.into_done()?;
+    moved.into_done(round.has_others(round.queues().len()))?;
     Ok(promotion)
 }
 

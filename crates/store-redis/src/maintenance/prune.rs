@@ -15,7 +15,7 @@ use crate::error::Fault;
 use crate::pauses::Work;
 use crate::scripts::PRUNE;
 use crate::session::Session;
-use crate::walk::{OfQueue, Walk};
+use crate::walk::{OfQueue, Walk, or_none};
 use crate::{Tools, answer, queues};
 
 /// How many jobs one script removes: all that is kept of each is freed at once.
@@ -52,8 +52,9 @@ pub(super) async fn prune(tools: &Tools, session: &Session, limit: u32) -> Resul
     let records = walk.gather(round.queues(), usize::MAX, |name| async move {
         Ok(vec![(name.clone(), queues::read(tools, hasty, name).await?)])
     });
+    let has_others = round.has_others(round.queues().len());
     let (mut kept, mut visits) = (Vec::new(), BTreeMap::new());
-    for (queue, found) in records.await? {
+    for (queue, found) in or_none(records.await, has_others)? {
         let before = kept.len();
         let has_ended = found.as_ref().is_some_and(|(record, _)| has_ended(record));
         if let Some((record, version)) = found {
@@ -83,7 +84,7 @@ pub(super) async fn prune(tools: &Tools, session: &Session, limit: u32) -> Resul
     let visited =
         whole.map(|(queue, visit)| (queue, Visited { next: visit.next, ..Visited::default() })).collect();
     round.try_end(tools, session, &visited).await;
-    let [pruned] = rounds.into_done()?;
+    let [pruned] = rounds.into_done(has_others)?;
     Ok(pruned)
 }
 
