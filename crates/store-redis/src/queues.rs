@@ -65,10 +65,15 @@ async fn define(tools: &Tools, session: &Session, queue: &Name, config: &QueueCo
                 is_entered = true;
                 continue;
             }
-            _ if rest.next() == Some(Value::Int(1)) => {
-                Notes::note(tools, session, queue, Needs::PRUNE).await;
+            _ => {
+                let [has_ended, is_new] = [rest.next(), rest.next()].map(|said| said == Some(Value::Int(1)));
+                if has_ended {
+                    Notes::note(tools, session, queue, Needs::PRUNE).await;
+                }
+                if is_new {
+                    tools.registry.confirm(session, &tools.keys, queue).await;
+                }
             }
-            _ => {}
         }
         tools.definitions.forget(queue);
         return Ok(());

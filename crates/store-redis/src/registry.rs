@@ -87,6 +87,17 @@ impl Registry {
         self.enter(session, keys, [queue]).await.map(drop)
     }
 
+    /// Enters a queue once more that a write has just made: it may have been removed after it was entered for that write. A
+    /// removal that begins from now on finds what was written. What fails here is done by the next write.
+    pub(crate) async fn confirm(&self, session: &Session, keys: &Keys, queue: &Name) {
+        let session = session.apart();
+        match timeout(HEALING, self.enter_anew(&session, keys, queue)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => tracing::debug!(%queue, ?fault, "a new queue was not entered once more"),
+            Err(_) => tracing::debug!(%queue, "a new queue was not entered once more in time"),
+        }
+    }
+
     /// Begins to take the name of a queue off the list; its keys are removed before the [end](Self::end_leaving).
     pub(crate) async fn begin_leaving(
         &self,

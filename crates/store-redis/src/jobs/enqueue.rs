@@ -139,7 +139,13 @@ async fn accept(
                 is_entered = true;
             }
             b"repeated" => return Ok(None),
-            b"ok" => return answer::bytes(rest.next().unwrap_or(Value::Nil)).map(Some),
+            b"ok" => {
+                let said = answer::bytes(rest.next().unwrap_or(Value::Nil));
+                if rest.next() == Some(Value::Int(1)) {
+                    tools.registry.confirm(session, &tools.keys, chunk.queue).await;
+                }
+                return said.map(Some);
+            }
             _ => {
                 let place = answer::integer(rest.next().unwrap_or(Value::Nil))?;
                 let place = usize::try_from(place - 1).ok().and_then(|place| chunk.places.get(place));

@@ -174,7 +174,13 @@ impl<'a> Delivery<'a> {
             let mut next = || rest.next().unwrap_or(Value::Nil);
             match &word[..] {
                 b"known" => return Ok(Bytes::new()),
-                b"ok" => return answer::bytes(next()),
+                b"ok" => {
+                    let said = answer::bytes(next());
+                    if next() == Value::Int(1) {
+                        registry.confirm(self.session, &self.tools.keys, target).await;
+                    }
+                    return said;
+                }
                 // It is left to a program that knows the rule.
                 b"rules" => check_rules(target, rules(next())?)?,
                 b"unentered" => registry.enter_anew(self.session, &self.tools.keys, target).await?,

@@ -1,5 +1,6 @@
 //! What a claim asks each queue: the same script with the same lease, nonce and kinds.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -34,6 +35,8 @@ pub(super) struct Question<'a> {
     nonce: Bytes,
     label: Bytes,
     pub(super) kinds: Vec<Bytes>,
+    /// Whether jobs have expired in any queue.
+    pub(super) has_expired: AtomicBool,
 }
 
 impl<'a> Question<'a> {
@@ -56,6 +59,7 @@ impl<'a> Question<'a> {
             nonce: Bytes::copy_from_slice(&request.nonce.to_be_bytes()),
             label: packed.freeze(),
             kinds: kinds.into_iter().map(|kind| Bytes::copy_from_slice(kind.as_bytes())).collect(),
+            has_expired: AtomicBool::new(false),
         }
     }
 
@@ -159,9 +163,10 @@ impl<'a> Question<'a> {
         self.tools.queue_cache.note(queue, jobs[before..].iter().map(|job| job.id));
     }
 
-    /// Jobs have expired. A later call notes it for maintenance: no claim waits for that.
+    /// Jobs have expired. It is noted for maintenance when all queues were asked: none has to wait for it.
     fn tell_expired(&self, queue: &Name, expired: i64) {
         if expired > 0 {
+            self.has_expired.store(true, Ordering::Relaxed);
             self.tools.agenda.notes.later(queue, Needs::BOTH);
             self.tools.ring(Rings::about(Topic::Finish));
         }
