@@ -10,6 +10,7 @@
 
 use bytes::Bytes;
 use windlass_core::Name;
+use windlass_core::store::Duty;
 
 /// The names of one namespace.
 #[derive(Debug, Clone)]
@@ -61,6 +62,16 @@ impl Keys {
     /// Which worker has which duty, and until when (hash).
     pub(crate) fn duties(&self) -> Bytes {
         self.shared("duties")
+    }
+
+    /// Queues that every round of a duty visits, by the instant until which a program asks for it (zset).
+    pub(crate) fn noted(&self, duty: Duty) -> Bytes {
+        self.shared(&format!("noted:{}", duty.name()))
+    }
+
+    /// Queues by the instant of the next visit by a duty (zset).
+    pub(crate) fn agenda(&self, duty: Duty) -> Bytes {
+        self.shared(&format!("agenda:{}", duty.name()))
     }
 
     /// The channel through which processes wake each other.

@@ -11,6 +11,7 @@ mod holders;
 mod look;
 mod peers;
 mod renew;
+mod served;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +24,12 @@ use windlass_core::store::{
 use windlass_core::{LeaseId, Name};
 
 use crate::RedisStore;
+use crate::agenda::Notes;
 use crate::connect::Call;
 pub(crate) use copies::LeaseCopy;
 pub(crate) use holders::{Holder, Holders};
 pub(crate) use peers::peers;
+pub(crate) use served::Served;
 
 #[async_trait]
 impl Leases for RedisStore {
@@ -41,7 +44,8 @@ impl Leases for RedisStore {
         self.remote
             .call(Call::LEASE, async move |tools, session| {
                 tools.wakeups.refresh_peers();
-                renew::renew(&tools, &session, lease, ttl, limit).await
+                let renewed = renew::renew(&tools, &session, lease, ttl, limit);
+                tokio::join!(renewed, Notes::flush(&tools, &session)).0
             })
             .await
     }

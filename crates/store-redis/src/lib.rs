@@ -50,6 +50,7 @@
 //! | `listen` | `auto` (default), `never` | whether to hear of other processes by pub/sub |
 //! | `ca_file` | a path | certificates to trust instead of the system's, with TLS |
 
+mod agenda;
 mod answer;
 mod connect;
 mod definitions;
@@ -79,6 +80,7 @@ mod walk;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use windlass_core::StoreError;
@@ -90,11 +92,12 @@ use windlass_store_server::remote::Admit;
 pub use options::{Eviction, Listen, RedisOptions};
 pub use windlass_core::bell::WakeMode;
 
+use agenda::Agenda;
 use connect::{Call, Connections as _, Remote, Servers};
 use definitions::Definitions;
 use error::Fault;
 use keys::Keys;
-use leases::Holders;
+use leases::{Holders, Served};
 use maintenance::Senders;
 use pauses::Pauses;
 use queue_cache::QueueCache;
@@ -116,11 +119,14 @@ pub(crate) struct Tools {
     pub(crate) registry: Registry,
     pub(crate) queue_cache: QueueCache,
     pub(crate) holders: Holders,
+    pub(crate) served: Served,
     pub(crate) definitions: Definitions,
     pub(crate) pauses: Pauses,
     pub(crate) senders: Senders,
+    pub(crate) agenda: Agenda,
     wakeups: Wakeups,
     clock: Option<Arc<dyn Clock>>,
+    opened: Instant,
 }
 
 impl Tools {
@@ -146,6 +152,14 @@ impl Tools {
         match &self.clock {
             Some(clock) => Bytes::from(clock.now().as_micros().to_string()),
             None => Bytes::new(),
+        }
+    }
+
+    /// The time by which this process counts spans: since it opened the store, or that of a test.
+    pub(crate) fn time(&self) -> Duration {
+        match &self.clock {
+            Some(clock) => Duration::from_micros(clock.now().as_micros().unsigned_abs()),
+            None => self.opened.elapsed(),
         }
     }
 }
@@ -189,11 +203,14 @@ impl RedisStore {
             registry: Registry::default(),
             queue_cache: QueueCache::default(),
             holders: Holders::default(),
+            served: Served::default(),
             definitions: Definitions::default(),
             pauses: Pauses::default(),
             senders: Senders::default(),
+            agenda: Agenda::default(),
             wakeups: Wakeups::new(&server),
             clock: options.clock.clone(),
+            opened: Instant::now(),
         };
         let remote = server.with(tools);
         let look = async |tools: Arc<Tools>, session| tools.look(&session).await;

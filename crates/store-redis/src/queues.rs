@@ -9,6 +9,7 @@ use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rule
 use windlass_core::store::{Queues, SickQueue, StoreResult};
 use windlass_core::{Name, State};
 
+use crate::agenda::{Needs, Notes};
 use crate::connect::Call;
 use crate::definitions::{self, ROUNDS, never_stands_still};
 use crate::error::Fault;
@@ -18,6 +19,7 @@ use crate::scripts::DEFINE;
 use crate::session::Session;
 use crate::walk::Walk;
 use crate::{RedisStore, Tools, answer};
+pub(crate) use remove::remove;
 
 /// How many names are read at once; a queue that holds nothing is not shown, so there may be more names than queues.
 const STEP: u32 = 200;
@@ -35,7 +37,7 @@ impl Queues for RedisStore {
     async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
         let queue = queue.clone();
         self.remote
-            .call(Call::WRITE, async move |tools, session| remove::remove(&tools, &session, &queue).await)
+            .call(Call::WRITE, async move |tools, session| remove(&tools, &session, &queue).await)
             .await
     }
 
@@ -63,7 +65,15 @@ async fn define(tools: &Tools, session: &Session, queue: &Name, config: &QueueCo
                 is_entered = true;
                 continue;
             }
-            _ => {}
+            _ => {
+                let [has_ended, is_new] = [rest.next(), rest.next()].map(|said| said == Some(Value::Int(1)));
+                if has_ended {
+                    Notes::note(tools, session, queue, Needs::PRUNE).await;
+                }
+                if is_new {
+                    tools.registry.confirm(session, &tools.keys, queue).await;
+                }
+            }
         }
         tools.definitions.forget(queue);
         return Ok(());

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use redis::Value;
 use tokio::time::timeout;
 use windlass_core::Name;
+use windlass_core::store::Duty;
 
 use crate::answer;
 use crate::error::Fault;
@@ -86,6 +87,17 @@ impl Registry {
         self.enter(session, keys, [queue]).await.map(drop)
     }
 
+    /// Enters a queue once more that a write has just made: it may have been removed after it was entered for that write. A
+    /// removal that begins from now on finds what was written. What fails here is done by the next write.
+    pub(crate) async fn confirm(&self, session: &Session, keys: &Keys, queue: &Name) {
+        let session = session.apart();
+        match timeout(HEALING, self.enter_anew(&session, keys, queue)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => tracing::debug!(%queue, ?fault, "a new queue was not entered once more"),
+            Err(_) => tracing::debug!(%queue, "a new queue was not entered once more in time"),
+        }
+    }
+
     /// Begins to take the name of a queue off the list; its keys are removed before the [end](Self::end_leaving).
     pub(crate) async fn begin_leaving(
         &self,
@@ -111,7 +123,8 @@ impl Registry {
 
     async fn leave(&self, session: &Session, keys: &Keys, arguments: [&[u8]; 3]) -> Result<(), Fault> {
         let arguments = arguments.map(Bytes::copy_from_slice).to_vec();
-        session.run(&LEAVE, vec![keys.queues(), keys.leaving()], arguments).await.map(drop)
+        let keys = [keys.queues(), keys.leaving()].into_iter().chain(Duty::ALL.map(|duty| keys.agenda(duty)));
+        session.run(&LEAVE, keys.collect(), arguments).await.map(drop)
     }
 
     async fn write(&self, session: &Session, keys: &Keys, names: &[Name]) -> Result<(), Fault> {
@@ -168,10 +181,7 @@ impl Registry {
                 Ok(names)
             }
             Err(fault) => {
-                let mut names = self.seen().clone();
-                names.extend(self.entered().keys().cloned());
-                names.sort_unstable();
-                names.dedup();
+                let names = self.known();
                 if names.is_empty() {
                     return Err(fault);
                 }
@@ -179,6 +189,15 @@ impl Registry {
                 Ok(names)
             }
         }
+    }
+
+    /// The names that this process has seen, in byte order.
+    pub(crate) fn known(&self) -> Vec<Name> {
+        let mut names = self.seen().clone();
+        names.extend(self.entered().keys().cloned());
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     async fn read_all(session: &Session, keys: &Keys) -> Result<Vec<Name>, Fault> {
@@ -220,7 +239,8 @@ impl Registry {
     }
 }
 
-fn name(value: Value) -> Result<Name, Fault> {
+/// A name as a server has it.
+pub(crate) fn name(value: Value) -> Result<Name, Fault> {
     let bytes = answer::bytes(value)?;
     let text = std::str::from_utf8(&bytes).ok();
     let name = text.and_then(|text| Name::new(text).ok());

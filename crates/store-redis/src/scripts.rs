@@ -49,6 +49,11 @@ scripts! {
     TAKE_DUTY = ["shared/clock"] "maintenance/take_duty";
     LEAVE_DUTY = [] "maintenance/leave_duty";
 
+    NOTE_QUEUES = ["shared/clock"] "agenda/note";
+    READ_AGENDA = ["shared/clock"] "agenda/read";
+    WRITE_VISITED = ["shared/clock"] "agenda/visited";
+    FILL_AGENDA = ["shared/clock"] "agenda/fill";
+
     OPEN_LEASE = ["shared/keys" "shared/clock"] "leases/open";
     RENEW_LEASE = ["shared/keys" "shared/clock" "shared/records"] "leases/renew";
     CLOSE_LEASE = ["shared/keys" "shared/clock"] "leases/close";

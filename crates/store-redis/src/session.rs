@@ -61,6 +61,11 @@ impl Session {
         Self { patience, ..self.clone() }
     }
 
+    /// The same for what goes beside the caller's request: whether that was sent does not hang on it.
+    pub(crate) fn apart(&self) -> Self {
+        Self { has_sent: Arc::default(), ..self.hasty() }
+    }
+
     /// How long the caller still waits.
     pub(crate) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())

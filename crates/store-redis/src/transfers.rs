@@ -21,6 +21,7 @@ use windlass_core::Name;
 use windlass_core::backoff::{Retries, Transient, with_retries};
 use windlass_store_server::backoff::{PAUSE_MAX, PAUSE_MIN};
 
+use crate::agenda::{Needs, Notes};
 use crate::error::{Fault, Unreachable};
 use crate::script::flag;
 use crate::scripts::{KNOWS_CALL, POST_TRANSFERS};
@@ -145,7 +146,10 @@ async fn post(
         arguments.push(transfer.encode());
     }
     let keys = tools.keys.queue(source).all();
-    let mut answer = session.run_acknowledged(&POST_TRANSFERS, keys.clone(), arguments.clone()).await?;
+    // If this process does not deliver them, maintenance does.
+    let note = Notes::note(tools, session, source, Needs::PROMOTE);
+    let write = session.run_acknowledged(&POST_TRANSFERS, keys.clone(), arguments.clone());
+    let mut answer = tokio::join!(note, write).1?;
     if answer == Value::Array(Vec::new()) {
         tools.registry.enter_anew(session, &tools.keys, source).await?;
         arguments[2] = flag(true);

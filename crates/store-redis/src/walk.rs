@@ -191,6 +191,14 @@ async fn late_is_away<T>(work: impl Future<Output = Result<T, Fault>>) -> Result
     timeout(PATIENCE, work).await.unwrap_or_else(|_| late())
 }
 
+/// What was found. Where all queues failed that were asked, and there are others, nothing was.
+pub(crate) fn or_none<R>(found: Result<Vec<R>, Fault>, has_others: bool) -> Result<Vec<R>, Fault> {
+    match found {
+        Err(Fault::Sick(_)) if has_others => Ok(Vec::new()),
+        found => found,
+    }
+}
+
 /// What a limit was used up by, one number for each of `N` kinds of work that are limited apart.
 #[derive(Debug)]
 pub(crate) struct Rounds<const N: usize> {
@@ -202,10 +210,10 @@ pub(crate) struct Rounds<const N: usize> {
 }
 
 impl<const N: usize> Rounds<N> {
-    /// What was done, unless all queues failed.
-    pub(crate) fn into_done(self) -> Result<[u32; N], Fault> {
+    /// What was done, unless all queues failed and there are no others.
+    pub(crate) fn into_done(self, has_others: bool) -> Result<[u32; N], Fault> {
         match self.sick {
-            Some(sick) if !self.has_answered => Err(Fault::Sick(sick)),
+            Some(sick) if !self.has_answered && !has_others => Err(Fault::Sick(sick)),
             _ => Ok(self.done),
         }
     }
@@ -253,7 +261,7 @@ mod tests {
             left.borrow_mut()[place(&queue)] -= done;
             Ok([done])
         });
-        let [done] = rounds.await.into_done().expect("no queue fails");
+        let [done] = rounds.await.into_done(false).expect("no queue fails");
         (done, left.into_inner(), calls.into_inner())
     }
 
@@ -283,7 +291,7 @@ mod tests {
             *left = [left[0] - done[0], left[1] - done[1]];
             Ok(done)
         });
-        assert_eq!(rounds.await.into_done().ok(), Some([3, 10]));
+        assert_eq!(rounds.await.into_done(false).ok(), Some([3, 10]));
     }
 
     fn wrong() -> Fault {
@@ -299,10 +307,12 @@ mod tests {
         };
         for _ in 0..3 {
             let both = walk(&pauses).rounds(vec![name(0), name(1)], 10, 5, work).await;
-            assert_eq!(both.into_done().ok(), Some([0]), "that there is nothing to do is no failure");
+            assert_eq!(both.into_done(false).ok(), Some([0]), "that there is nothing to do is no failure");
         }
         assert_eq!(*asked.borrow(), 1, "it is not asked again at once");
-        let alone = walk(&pauses).rounds(vec![name(0)], 10, 5, work).await.into_done();
+        let alone = walk(&pauses).rounds(vec![name(0)], 10, 5, work).await.into_done(false);
+        let beside_others = walk(&pauses).rounds(vec![name(0)], 10, 5, work).await.into_done(true);
+        assert_eq!(beside_others.ok(), Some([0]), "those that were not asked may be well");
         let Err(Fault::Sick(sick)) = alone else { panic!("all have failed") };
         assert_eq!((sick.queue, sick.kind), (name(0), StoreErrorKind::Unavailable), "it was not asked now");
     }

@@ -9,8 +9,8 @@
 --   first; {'known'}: the transfer was applied before; {'repeated'}: the call was; {'rules', rule}: the queue of a transfer
 --   uses a rule that this program does not know (for a call, the definition says so);
 --   {'taken', i}, {'strange', i}, {'large', i}: the i-th job is refused, and so are all;
---   {'ok', answers}: a byte for each job: 'r' now ready, 's' now scheduled, else it was there: its state, and 't' from
---   a transfer if it is another job.
+--   {'ok', answers, 1 if the queue was not there}: a byte for each job: 'r' now ready, 's' now scheduled, else it was there:
+--   its state, and 't' from a transfer if it is another job.
 local source, transfer, offsets, call = ARGV[3], tonumber(ARGV[4]), ARGV[7], ARGV[8]
 local is_call = source == ''
 local meta = redis.call('HMGET', KEY.meta, 'version', 'seq', 'block')
@@ -80,4 +80,4 @@ end
 if has_new then
   accept.write(meta[3])
 end
-return { 'ok', table.concat(answers) }
+return { 'ok', table.concat(answers), (meta[1] or meta[2]) and 0 or 1 }

@@ -3,7 +3,8 @@
 --
 -- KEYS those of the queue
 -- ARGV 1 clock, 2... leases
--- Answers the places (from 1) of those named leases of which a copy stays.
+-- Answers 1 if copies stay here that have run out, else 0; then the places (from 1) of those named leases of which a copy
+-- stays.
 
 -- Copies that are looked at besides those that are named.
 local MORE = 50
@@ -20,7 +21,7 @@ local function stays(lease)
   return false
 end
 
-local staying = {}
+local staying = { 0 }
 for i = 2, #ARGV do
   if stays(ARGV[i]) then
     staying[#staying + 1] = i - 1
@@ -29,4 +30,5 @@ end
 for _, lease in ipairs(redis.call('ZRANGEBYSCORE', KEY.leases, '-inf', clock.now, 'LIMIT', 0, MORE)) do
   stays(lease)
 end
+staying[1] = redis.call('ZCOUNT', KEY.leases, '-inf', clock.now) > 0 and 1 or 0
 return staying

@@ -3,7 +3,9 @@
 --
 -- KEYS those of the queue
 -- ARGV 1 clock, 2 most that expire, 3 most that become ready
--- Answers how many expired, how many are ready now, and how many transfers to other queues wait here.
+-- Answers how many expired, how many are ready now, how many transfers to other queues wait here, the instant of the next
+-- visit that is known to be needed ('': none is), then what others have to know: 1 if jobs have ended here, 1 if copies of
+-- leases have run out here, 1 if the queue is not defined and holds nothing.
 
 -- How many stale members a line may have, and how many members of one are looked at.
 local STALE_MAX, MEMBERS_MAX = 1000, 250
@@ -28,16 +30,42 @@ local function clear_head(kind, key, stale)
   lines.note_stale(kind, #turns == 0 and -stale or -passed)
 end
 
+-- Answers whether there was such a line: there may be more to clear.
 local function clear_line()
   local counts = redis.call('HGETALL', keys.stale)
   for i = 1, #counts, 2 do
     local key, stale = keys.line(counts[i]), tonumber(counts[i + 1])
     if stale > STALE_MAX and 2 * stale > redis.call('LLEN', key) then
-      return clear_head(counts[i], key, stale)
+      clear_head(counts[i], key, stale)
+      return true
     end
   end
+  return false
 end
 
-clear_line()
+-- When the first of an order is due.
+local function first_score(key)
+  return tonumber(redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]) or clock.NEVER_MICROS
+end
+
+-- What is seen beside the work. It comes last, and a key of another type in its way ends nothing.
+local function look(transfers)
+  local leases = redis.call('ZCARD', KEY.leases)
+  local has_lost = leases > 0 and redis.call('ZCOUNT', KEY.leases, '-inf', clock.now) > 0
+  local is_empty = leases + transfers + redis.call('HLEN', KEY.jobs) == 0 and redis.call('HEXISTS', KEY.meta, 'version') == 0
+  return has_lost, is_empty
+end
+
+local has_cleared = clear_line()
 local due = promotion()
-return { due.expire(ARGV[2]), due.promote(ARGV[3]), redis.call('XLEN', KEY.transfers) }
+local expired, promoted = due.expire(ARGV[2]), due.promote(ARGV[3])
+local transfers = redis.call('XLEN', KEY.transfers)
+local next = math.min(first_score(KEY.expiring), first_score(KEY.scheduled))
+if has_cleared or expired > 0 or transfers > 0 then
+  -- What expired may have left places in a line; transfers wait until a round has delivered them.
+  next = clock.now
+end
+local has_ended = redis.call('EXISTS', KEY.completed, KEY.dead, KEY.cancelled) > 0
+local looked, has_lost, is_empty = pcall(look, transfers)
+return { expired, promoted, transfers, next < clock.NEVER_MICROS and string.format('%.0f', next) or '', has_ended and 1 or 0,
+  looked and has_lost and 1 or 0, looked and is_empty and 1 or 0 }

@@ -4,8 +4,9 @@
 -- KEYS those of the queue
 -- ARGV 1 clock, 2 version of the definition, 3 state, 4 how many are kept ('' all), 5 for how many micros ('' for ever),
 --   6 most to remove, 7 how many of the first to skip
--- Answers how many are gone, whether there may be more (1 or 0) and how many strange ones were met, which stay and are to
--- be skipped from now on; or nothing if the definition has changed.
+-- Answers how many are gone, whether there may be more (1 or 0), how many strange ones were met, which stay and are to be
+-- skipped from now on, and the instant from which the first that stays is too old ('': none will be); or nothing if the
+-- definition has changed.
 
 -- What one call may weigh: a job 1, a record of an attempt 1, each 8 KiB of payload or output 1.
 local WEIGHT_MAX, HEAVY = 1000, 8192
@@ -18,7 +19,14 @@ local ended = places.ENDED[state]
 local surplus = ARGV[4] == '' and 0 or redis.call('ZCARD', ended) - ARGV[4]
 local oldest_kept = ARGV[5] == '' and -1 or clock.now - ARGV[5]
 if most == 0 then
-  return { 0, 0, 0 }
+  return { 0, 0, 0, clock.now_text }
+end
+
+-- When the first job that is kept becomes too old.
+local function too_old(passed)
+  local first = ARGV[5] ~= '' and redis.call('ZRANGE', ended, passed, passed, 'WITHSCORES')[2]
+  local instant = first and first + ARGV[5] + 1 or clock.NEVER_MICROS
+  return instant < clock.NEVER_MICROS and string.format('%.0f', instant) or ''
 end
 
 -- The first ones in order, so what goes is the front of this.
@@ -31,7 +39,7 @@ for i = 1, #first, 2 do
   ids[#ids + 1] = sub(first[i], PLACE.id)
 end
 if #ids == 0 then
-  return { 0, 0, 0 }
+  return { 0, 0, 0, too_old(skip) }
 end
 
 local found, strange = records.load(unpack(ids))
@@ -59,4 +67,4 @@ for i, id in ipairs(ids) do
 end
 batch.write()
 blocks.write_released()
-return { gone, (looked_at < #ids or looked_at == most) and 1 or 0, passed }
+return { gone, (looked_at < #ids or looked_at == most) and 1 or 0, passed, too_old(skip + passed) }

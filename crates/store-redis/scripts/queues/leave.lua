@@ -1,7 +1,8 @@
 -- Takes the name of a queue off the list, in two steps: the keys of the queue are removed between them. If a program enters
--- the queue meanwhile (queues/enter), the name stays.
+-- the queue meanwhile (queues/enter), the name stays. Notes for maintenance stay too, and run out: a program that noted the
+-- queue a moment ago and writes to it again does not repeat that.
 --
--- KEYS 1 queues, 2 leaving
+-- KEYS 1 queues, 2 leaving, then agendas of duties
 -- ARGV 1 name, 2 what tells this removal from others, 3 'begin' or 'end'
 -- Answers 1 if the step was done.
 
@@ -16,4 +17,7 @@ if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then
 end
 redis.call('HDEL', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[1], ARGV[1])
+for i = 3, #KEYS do
+  redis.call('ZREM', KEYS[i], ARGV[1])
+end
 return 1

@@ -7,6 +7,7 @@ use windlass_core::bell::Rings;
 use windlass_core::store::{Amended, Amendment};
 use windlass_core::{JobId, State};
 
+use crate::agenda::{Needs, Notes};
 use crate::error::Fault;
 use crate::queue_cache::QueueCache;
 use crate::script::Script;
@@ -22,6 +23,14 @@ const fn script(amendment: Amendment) -> &'static Script {
     }
 }
 
+/// What a change leaves to maintenance: ended jobs, and places in a line.
+const fn needs(amendment: Amendment) -> Needs {
+    match amendment {
+        Amendment::Cancel => Needs::BOTH,
+        Amendment::Retry | Amendment::Delete => Needs::PROMOTE,
+    }
+}
+
 pub(super) async fn amend(
     tools: &Tools,
     session: &Session,
@@ -34,8 +43,9 @@ pub(super) async fn amend(
         async move {
             let mut arguments = vec![tools.clock()];
             arguments.extend(ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes())));
-            let said = session.run(script(amendment), tools.keys.queue(&queue).all(), arguments).await?;
-            let said = answer::bytes(said)?;
+            let note = Notes::note(tools, session, &queue, needs(amendment));
+            let write = session.run(script(amendment), tools.keys.queue(&queue).all(), arguments);
+            let said = answer::bytes(tokio::join!(note, write).1?)?;
             let answers = said.chunks_exact(2).map(amended).collect::<Result<Vec<_>, Fault>>()?;
             let done = ids.iter().zip(&answers).filter_map(|(id, answer)| match answer {
                 Some(Amended::Done(state)) => Some((*id, *state)),

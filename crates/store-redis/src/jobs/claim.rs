@@ -12,6 +12,7 @@ mod probe;
 mod question;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -19,6 +20,7 @@ use windlass_core::StoreErrorKind;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, SickQueue};
 
 use crate::Tools;
+use crate::agenda::Notes;
 use crate::error::{Fault, Unreachable};
 use crate::leases::{Holder, Holders, LeaseCopy};
 use crate::pauses::Work;
@@ -47,6 +49,9 @@ pub(super) async fn claim(
         probe::begin(tools, session, sick.queue.clone());
     }
     claim.ask(turns).await;
+    if question.has_expired.load(Ordering::Relaxed) {
+        Notes::flush(tools, session).await;
+    }
     claim.answer()
 }
 

@@ -18,6 +18,7 @@ use windlass_core::store::{CALL_MEMORY, Enqueued};
 use windlass_core::{CallId, JobId, Name, State, StoreError};
 
 use super::packed::Packed;
+use crate::agenda::Notes;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
 use crate::script::flag;
@@ -128,7 +129,9 @@ async fn accept(
         arguments.extend([flag(is_entered), none(), call.clone()]);
         packed.push_to(&mut arguments);
         let keys = tools.keys.queue(chunk.queue).all();
-        let (word, mut rest) = answer::word(session.run_acknowledged(&ENQUEUE, keys, arguments).await?)?;
+        let note = Notes::note(tools, session, chunk.queue, packed.needs());
+        let write = session.run_acknowledged(&ENQUEUE, keys, arguments);
+        let (word, mut rest) = answer::word(tokio::join!(note, write).1?)?;
         match &word[..] {
             b"stale" => tools.definitions.forget(chunk.queue),
             b"unentered" => {
@@ -136,7 +139,13 @@ async fn accept(
                 is_entered = true;
             }
             b"repeated" => return Ok(None),
-            b"ok" => return answer::bytes(rest.next().unwrap_or(Value::Nil)).map(Some),
+            b"ok" => {
+                let said = answer::bytes(rest.next().unwrap_or(Value::Nil));
+                if rest.next() == Some(Value::Int(1)) {
+                    tools.registry.confirm(session, &tools.keys, chunk.queue).await;
+                }
+                return said.map(Some);
+            }
             _ => {
                 let place = answer::integer(rest.next().unwrap_or(Value::Nil))?;
                 let place = usize::try_from(place - 1).ok().and_then(|place| chunk.places.get(place));

@@ -4,6 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use windlass_core::job::NewJob;
 use windlass_core::options::Due;
 
+use crate::agenda::Needs;
 use crate::error::Fault;
 use crate::format::HEAD;
 use crate::row::{self, INLINE_MAX, Reader, content};
@@ -43,6 +44,17 @@ impl Packed {
 
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
+    }
+
+    /// Whether any of them has to be looked at later: it is not due yet, or expires.
+    pub(crate) fn has_instants(&self) -> bool {
+        let (due, expires) = (HEAD.before("due"), HEAD.before("expires"));
+        self.heads.iter().any(|head| head.get(due) != Some(&b'n') || head.get(expires) != Some(&b'-'))
+    }
+
+    /// What maintenance has to look for where they are.
+    pub(crate) fn needs(&self) -> Needs {
+        Needs { promote: self.has_instants(), prune: false }
     }
 
     /// The arguments that a script gets them as, after those of its own. A head that several jobs in a row have is sent
@@ -153,6 +165,9 @@ mod tests {
         assert_eq!((packed.len(), packed.bodies.len()), (3, 1));
         let encoded = packed.encode();
         assert_eq!(Packed::decode(encoded.clone()).unwrap(), packed);
+        let has_instants =
+            |place: usize| Packed::of(jobs[place..=place].iter(), 1 << 20).unwrap().has_instants();
+        assert_eq!([0, 1, 2].map(has_instants), [false, true, true]);
         for length in 0..encoded.len() {
             assert!(Packed::decode(encoded.slice(..length)).is_err(), "{length} bytes");
         }

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use redis::Value;
 use windlass_core::bell::Rings;
-use windlass_core::queue::Retention;
+use windlass_core::queue::{Keep, Retention};
 use windlass_core::size::Caps;
 use windlass_core::store::{Right, Settled, Settlement};
 use windlass_core::{JobId, Name, State};
 
+use crate::agenda::{Needs, Notes};
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
 use crate::format::OUTCOME;
@@ -144,7 +145,10 @@ impl Batch<'_> {
             let definition = tools.definitions.of(session, &tools.keys, queue).await?;
             let runs = Runs::of(self.settlements, places, &definition.config.caps);
             let arguments = self.arguments(&runs, &definition);
-            let answer = session.run(script(self.right), tools.keys.queue(queue).all(), arguments).await?;
+            let needs = self.needs(&runs, &definition.config.retention);
+            let note = Notes::note(tools, session, queue, needs);
+            let write = session.run(script(self.right), tools.keys.queue(queue).all(), arguments);
+            let answer = tokio::join!(note, write).1?;
             // What the script did is done: an answer that does not read leaves it unknown what.
             let (word, mut rest) = answer::word(answer).map_err(Fault::partial)?;
             if word[..] == *b"stale" {
@@ -159,6 +163,20 @@ impl Batch<'_> {
             return runs.places().zip(said).map(settled).collect();
         }
         Err(never_stands_still())
+    }
+
+    /// What these outcomes leave to maintenance. Most leave nothing, or jobs that are pruned later.
+    fn needs(&self, runs: &Runs, retention: &Retention) -> Needs {
+        let mut needs = Needs::default();
+        for (_, places) in &runs.0 {
+            let next = &self.settlements[places[0]].transition;
+            let keep = retention.of(next.state);
+            // One that goes back may have been asked to stop, and is cancelled then. One that did not begin may expire.
+            needs.prune |= keep.is_none_or(|keep| !keep.is_none() && keep != Keep::FOREVER);
+            needs.promote |=
+                !next.state.is_terminal() && (next.state == State::Scheduled || next.counters.attempt == 0);
+        }
+        needs
     }
 
     fn arguments(&self, runs: &Runs, definition: &Definition) -> Vec<Bytes> {

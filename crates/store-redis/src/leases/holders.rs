@@ -86,7 +86,7 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    /// The holder of a lease, unless nobody knows of it any more.
+    /// The holder of a lease, unless it has been forgotten.
     pub(crate) async fn of(
         tools: &Tools,
         session: &Session,
@@ -111,6 +111,11 @@ impl Holders {
             known.clear();
         }
         Arc::clone(known.entry(lease).or_insert(holder))
+    }
+
+    /// The queues of all that are known.
+    pub(super) fn queues(&self) -> Vec<Name> {
+        self.known().values().flat_map(|holder| holder.queues.iter().cloned()).collect()
     }
 
     pub(super) fn forget(&self, lease: LeaseId) {

@@ -11,12 +11,14 @@ use windlass_core::{JobId, LeaseId, Name};
 
 use super::holders::{Holder, OPENED_BYTES};
 use super::renew::{id, record_keys};
+use super::served::Reaping;
+use crate::agenda::{Next, Round, Visited};
 use crate::error::Fault;
 use crate::pauses::Work;
 use crate::row::Row;
 use crate::scripts::{COUNT_RUNNING, EXPIRED_RECORDS, FORGET_RECORDS, LIST_RECORDS, LOST, SWEEP_LEASES};
 use crate::session::Session;
-use crate::walk::{OfQueue, Walk};
+use crate::walk::{OfQueue, Walk, or_none};
 use crate::{Tools, answer};
 
 /// How many lost jobs one script answers.
@@ -33,10 +35,12 @@ pub(super) async fn lost(tools: &Tools, session: &Session, limit: u32) -> Result
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let queues = tools.registry.all(session, &tools.keys).await?;
+    let Reaping { queues, agenda } = Reaping::read(tools, session).await?;
+    let has_others = agenda.has_others(queues.len());
     let hasty = &session.hasty();
     let ask = |queue: Name| async move { lost_in(tools, hasty, &queue, limit).await };
-    Walk::of(Work::Lost, tools, session).gather(queues, limit as usize, ask).await
+    let lost = Walk::of(Work::Lost, tools, session).gather(queues, limit as usize, ask).await;
+    or_none(lost, has_others)
 }
 
 async fn lost_in(tools: &Tools, session: &Session, queue: &Name, limit: u32) -> Result<Vec<LostJob>, Fault> {
@@ -57,8 +61,8 @@ async fn lost_in(tools: &Tools, session: &Session, queue: &Name, limit: u32) -> 
     Ok(found)
 }
 
-/// Jobs of lost leases as scripts tell them: ids and records. Answers how many have no fence that reads: nobody can take
-/// them back.
+/// Jobs of lost leases as scripts tell them: ids and records. Answers how many have no fence that reads: no reaper can
+/// take them back.
 pub(super) fn read_lost(
     queue: &Name,
     mut answer: impl Iterator<Item = Value>,
@@ -76,6 +80,7 @@ pub(super) fn read_lost(
 
 /// Forgets leases that have run out and that no job hangs on.
 pub(super) async fn sweep(tools: &Tools, session: &Session, limit: u32) -> Result<Swept, Fault> {
+    let reaping = Reaping::read(tools, session).await?;
     let mut swept = Swept::default();
     let mut busy = 0;
     for _ in 0..SWEEP_ROUNDS {
@@ -86,15 +91,21 @@ pub(super) async fn sweep(tools: &Tools, session: &Session, limit: u32) -> Resul
         let arguments = vec![tools.clock(), busy.to_string().into(), step.to_string().into()];
         let expired = session.run(&EXPIRED_RECORDS, vec![tools.keys.lease_expiry()], arguments).await?;
         let expired = answer::byte_strings(expired)?;
-        let staying = sweep_copies(tools, session, &expired).await?;
-        let idle =
-            (0..).zip(&expired).filter(|(place, _)| !staying.contains(place)).map(|(_, lease)| lease.clone());
+        let copies = sweep_copies(tools, session, &reaping, &expired).await?;
+        let idle = (0..)
+            .zip(&expired)
+            .filter(|(place, _)| !copies.staying.contains(place))
+            .map(|(_, lease)| lease.clone());
         let arguments: Vec<_> = std::iter::once(tools.clock()).chain(idle).collect();
-        if arguments.len() > 1 {
+        let is_forgetting = arguments.len() > 1;
+        // Before the records: they name the queues that could not be asked.
+        let kept = copies.write_down(tools, session, &reaping.agenda, is_forgetting).await;
+        if is_forgetting {
+            kept?;
             let gone = session.run(&FORGET_RECORDS, record_keys(tools), arguments).await?;
             swept.leases += answer::integer(gone)? as u32;
         }
-        busy += staying.len();
+        busy += copies.staying.len();
         if expired.len() < step as usize {
             break;
         }
@@ -102,12 +113,47 @@ pub(super) async fn sweep(tools: &Tools, session: &Session, limit: u32) -> Resul
     Ok(swept)
 }
 
-/// Forgets idle copies of leases everywhere. Answers the places of those leases that a copy stays of. A queue that cannot
-/// be asked has no say: a copy that it has is found by the queue itself when it can, whether there is a record or not.
-async fn sweep_copies(tools: &Tools, session: &Session, leases: &[Bytes]) -> Result<HashSet<usize>, Fault> {
-    let queues = tools.registry.all(session, &tools.keys).await?;
+/// What came of forgetting copies.
+#[derive(Default)]
+struct Copies {
+    /// The places of those leases that a copy stays of.
+    staying: HashSet<usize>,
+    /// Queues that were asked, with whether copies stay there that have run out.
+    asked: Vec<(Name, bool)>,
+    /// Queues that could not be asked.
+    unasked: Vec<Name>,
+}
+
+impl Copies {
+    /// Writes down which queues have to be looked into again, whether a record names them or not.
+    async fn write_down(
+        &self,
+        tools: &Tools,
+        session: &Session,
+        agenda: &Round,
+        is_forgetting: bool,
+    ) -> Result<(), Fault> {
+        let Some(now) = agenda.began() else { return Ok(()) };
+        let due = |queue: &Name, next| (queue.clone(), Visited { next, ..Visited::default() });
+        let was_due: HashSet<_> = agenda.queues().into_iter().collect();
+        let done = self.asked.iter().filter(|(queue, stay)| !stay && was_due.contains(queue));
+        let done = done.map(|(queue, _)| due(queue, Next::Never));
+        let unasked = self.unasked.iter().filter(|_| is_forgetting).map(|queue| due(queue, Next::At(now)));
+        let visited = done.chain(unasked).collect();
+        agenda.end(tools, session, &visited).await
+    }
+}
+
+/// Forgets idle copies of leases. A queue that cannot be asked has no say about records: it is looked into later.
+async fn sweep_copies(
+    tools: &Tools,
+    session: &Session,
+    reaping: &Reaping,
+    leases: &[Bytes],
+) -> Result<Copies, Fault> {
     let hasty = &session.hasty();
-    let swept = Walk::of(Work::Sweep, tools, session).each(queues, |queue: Name| async move {
+    let queues = &reaping.queues;
+    let swept = Walk::of(Work::Sweep, tools, session).each(queues.clone(), |queue: Name| async move {
         let arguments = std::iter::once(tools.clock()).chain(leases.iter().cloned()).collect();
         let staying = hasty.run(&SWEEP_LEASES, tools.keys.queue(&queue).all(), arguments).await?;
         answer::array(staying)?.into_iter().map(answer::integer).collect::<Result<Vec<_>, _>>()
@@ -115,10 +161,21 @@ async fn sweep_copies(tools: &Tools, session: &Session, leases: &[Bytes]) -> Res
     let swept = swept.await;
     if let Some(Err(sick)) = swept.first()
         && swept.iter().all(Result::is_err)
+        && !reaping.agenda.has_others(queues.len())
     {
         return Err(Fault::Sick(sick.clone()));
     }
-    Ok(swept.into_iter().flatten().flatten().map(|place| place as usize - 1).collect())
+    let mut copies = Copies::default();
+    for (queue, said) in queues.iter().zip(swept) {
+        match said.ok().and_then(|said| said.split_first().map(|(stay, places)| (*stay, places.to_vec()))) {
+            Some((stay, places)) => {
+                copies.asked.push((queue.clone(), stay != 0));
+                copies.staying.extend(places.into_iter().map(|place| place as usize - 1));
+            }
+            None => copies.unasked.push(queue.clone()),
+        }
+    }
+    Ok(copies)
 }
 
 /// The leases, newest first.

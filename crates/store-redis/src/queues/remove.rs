@@ -19,7 +19,7 @@ use crate::{Tools, answer, transfers};
 const ROUNDS: u32 = 1_000;
 
 /// Removes a queue. Also one that was never defined loses the keys and the name that jobs have left behind.
-pub(super) async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Result<Removed, Fault> {
+pub(crate) async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Result<Removed, Fault> {
     let removal = Bytes::copy_from_slice(&fastrand::u128(..).to_be_bytes());
     tools.registry.begin_leaving(session, &tools.keys, queue, &removal).await?;
     let removed = remove_keys(tools, session, queue).await?;

@@ -10,6 +10,7 @@ use windlass_core::bell::{Rings, Topic};
 use windlass_core::queue::check_rules;
 
 use super::transfer::{Content, Posted, Transfer};
+use crate::agenda::Notes;
 use crate::definitions::rules;
 use crate::error::{Fault, Unreachable};
 use crate::script::flag;
@@ -167,12 +168,19 @@ impl<'a> Delivery<'a> {
         let keys = self.tools.keys.queue(target).all();
         for _ in 0..2 {
             // The stream has it on as many replicas as are asked for; it must not leave it before the target has, too.
-            let answer = self.session.run_acknowledged(&ENQUEUE, keys.clone(), arguments.clone()).await?;
-            let (word, mut rest) = answer::word(answer)?;
+            let note = Notes::note(self.tools, self.session, target, jobs.needs());
+            let write = self.session.run_acknowledged(&ENQUEUE, keys.clone(), arguments.clone());
+            let (word, mut rest) = answer::word(tokio::join!(note, write).1?)?;
             let mut next = || rest.next().unwrap_or(Value::Nil);
             match &word[..] {
                 b"known" => return Ok(Bytes::new()),
-                b"ok" => return answer::bytes(next()),
+                b"ok" => {
+                    let said = answer::bytes(next());
+                    if next() == Value::Int(1) {
+                        registry.confirm(self.session, &self.tools.keys, target).await;
+                    }
+                    return said;
+                }
                 // It is left to a program that knows the rule.
                 b"rules" => check_rules(target, rules(next())?)?,
                 b"unentered" => registry.enter_anew(self.session, &self.tools.keys, target).await?,

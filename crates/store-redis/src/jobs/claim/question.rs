@@ -1,5 +1,6 @@
 //! What a claim asks each queue: the same script with the same lease, nonce and kinds.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -11,6 +12,7 @@ use windlass_core::store::{ClaimRequest, PROMOTE_MAX};
 use windlass_core::{JobId, Name};
 
 use super::fill::Taken;
+use crate::agenda::Needs;
 use crate::definitions::rules;
 use crate::error::Fault;
 use crate::row::{self, INLINE_MAX, Row};
@@ -33,6 +35,8 @@ pub(super) struct Question<'a> {
     nonce: Bytes,
     label: Bytes,
     pub(super) kinds: Vec<Bytes>,
+    /// Whether jobs have expired in any queue.
+    pub(super) has_expired: AtomicBool,
 }
 
 impl<'a> Question<'a> {
@@ -55,6 +59,7 @@ impl<'a> Question<'a> {
             nonce: Bytes::copy_from_slice(&request.nonce.to_be_bytes()),
             label: packed.freeze(),
             kinds: kinds.into_iter().map(|kind| Bytes::copy_from_slice(kind.as_bytes())).collect(),
+            has_expired: AtomicBool::new(false),
         }
     }
 
@@ -77,18 +82,18 @@ impl<'a> Question<'a> {
             match &word[..] {
                 b"lost" => return Ok(Step::Lost),
                 b"more" => {
-                    self.ring(answer::integer(next()).map_err(Fault::partial)?);
+                    self.tell_expired(queue, answer::integer(next()).map_err(Fault::partial)?);
                     if moving.expired >= PROMOTE_MAX {
                         return Ok(Step::More);
                     }
                 }
                 b"rules" => {
-                    self.ring(answer::integer(next()).map_err(Fault::partial)?);
+                    self.tell_expired(queue, answer::integer(next()).map_err(Fault::partial)?);
                     return rules(next()).map(Step::Rules).map_err(Fault::partial);
                 }
                 _ => {
                     moving.promote(wanted);
-                    self.ring(answer::integer(next()).map_err(Fault::partial)?);
+                    self.tell_expired(queue, answer::integer(next()).map_err(Fault::partial)?);
                     return Given::read(&mut next).map(Step::Given).map_err(Fault::partial);
                 }
             }
@@ -158,8 +163,11 @@ impl<'a> Question<'a> {
         self.tools.queue_cache.note(queue, jobs[before..].iter().map(|job| job.id));
     }
 
-    fn ring(&self, expired: i64) {
+    /// Jobs have expired. It is noted for maintenance when all queues were asked: none has to wait for it.
+    fn tell_expired(&self, queue: &Name, expired: i64) {
         if expired > 0 {
+            self.has_expired.store(true, Ordering::Relaxed);
+            self.tools.agenda.notes.later(queue, Needs::BOTH);
             self.tools.ring(Rings::about(Topic::Finish));
         }
     }
