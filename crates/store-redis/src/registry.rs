@@ -121,6 +121,17 @@ impl Registry {
         self.leave(session, keys, [queue.as_str().as_bytes(), removal, b"end"]).await
     }
 
+    /// Ends a removal that has not removed the queue: its name stays.
+    pub(crate) async fn stay(
+        &self,
+        session: &Session,
+        keys: &Keys,
+        queue: &Name,
+        removal: &Bytes,
+    ) -> Result<(), Fault> {
+        self.leave(session, keys, [queue.as_str().as_bytes(), removal, b"stay"]).await
+    }
+
     async fn leave(&self, session: &Session, keys: &Keys, arguments: [&[u8]; 3]) -> Result<(), Fault> {
         let arguments = arguments.map(Bytes::copy_from_slice).to_vec();
         let keys = [keys.queues(), keys.leaving()].into_iter().chain(Duty::ALL.map(|duty| keys.agenda(duty)));

@@ -26,7 +26,7 @@ pub trait Within: Send + Sync {
 
     /// As [`Jobs::enqueue`](super::Jobs::enqueue), visible to others when the transaction has been committed.
     ///
-    /// Nobody tells the store when that is. It may watch for it in the background and for a bounded time,
+    /// The store is not told when that is. It may watch for it in the background and for a bounded time,
     /// and ring the bell for [`Topic::Work`](crate::bell::Topic::Work) when it came; polling finds the rest.
     async fn enqueue(&self, line: &mut Line, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>>;
 

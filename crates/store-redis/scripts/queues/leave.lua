@@ -3,7 +3,7 @@
 -- queue a moment ago and writes to it again does not repeat that.
 --
 -- KEYS 1 queues, 2 leaving, then agendas of duties
--- ARGV 1 name, 2 what tells this removal from others, 3 'begin' or 'end'
+-- ARGV 1 name, 2 what tells this removal from others, 3 'begin', 'end', or 'stay' if the queue is not removed after all
 -- Answers 1 if the step was done.
 
 if ARGV[3] == 'begin' then
@@ -16,6 +16,9 @@ if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then
   return 0
 end
 redis.call('HDEL', KEYS[2], ARGV[1])
+if ARGV[3] == 'stay' then
+  return 1
+end
 redis.call('ZREM', KEYS[1], ARGV[1])
 for i = 3, #KEYS do
   redis.call('ZREM', KEYS[i], ARGV[1])

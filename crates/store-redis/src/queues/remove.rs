@@ -22,14 +22,14 @@ const ROUNDS: u32 = 1_000;
 pub(crate) async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Result<Removed, Fault> {
     let removal = Bytes::copy_from_slice(&fastrand::u128(..).to_be_bytes());
     tools.registry.begin_leaving(session, &tools.keys, queue, &removal).await?;
-    let removed = remove_keys(tools, session, queue).await?;
+    let removed = remove_keys(tools, session, queue).await;
     tools.definitions.forget(queue);
-    if let Removed::NotEmpty(_) = removed {
-        // It stays. Nothing depends on the note that it leaves, which ends here; so a failure is only logged.
-        if let Err(fault) = tools.registry.enter_anew(session, &tools.keys, queue).await {
-            tracing::debug!(%queue, ?fault, "a queue that holds jobs is still noted as leaving");
+    if !matches!(removed, Ok(Removed::Done | Removed::Missing)) {
+        // Nothing depends on the entry that says that it leaves, so a failure is only logged.
+        if let Err(fault) = tools.registry.stay(session, &tools.keys, queue, &removal).await {
+            tracing::debug!(%queue, ?fault, "a queue that stays still counts as leaving");
         }
-        return Ok(removed);
+        return removed;
     }
     // The keys are gone: whatever fails now leaves a name without a queue, which is not shown.
     tools.registry.end_leaving(session, &tools.keys, queue, &removal).await.map_err(Fault::partial)?;
@@ -37,7 +37,7 @@ pub(crate) async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Re
     if is_there(tools, session, queue).await.map_err(Fault::partial)? {
         tools.registry.enter_anew(session, &tools.keys, queue).await.map_err(Fault::partial)?;
     }
-    Ok(removed)
+    removed
 }
 
 async fn remove_keys(tools: &Tools, session: &Session, queue: &Name) -> Result<Removed, Fault> {
