@@ -68,6 +68,9 @@ pub(crate) async fn run(is_quick: bool, is_json: bool, only: Option<&str>) -> Re
         if is_wanted("latency") {
             latency::measure(&ground, extent, &mut table).await?;
         }
+        if is_wanted("spread") {
+            spread::measure(&ground, extent, &mut table).await?;
+        }
         if kind == Kind::Sqlite {
             continue;
         }
@@ -82,9 +85,6 @@ pub(crate) async fn run(is_quick: bool, is_json: bool, only: Option<&str>) -> Re
         }
         if is_wanted("kinds") {
             scale::kinds(&ground, extent, &mut table).await?;
-        }
-        if is_wanted("spread") {
-            spread::measure(&ground, extent, &mut table).await?;
         }
         if is_wanted("cancels") {
             upkeep::cancels(&ground, &mut table).await?;

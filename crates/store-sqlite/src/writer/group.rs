@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, Error as SqliteError};
 use windlass_core::StoreError;
-use windlass_core::bell::{Bell, Rings};
+use windlass_core::bell::{Bell, Rings, Topic};
 use windlass_core::clock::{Clock, Steps};
 
 use super::checkpoint::Checkpoint;
@@ -142,8 +142,10 @@ impl Committer {
                 operation.run(&session)?;
             }
             let left = match waiting {
-                // A store in memory has no disk to wait for.
-                Some(waiting) if self.ringer.is_some() => hand_over(&session, &self.bell, group, waiting)?,
+                // A store in memory has no disk to wait for, and most programs that enqueue have no worker.
+                Some(waiting) if self.ringer.is_some() && self.bell.is_heard(Topic::Work) => {
+                    hand_over(&session, &self.bell, group, waiting)?
+                }
                 _ => Rings::NONE,
             };
             session.write_counters()?;
