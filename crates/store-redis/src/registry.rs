@@ -91,7 +91,8 @@ impl Registry {
     /// removal that begins from now on finds what was written. What fails here is done by the next write.
     pub(crate) async fn confirm(&self, session: &Session, keys: &Keys, queue: &Name) {
         let session = session.apart();
-        match timeout(HEALING, self.enter_anew(&session, keys, queue)).await {
+        // It stays entered for this process whatever comes of it: the server of the names may have gone since.
+        match timeout(HEALING, self.write(&session, keys, std::slice::from_ref(queue))).await {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => tracing::debug!(%queue, ?fault, "a new queue was not entered once more"),
             Err(_) => tracing::debug!(%queue, "a new queue was not entered once more in time"),

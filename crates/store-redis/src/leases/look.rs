@@ -35,7 +35,7 @@ pub(super) async fn lost(tools: &Tools, session: &Session, limit: u32) -> Result
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let Reaping { queues, agenda } = Reaping::read(tools, session).await?;
+    let Reaping { queues, agenda, .. } = Reaping::read(tools, session).await?;
     let has_others = agenda.has_others(queues.len());
     let hasty = &session.hasty();
     let ask = |queue: Name| async move { lost_in(tools, hasty, &queue, limit).await };
@@ -97,7 +97,8 @@ pub(super) async fn sweep(tools: &Tools, session: &Session, limit: u32) -> Resul
             .filter(|(place, _)| !copies.staying.contains(place))
             .map(|(_, lease)| lease.clone());
         let arguments: Vec<_> = std::iter::once(tools.clock()).chain(idle).collect();
-        let is_forgetting = arguments.len() > 1;
+        // Records that could not be read may name queues that were not asked: they stay until they can.
+        let is_forgetting = reaping.is_whole && arguments.len() > 1;
         // Before the records: they name the queues that could not be asked.
         let kept = copies.write_down(tools, session, &reaping.agenda, is_forgetting).await;
         if is_forgetting {
@@ -106,7 +107,7 @@ pub(super) async fn sweep(tools: &Tools, session: &Session, limit: u32) -> Resul
             swept.leases += answer::integer(gone)? as u32;
         }
         busy += copies.staying.len();
-        if expired.len() < step as usize {
+        if expired.len() < step as usize || !reaping.is_whole {
             break;
         }
     }

@@ -39,6 +39,8 @@ pub(super) struct Reaping {
     pub(super) queues: Vec<Name>,
     /// Those that others have asked for.
     pub(super) agenda: Round,
+    /// Whether records and agenda were read, so that every queue which a record names is among them.
+    pub(super) is_whole: bool,
 }
 
 impl Reaping {
@@ -48,8 +50,9 @@ impl Reaping {
         let (named, agenda) =
             tokio::join!(named(tools, hasty), Box::pin(Round::read(tools, session, Duty::Reap)));
         let mut queues: BTreeSet<Name> = tools.holders.queues().into_iter().collect();
+        let is_whole = named.is_ok() && agenda.is_ok();
         let agenda = match (named, agenda) {
-            (Ok(()), Ok(agenda)) => agenda,
+            (Ok(()), agenda) => agenda.unwrap_or_else(|_| Round::unread(Duty::Reap)),
             (Err(fault), agenda) => {
                 queues.extend(tools.registry.known());
                 let agenda = agenda.unwrap_or_else(|_| Round::unread(Duty::Reap));
@@ -59,13 +62,12 @@ impl Reaping {
                 tracing::debug!(?fault, "lost jobs are looked for in the queues that were seen before");
                 agenda
             }
-            (Ok(()), Err(fault)) => return Err(fault),
         };
         queues.extend(agenda.queues());
         let seen = tools.served.seen();
         queues.extend(seen.by_lease.values().flat_map(|queues| queues.iter().cloned()));
         drop(seen);
-        Ok(Self { queues: queues.into_iter().collect(), agenda })
+        Ok(Self { queues: queues.into_iter().collect(), agenda, is_whole })
     }
 }
 
