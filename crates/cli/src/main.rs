@@ -63,7 +63,7 @@ fn main() -> ExitCode {
 fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let is_help = !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-    // There is no place left to report that writing fails.
+    // A terminal that does not take this takes no error about it either.
     let _ = if is_help || !text.contains("://") {
         error.print()
     } else {
@@ -72,7 +72,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// One line with every cause, on stderr. There is no place left to report that this fails.
+/// One line with every cause, on stderr. If that fails, it cannot be said anywhere.
 fn complain(error: &anyhow::Error, exit: Exit) {
     let style = anstyle::AnsiColor::Red.on_default().bold();
     let mut text = format!("{error:#}");

@@ -113,7 +113,7 @@ impl Bell {
     }
 
     fn tell_cancels(&self, cancels: Named<JobId>) {
-        // An error means that there is no listener.
+        // An error means that no task listens.
         let _ = self.0.cancels.send(cancels);
     }
 

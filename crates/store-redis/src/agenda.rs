@@ -106,7 +106,9 @@ impl Round {
         match Self::read_pages(tools, &session.hasty(), duty).await {
             Ok(round) => Ok(round),
             Err(fault) => {
-                let known = tools.registry.known();
+                let mut known: HashSet<_> = tools.registry.known().into_iter().collect();
+                known.extend(tools.holders.queues());
+                known.extend(tools.served.queues());
                 if known.is_empty() {
                     return Err(fault);
                 }

@@ -14,7 +14,7 @@ const CANCELS_MAX: usize = 64;
 /// What a ring names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Named<T> {
-    /// Nothing: there is no ring.
+    /// Nothing, and no ring is owed.
     #[default]
     None,
     /// These, at least one.
@@ -24,7 +24,7 @@ pub enum Named<T> {
 }
 
 impl<T> Named<T> {
-    /// Whether there is no ring.
+    /// Whether nothing is named and no ring is owed.
     pub const fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }

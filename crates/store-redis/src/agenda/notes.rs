@@ -32,8 +32,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The most queues that are remembered as noted, and the most notes that wait.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// How many notes one script makes.
+/// How many notes one script makes, and how many one call makes for others: so few that [`PATIENCE`] is enough for them.
 const PAGE: usize = 250;
+const OTHERS_MAX: usize = PAGE;
 
 /// The duties that notes are for.
 const DUTIES: [Duty; 2] = [Duty::Promote, Duty::Prune];
@@ -89,11 +90,11 @@ impl Notes {
         making(tools, session, tools.agenda.notes.due(Some((queue, needs)), tools.time()))
     }
 
-    /// Leaves a note to be made by a later call.
-    pub(crate) fn later(&self, queue: &Name, needs: Needs) {
+    /// Leaves a note to be made by a later call, if it has to be made.
+    pub(crate) fn later(&self, queue: &Name, needs: Needs, now: Duration) {
         let mut made = self.made();
-        let duties = (0..DUTIES.len()).filter(|&duty| needs.is_for(duty));
-        made.wait(duties.map(|duty| (queue.clone(), duty)));
+        let notes = made.missing(queue, needs, now);
+        made.wait(notes);
     }
 
     /// Makes the notes that wait, if it is time.
@@ -104,31 +105,27 @@ impl Notes {
     /// The notes that have to be made now. They count as made until they fail, so that no other call makes them too.
     fn due(&self, queue: Option<(&Name, Needs)>, now: Duration) -> Vec<Note> {
         let mut made = self.made();
-        let mut due = Vec::new();
-        if let Some((queue, needs)) = queue {
-            let at = made.at.get(queue).copied().unwrap_or_default();
-            // A clock that tests move may also stand before.
-            let is_fresh = |at: Duration| now >= at && now - at < QUIET_FOR;
-            let duties = (0..DUTIES.len()).filter(|&duty| needs.is_for(duty));
-            due.extend(
-                duties.filter(|&duty| !at[duty].is_some_and(is_fresh)).map(|duty| (queue.clone(), duty)),
-            );
-        }
-        made.count_as_made(&due, now);
+        let mut due = queue.map_or_else(Vec::new, |(queue, needs)| made.missing(queue, needs, now));
         if now < made.again {
             // Their server did not answer a moment ago, and calls are not held up one after the other.
-            made.wait(due.into_iter());
+            made.count_as_made(&due, now);
+            made.wait(due);
             return Vec::new();
         }
-        let waiting = std::mem::take(&mut made.waiting);
-        due.extend(waiting.into_iter().filter(|note| !due.contains(note)).collect::<Vec<_>>());
+        for _ in 0..OTHERS_MAX {
+            let Some(note) = made.waiting.pop_first() else { break };
+            if !due.contains(&note) {
+                due.push(note);
+            }
+        }
+        made.count_as_made(&due, now);
         due
     }
 
     fn failed(&self, notes: Vec<Note>, now: Duration) {
         let mut made = self.made();
         made.again = now + AGAIN;
-        made.wait(notes.into_iter());
+        made.wait(notes);
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {
@@ -146,10 +143,22 @@ impl Made {
         }
     }
 
-    fn wait(&mut self, notes: impl Iterator<Item = Note>) {
+    /// The notes that this process has not made a short while ago.
+    fn missing(&self, queue: &Name, needs: Needs, now: Duration) -> Vec<Note> {
+        let at = self.at.get(queue).copied().unwrap_or_default();
+        // A clock that tests move may also stand before.
+        let is_fresh = |at: Duration| now >= at && now - at < QUIET_FOR;
+        let duties = (0..DUTIES.len()).filter(|&duty| needs.is_for(duty) && !at[duty].is_some_and(is_fresh));
+        duties.map(|duty| (queue.clone(), duty)).collect()
+    }
+
+    /// Those that find no place do not count as made: the next write makes them.
+    fn wait(&mut self, notes: Vec<Note>) {
         for note in notes {
             if self.waiting.len() < REMEMBERED_MAX {
                 self.waiting.insert(note);
+            } else if let Some(at) = self.at.get_mut(&note.0) {
+                at[note.1] = None;
             }
         }
     }
@@ -220,8 +229,20 @@ mod tests {
             [(r.clone(), 0), (q.clone(), 0), (r.clone(), 1)]
         );
         assert_eq!(notes.due(None, seconds(60)), []);
-        notes.later(&q, Needs::BOTH);
-        assert_eq!(notes.due(None, seconds(61)), [(q.clone(), 0), (q, 1)]);
+        notes.later(&q, Needs::BOTH, seconds(61));
+        assert_eq!(notes.due(None, seconds(61)), [(q.clone(), 0), (q.clone(), 1)]);
+        notes.later(&q, Needs::BOTH, seconds(62));
+        assert_eq!(notes.due(None, seconds(62)), [], "it was made a moment ago");
+    }
+
+    #[test]
+    fn after_an_outage_each_call_makes_some_of_those_that_wait() {
+        let notes = Notes::default();
+        for place in 0..2 * OTHERS_MAX {
+            notes.later(&queue(&place.to_string()), Needs::PRUNE, Duration::ZERO);
+        }
+        let sizes = [(); 3].map(|()| notes.due(None, Duration::ZERO).len());
+        assert_eq!(sizes, [OTHERS_MAX, OTHERS_MAX, 0]);
     }
 
     #[test]
@@ -230,7 +251,7 @@ mod tests {
         for place in 0..=REMEMBERED_MAX {
             let queue = queue(&place.to_string());
             notes.due(Some((&queue, Needs::PROMOTE)), Duration::ZERO);
-            notes.later(&queue, Needs::PRUNE);
+            notes.later(&queue, Needs::PRUNE, Duration::ZERO);
             notes.made().again = Duration::MAX;
         }
         let made = notes.made();

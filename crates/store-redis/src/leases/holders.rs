@@ -114,7 +114,7 @@ impl Holders {
     }
 
     /// The queues of all that are known.
-    pub(super) fn queues(&self) -> Vec<Name> {
+    pub(crate) fn queues(&self) -> Vec<Name> {
         self.known().values().flat_map(|holder| holder.queues.iter().cloned()).collect()
     }
 

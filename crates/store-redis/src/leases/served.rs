@@ -22,6 +22,10 @@ const PAGE: usize = 500;
 /// How long records are remembered. They do not change, but an id may be used for another lease.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
+/// For so long after records could not be read every queue is looked into: leases may have been opened without a record
+/// meanwhile, and their workers lost.
+const WIDE_FOR: Duration = Duration::from_secs(5 * 60);
+
 /// The queues of leases, as this process read them last.
 #[derive(Debug, Default)]
 pub(crate) struct Served {
@@ -32,6 +36,8 @@ pub(crate) struct Served {
 struct Seen {
     by_lease: HashMap<Bytes, Arc<[Name]>>,
     since: Option<Duration>,
+    /// When they could not be read.
+    failed: Option<Duration>,
 }
 
 /// The queues that a reaper looks into.
@@ -51,6 +57,11 @@ impl Reaping {
             tokio::join!(named(tools, hasty), Box::pin(Round::read(tools, session, Duty::Reap)));
         let mut queues: BTreeSet<Name> = tools.holders.queues().into_iter().collect();
         let is_whole = named.is_ok() && agenda.is_ok();
+        if tools.served.is_wide(named.is_err(), tools.time())
+            && let Ok(all) = tools.registry.all(hasty, &tools.keys).await
+        {
+            queues.extend(all);
+        }
         let agenda = match (named, agenda) {
             (Ok(()), agenda) => agenda.unwrap_or_else(|_| Round::unread(Duty::Reap)),
             (Err(fault), agenda) => {
@@ -64,9 +75,7 @@ impl Reaping {
             }
         };
         queues.extend(agenda.queues());
-        let seen = tools.served.seen();
-        queues.extend(seen.by_lease.values().flat_map(|queues| queues.iter().cloned()));
-        drop(seen);
+        queues.extend(tools.served.queues());
         Ok(Self { queues: queues.into_iter().collect(), agenda, is_whole })
     }
 }
@@ -74,6 +83,21 @@ impl Reaping {
 impl Served {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queues that leases name.
+    pub(crate) fn queues(&self) -> Vec<Name> {
+        self.seen().by_lease.values().flat_map(|queues| queues.iter().cloned()).collect()
+    }
+
+    /// Whether records could not be read now, or a while ago.
+    fn is_wide(&self, has_failed: bool, now: Duration) -> bool {
+        let mut seen = self.seen();
+        if has_failed {
+            seen.failed = Some(now);
+        }
+        seen.failed = seen.failed.filter(|&failed| now >= failed && now - failed < WIDE_FOR);
+        seen.failed.is_some()
     }
 
     /// What is remembered of leases; nothing when that was a while ago.

@@ -73,7 +73,7 @@ fn tell(tools: &Tools, queue: &Name, seen: &Seen) {
         tools.ring(Rings::fresh(Fresh { queue: queue.clone(), kind: None, jobs: promoted }));
     }
     if expired > 0 {
-        tools.agenda.notes.later(queue, Needs::PRUNE);
+        tools.agenda.notes.later(queue, Needs::PRUNE, tools.time());
     }
     if seen.transfers > 0 {
         tools.senders.note(queue.clone());

@@ -167,7 +167,7 @@ impl<'a> Question<'a> {
     fn tell_expired(&self, queue: &Name, expired: i64) {
         if expired > 0 {
             self.has_expired.store(true, Ordering::Relaxed);
-            self.tools.agenda.notes.later(queue, Needs::BOTH);
+            self.tools.agenda.notes.later(queue, Needs::BOTH, self.tools.time());
             self.tools.ring(Rings::about(Topic::Finish));
         }
     }
