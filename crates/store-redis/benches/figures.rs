@@ -79,13 +79,21 @@ impl Scene {
         self.server.command(&["SLOWLOG", "RESET"]);
     }
 
-    /// The times of the scripts since then, in microseconds.
+    /// The times of the scripts since then, in microseconds, each with the commands before it in its transaction.
     fn scripts(&self) -> Vec<u64> {
-        // As `redis-cli` writes an entry: number, time, micros, and then the command.
+        // As `redis-cli` writes an entry: number, time, micros, and then the command. The newest comes first.
         let log = self.server.command(&["SLOWLOG", "GET", "10000"]);
         let lines: Vec<_> = log.lines().collect();
-        let is_script = |place: &usize| lines[*place].eq_ignore_ascii_case("EVALSHA");
-        (1..lines.len()).filter(is_script).filter_map(|place| lines[place - 1].trim().parse().ok()).collect()
+        let mut scripts = Vec::new();
+        for pair in lines.windows(2) {
+            let micros = || pair[0].trim().parse::<u64>().unwrap();
+            match (pair[1], scripts.last_mut()) {
+                ("EVALSHA" | "EVAL", _) => scripts.push(micros()),
+                ("HSET" | "HSETNX", Some(script)) => *script += micros(),
+                _ => {}
+            }
+        }
+        scripts
     }
 
     /// The time in which the server ran, in nanoseconds: what it waited for the machine does not count.
@@ -137,7 +145,7 @@ async fn many_kinds() {
 }
 
 async fn large_payloads() {
-    for (count, length) in [(16, 1 << 20), (160, 100 << 10), (3_276, 5 << 10)] {
+    for (count, length) in [(16, 1 << 20), (160, 100 << 10), (3_276, 5 << 10), (16_384, 1 << 10)] {
         let (mut entering, mut leaving) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             let scene = Scene::new().await;

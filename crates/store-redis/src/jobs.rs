@@ -4,7 +4,7 @@
 mod amend;
 mod begin;
 mod claim;
-mod enqueue;
+pub(crate) mod enqueue;
 mod get;
 pub(crate) mod packed;
 mod progress;

@@ -137,6 +137,11 @@ names! {
 }
 
 impl QueueKeys {
+    /// What transfers say, where that is long, by a name of its own (hash). Scripts make it up.
+    pub(crate) fn contents(&self) -> Bytes {
+        self.join(b"contents")
+    }
+
     fn join(&self, name: &[u8]) -> Bytes {
         [&self.prefix[..], name].concat().into()
     }

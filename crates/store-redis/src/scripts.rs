@@ -80,6 +80,6 @@ scripts! {
 
     POST_TRANSFERS = ["shared/keys" "shared/clock" "shared/calls"] "transfers/post";
     KNOWS_CALL = ["shared/keys" "shared/calls"] "transfers/known";
-    READ_TRANSFERS = [] "transfers/read";
-    REMOVE_TRANSFERS = [] "transfers/remove";
+    READ_TRANSFERS = ["shared/keys"] "transfers/read";
+    REMOVE_TRANSFERS = ["shared/keys"] "transfers/remove";
 }

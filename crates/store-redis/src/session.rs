@@ -88,29 +88,34 @@ impl Session {
         keys: Vec<Bytes>,
         args: Vec<Bytes>,
     ) -> Result<Value, Fault> {
-        let request =
-            Request { purpose: self.purpose, slot: keys.first().map(|key| slot_of(key)), replicas: None };
+        let slot = keys.first().map(|key| slot_of(key));
+        let request = Request { purpose: self.purpose, slot, before: &[], replicas: None };
         self.evaluate(&request, script, &keys, &args).await.map(|(answer, _)| answer)
     }
 
     /// As [`run`](Self::run), and waits for the replicas that the options ask for. With fewer the write is unknown: it
     /// is there, and may be lost.
+    ///
+    /// Commands about the same queue may go before, in one transaction with the script: they write what is too long to
+    /// pass through it. If the script refuses, it removes what they wrote.
     pub(crate) async fn run_acknowledged(
         &self,
+        before: &[Cmd],
         script: &'static Script,
         keys: Vec<Bytes>,
         args: Vec<Bytes>,
     ) -> Result<Value, Fault> {
         let options = &self.servers.options;
-        if options.replicas == 0 {
-            return self.run(script, keys, args).await;
-        }
         let slot = keys.first().map(|key| slot_of(key));
+        if options.replicas == 0 {
+            let request = Request { purpose: self.purpose, slot, before, replicas: None };
+            return self.evaluate(&request, script, &keys, &args).await.map(|(answer, _)| answer);
+        }
         // What the replicas say must come before the caller gives up.
         let left = self.deadline.saturating_duration_since(Instant::now() + LAST_WORD);
         let patience = options.wait_timeout.min(left).max(Duration::from_millis(1));
         let replicas = Some((options.replicas, patience));
-        let request = Request { purpose: Purpose::Replicas, slot, replicas };
+        let request = Request { purpose: Purpose::Replicas, slot, before, replicas };
         let (answer, reached) = self.evaluate(&request, script, &keys, &args).await?;
         match reached {
             Some(Value::Int(reached)) if reached >= i64::from(options.replicas) => Ok(answer),
@@ -131,7 +136,7 @@ impl Session {
             Some(Arg::Simple(key)) if key.starts_with(b"wl:{") => Some(slot_of(key)),
             _ => None,
         };
-        let request = Request { purpose: self.purpose, slot, replicas: None };
+        let request = Request { purpose: self.purpose, slot, before: &[], replicas: None };
         self.send(&request, &command).await.map(|(answer, _)| answer)
     }
 
@@ -144,11 +149,15 @@ impl Session {
 
     async fn evaluate(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         script: &'static Script,
         keys: &[Bytes],
         args: &[Bytes],
     ) -> Result<(Value, Option<Value>), Fault> {
+        // A server that did not know the script would have run the commands before it.
+        if request.is_transaction() {
+            return self.send(request, &evaluation("EVAL", script.text(), keys, args)).await;
+        }
         let by_digest = evaluation("EVALSHA", script.digest(), keys, args);
         match self.send(request, &by_digest).await {
             Err(Fault::Server(error)) if error.code == "NOSCRIPT" => {
@@ -160,7 +169,7 @@ impl Session {
     }
 
     /// Sends a request to where it belongs, until a server takes it or patience ends.
-    async fn send(&self, request: &Request, command: &Cmd) -> Result<(Value, Option<Value>), Fault> {
+    async fn send(&self, request: &Request<'_>, command: &Cmd) -> Result<(Value, Option<Value>), Fault> {
         let router = &self.servers.router;
         let until = (Instant::now() + self.patience).min(self.deadline - LAST_WORD);
         let (mut tries, mut hops, mut ask) = (0, 0, None::<Target>);
@@ -179,7 +188,11 @@ impl Session {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            let next = self.judge(&fault, endpoint.as_deref());
+            let next = match self.judge(&fault, endpoint.as_deref()) {
+                // A node that is being given a slot takes no transaction for it, nor a script (see `keys`).
+                Next::Elsewhere(Some(_)) if request.is_transaction() => Next::Later,
+                next => next,
+            };
             hops += 1;
             match next {
                 Next::Elsewhere(target) if hops <= HOPS_MAX => ask = target,
@@ -237,7 +250,7 @@ impl Session {
     /// Sends a request to one server.
     async fn attempt(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         endpoint: &Arc<Endpoint>,
         command: &Cmd,
         is_asking: bool,
@@ -246,23 +259,35 @@ impl Session {
         let wait = request.replicas.map(|(replicas, patience)| {
             redis::cmd("WAIT").arg(replicas).arg(patience.as_millis() as u64).to_owned()
         });
-        let mut commands = Vec::with_capacity(3);
+        let (multi, exec) = (redis::cmd("MULTI"), redis::cmd("EXEC"));
+        let mut commands = Vec::with_capacity(5 + request.before.len());
         commands.extend(is_asking.then_some(&asking));
+        commands.extend(request.is_transaction().then_some(&multi));
+        commands.extend(request.before);
         commands.push(command);
+        commands.extend(request.is_transaction().then_some(&exec));
         commands.extend(wait.as_ref());
         let failed = |fault| (fault, Some(Arc::clone(endpoint)));
         let mut answers = endpoint.exchange(&commands, &self.has_sent).await.map_err(failed)?;
         let reached = wait.and_then(|_| answers.pop());
-        let answer = no_error(answers.pop().unwrap_or(Value::Nil)).map_err(failed)?;
+        let answer = if request.is_transaction() { executed(answers) } else { answers.pop() };
+        let answer = no_error(answer.unwrap_or(Value::Nil)).map_err(failed)?;
         Ok((answer, reached))
     }
 }
 
-/// Where a request goes, and what it waits for.
-struct Request {
+/// Where a request goes, what goes before it in the same transaction, and what it waits for.
+struct Request<'c> {
     purpose: Purpose,
     slot: Option<u16>,
+    before: &'c [Cmd],
     replicas: Option<(u32, Duration)>,
+}
+
+impl Request<'_> {
+    fn is_transaction(&self) -> bool {
+        !self.before.is_empty()
+    }
 }
 
 /// What to do after a failure.
@@ -282,9 +307,56 @@ fn evaluation(verb: &str, script: &str, keys: &[Bytes], args: &[Bytes]) -> Cmd {
     command
 }
 
+/// What the last command of a transaction was answered, from the answers to all: the first error, if there is one.
+fn executed(mut answers: Vec<Value>) -> Option<Value> {
+    let is_error = |answer: &Value| matches!(answer, Value::ServerError(_));
+    let executed = match answers.pop()? {
+        Value::Array(answers) => answers,
+        // The user has no right to a transaction: the commands ran one after the other.
+        _ if answers.first().is_some_and(is_error) && !answers.last().is_some_and(is_error) => {
+            return answers.pop();
+        }
+        // It was given up for a command that could not be queued, and that says why.
+        refused => answers.into_iter().chain([refused]).collect(),
+    };
+    let error = executed.iter().find(|answer| is_error(answer)).cloned();
+    error.or_else(|| executed.into_iter().last())
+}
+
 fn no_error(answer: Value) -> Result<Value, Fault> {
     match answer {
         Value::ServerError(error) => Err(server_error(&error).into()),
         answer => Ok(answer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error() -> Value {
+        let text = b"-OOM no memory\r\n".as_slice();
+        redis::parse_redis_value(text).unwrap()
+    }
+
+    #[test]
+    fn a_transaction_answers_what_its_script_said_or_the_first_error() {
+        let (ok, queued) = (|| Value::Okay, || Value::SimpleString("QUEUED".to_owned()));
+        let done = |answers| vec![ok(), queued(), queued(), Value::Array(answers)];
+        assert_eq!(executed(done(vec![Value::Int(1), Value::Int(2)])), Some(Value::Int(2)));
+        assert_eq!(executed(done(vec![error(), Value::Int(2)])), Some(error()));
+        assert_eq!(executed(done(vec![Value::Int(1), error()])), Some(error()));
+        let aborted = redis::parse_redis_value(b"-EXECABORT it was given up\r\n").unwrap();
+        assert_eq!(executed(vec![ok(), error(), queued(), aborted.clone()]), Some(error()));
+        assert_eq!(executed(vec![ok(), queued(), queued(), aborted.clone()]), Some(aborted.clone()));
+        // Without the right to it.
+        assert_eq!(
+            executed(vec![error(), Value::Int(1), Value::Int(2), aborted.clone()]),
+            Some(Value::Int(2))
+        );
+        assert_eq!(
+            executed(vec![aborted, Value::Int(1), error(), error()]).is_some_and(|it| it != error()),
+            true
+        );
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use redis::Value;
+use redis::{Cmd, Value};
 use tokio::time::{Instant, sleep};
 use windlass_core::Name;
 use windlass_core::backoff::{Retries, Transient, with_retries};
@@ -23,6 +23,8 @@ use windlass_store_server::backoff::{PAUSE_MAX, PAUSE_MIN};
 
 use crate::agenda::{Needs, Notes};
 use crate::error::{Fault, Unreachable};
+use crate::jobs::packed::GIVEN_MAX;
+use crate::keys::QueueKeys;
 use crate::script::flag;
 use crate::scripts::{KNOWS_CALL, POST_TRANSFERS};
 use crate::session::Session;
@@ -140,20 +142,23 @@ async fn post(
     call: &Bytes,
     transfers: Vec<Transfer>,
 ) -> Result<Option<(Vec<Posted>, i64)>, Fault> {
-    let mut arguments = vec![tools.clock(), call.clone(), flag(false)];
-    for transfer in &transfers {
+    let keys = tools.keys.queue(source);
+    let contents: Vec<_> = transfers.iter().map(Transfer::encode).collect();
+    let is_given = contents.iter().map(Bytes::len).sum::<usize>() <= GIVEN_MAX;
+    let (names, before) = if is_given { (Vec::new(), Vec::new()) } else { writes(&keys, &contents) };
+    let mut arguments = vec![tools.clock(), call.clone(), flag(false), flag(is_given)];
+    for (transfer, said) in transfers.iter().zip(if is_given { &contents } else { &names }) {
         arguments.push(Bytes::copy_from_slice(transfer.target.as_str().as_bytes()));
-        arguments.push(transfer.encode());
+        arguments.push(said.clone());
     }
-    let keys = tools.keys.queue(source).all();
     // If this process does not deliver them, maintenance does.
     let note = Notes::note(tools, session, source, Needs::PROMOTE);
-    let write = session.run_acknowledged(&POST_TRANSFERS, keys.clone(), arguments.clone());
+    let write = session.run_acknowledged(&before, &POST_TRANSFERS, keys.all(), arguments.clone());
     let mut answer = tokio::join!(note, write).1?;
     if answer == Value::Array(Vec::new()) {
         tools.registry.enter_anew(session, &tools.keys, source).await?;
         arguments[2] = flag(true);
-        answer = session.run_acknowledged(&POST_TRANSFERS, keys, arguments).await?;
+        answer = session.run_acknowledged(&before, &POST_TRANSFERS, keys.all(), arguments).await?;
     }
     if answer == Value::Nil {
         return Ok(None);
@@ -162,15 +167,27 @@ async fn post(
         let [first, seq, at, waiting] = <[Value; 4]>::try_from(answer::array(answer).ok()?).ok()?;
         let numbers = answer::integer(first).ok()?.unsigned_abs()..;
         let (seq, at) = (answer::bytes(seq).ok()?, answer::bytes(at).ok()?);
-        let posted = numbers.zip(transfers).map(|(number, transfer)| {
+        let names = names.into_iter().chain(std::iter::repeat(Bytes::new()));
+        let posted = numbers.zip(transfers).zip(names).map(|((number, transfer), name)| {
             let (seq, at) = (seq.clone(), at.clone());
-            Posted { number, transfer, seq, at }
+            Posted { number, transfer, name, seq, at }
         });
         Some((posted.collect(), answer::integer(waiting).ok()?))
     };
     // They are accepted by now, and a later delivery makes good whatever goes wrong.
     let wrong = || Fault::Corrupt("transfers have no numbers".to_owned()).partial();
     read().ok_or_else(wrong).map(Some)
+}
+
+/// Names for contents that a script is not given, and the commands that write them.
+fn writes(keys: &QueueKeys, contents: &[Bytes]) -> (Vec<Bytes>, Vec<Cmd>) {
+    let post = fastrand::u128(..);
+    let write = |(place, content): (usize, &Bytes)| {
+        let name = Bytes::from(format!("{post:032x}:{place}"));
+        let write = redis::cmd("HSET").arg(&keys.contents()[..]).arg(&name[..]).arg(&content[..]).to_owned();
+        (name, write)
+    };
+    contents.iter().enumerate().map(write).unzip()
 }
 
 #[cfg(test)]

@@ -73,6 +73,11 @@ async fn live(store: &RedisStore) {
     assert_eq!(store.leases(10).await.unwrap().len(), 1);
     assert!(store.get(ids.into()).await.unwrap().iter().all(Option::is_some));
     store.delete((&ids[..1]).into()).await.unwrap();
+    let long = [job(&queues[0], 300 << 10), job(&queues[0], 300 << 10), job(&queues[1], 300 << 10)];
+    for call in [&long[..1], &long[1..]] {
+        store.enqueue(call.into()).await.unwrap();
+    }
+    store.delete(long.each_ref().map(|job| job.id).into()).await.unwrap();
     store.close(lease).await.unwrap();
     store.sweep(10).await.unwrap();
 }

@@ -56,7 +56,8 @@ fn settlement(job: &ClaimedJob, outcome: Outcome) -> Settlement {
 async fn a_full_server_accepts_nothing_and_finishes_what_it_has() {
     let redis = RedisServer::start(&RedisSettings::default());
     let store = RedisStore::open(&redis.url()).await.unwrap();
-    let jobs: Vec<_> = (0..20).map(|_| job("q")).collect();
+    let long = || NewJob::new("k", vec![7; 400_000], Options::new().queue("q")).unwrap();
+    let jobs: Vec<_> = (0..19).map(|_| job("q")).chain([long()]).collect();
     store.enqueue(jobs.as_slice().into()).await.unwrap();
     let soon = NewJob::new("k", "p", Options::new().queue("r").delay(Duration::from_millis(1))).unwrap();
     store.enqueue([soon].into()).await.unwrap();
@@ -65,7 +66,7 @@ async fn a_full_server_accepts_nothing_and_finishes_what_it_has() {
     redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
 
     let several: Vec<_> = (0..3).map(|_| job("q")).chain([job("s")]).collect();
-    for refused in [vec![job("q")], several.clone()] {
+    for refused in [vec![job("q")], vec![long()], several.clone(), vec![long(), job("s")]] {
         let error = store.enqueue(refused.as_slice().into()).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("refused: the server's memory is full (maxmemory)"), "{error}");
@@ -75,8 +76,10 @@ async fn a_full_server_accepts_nothing_and_finishes_what_it_has() {
             "nothing of it was stored"
         );
     }
-    let repeat = store.enqueue((&jobs[..1]).into()).await.expect("what is there already is answered");
-    assert_eq!(repeat.len(), 1);
+    for there in [&jobs[..1], &jobs[19..]] {
+        let repeat = store.enqueue(there.into()).await.expect("what is there already is answered");
+        assert_eq!(repeat.len(), 1);
+    }
 
     assert!(matches!(store.renew(old, TTL, 9).await.unwrap(), Renewal::Renewed { .. }));
     let report =

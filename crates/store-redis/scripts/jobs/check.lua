@@ -1,7 +1,8 @@
 -- Tells whether jobs would be accepted, and changes nothing.
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2 version of the definition that the jobs were judged by, 3- jobs (shared/packed).
--- Answer: {'stale'}: judged by another definition; {'ok', answers}: a byte for each job: 'n' new, 'l' new but too large,
+-- Answer: {'stale'}: judged by another definition; {'whole'}: payloads have to be given, for a job is there already;
+--   {'ok', answers}: a byte for each job: 'n' new, 'l' new but too large,
 --   't' its id is taken by another job, 'u' by one that is strange, else it is there: its state.
 if (redis.call('HGET', KEY.meta, 'version') or '0') ~= ARGV[2] then
   return { 'stale' }
@@ -16,6 +17,8 @@ for i = 1, packed.number do
     answers[i] = 'u'
   elseif not record then
     answers[i] = is_large and 'l' or 'n'
+  elseif body == true then
+    return { 'whole' }
   elseif packed.is_same(id, record, head, content, body) then
     answers[i] = char(byte(record))
   else

@@ -8,76 +8,99 @@
 -- Answer: {'stale'}: judged by another definition; {'unentered'}: the queue is new, or was removed, and has to be entered
 --   first; {'known'}: the transfer was applied before; {'repeated'}: the call was; {'rules', rule}: the queue of a transfer
 --   uses a rule that this program does not know (for a call, the definition says so);
+--   {'whole'}: payloads have to be given, for a job is there already, or what was written before has gone;
 --   {'taken', i}, {'strange', i}, {'large', i}: the i-th job is refused, and so are all;
 --   {'ok', answers, 1 if the queue was not there}: a byte for each job: 'r' now ready, 's' now scheduled, else it was there:
 --   its state, and 't' from a transfer if it is another job.
 local source, transfer, offsets, call = ARGV[3], tonumber(ARGV[4]), ARGV[7], ARGV[8]
 local is_call = source == ''
-local meta = redis.call('HMGET', KEY.meta, 'version', 'seq', 'block')
-if is_call then
-  if (meta[1] or '0') ~= ARGV[2] then
-    return { 'stale' }
-  end
-elseif tonumber(redis.call('HGET', KEY.received, source) or 0) >= transfer then
-  return { 'known' }
-else
-  local rules = redis.call('HGET', KEY.meta, 'rules')
-  if rules and tonumber(rules) > RULES.known then
-    return { 'rules', rules }
-  end
-end
-if not (meta[2] or meta[1]) and ARGV[6] == '' then
-  return { 'unentered' }
-end
 packed.begin(9)
-local there, strange = packed.there()
 
--- Places are counted from the first job of the call, which may have gone to another queue or by an earlier transfer.
-local passed = offsets == '' and 0 or read('>I4', offsets)
-if is_call then
-  accept.begin(meta[2], meta[3], clock.now, clock.real, passed)
-else
-  local seq, at = string.match(ARGV[5], '^(%d+) (%d+)$')
-  accept.begin(meta[2], meta[3], tonumber(at), tonumber(seq), passed)
-end
-
--- A repeat is one also where its jobs would be refused by now.
-local function refuse(word, i)
-  return calls.is_repeated(call) and { 'repeated' } or { word, i }
-end
-
-local answers, job, accept_job = {}, packed.job, accept.job
-for i = 1, packed.number do
-  local id, head, content, is_large, body = job(i)
-  local record = there[i]
-  if record or strange[i] then
-    if record and packed.is_same(id, record, head, content, body) then
-      answers[i] = char(byte(record))
-    elseif is_call then
-      return refuse(record and 'taken' or 'strange', i)
-    else
-      answers[i] = 't'
+local function enqueue()
+  local meta = redis.call('HMGET', KEY.meta, 'version', 'seq', 'block')
+  if is_call then
+    if (meta[1] or '0') ~= ARGV[2] then
+      return { 'stale' }
     end
-  elseif is_large and is_call then
-    return refuse('large', i)
+  elseif tonumber(redis.call('HGET', KEY.received, source) or 0) >= transfer then
+    return { 'known' }
   else
-    local offset = offsets ~= '' and read('>I4', offsets, WIDTH.u32 * (i - 1) + 1) or nil
-    answers[i] = accept_job(id, head, content, body, offset) == STATE.ready and 'r' or 's'
+    local rules = redis.call('HGET', KEY.meta, 'rules')
+    if rules and tonumber(rules) > RULES.known then
+      return { 'rules', rules }
+    end
   end
+  if not (meta[2] or meta[1]) and ARGV[6] == '' then
+    return { 'unentered' }
+  end
+  local there, strange = packed.there()
+
+  -- Places are counted from the first job of the call, which may have gone to another queue or by an earlier transfer.
+  local passed = offsets == '' and 0 or read('>I4', offsets)
+  if is_call then
+    accept.begin(meta[2], meta[3], clock.now, clock.real, passed)
+  else
+    local seq, at = string.match(ARGV[5], '^(%d+) (%d+)$')
+    accept.begin(meta[2], meta[3], tonumber(at), tonumber(seq), passed)
+  end
+
+  -- A repeat is one also where its jobs would be refused by now.
+  local function refuse(word, i)
+    return calls.is_repeated(call) and { 'repeated' } or { word, i }
+  end
+
+  local answers, job, accept_job = {}, packed.job, accept.job
+  for i = 1, packed.number do
+    local id, head, content, is_large, body = job(i)
+    local record = there[i]
+    if body == true then
+      if record or strange[i] or not packed.is_written(id, head) then
+        return { 'whole' }
+      end
+      body = nil
+    end
+    if record or strange[i] then
+      if record and packed.is_same(id, record, head, content, body) then
+        answers[i] = char(byte(record))
+      elseif is_call then
+        return refuse(record and 'taken' or 'strange', i)
+      else
+        answers[i] = 't'
+      end
+    elseif is_large and is_call then
+      return refuse('large', i)
+    else
+      local offset = offsets ~= '' and read('>I4', offsets, WIDTH.u32 * (i - 1) + 1) or nil
+      answers[i] = accept_job(id, head, content, body, offset) == STATE.ready and 'r' or 's'
+    end
+  end
+
+  local has_new = accept.number() > 0
+  if not has_new then
+    -- Nothing grows but the memory of the call, which goes by itself: a removal first, and a full server takes it.
+    redis.call('HDEL', KEY.jobs, '')
+  end
+  -- The first write is one that a server without memory refuses.
+  if not is_call then
+    redis.call('HSET', KEY.received, source, ARGV[4])
+  elseif not calls.remember(call) then
+    return { 'repeated' }
+  end
+  if has_new then
+    accept.write(meta[3])
+  end
+  return { 'ok', table.concat(answers), (meta[1] or meta[2]) and 0 or 1 }
 end
 
-local has_new = accept.number() > 0
-if not has_new then
-  -- Nothing grows but the memory of the call, which goes by itself: a removal first, and a full server takes it.
-  redis.call('HDEL', KEY.jobs, '')
+if packed.are_given then
+  return enqueue()
 end
--- The first write is one that a server without memory refuses.
-if not is_call then
-  redis.call('HSET', KEY.received, source, ARGV[4])
-elseif not calls.remember(call) then
-  return { 'repeated' }
+-- What was written before goes where the jobs do not stay, also if the script fails.
+local is_through, answer = pcall(enqueue)
+if not is_through then
+  answer = type(answer) == 'table' and answer or { err = answer }
 end
-if has_new then
-  accept.write(meta[3])
+if answer[1] ~= 'ok' then
+  pcall(packed.discard)
 end
-return { 'ok', table.concat(answers), (meta[1] or meta[2]) and 0 or 1 }
+return answer

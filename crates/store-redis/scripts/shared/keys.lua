@@ -48,6 +48,8 @@ local keys = (function()
     -- How many members of a kind's line are stale, by kind (lines.lua).
     stale = prefix .. 'stale',
     line = function(kind) return prefix .. 'line:' .. kind end,
+    -- What transfers say, where that is long, by a name of its own (hash).
+    contents = prefix .. 'contents',
     block = function(number) return prefix .. 'block:' .. number end,
     call = function(call) return prefix .. 'call:' .. sub(call, CALL.id, CALL.id_end) end,
   }

@@ -1,16 +1,18 @@
--- Jobs that are handed in, as packed.rs packs them: ARGV[at] how many, n, and after it how many runs of jobs in a row
--- that have their head in common; for each run the HEAD and how many jobs it has; then n ids, n contents, and the payloads
--- that are too long for the content, in order.
+-- Jobs that are handed in, as packed.rs packs them: ARGV[at] how many, n; after it how many runs of jobs in a row that have
+-- their head in common, and '1' if payloads are given; for each run the HEAD and how many jobs it has; then n ids, n
+-- contents, and the payloads that are too long for the content, in order.
+-- A server takes ten times as long for a payload that passes through a script. Where they are many bytes they are not
+-- given: to a script that accepts jobs they were written before, in the same transaction; a check does without.
 -- Needs: keys, records. `begin` comes first and says where they begin.
 local packed = (function()
   local p = {}
   -- Ids come after ARGV[first].
-  local first, next_body, next_run, left_of_run, head, is_apart, is_large
+  local begin, first, next_body, next_run, left_of_run, head, is_apart, is_large
 
   function p.begin(at)
-    p.number = tonumber(ARGV[at])
-    next_run, left_of_run = at + 2, 0
-    first = at + 1 + 2 * ARGV[at + 1]
+    begin, p.number, p.are_given = at, tonumber(ARGV[at]), ARGV[at + 2] == '1'
+    next_run, left_of_run = at + 3, 0
+    first = at + 2 + 2 * ARGV[at + 1]
     next_body = first + 2 * p.number + 1
   end
 
@@ -19,8 +21,8 @@ local packed = (function()
     return records.load(unpack(ARGV, first + 1, first + p.number))
   end
 
-  -- Id, head and content of a job, whether it is above the cap and, if it stands apart, its payload. To be asked once for
-  -- each, in order.
+  -- Id, head and content of a job, whether it is above the cap and, if its payload stands apart, that, or true if it is
+  -- not given. To be asked once for each, in order.
   function p.job(i)
     if left_of_run == 0 then
       head, left_of_run = ARGV[next_run], tonumber(ARGV[next_run + 1])
@@ -33,7 +35,25 @@ local packed = (function()
       return id, head, content, is_large
     end
     next_body = next_body + 1
-    return id, head, content, is_large, ARGV[next_body - 1]
+    return id, head, content, is_large, not p.are_given or ARGV[next_body - 1]
+  end
+
+  -- Whether the payload of a job was written before, as long as its head says.
+  function p.is_written(id, head)
+    return redis.call('HSTRLEN', KEY.bodies, id) == read('>I4', head, HEAD.payload)
+  end
+
+  -- Removes payloads that were written before, but for those of jobs that are there: their own were not written over.
+  function p.discard()
+    p.begin(begin)
+    local there, strange = p.there()
+    for i = 1, p.are_given and 0 or p.number do
+      local id, _, _, _, body = p.job(i)
+      local is_theirs = strange[i] or there[i] and read('>I4', there[i], RECORD.payload) > MAX.inline
+      if body and not is_theirs then
+        redis.call('HDEL', KEY.bodies, id)
+      end
+    end
   end
 
   -- Whether the job that has the id is the one that is handed in: kind and payload are the same.

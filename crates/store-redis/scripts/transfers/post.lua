@@ -1,25 +1,46 @@
 -- Puts transfers into the stream of a queue, all of them or none. From then on what they say is accepted.
 -- KEYS: those of the queue.
--- ARGV: 1 clock, 2 the call (shared/calls), 3 '1' if the caller has entered the queue in this call, 4- target and content of
---   each transfer.
--- Answer: nil if the call was accepted before; {} if the queue has to be entered first, see jobs/enqueue; else {number of the first transfer, the others follow, first place in the
---   order of acceptance, instant of acceptance, how many transfers waited before}, all but the last as texts.
-if calls.is_repeated(ARGV[2]) then
-  return false
+-- ARGV: 1 clock, 2 the call (shared/calls), 3 '1' if the caller has entered the queue in this call, 4 '1' if contents are
+--   given; if not, they were written before, in the same transaction, 5- target and content of each transfer, or the name
+--   under which its content was written.
+-- Answer: nil if the call was accepted before; {} if the queue has to be entered first, see jobs/enqueue; else {number of
+--   the first transfer, the others follow, first place in the order of acceptance, instant of acceptance, how many
+--   transfers waited before}, all but the last as texts.
+local field = ARGV[4] == '1' and 'content' or 'name'
+
+local function post()
+  if calls.is_repeated(ARGV[2]) then
+    return false
+  end
+  local meta = redis.call('HMGET', KEY.meta, 'seq', 'transfers', 'version')
+  if not (meta[1] or meta[3]) and ARGV[3] == '' then
+    return {}
+  end
+  -- The place is not kept for them: a target where others came first meanwhile puts them behind those.
+  local seq = string.format('%.0f', math.max((tonumber(meta[1]) or 0) + 1, clock.real))
+  -- Numbers grow with the time, so that they go on growing when a server has lost its newest ones.
+  local transfer = math.max((tonumber(meta[2]) or 0) + 1, clock.real)
+  local waiting, accepted, last = redis.call('XLEN', KEY.transfers), string.format('%.0f', clock.now), nil
+  for i = 5, #ARGV, 2 do
+    last = string.format('%.0f', transfer + (i - 5) / 2)
+    redis.call('XADD', KEY.transfers, last .. '-0', 'to', ARGV[i], 'seq', seq, 'at', accepted, field, ARGV[i + 1])
+  end
+  redis.call('HSET', KEY.meta, 'transfers', last)
+  calls.remember(ARGV[2])
+  return { string.format('%.0f', transfer), seq, accepted, waiting }
 end
-local meta = redis.call('HMGET', KEY.meta, 'seq', 'transfers', 'version')
-if not (meta[1] or meta[3]) and ARGV[3] == '' then
-  return {}
+
+if field == 'content' then
+  return post()
 end
--- The place is not kept for them: a target where others came first meanwhile puts them behind those.
-local seq = string.format('%.0f', math.max((tonumber(meta[1]) or 0) + 1, clock.real))
--- Numbers grow with the time, so that they go on growing when a server has lost its newest ones.
-local transfer = math.max((tonumber(meta[2]) or 0) + 1, clock.real)
-local waiting, accepted, last = redis.call('XLEN', KEY.transfers), string.format('%.0f', clock.now), nil
-for i = 4, #ARGV, 2 do
-  last = string.format('%.0f', transfer + (i - 4) / 2)
-  redis.call('XADD', KEY.transfers, last .. '-0', 'to', ARGV[i], 'seq', seq, 'at', accepted, 'content', ARGV[i + 1])
+-- What was written before goes where the transfers are not accepted, also if the script fails.
+local is_through, answer = pcall(post)
+if not is_through then
+  answer = type(answer) == 'table' and answer or { err = answer }
 end
-redis.call('HSET', KEY.meta, 'transfers', last)
-calls.remember(ARGV[2])
-return { string.format('%.0f', transfer), seq, accepted, waiting }
+if not (answer and answer[1]) then
+  for i = 6, #ARGV, 2 do
+    redis.call('HDEL', keys.contents, ARGV[i])
+  end
+end
+return answer

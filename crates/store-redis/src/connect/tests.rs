@@ -315,7 +315,7 @@ async fn a_write_that_too_few_replicas_have_is_unknown() {
     let server = open_with(&options.wait_timeout(Duration::from_millis(300)).unwrap()).await;
     let acknowledged = |server: Server| async move {
         let args = vec![Bytes::from_static(b"a"), Bytes::from_static(b"b")];
-        let work = async move |_, session: Session| session.run_acknowledged(&GROW, key(0), args).await;
+        let work = async move |_, session: Session| session.run_acknowledged(&[], &GROW, key(0), args).await;
         server.call(Call::WRITE, work).await
     };
     let error = acknowledged(server.clone()).await.unwrap_err();

@@ -17,7 +17,7 @@ use windlass_core::job::NewJob;
 use windlass_core::store::{CALL_MEMORY, Enqueued};
 use windlass_core::{CallId, JobId, Name, State, StoreError};
 
-use super::packed::Packed;
+use super::packed::{Bodies, Packed};
 use crate::agenda::Notes;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
@@ -127,11 +127,7 @@ async fn accept(
         let none = Bytes::new;
         let mut arguments = vec![tools.clock(), definition.version(), none(), none(), none()];
         arguments.extend([flag(is_entered), none(), call.clone()]);
-        packed.push_to(&mut arguments);
-        let keys = tools.keys.queue(chunk.queue).all();
-        let note = Notes::note(tools, session, chunk.queue, packed.needs());
-        let write = session.run_acknowledged(&ENQUEUE, keys, arguments);
-        let (word, mut rest) = answer::word(tokio::join!(note, write).1?)?;
+        let (word, mut rest) = run(tools, session, chunk.queue, arguments, &packed).await?;
         match &word[..] {
             b"stale" => tools.definitions.forget(chunk.queue),
             b"unentered" => {
@@ -161,6 +157,36 @@ async fn accept(
         }
     }
     Err(never_stands_still())
+}
+
+/// Runs the script that accepts jobs. Long payloads are written just before it; where a job is there already, it has to
+/// see them.
+pub(crate) async fn run(
+    tools: &Tools,
+    session: &Session,
+    queue: &Name,
+    own: Vec<Bytes>,
+    packed: &Packed,
+) -> Result<(Bytes, std::vec::IntoIter<Value>), Fault> {
+    let (keys, mut bodies) = (tools.keys.queue(queue), packed.bodies());
+    loop {
+        let before = if bodies == Bodies::Left { packed.writes(&keys) } else { Vec::new() };
+        let mut arguments = own.clone();
+        packed.push_to(&mut arguments, bodies);
+        let note = Notes::note(tools, session, queue, packed.needs());
+        let write = session.run_acknowledged(&before, &ENQUEUE, keys.all(), arguments);
+        match tokio::join!(note, write).1 {
+            // A server without memory takes no payload, but knows jobs that are there.
+            Err(Fault::Server(error)) if error.code == "OOM" && bodies == Bodies::Left => {}
+            result => {
+                let (word, rest) = answer::word(result?)?;
+                if word[..] != *b"whole" || bodies == Bodies::Given {
+                    return Ok((word, rest));
+                }
+            }
+        }
+        bodies = Bodies::Given;
+    }
 }
 
 /// Why a job is refused.
@@ -202,17 +228,25 @@ async fn check(
     chunks: &[Chunk<'_>],
 ) -> Result<Vec<Checked>, Fault> {
     let checked = spread::each(chunks.iter().collect(), |chunk: &Chunk<'_>| async move {
+        let mut is_whole = false;
         for _ in 0..ROUNDS {
             let definition = tools.definitions.of(session, &tools.keys, chunk.queue).await?;
             definition.check_rules(chunk.queue)?;
             let packed = Packed::of(chunk.jobs(jobs), definition.config.caps.payload)?;
             let mut arguments = vec![tools.clock(), definition.version()];
-            packed.push_to(&mut arguments);
+            packed.push_to(&mut arguments, if is_whole { Bodies::Given } else { packed.bodies() });
             let keys = tools.keys.queue(chunk.queue).all();
             let (word, mut rest) = answer::word(session.run(&CHECK, keys, arguments).await?)?;
-            if word[..] == *b"stale" {
-                tools.definitions.forget(chunk.queue);
-                continue;
+            match &word[..] {
+                b"stale" => {
+                    tools.definitions.forget(chunk.queue);
+                    continue;
+                }
+                b"whole" => {
+                    is_whole = true;
+                    continue;
+                }
+                _ => {}
             }
             let said = answer::bytes(rest.next().unwrap_or(Value::Nil))?;
             let refused = said.iter().zip(&chunk.places).find_map(|(said, &place)| {

@@ -1,16 +1,30 @@
 //! Jobs on their way into a queue, as `scripts/shared/packed.lua` takes them, and as transfers carry them.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use redis::Cmd;
 use windlass_core::job::NewJob;
 use windlass_core::options::Due;
 
 use crate::agenda::Needs;
 use crate::error::Fault;
 use crate::format::HEAD;
+use crate::keys::QueueKeys;
 use crate::row::{self, INLINE_MAX, Reader, content};
+use crate::script::flag;
 
 /// The form in which transfers carry jobs.
 const FORMAT: u8 = 1;
+
+/// The most bytes that a script is given to keep. A server takes ten times as long for what passes through a script,
+/// because it makes a string of Lua from it: more is written by commands that go before it.
+pub(crate) const GIVEN_MAX: usize = 256 << 10;
+
+/// Whether payloads that stand apart are among the arguments of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bodies {
+    Given,
+    Left,
+}
 
 /// Where a head has the payload's length.
 const PAYLOAD_LENGTH: std::ops::Range<usize> = HEAD.before("payload")..HEAD.before("length");
@@ -57,19 +71,39 @@ impl Packed {
         Needs { promote: self.has_instants(), prune: false }
     }
 
+    /// Whether a script is given the payloads that stand apart, if it may do without.
+    pub(crate) fn bodies(&self) -> Bodies {
+        let bytes: usize = self.bodies.iter().map(Bytes::len).sum();
+        if bytes > GIVEN_MAX { Bodies::Left } else { Bodies::Given }
+    }
+
+    /// Commands that write the payloads that stand apart, but not over those that are there.
+    pub(crate) fn writes(&self, keys: &QueueKeys) -> Vec<Cmd> {
+        let is_apart = |head: &&Bytes| payload_length(head).is_some_and(|length| length > INLINE_MAX);
+        let apart = self.ids.iter().zip(&self.heads).filter(|(_, head)| is_apart(head));
+        let write = |((id, _), body): ((&Bytes, _), &Bytes)| {
+            redis::cmd("HSETNX").arg(&keys.bodies()[..]).arg(&id[..]).arg(&body[..]).to_owned()
+        };
+        apart.zip(&self.bodies).map(write).collect()
+    }
+
     /// The arguments that a script gets them as, after those of its own. A head that several jobs in a row have is sent
     /// once.
-    pub(crate) fn push_to(&self, arguments: &mut Vec<Bytes>) {
+    pub(crate) fn push_to(&self, arguments: &mut Vec<Bytes>, bodies: Bodies) {
         let runs: Vec<_> = self.heads.chunk_by(|one, other| one == other).collect();
-        arguments.reserve(2 + 2 * runs.len() + 2 * self.ids.len() + self.bodies.len());
+        arguments.reserve(3 + 2 * runs.len() + 2 * self.ids.len() + self.bodies.len());
         arguments.push(self.ids.len().to_string().into());
         arguments.push(runs.len().to_string().into());
+        arguments.push(flag(bodies == Bodies::Given));
         for run in runs {
             arguments.push(run[0].clone());
             arguments.push(run.len().to_string().into());
         }
-        for part in [&self.ids, &self.contents, &self.bodies] {
+        for part in [&self.ids, &self.contents] {
             arguments.extend(part.iter().cloned());
+        }
+        if bodies == Bodies::Given {
+            arguments.extend(self.bodies.iter().cloned());
         }
     }
 
@@ -105,13 +139,17 @@ impl Packed {
             packed.contents.push(part(&mut from)?);
         }
         for head in &packed.heads {
-            let length = u32::from_be_bytes(head.get(PAYLOAD_LENGTH)?.try_into().ok()?);
-            if length as usize > INLINE_MAX {
+            if payload_length(head)? > INLINE_MAX {
                 packed.bodies.push(part(&mut from)?);
             }
         }
         (format == FORMAT && from.0.is_empty()).then_some(packed)
     }
+}
+
+fn payload_length(head: &[u8]) -> Option<usize> {
+    let length = u32::from_be_bytes(head.get(PAYLOAD_LENGTH)?.try_into().ok()?);
+    Some(length as usize)
 }
 
 fn put(encoded: &mut BytesMut, part: &[u8]) {

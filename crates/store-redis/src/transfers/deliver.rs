@@ -10,11 +10,11 @@ use windlass_core::bell::{Rings, Topic};
 use windlass_core::queue::check_rules;
 
 use super::transfer::{Content, Posted, Transfer};
-use crate::agenda::Notes;
 use crate::definitions::rules;
 use crate::error::{Fault, Unreachable};
+use crate::jobs::enqueue;
 use crate::script::flag;
-use crate::scripts::{ENQUEUE, READ_TRANSFERS, REMOVE_TRANSFERS};
+use crate::scripts::{READ_TRANSFERS, REMOVE_TRANSFERS};
 use crate::session::Session;
 use crate::{Tools, answer};
 
@@ -72,6 +72,7 @@ impl<'a> Delivery<'a> {
     /// Delivers transfers that were posted when no others waited: several targets at once.
     pub(super) async fn own(&self, posted: Vec<Posted>) -> Delivered {
         let mut targets: HashMap<Name, Vec<Posted>> = HashMap::new();
+        let names: HashMap<_, _> = posted.iter().map(|posted| (posted.number, posted.name.clone())).collect();
         for transfer in posted {
             targets.entry(transfer.transfer.target.clone()).or_default().push(transfer);
         }
@@ -94,7 +95,8 @@ impl<'a> Delivery<'a> {
             whole.said.extend(delivered.said);
             whole.fault = whole.fault.or(delivered.fault);
         }
-        if let Err(fault) = self.remove(whole.said.iter().map(|(number, _)| *number)).await {
+        let done = whole.said.iter().map(|(number, _)| (*number, names[number].clone()));
+        if let Err(fault) = self.remove(done).await {
             self.left(self.source, &fault);
         }
         whole.told()
@@ -117,13 +119,16 @@ impl<'a> Delivery<'a> {
                 Ok(read) => read,
                 Err(error) => return (delivered, fault.or(Some(error))),
             };
-            let begin = delivered.len();
+            let mut done = Vec::new();
             for (target, transfer) in read.transfers {
                 if away.contains(&target) {
                     continue;
                 }
                 let said = match &transfer {
-                    Ok(transfer) => self.apply(transfer).await.map(|said| (transfer.number, said)),
+                    Ok(transfer) => self.apply(transfer).await.map(|said| {
+                        done.push((transfer.number, transfer.name.clone()));
+                        (transfer.number, said)
+                    }),
                     // It stays, and all for the same target behind it: to go on would lose what it says.
                     Err(what) => Err(Fault::Corrupt(what.clone())),
                 };
@@ -136,7 +141,7 @@ impl<'a> Delivery<'a> {
                     }
                 }
             }
-            if let Err(error) = self.remove(delivered[begin..].iter().map(|(number, _)| *number)).await {
+            if let Err(error) = self.remove(done.into_iter()).await {
                 return (delivered, fault.or(Some(error)));
             }
             match read.after {
@@ -164,13 +169,10 @@ impl<'a> Delivery<'a> {
             // The call is remembered where it was accepted.
             Bytes::new(),
         ];
-        jobs.push_to(&mut arguments);
-        let keys = self.tools.keys.queue(target).all();
         for _ in 0..2 {
             // The stream has it on as many replicas as are asked for; it must not leave it before the target has, too.
-            let note = Notes::note(self.tools, self.session, target, jobs.needs());
-            let write = self.session.run_acknowledged(&ENQUEUE, keys.clone(), arguments.clone());
-            let (word, mut rest) = answer::word(tokio::join!(note, write).1?)?;
+            let run = enqueue::run(self.tools, self.session, target, arguments.clone(), jobs);
+            let (word, mut rest) = run.await?;
             let mut next = || rest.next().unwrap_or(Value::Nil);
             match &word[..] {
                 b"known" => return Ok(Bytes::new()),
@@ -199,14 +201,47 @@ impl<'a> Delivery<'a> {
             answer::array(self.session.run(&READ_TRANSFERS, keys, arguments).await?)?.into_iter();
         let next = answer::bytes(answer.next().unwrap_or(Value::Nil))?;
         let fields = answer::byte_strings(answer.next().unwrap_or(Value::Nil))?;
-        let transfers = fields.chunks_exact(5).map(transfer).collect::<Result<_, _>>()?;
+        let found = fields.chunks_exact(6).map(Found::read).collect::<Result<Vec<_>, _>>()?;
+        let transfers = self.contents(found).await?;
         let after = if next.is_empty() { None } else { Some((number(&next)?, next)) };
         Ok(Read { after, transfers })
     }
 
-    async fn remove(&self, numbers: impl Iterator<Item = u64>) -> Result<(), Fault> {
+    /// Reads what is kept apart from the stream. Transfers that have gone meanwhile others have delivered.
+    async fn contents(&self, found: Vec<Found>) -> Result<Vec<(Name, Result<Posted, String>)>, Fault> {
+        let names: Vec<_> =
+            found.iter().filter(|found| !found.name.is_empty()).map(|found| &found.name[..]).collect();
+        let mut apart = Vec::new();
+        if !names.is_empty() {
+            let key = self.tools.keys.queue(self.source).contents();
+            let read = redis::cmd("HMGET").arg(&key[..]).arg(&names).to_owned();
+            apart = answer::array(self.session.command(read).await?)?;
+        }
+        let mut apart = apart.into_iter();
+        let mut transfers = Vec::with_capacity(found.len());
+        for mut found in found {
+            if !found.name.is_empty() {
+                match answer::optional_bytes(apart.next().unwrap_or(Value::Nil))? {
+                    Some(content) => found.content = content,
+                    None if !self.waits(found.number).await? => continue,
+                    None => {}
+                }
+            }
+            transfers.push(found.posted());
+        }
+        Ok(transfers)
+    }
+
+    /// Whether a transfer still stands in the stream.
+    async fn waits(&self, number: u64) -> Result<bool, Fault> {
+        let (key, number) = (self.tools.keys.queue(self.source).transfers(), format!("{number}-0"));
+        let read = redis::cmd("XRANGE").arg(&key[..]).arg(&number).arg(&number).to_owned();
+        Ok(!answer::array(self.session.command(read).await?)?.is_empty())
+    }
+
+    async fn remove(&self, done: impl Iterator<Item = (u64, Bytes)>) -> Result<(), Fault> {
         let mut arguments = vec![self.tools.clock()];
-        arguments.extend(numbers.map(|number| Bytes::from(number.to_string())));
+        arguments.extend(done.flat_map(|(number, name)| [Bytes::from(number.to_string()), name]));
         if arguments.len() > 1 {
             let keys = self.tools.keys.queue(self.source).all();
             self.session.run(&REMOVE_TRANSFERS, keys, arguments).await?;
@@ -231,15 +266,35 @@ struct Read {
     transfers: Vec<(Name, Result<Posted, String>)>,
 }
 
-fn transfer(fields: &[Bytes]) -> Result<(Name, Result<Posted, String>), Fault> {
-    let number = number(&fields[0])?;
-    let target = std::str::from_utf8(&fields[1]).ok().and_then(|text| Name::new(text).ok());
-    let target = target.ok_or_else(|| Fault::Corrupt("a transfer goes to no queue".to_owned()))?;
-    let posted = match Transfer::decode(target.clone(), fields[4].clone()) {
-        Ok(transfer) => Ok(Posted { number, transfer, seq: fields[2].clone(), at: fields[3].clone() }),
-        Err(fault) => Err(format!("transfer {number}: {fault:?}")),
-    };
-    Ok((target, posted))
+/// A transfer as it stands in a stream.
+struct Found {
+    number: u64,
+    target: Name,
+    seq: Bytes,
+    at: Bytes,
+    /// The name under which its content is kept; empty if the content stands here.
+    name: Bytes,
+    content: Bytes,
+}
+
+impl Found {
+    fn read(fields: &[Bytes]) -> Result<Self, Fault> {
+        let number = number(&fields[0])?;
+        let target = std::str::from_utf8(&fields[1]).ok().and_then(|text| Name::new(text).ok());
+        let target = target.ok_or_else(|| Fault::Corrupt("a transfer goes to no queue".to_owned()))?;
+        let said = fields[5].clone();
+        let (name, content) = if fields[4] == "name" { (said, Bytes::new()) } else { (Bytes::new(), said) };
+        Ok(Self { number, target, seq: fields[2].clone(), at: fields[3].clone(), name, content })
+    }
+
+    fn posted(self) -> (Name, Result<Posted, String>) {
+        let Self { number, target, seq, at, name, content } = self;
+        let posted = match Transfer::decode(target.clone(), content) {
+            Ok(transfer) => Ok(Posted { number, transfer, name, seq, at }),
+            Err(fault) => Err(format!("transfer {number}: {fault:?}")),
+        };
+        (target, posted)
+    }
 }
 
 fn number(text: &[u8]) -> Result<u64, Fault> {

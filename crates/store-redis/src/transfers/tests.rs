@@ -84,6 +84,25 @@ async fn what_a_client_left_behind_is_delivered_by_maintenance_of_another() {
 }
 
 #[tokio::test]
+async fn a_transfer_that_says_much_is_delivered_from_beside_the_stream() {
+    let (dying, other, namespace) = clients().await;
+    let long = || NewJob::new("k", vec![7; 300_000], Options::new().queue("b")).unwrap();
+    let (first, second) = ([long(), job("b")], [long()]);
+    let posted = post_only(&dying, vec![transfer("b", &first), transfer("b", &second)]).await;
+    let kept = async || {
+        let command = redis::cmd("HLEN").arg(format!("wl:{{{namespace}:a}}:contents")).to_owned();
+        let kept = other.remote.call(Call::WRITE, async move |_, session| session.command(command).await);
+        kept.await.unwrap()
+    };
+    assert_eq!(kept().await, Value::Int(2));
+    assert_eq!(deliver_all(&other).await.unwrap(), 2);
+    assert_eq!(kept().await, Value::Int(0));
+    assert_eq!(listed(&other, "b").await, [ids(&first), ids(&second)].concat());
+    deliver_again(&dying, posted).await;
+    assert_eq!(kept().await, Value::Int(0));
+}
+
+#[tokio::test]
 async fn a_transfer_counts_once_even_if_its_jobs_are_gone() {
     let (one, two, _) = clients().await;
     let jobs = [job("b"), job("b")];

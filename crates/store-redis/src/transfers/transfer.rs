@@ -74,6 +74,8 @@ impl Transfer {
 pub(super) struct Posted {
     pub(super) number: u64,
     pub(super) transfer: Transfer,
+    /// The name under which its content is kept, empty if it stands in the stream.
+    pub(super) name: Bytes,
     /// Its first place in the order of acceptance, and when it was accepted, as scripts are told them.
     pub(super) seq: Bytes,
     pub(super) at: Bytes,

@@ -56,6 +56,17 @@ async fn no_script_runs_while_its_slot_is_half_moved() {
         let work = async move |_, session: Session| session.run(&LOOK, keys, Vec::new()).await;
         server.call(Call::READ, work).await
     };
+    let bodies = meta.replace(":meta", ":bodies");
+    let transaction = |server: Server| {
+        let (keys, field) = (queue.all(), fastrand::u64(..));
+        let write = redis::cmd("HSETNX").arg(&bodies).arg(field).arg("long").to_owned();
+        async move {
+            let work = async move |_, session: Session| {
+                session.run_acknowledged(&[write], &LOOK, keys, Vec::new()).await
+            };
+            server.call(Call::WRITE, work).await
+        }
+    };
     let both = Value::Array(vec![Value::Int(1), Value::Int(1)]);
     assert_eq!(look(server.clone(), queue.all()).await.unwrap(), both);
     let (slot_text, target_port) = (slot.to_string(), target.port().to_string());
@@ -70,12 +81,20 @@ async fn no_script_runs_while_its_slot_is_half_moved() {
         }
         let error = look(server.clone(), queue.all()).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        let error = transaction(server.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     }
     for place in cluster.primaries() {
         let node = &cluster.nodes()[place];
         node.command(&["CLUSTER", "SETSLOT", &slot_text, "NODE", target_id.trim()]);
     }
     assert_eq!(look(server.clone(), queue.all()).await.unwrap(), both);
+    assert_eq!(transaction(server.clone()).await.unwrap(), both);
+    assert_eq!(
+        target.command(&["HLEN", &bodies]).trim(),
+        "1",
+        "the commands of a refused transaction did not run"
+    );
 }
 
 #[tokio::test]
