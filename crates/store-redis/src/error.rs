@@ -16,7 +16,7 @@ pub(crate) fn server_error(error: &redis::ServerError) -> ServerError {
 /// arguments, and a password may be among them.
 pub(crate) fn said(code: &str, text: &str) -> ServerError {
     let text = text.split(", with args beginning with").next().unwrap_or_default();
-    let (code, text) = within_script(code, text).unwrap_or((code, text));
+    let (code, text) = within_script(code, text).or_else(|| aborted(code, text)).unwrap_or((code, text));
     let meaning = meaning(code, text);
     ServerError { code: code.to_owned(), text: text.to_owned(), meaning, is_last: false }
 }
@@ -31,6 +31,12 @@ fn within_script<'t>(code: &str, text: &'t str) -> Option<(&'t str, &'t str)> {
         let is_code = code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase());
         is_code.then_some((code, text))
     })
+}
+
+/// Why a transaction that was queued is not run.
+fn aborted<'t>(code: &str, text: &'t str) -> Option<(&'t str, &'t str)> {
+    let (_, why) = text.split_once("because of: ").filter(|_| code == "EXECABORT")?;
+    why.split_once(' ')
 }
 
 /// Whether it often passes within moments: the call itself tries again for a while.

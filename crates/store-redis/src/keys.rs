@@ -137,7 +137,7 @@ names! {
 }
 
 impl QueueKeys {
-    /// What transfers say, where that is long, by a name of its own (hash). Scripts make it up.
+    /// What transfers say, where that is long, by a name of its own (hash). It is in few calls, so scripts are not given it.
     pub(crate) fn contents(&self) -> Bytes {
         self.join(b"contents")
     }

@@ -1,7 +1,8 @@
 //! Scripts, put together from shared parts and the verb's own file; [`crate::scripts`] lists them.
 //!
 //! A script is run by its digest; a server that does not know it (it was restarted, or flushed its scripts) gets the
-//! text once, and knows it from then on. See [`Session::run`](crate::session::Session::run).
+//! text once, and knows it from then on. See [`Session::run`](crate::session::Session::run). In a transaction it is sent as
+//! a text.
 //!
 //! A name such as `RECORD.fence`, `STATE.ready` or `KEY.jobs` becomes what [`crate::format`] or [`crate::keys`] says when
 //! the text is put together, so that it costs the server nothing. Comments and indentation stay here.

@@ -22,7 +22,7 @@ macro_rules! scripts {
 scripts! {
     // Accepts jobs; also what delivers a transfer.
     ENQUEUE = ["shared/keys" "shared/clock" "shared/calls" "shared/records" "shared/lines" "shared/batch" "shared/kinds"
-        "shared/blocks" "shared/tell" "shared/packed" "shared/accept"] "jobs/enqueue";
+        "shared/blocks" "shared/tell" "shared/packed" "shared/accept" "shared/undo"] "jobs/enqueue";
     CHECK = ["shared/keys" "shared/records" "shared/packed"] "jobs/check";
     CLAIM = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/places" "shared/moves" "shared/promote" "claim/sources" "claim/find" "claim/merge" "claim/parked"
@@ -78,7 +78,7 @@ scripts! {
     REMOVE = ["shared/keys" "shared/clock" "shared/blocks"] "queues/remove";
     WHERE = [] "queues/where";
 
-    POST_TRANSFERS = ["shared/keys" "shared/clock" "shared/calls"] "transfers/post";
+    POST_TRANSFERS = ["shared/keys" "shared/clock" "shared/calls" "shared/undo"] "transfers/post";
     KNOWS_CALL = ["shared/keys" "shared/calls"] "transfers/known";
     READ_TRANSFERS = ["shared/keys"] "transfers/read";
     REMOVE_TRANSFERS = ["shared/keys"] "transfers/remove";

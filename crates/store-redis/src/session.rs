@@ -140,6 +140,22 @@ impl Session {
         self.send(&request, &command).await.map(|(answer, _)| answer)
     }
 
+    /// Whether the user may have several commands run as one.
+    pub(crate) fn may_transact(&self) -> bool {
+        self.servers.may_transact()
+    }
+
+    /// Tries a transaction of nothing on one server.
+    pub(crate) async fn try_transaction_at(&self, target: &Target) -> Result<(), Fault> {
+        let endpoint = self.servers.router.endpoint_to(self.purpose, target);
+        let commands = [redis::cmd("MULTI"), redis::cmd("EXEC")];
+        let answers = endpoint.exchange(&commands.each_ref(), &self.has_sent).await?;
+        if answers.iter().any(|answer| matches!(answer, Value::ServerError(_))) {
+            self.servers.forbid_transactions();
+        }
+        Ok(())
+    }
+
     /// Runs a command on one server, whatever slots it has.
     pub(crate) async fn command_at(&self, target: &Target, command: &Cmd) -> Result<Value, Fault> {
         let endpoint = self.servers.router.endpoint_to(self.purpose, target);
@@ -270,6 +286,11 @@ impl Session {
         let failed = |fault| (fault, Some(Arc::clone(endpoint)));
         let mut answers = endpoint.exchange(&commands, &self.has_sent).await.map_err(failed)?;
         let reached = wait.and_then(|_| answers.pop());
+        if let Some(Value::ServerError(error)) = answers.first().filter(|_| request.is_transaction()) {
+            // The right to a transaction was taken away meanwhile, and the commands ran one by one.
+            self.servers.forbid_transactions();
+            return Err(failed(Fault::from(server_error(error)).partial()));
+        }
         let answer = if request.is_transaction() { executed(answers) } else { answers.pop() };
         let answer = no_error(answer.unwrap_or(Value::Nil)).map_err(failed)?;
         Ok((answer, reached))
@@ -309,17 +330,13 @@ fn evaluation(verb: &str, script: &str, keys: &[Bytes], args: &[Bytes]) -> Cmd {
 
 /// What the last command of a transaction was answered, from the answers to all: the first error, if there is one.
 fn executed(mut answers: Vec<Value>) -> Option<Value> {
-    let is_error = |answer: &Value| matches!(answer, Value::ServerError(_));
+    let is_error = |answer: &&Value| matches!(answer, Value::ServerError(_));
     let executed = match answers.pop()? {
         Value::Array(answers) => answers,
-        // The user has no right to a transaction: the commands ran one after the other.
-        _ if answers.first().is_some_and(is_error) && !answers.last().is_some_and(is_error) => {
-            return answers.pop();
-        }
         // It was given up for a command that could not be queued, and that says why.
         refused => answers.into_iter().chain([refused]).collect(),
     };
-    let error = executed.iter().find(|answer| is_error(answer)).cloned();
+    let error = executed.iter().find(is_error).cloned();
     error.or_else(|| executed.into_iter().last())
 }
 
@@ -348,15 +365,6 @@ mod tests {
         assert_eq!(executed(done(vec![Value::Int(1), error()])), Some(error()));
         let aborted = redis::parse_redis_value(b"-EXECABORT it was given up\r\n").unwrap();
         assert_eq!(executed(vec![ok(), error(), queued(), aborted.clone()]), Some(error()));
-        assert_eq!(executed(vec![ok(), queued(), queued(), aborted.clone()]), Some(aborted.clone()));
-        // Without the right to it.
-        assert_eq!(
-            executed(vec![error(), Value::Int(1), Value::Int(2), aborted.clone()]),
-            Some(Value::Int(2))
-        );
-        assert_eq!(
-            executed(vec![aborted, Value::Int(1), error(), error()]).is_some_and(|it| it != error()),
-            true
-        );
+        assert_eq!(executed(vec![ok(), queued(), queued(), aborted.clone()]), Some(aborted));
     }
 }

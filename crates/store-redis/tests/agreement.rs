@@ -55,7 +55,12 @@ impl Play {
         if random.u8(..4) == 0 {
             options = options.expires_in(Duration::from_millis(random.u64(..9_000)));
         }
-        let payload = vec![7; if random.u8(..6) == 0 { 2_000 } else { 5 }];
+        let length = match random.u16(..3_000) {
+            0..4 => 300_000,
+            4..500 => 2_000,
+            _ => 5,
+        };
+        let payload = vec![random.u8(..); length];
         let job = NewJob::new(KINDS[random.usize(..2)], payload, options).unwrap();
         // At times an id that was there before, and may be free again.
         match self.random.choice(&self.ids) {

@@ -75,6 +75,9 @@ async fn a_full_server_accepts_nothing_and_finishes_what_it_has() {
             store.get(ids.as_slice().into()).await.unwrap().iter().all(Option::is_none),
             "nothing of it was stored"
         );
+        let apart =
+            ["bodies", "contents"].map(|key| redis.command(&["HLEN", &format!("wl:{{windlass:q}}:{key}")]));
+        assert_eq!(apart.map(|length| length.trim().to_owned()), ["20", "0"]);
     }
     for there in [&jobs[..1], &jobs[19..]] {
         let repeat = store.enqueue(there.into()).await.expect("what is there already is answered");

@@ -11,7 +11,7 @@ use two_queues::{Scene, name};
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::size::Caps;
 use windlass_core::store::{Enqueued, Jobs, Queues, Settlement};
-use windlass_core::{CallId, ClaimedJob, NewJob, Options, Outcome, State, StoreError, judge};
+use windlass_core::{CallId, ClaimedJob, NewJob, Options, Outcome, State, StoreError, StoreErrorKind, judge};
 use windlass_store_testkit::servers::{RedisServer, RedisSettings};
 
 /// A job of queue `bad` with so many bytes, of its own.
@@ -134,6 +134,39 @@ async fn a_script_that_fails_leaves_no_payload() {
 }
 
 #[tokio::test]
+async fn contents_that_cannot_be_written_are_not_accepted() {
+    let scene = Scene::new().await;
+    scene.spoil("contents");
+    let mut batch = jobs();
+    batch[1].queue = name("good");
+    let call = CallId::new();
+    let error = scene.store.enqueue_once(call, batch.as_slice().into()).await.unwrap_err();
+    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+    // What stands in the stream itself goes on.
+    let few = [job(1), NewJob::new("k", "", Options::new().queue("good")).unwrap()];
+    assert_eq!(scene.store.enqueue(few.clone().into()).await.unwrap(), [Enqueued::New; 2]);
+    scene.server.command(&["DEL", &scene.key("contents")]);
+    let repeat = scene.store.enqueue_once(call, batch.as_slice().into()).await.unwrap();
+    assert_eq!((repeat, scene.apart()), (vec![Enqueued::New; 40], (36 - 1, 0)));
+    scene.claim_and_compare(&[batch, few.to_vec()].concat()).await;
+}
+
+/// Each of two calls has a job of its own under one id.
+#[tokio::test]
+async fn of_two_long_payloads_for_one_id_one_is_refused() {
+    let scene = Scene::new().await;
+    for _ in 0..10 {
+        let first = job(300 << 10);
+        let second = job(300 << 10).with_id(first.id);
+        let enqueue = |job: &NewJob| scene.store.enqueue([job.clone()].into());
+        let (one, other) = tokio::join!(enqueue(&first), enqueue(&second));
+        let (stored, refused) = if one.is_ok() { (first, other) } else { (second, one) };
+        assert!(matches!(refused, Err(StoreError::IdTaken { .. })), "{refused:?}");
+        scene.claim_and_compare(&[stored]).await;
+    }
+}
+
+#[tokio::test]
 async fn a_call_for_several_queues_leaves_nothing_in_the_first() {
     let scene = Scene::new().await;
     let mut batch = jobs();
@@ -151,10 +184,28 @@ async fn a_call_for_several_queues_leaves_nothing_in_the_first() {
 
 #[tokio::test]
 async fn a_user_without_the_right_to_transactions_stores_long_payloads() {
-    let settings = RedisSettings::default().user("worker", "secret", "~* &* +@all -multi");
+    for right in ["multi", "exec"] {
+        let settings = RedisSettings::default().user("worker", "secret", &format!("~* &* +@all -{right}"));
+        let scene = Scene::on(RedisServer::start(&settings).into()).await;
+        let (one_queue, mut two_queues) = (jobs(), jobs());
+        two_queues[1].queue = name("good");
+        for jobs in [&one_queue, &two_queues] {
+            assert_eq!(scene.store.enqueue(jobs.as_slice().into()).await.unwrap(), [Enqueued::New; 40]);
+        }
+        scene.claim_and_compare(&[one_queue, two_queues].concat()).await;
+    }
+}
+
+/// What comes after that is unknown: the commands ran one by one.
+#[tokio::test]
+async fn a_right_to_transactions_that_is_taken_away_is_noticed() {
+    let settings = RedisSettings::default().user("worker", "secret", "~* &* +@all");
     let scene = Scene::on(RedisServer::start(&settings).into()).await;
-    let jobs = jobs();
-    assert_eq!(scene.store.enqueue(jobs.as_slice().into()).await.unwrap(), [Enqueued::New; 40]);
+    scene.server.command(&["ACL", "SETUSER", "worker", "-multi"]);
+    let (call, jobs) = (CallId::new(), jobs());
+    let error = scene.store.enqueue_once(call, jobs.as_slice().into()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error}");
+    scene.store.enqueue_once(call, jobs.as_slice().into()).await.unwrap();
     scene.claim_and_compare(&jobs).await;
 }
 

@@ -55,7 +55,7 @@ local function enqueue()
     local record = there[i]
     if body == true then
       if record or strange[i] or not packed.is_written(id, head) then
-        return { 'whole' }
+        return refuse('whole')
       end
       body = nil
     end
@@ -95,12 +95,4 @@ end
 if packed.are_given then
   return enqueue()
 end
--- What was written before goes where the jobs do not stay, also if the script fails.
-local is_through, answer = pcall(enqueue)
-if not is_through then
-  answer = type(answer) == 'table' and answer or { err = answer }
-end
-if answer[1] ~= 'ok' then
-  pcall(packed.discard)
-end
-return answer
+return run_or_undo(enqueue, function(answer) return answer[1] == 'ok' end, packed.discard)

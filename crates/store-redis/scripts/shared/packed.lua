@@ -7,10 +7,10 @@
 local packed = (function()
   local p = {}
   -- Ids come after ARGV[first].
-  local begin, first, next_body, next_run, left_of_run, head, is_apart, is_large
+  local begins_at, first, next_body, next_run, left_of_run, head, is_apart, is_large
 
   function p.begin(at)
-    begin, p.number, p.are_given = at, tonumber(ARGV[at]), ARGV[at + 2] == '1'
+    begins_at, p.number, p.are_given = at, tonumber(ARGV[at]), ARGV[at + 2] == '1'
     next_run, left_of_run = at + 3, 0
     first = at + 2 + 2 * ARGV[at + 1]
     next_body = first + 2 * p.number + 1
@@ -43,14 +43,16 @@ local packed = (function()
     return redis.call('HSTRLEN', KEY.bodies, id) == read('>I4', head, HEAD.payload)
   end
 
-  -- Removes payloads that were written before, but for those of jobs that are there: their own were not written over.
+  -- Removes payloads that were written before the script, but for those of jobs that are there, which were not written
+  -- over. Where a record does not read, what stands under its id may be the payload of its job.
   function p.discard()
-    p.begin(begin)
+    p.begin(begins_at)
     local there, strange = p.there()
-    for i = 1, p.are_given and 0 or p.number do
+    for i = 1, p.number do
       local id, _, _, _, body = p.job(i)
-      local is_theirs = strange[i] or there[i] and read('>I4', there[i], RECORD.payload) > MAX.inline
-      if body and not is_theirs then
+      local length = there[i] and read('>I4', there[i], RECORD.payload) or 0
+      local is_theirs = length > MAX.inline and redis.call('HSTRLEN', KEY.bodies, id) == length
+      if body and not strange[i] and not is_theirs then
         redis.call('HDEL', KEY.bodies, id)
       end
     end

@@ -21,6 +21,12 @@ local function post()
   -- Numbers grow with the time, so that they go on growing when a server has lost its newest ones.
   local transfer = math.max((tonumber(meta[2]) or 0) + 1, clock.real)
   local waiting, accepted, last = redis.call('XLEN', KEY.transfers), string.format('%.0f', clock.now), nil
+  for i = 6, field == 'name' and #ARGV or 0, 2 do
+    -- A command that fails does not end its transaction.
+    if redis.call('HSTRLEN', keys.contents, ARGV[i]) == 0 then
+      error('the content of a transfer was not written')
+    end
+  end
   for i = 5, #ARGV, 2 do
     last = string.format('%.0f', transfer + (i - 5) / 2)
     redis.call('XADD', KEY.transfers, last .. '-0', 'to', ARGV[i], 'seq', seq, 'at', accepted, field, ARGV[i + 1])
@@ -33,14 +39,8 @@ end
 if field == 'content' then
   return post()
 end
--- What was written before goes where the transfers are not accepted, also if the script fails.
-local is_through, answer = pcall(post)
-if not is_through then
-  answer = type(answer) == 'table' and answer or { err = answer }
-end
-if not (answer and answer[1]) then
+return run_or_undo(post, function(answer) return answer and answer[1] end, function()
   for i = 6, #ARGV, 2 do
     redis.call('HDEL', keys.contents, ARGV[i])
   end
-end
-return answer
+end)

@@ -13,10 +13,11 @@ while looked_at < LOOKED_AT_MAX and bytes < BYTES_MAX do
   local found = redis.call('XRANGE', KEY.transfers, '(' .. after .. '-0', '+', 'COUNT', AT_ONCE)
   for _, entry in ipairs(found) do
     local fields = entry[2]
-    after, looked_at = string.match(entry[1], '^%d+'), looked_at + 1
-    bytes = bytes + (fields[7] == 'name' and redis.call('HSTRLEN', keys.contents, fields[8]) or #fields[8])
+    after, looked_at, bytes = string.match(entry[1], '^%d+'), looked_at + 1, bytes + #fields[8]
     if not targets or targets[fields[2]] then
-      local n = #transfers
+      local n, length = #transfers, fields[7] == 'name' and redis.pcall('HSTRLEN', keys.contents, fields[8])
+      -- What does not read is found by the caller.
+      bytes = bytes + (tonumber(length) or 0)
       transfers[n + 1], transfers[n + 2], transfers[n + 3] = after, fields[2], fields[4]
       transfers[n + 4], transfers[n + 5], transfers[n + 6] = fields[6], fields[7], fields[8]
     end

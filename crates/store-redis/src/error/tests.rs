@@ -72,6 +72,17 @@ fn an_error_inside_a_script_is_the_same_in_old_servers() {
 }
 
 #[test]
+fn a_transaction_that_is_not_run_says_why() {
+    let text = "Transaction discarded because of: READONLY You can't write against a read only replica.";
+    assert_eq!(said("EXECABORT", text).code, "READONLY");
+    assert_eq!(said("EXECABORT", "Transaction discarded because of previous errors.").code, "EXECABORT");
+    // As scripts of ours hand it on.
+    let old =
+        "Error running script: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.";
+    assert_eq!(said("ERR", old).code, "OOM");
+}
+
+#[test]
 fn arguments_that_a_server_repeats_are_left_out() {
     let text = "unknown command 'AUTH', with args beginning with: 'default' 'hunter2' ";
     assert_eq!(said("ERR", text).to_string(), "unknown command 'AUTH' (ERR)");

@@ -168,16 +168,17 @@ pub(crate) async fn run(
     own: Vec<Bytes>,
     packed: &Packed,
 ) -> Result<(Bytes, std::vec::IntoIter<Value>), Fault> {
-    let (keys, mut bodies) = (tools.keys.queue(queue), packed.bodies());
+    let keys = tools.keys.queue(queue);
+    let mut bodies = if session.may_transact() { packed.sent() } else { Bodies::Given };
     loop {
-        let before = if bodies == Bodies::Left { packed.writes(&keys) } else { Vec::new() };
+        let before = if bodies == Bodies::Withheld { packed.writes(&keys) } else { Vec::new() };
         let mut arguments = own.clone();
         packed.push_to(&mut arguments, bodies);
         let note = Notes::note(tools, session, queue, packed.needs());
         let write = session.run_acknowledged(&before, &ENQUEUE, keys.all(), arguments);
         match tokio::join!(note, write).1 {
             // A server without memory takes no payload, but knows jobs that are there.
-            Err(Fault::Server(error)) if error.code == "OOM" && bodies == Bodies::Left => {}
+            Err(Fault::Server(error)) if error.code == "OOM" && bodies == Bodies::Withheld => {}
             result => {
                 let (word, rest) = answer::word(result?)?;
                 if word[..] != *b"whole" || bodies == Bodies::Given {
@@ -234,7 +235,7 @@ async fn check(
             definition.check_rules(chunk.queue)?;
             let packed = Packed::of(chunk.jobs(jobs), definition.config.caps.payload)?;
             let mut arguments = vec![tools.clock(), definition.version()];
-            packed.push_to(&mut arguments, if is_whole { Bodies::Given } else { packed.bodies() });
+            packed.push_to(&mut arguments, if is_whole { Bodies::Given } else { packed.sent() });
             let keys = tools.keys.queue(chunk.queue).all();
             let (word, mut rest) = answer::word(session.run(&CHECK, keys, arguments).await?)?;
             match &word[..] {

@@ -23,7 +23,7 @@ pub(crate) const GIVEN_MAX: usize = 256 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bodies {
     Given,
-    Left,
+    Withheld,
 }
 
 /// Where a head has the payload's length.
@@ -72,9 +72,9 @@ impl Packed {
     }
 
     /// Whether a script is given the payloads that stand apart, if it may do without.
-    pub(crate) fn bodies(&self) -> Bodies {
+    pub(crate) fn sent(&self) -> Bodies {
         let bytes: usize = self.bodies.iter().map(Bytes::len).sum();
-        if bytes > GIVEN_MAX { Bodies::Left } else { Bodies::Given }
+        if bytes > GIVEN_MAX { Bodies::Withheld } else { Bodies::Given }
     }
 
     /// Commands that write the payloads that stand apart, but not over those that are there.

@@ -11,7 +11,7 @@ use windlass_core::queue::check_rules;
 
 use super::transfer::{Content, Posted, Transfer};
 use crate::definitions::rules;
-use crate::error::{Fault, Unreachable};
+use crate::error::{Fault, Meaning, Unreachable};
 use crate::jobs::enqueue;
 use crate::script::flag;
 use crate::scripts::{READ_TRANSFERS, REMOVE_TRANSFERS};
@@ -22,7 +22,7 @@ use crate::{Tools, answer};
 const IS_ENTERED: usize = 5;
 
 /// How often the stream is read in one delivery.
-const READS_MAX: usize = 50;
+const READS_MAX: usize = 200;
 
 /// Delivers what waits in the stream of a queue, in bounded steps. Answers how many transfers were delivered. Safe to be
 /// called by many at once.
@@ -215,7 +215,11 @@ impl<'a> Delivery<'a> {
         if !names.is_empty() {
             let key = self.tools.keys.queue(self.source).contents();
             let read = redis::cmd("HMGET").arg(&key[..]).arg(&names).to_owned();
-            apart = answer::array(self.session.command(read).await?)?;
+            apart = match self.session.command(read).await {
+                // The key holds another kind of content: each of these transfers stays, and no other.
+                Err(Fault::Server(error)) if matches!(error.meaning, Meaning::Corrupt(_)) => Vec::new(),
+                answer => answer::array(answer?)?,
+            };
         }
         let mut apart = apart.into_iter();
         let mut transfers = Vec::with_capacity(found.len());

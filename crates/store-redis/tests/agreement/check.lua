@@ -172,5 +172,6 @@ end
 none(in_block, 'names a block without a count')
 if redis.call('ZCARD', P .. 'blocks') ~= redis.call('HLEN', P .. 'live') then say('', 'blocks without a count') end
 if redis.call('XLEN', P .. 'transfers') > 0 then say('', 'transfers wait') end
+if redis.call('EXISTS', P .. 'contents') == 1 then say('', 'contents of transfers stay') end
 if redis.call('EXISTS', P .. 'none') == 1 then say('', 'none is there') end
 return table.concat(wrong, '\n')
