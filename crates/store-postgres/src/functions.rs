@@ -136,20 +136,33 @@ function! {
     ]
 }
 
+// Calls no function of the schema.
+function! { NOTIFY = "wakeup_notify", "wakeup/notify", [TEXT_ARRAY, TEXT_ARRAY] }
+
 /// Statements that are spelled out, with their names.
-pub(crate) fn spelled_out(schema: &str) -> [(&'static str, String); 2] {
-    [HAND_OVER, HAND_OVER_ONE].map(|function| {
+pub(crate) fn spelled_out(schema: &str) -> [(&'static str, String); 3] {
+    [HAND_OVER, HAND_OVER_ONE, NOTIFY].map(|function| {
         let text = assemble(function.text).replace("{schema}", schema);
         (function.name, text)
     })
 }
 
-/// Those that jobs pass through.
-const FREQUENT: [Function; 9] =
-    [ENQUEUE, ENQUEUE_ONE, CLAIM, CLAIM_ONE, HAND_OVER, HAND_OVER_ONE, COMPLETE, COMPLETE_ONE, SETTLE];
+/// Those that jobs pass through, and their notes.
+const FREQUENT: [Function; 10] = [
+    ENQUEUE,
+    ENQUEUE_ONE,
+    CLAIM,
+    CLAIM_ONE,
+    HAND_OVER,
+    HAND_OVER_ONE,
+    COMPLETE,
+    COMPLETE_ONE,
+    SETTLE,
+    NOTIFY,
+];
 
 impl Function {
-    /// Whether jobs pass through it.
+    /// Whether each job, or the note about it, passes through it.
     pub(crate) fn is_frequent(&self) -> bool {
         FREQUENT.iter().any(|frequent| frequent.name == self.name)
     }

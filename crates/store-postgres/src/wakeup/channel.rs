@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client};
 use windlass_core::bell::{Note, Peer, Peers};
 use windlass_store_server::listen::{Ear, End};
@@ -15,6 +15,7 @@ use windlass_store_server::tell::{To, Voice};
 
 use crate::connect::{Call, Connections as _, Pools};
 use crate::error::{Fault, Unreachable, chain};
+use crate::functions::NOTIFY;
 use crate::row::at;
 use crate::session::Session;
 
@@ -26,9 +27,6 @@ const NOTIFY_WAIT: Duration = Duration::from_secs(5);
 
 /// The most workers that are known of.
 const PEERS_MAX: i64 = 1_000;
-
-/// All notes in one statement of its own.
-const NOTIFY: &str = "SELECT pg_notify(n.channel, n.note) FROM unnest($1, $2) AS n (channel, note)";
 
 /// The channels of a schema. It has no [`Server`](crate::connect::Server), so that the store that is dropped meanwhile is
 /// dropped by its user, who then waits a moment for it.
@@ -58,9 +56,7 @@ impl Channel {
         }
         let channels: Vec<String> = notes.iter().map(|(to, _)| self.of(*to)).collect();
         let texts: Vec<String> = notes.iter().map(|(_, note)| note.to_string()).collect();
-        let parameters: [(&(dyn ToSql + Sync), Type); 2] =
-            [(&channels, Type::TEXT_ARRAY), (&texts, Type::TEXT_ARRAY)];
-        session.query(NOTIFY, &parameters).await.map(drop)
+        session.call(&NOTIFY, &[&channels, &texts]).await.map(drop)
     }
 }
 
