@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::batch::JOB_WEIGHT;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::id::{Fence, JobId};
@@ -98,6 +99,11 @@ impl NewJob {
     pub fn with_id(mut self, id: JobId) -> Self {
         self.id = id;
         self
+    }
+
+    /// What it adds to a call, in bytes: its payload, and what a server does for any job.
+    pub fn weight(&self) -> usize {
+        self.payload.len() + JOB_WEIGHT
     }
 
     /// Fails when the payload is above the queue's cap. The id is tested before: see

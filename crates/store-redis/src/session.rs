@@ -170,12 +170,10 @@ impl Session {
         keys: &[Bytes],
         args: &[Bytes],
     ) -> Result<(Value, Option<Value>), Fault> {
-        // A server that did not know the script would have run the commands before it.
-        if request.is_transaction() {
-            return self.send(request, &evaluation("EVAL", script.text(), keys, args)).await;
-        }
-        let by_digest = evaluation("EVALSHA", script.digest(), keys, args);
-        match self.send(request, &by_digest).await {
+        // In a transaction a server that does not know the script would have run the commands before it.
+        let (verb, known_as) =
+            if request.is_transaction() { ("EVAL", script.text()) } else { ("EVALSHA", script.digest()) };
+        match self.send(request, &evaluation(verb, known_as, keys, args)).await {
             Err(Fault::Server(error)) if error.code == "NOSCRIPT" => {
                 tracing::debug!(script = script.name, "the server gets a script");
                 self.send(request, &evaluation("EVAL", script.text(), keys, args)).await
@@ -271,18 +269,18 @@ impl Session {
         command: &Cmd,
         is_asking: bool,
     ) -> Result<(Value, Option<Value>), (Fault, Option<Arc<Endpoint>>)> {
-        let asking = redis::cmd("ASKING");
+        let asking = is_asking.then(|| Box::new(redis::cmd("ASKING")));
         let wait = request.replicas.map(|(replicas, patience)| {
-            redis::cmd("WAIT").arg(replicas).arg(patience.as_millis() as u64).to_owned()
+            Box::new(redis::cmd("WAIT").arg(replicas).arg(patience.as_millis() as u64).to_owned())
         });
-        let (multi, exec) = (redis::cmd("MULTI"), redis::cmd("EXEC"));
+        let around = request.is_transaction().then(|| Box::new(["MULTI", "EXEC"].map(redis::cmd)));
         let mut commands = Vec::with_capacity(5 + request.before.len());
-        commands.extend(is_asking.then_some(&asking));
-        commands.extend(request.is_transaction().then_some(&multi));
+        commands.extend(asking.as_deref());
+        commands.extend(around.as_ref().map(|around| &around[0]));
         commands.extend(request.before);
         commands.push(command);
-        commands.extend(request.is_transaction().then_some(&exec));
-        commands.extend(wait.as_ref());
+        commands.extend(around.as_ref().map(|around| &around[1]));
+        commands.extend(wait.as_deref());
         let failed = |fault| (fault, Some(Arc::clone(endpoint)));
         let mut answers = endpoint.exchange(&commands, &self.has_sent).await.map_err(failed)?;
         let reached = wait.and_then(|_| answers.pop());

@@ -52,6 +52,12 @@ fn settlement(job: &ClaimedJob, outcome: Outcome) -> Settlement {
     Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
 }
 
+/// How many payloads stand apart in queue `q`, and how many contents of transfers.
+fn apart(redis: &RedisServer) -> [String; 2] {
+    let length = |key| redis.command(&["HLEN", &format!("wl:{{windlass:q}}:{key}")]);
+    ["bodies", "contents"].map(|key| length(key).trim().to_owned())
+}
+
 #[tokio::test]
 async fn a_full_server_accepts_nothing_and_finishes_what_it_has() {
     let redis = RedisServer::start(&RedisSettings::default());
@@ -75,9 +81,7 @@ async fn a_full_server_accepts_nothing_and_finishes_what_it_has() {
             store.get(ids.as_slice().into()).await.unwrap().iter().all(Option::is_none),
             "nothing of it was stored"
         );
-        let apart =
-            ["bodies", "contents"].map(|key| redis.command(&["HLEN", &format!("wl:{{windlass:q}}:{key}")]));
-        assert_eq!(apart.map(|length| length.trim().to_owned()), ["20", "0"]);
+        assert_eq!(apart(&redis), ["20", "0"]);
     }
     for there in [&jobs[..1], &jobs[19..]] {
         let repeat = store.enqueue(there.into()).await.expect("what is there already is answered");

@@ -208,7 +208,7 @@ impl<'a> Delivery<'a> {
     }
 
     /// Reads what is kept apart from the stream. Transfers that have gone meanwhile others have delivered.
-    async fn contents(&self, found: Vec<Found>) -> Result<Vec<(Name, Result<Posted, String>)>, Fault> {
+    async fn contents(&self, found: Vec<Found>) -> Result<Vec<Addressed>, Fault> {
         let names: Vec<_> =
             found.iter().filter(|found| !found.name.is_empty()).map(|found| &found.name[..]).collect();
         let mut apart = Vec::new();
@@ -231,7 +231,7 @@ impl<'a> Delivery<'a> {
                     None => {}
                 }
             }
-            transfers.push(found.posted());
+            transfers.push(found.decoded());
         }
         Ok(transfers)
     }
@@ -263,11 +263,14 @@ impl<'a> Delivery<'a> {
     }
 }
 
+/// A transfer for a queue, or why it does not read.
+type Addressed = (Name, Result<Posted, String>);
+
 /// What a look into a stream found.
 struct Read {
     /// Where to go on, if more wait.
     after: Option<(u64, Bytes)>,
-    transfers: Vec<(Name, Result<Posted, String>)>,
+    transfers: Vec<Addressed>,
 }
 
 /// A transfer as it stands in a stream.
@@ -291,7 +294,7 @@ impl Found {
         Ok(Self { number, target, seq: fields[2].clone(), at: fields[3].clone(), name, content })
     }
 
-    fn posted(self) -> (Name, Result<Posted, String>) {
+    fn decoded(self) -> Addressed {
         let Self { number, target, seq, at, name, content } = self;
         let posted = match Transfer::decode(target.clone(), content) {
             Ok(transfer) => Ok(Posted { number, transfer, name, seq, at }),

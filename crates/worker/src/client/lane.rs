@@ -74,7 +74,7 @@ impl Call for Enqueues {
     }
 
     fn weight(job: &NewJob) -> usize {
-        job.payload.len()
+        job.weight()
     }
 
     async fn ask(&self, id: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>> {

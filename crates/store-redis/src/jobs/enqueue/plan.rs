@@ -1,8 +1,10 @@
-//! How the jobs of a call are shared out over scripts.
+//! How the jobs of a call are shared out over scripts: single calls that share one go into one script, and never travel as
+//! transfers.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use windlass_core::batch::WEIGHT_MAX;
 use windlass_core::job::NewJob;
 use windlass_core::store::{Enqueued, Taken};
 use windlass_core::{JobId, Name, State};
@@ -13,12 +15,6 @@ use crate::ids::{IdMap, Secret};
 
 /// The most jobs that one script takes.
 const JOBS_MAX: usize = 1_000;
-
-/// The most bytes of payload that one script takes of several; a single job may have more.
-const BYTES_MAX: usize = 4 << 20;
-
-/// The most bytes of a call that one script takes as a whole: single calls that share one never travel as transfers.
-const WHOLE_MAX: usize = 12 << 20;
 
 /// The jobs of a call, in chunks that one script takes each.
 pub(super) struct Plan<'j> {
@@ -34,7 +30,7 @@ pub(super) struct Plan<'j> {
 pub(super) struct Chunk<'j> {
     pub(super) queue: &'j Name,
     pub(super) places: Vec<usize>,
-    bytes: usize,
+    weight: usize,
 }
 
 impl Chunk<'_> {
@@ -50,7 +46,6 @@ impl<'j> Plan<'j> {
         // The chunk of each queue that is being filled, and the newest of them all.
         let mut filling: HashMap<&Name, usize> = HashMap::new();
         let mut newest = None;
-        let bytes_max = bytes_max(jobs);
         for (place, job) in jobs.iter().enumerate() {
             let before = *places.entry(job.id).or_insert(place);
             if before != place {
@@ -64,19 +59,20 @@ impl<'j> Plan<'j> {
                 plan.repeats.push((place, before));
                 continue;
             }
-            let bytes = job.payload.len();
-            let room = |chunk: &Chunk<'_>| chunk.places.len() < JOBS_MAX && chunk.bytes + bytes <= bytes_max;
+            let weight = job.weight();
+            let room =
+                |chunk: &Chunk<'_>| chunk.places.len() < JOBS_MAX && chunk.weight + weight <= WEIGHT_MAX;
             let is_same = |&chunk: &usize| *plan.chunks[chunk].queue == job.queue;
             let found = newest.filter(is_same).or_else(|| filling.get(&job.queue).copied());
             let found = found.filter(|&chunk| room(&plan.chunks[chunk]));
             let chunk = found.unwrap_or_else(|| {
-                plan.chunks.push(Chunk { queue: &job.queue, places: Vec::new(), bytes: 0 });
+                plan.chunks.push(Chunk { queue: &job.queue, places: Vec::new(), weight: 0 });
                 filling.insert(&job.queue, plan.chunks.len() - 1);
                 plan.chunks.len() - 1
             });
             newest = Some(chunk);
             plan.chunks[chunk].places.push(place);
-            plan.chunks[chunk].bytes += bytes;
+            plan.chunks[chunk].weight += weight;
         }
         plan
     }
@@ -106,13 +102,6 @@ impl<'j> Plan<'j> {
     }
 }
 
-/// How many bytes a script is given of this call.
-fn bytes_max(jobs: &[NewJob]) -> usize {
-    let is_one = jobs.windows(2).all(|pair| pair[0].queue == pair[1].queue);
-    let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
-    if is_one && jobs.len() <= JOBS_MAX && bytes <= WHOLE_MAX { WHOLE_MAX } else { BYTES_MAX }
-}
-
 #[cfg(test)]
 mod tests {
     use windlass_core::Options;
@@ -126,7 +115,7 @@ mod tests {
     #[test]
     fn chunks_are_bounded_and_keep_the_order_of_each_queue() {
         let mut jobs: Vec<_> = (0..2_500).map(|place| job(["a", "b"][place % 2], b"")).collect();
-        jobs.push(job("a", &vec![0; BYTES_MAX + 1]));
+        jobs.push(job("a", &vec![0; WEIGHT_MAX + 1]));
         jobs.push(job("a", b"x"));
         let plan = Plan::of(&jobs);
         let sizes: Vec<_> =
@@ -146,9 +135,9 @@ mod tests {
                 (0..count).map(|place| job(queues[place % queues.len()], &vec![0; bytes])).collect();
             Plan::of(&jobs).chunks.len()
         };
-        assert_eq!((jobs(&["a"], JOBS_MAX, 9), jobs(&["a"], 9, 1 << 20)), (1, 1));
-        assert_eq!((jobs(&["a"], JOBS_MAX + 1, 9), jobs(&["a"], 13, 1 << 20)), (2, 4));
-        assert_eq!(jobs(&["a", "b"], 10, 1 << 20), 4);
+        assert_eq!((jobs(&["a"], JOBS_MAX, 9), jobs(&["a"], 7, 1 << 20)), (1, 1));
+        assert_eq!((jobs(&["a"], JOBS_MAX + 1, 9), jobs(&["a"], 8, 1 << 20)), (2, 2));
+        assert_eq!(jobs(&["a", "b"], 10, 1 << 20), 2);
     }
 
     #[test]
