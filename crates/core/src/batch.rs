@@ -17,6 +17,9 @@ use tokio::sync::{mpsc, oneshot};
 /// machine takes it in long before a call counts as lost.
 pub const WEIGHT_MAX: usize = 8 << 20;
 
+/// The most items of one flush that callers share.
+pub const ITEMS_MAX: usize = 1_000;
+
 /// What a job weighs beside its payload: a server takes about as long for a job as for so many bytes of payload.
 pub(crate) const JOB_WEIGHT: usize = 6 << 10;
 

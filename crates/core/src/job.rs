@@ -101,7 +101,7 @@ impl NewJob {
         self
     }
 
-    /// What it adds to a call, in bytes: its payload, and what a server does for any job.
+    /// What it adds to the weight of a call: its payload, and as much again as any job costs a server.
     pub fn weight(&self) -> usize {
         self.payload.len() + JOB_WEIGHT
     }

@@ -9,7 +9,6 @@ mod router;
 mod slots;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use windlass_core::store::StoreResult;
@@ -32,8 +31,6 @@ pub(crate) struct Servers {
     pub(crate) options: RedisOptions,
     pub(crate) connector: Arc<Connector>,
     pub(crate) router: Router,
-    /// Whether the user may have several commands run as one.
-    transactions: AtomicBool,
 }
 
 /// Starts the thread. Nothing is connected yet: a server that is away is found by the first call.
@@ -48,20 +45,7 @@ impl Servers {
     fn new(options: RedisOptions) -> StoreResult<Self> {
         let connector = Arc::new(Connector::new(&options)?);
         let router = Router::new(Arc::clone(&connector), &options);
-        Ok(Self { options, connector, router, transactions: AtomicBool::new(true) })
-    }
-
-    pub(crate) fn may_transact(&self) -> bool {
-        self.transactions.load(Ordering::Relaxed)
-    }
-
-    /// A server has refused it.
-    pub(crate) fn forbid_transactions(&self) {
-        if self.transactions.swap(false, Ordering::Relaxed) {
-            tracing::warn!(
-                "the user may not use MULTI and EXEC: calls with long payloads hold up the server, allow +multi and +exec"
-            );
-        }
+        Ok(Self { options, connector, router })
     }
 }
 

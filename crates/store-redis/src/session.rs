@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use windlass_core::backoff::pause;
 
 use crate::connect::{Endpoint, Purpose, Servers, redirection, slot_of};
-use crate::error::{Fault, Remedy, is_brief, server_error};
+use crate::error::{Fault, Remedy, is_brief, said, server_error};
 use crate::options::Target;
 use crate::script::Script;
 
@@ -140,20 +140,9 @@ impl Session {
         self.send(&request, &command).await.map(|(answer, _)| answer)
     }
 
-    /// Whether the user may have several commands run as one.
+    /// Whether the user may have several commands run as one, as far as is known.
     pub(crate) fn may_transact(&self) -> bool {
-        self.servers.may_transact()
-    }
-
-    /// Tries a transaction of nothing on one server.
-    pub(crate) async fn try_transaction_at(&self, target: &Target) -> Result<(), Fault> {
-        let endpoint = self.servers.router.endpoint_to(self.purpose, target);
-        let commands = [redis::cmd("MULTI"), redis::cmd("EXEC")];
-        let answers = endpoint.exchange(&commands.each_ref(), &self.has_sent).await?;
-        if answers.iter().any(|answer| matches!(answer, Value::ServerError(_))) {
-            self.servers.forbid_transactions();
-        }
-        Ok(())
+        self.servers.connector.may_transact()
     }
 
     /// Runs a command on one server, whatever slots it has.
@@ -269,6 +258,7 @@ impl Session {
         command: &Cmd,
         is_asking: bool,
     ) -> Result<(Value, Option<Value>), (Fault, Option<Arc<Endpoint>>)> {
+        // In places of their own: every call would carry room for them.
         let asking = is_asking.then(|| Box::new(redis::cmd("ASKING")));
         let wait = request.replicas.map(|(replicas, patience)| {
             Box::new(redis::cmd("WAIT").arg(replicas).arg(patience.as_millis() as u64).to_owned())
@@ -282,16 +272,34 @@ impl Session {
         commands.extend(around.as_ref().map(|around| &around[1]));
         commands.extend(wait.as_deref());
         let failed = |fault| (fault, Some(Arc::clone(endpoint)));
+        if request.is_transaction() {
+            // A connection that is made now finds out whether it takes one.
+            endpoint.connection().await.map_err(|why| failed(why.into()))?;
+            if !self.may_transact() {
+                return Err(failed(said("NOPERM", "MULTI and EXEC").into()));
+            }
+        }
         let mut answers = endpoint.exchange(&commands, &self.has_sent).await.map_err(failed)?;
         let reached = wait.and_then(|_| answers.pop());
-        if let Some(Value::ServerError(error)) = answers.first().filter(|_| request.is_transaction()) {
-            // The right to a transaction was taken away meanwhile, and the commands ran one by one.
-            self.servers.forbid_transactions();
-            return Err(failed(Fault::from(server_error(error)).partial()));
-        }
-        let answer = if request.is_transaction() { executed(answers) } else { answers.pop() };
-        let answer = no_error(answer.unwrap_or(Value::Nil)).map_err(failed)?;
+        let answer = if request.is_transaction() { self.executed(answers) } else { Ok(answers.pop()) };
+        let answer = no_error(answer.map_err(failed)?.unwrap_or(Value::Nil)).map_err(failed)?;
         Ok((answer, reached))
+    }
+
+    /// What the last command of a transaction was answered; notes where a right to transactions was taken away.
+    fn executed(&self, answers: Vec<Value>) -> Result<Option<Value>, Fault> {
+        if let Some(Value::ServerError(error)) = answers.first() {
+            // The commands ran one by one.
+            self.servers.connector.forbid_transactions();
+            return Err(Fault::from(server_error(error)).partial());
+        }
+        let answer = executed(answers);
+        if let Some(Value::ServerError(error)) = &answer
+            && server_error(error).code == "NOPERM"
+        {
+            self.servers.connector.forbid_transactions();
+        }
+        Ok(answer)
     }
 }
 

@@ -60,7 +60,7 @@ impl Play {
             4..500 => 2_000,
             _ => 5,
         };
-        let payload = vec![random.u8(..); length];
+        let payload = vec![7; length];
         let job = NewJob::new(KINDS[random.usize(..2)], payload, options).unwrap();
         // At times an id that was there before, and may be free again.
         match self.random.choice(&self.ids) {

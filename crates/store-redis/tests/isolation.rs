@@ -73,7 +73,6 @@ async fn wrong_content_in_one_queue_harms_no_other() {
         "outputs",
         "progress",
         "bodies",
-        "contents",
         "kinds",
         "parked:k",
     ] {

@@ -12,6 +12,7 @@ use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::size::Caps;
 use windlass_core::store::{Enqueued, Jobs, Queues, Settlement};
 use windlass_core::{CallId, ClaimedJob, NewJob, Options, Outcome, State, StoreError, StoreErrorKind, judge};
+use windlass_store_redis::{RedisOptions, RedisStore};
 use windlass_store_testkit::servers::{RedisServer, RedisSettings};
 
 /// A job of queue `bad` with so many bytes, of its own.
@@ -92,9 +93,8 @@ async fn what_is_refused_leaves_no_payload() {
 async fn a_definition_that_changed_meanwhile_leaves_no_payload() {
     let scene = Scene::new().await;
     scene.store.enqueue([job(1)].into()).await.unwrap();
-    let options = windlass_store_redis::RedisOptions::parse(&scene.server.url()).unwrap();
-    let other = options.namespace(&scene.namespace).unwrap();
-    let other = windlass_store_redis::RedisStore::open_with(other).await.unwrap();
+    let options = RedisOptions::parse(&scene.server.url()).unwrap().namespace(&scene.namespace).unwrap();
+    let other = RedisStore::open_with(options).await.unwrap();
     let caps = Caps { payload: 100, ..Caps::default() };
     other.define(&name("bad"), &QueueConfig { caps, ..QueueConfig::default() }).await.unwrap();
     let refused = scene.store.enqueue(jobs().into()).await;
@@ -155,11 +155,13 @@ async fn contents_that_cannot_be_written_are_not_accepted() {
 #[tokio::test]
 async fn of_two_long_payloads_for_one_id_one_is_refused() {
     let scene = Scene::new().await;
+    let options = RedisOptions::parse(&scene.server.url()).unwrap().namespace(&scene.namespace).unwrap();
+    let store = RedisStore::open_with(options).await.unwrap();
     for _ in 0..10 {
         let first = job(300 << 10);
         let second = job(300 << 10).with_id(first.id);
-        let enqueue = |job: &NewJob| scene.store.enqueue([job.clone()].into());
-        let (one, other) = tokio::join!(enqueue(&first), enqueue(&second));
+        let (one, other) =
+            tokio::join!(scene.store.enqueue([first.clone()].into()), store.enqueue([second.clone()].into()));
         let (stored, refused) = if one.is_ok() { (first, other) } else { (second, one) };
         assert!(matches!(refused, Err(StoreError::IdTaken { .. })), "{refused:?}");
         scene.claim_and_compare(&[stored]).await;
@@ -196,17 +198,20 @@ async fn a_user_without_the_right_to_transactions_stores_long_payloads() {
     }
 }
 
-/// What comes after that is unknown: the commands ran one by one.
+/// Without MULTI the commands of the next call run one by one, so it is unknown what became of it; without EXEC none does.
 #[tokio::test]
 async fn a_right_to_transactions_that_is_taken_away_is_noticed() {
-    let settings = RedisSettings::default().user("worker", "secret", "~* &* +@all");
-    let scene = Scene::on(RedisServer::start(&settings).into()).await;
-    scene.server.command(&["ACL", "SETUSER", "worker", "-multi"]);
-    let (call, jobs) = (CallId::new(), jobs());
-    let error = scene.store.enqueue_once(call, jobs.as_slice().into()).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error}");
-    scene.store.enqueue_once(call, jobs.as_slice().into()).await.unwrap();
-    scene.claim_and_compare(&jobs).await;
+    for (right, is_known) in [("-multi", false), ("-exec", true)] {
+        let settings = RedisSettings::default().user("worker", "secret", "~* &* +@all");
+        let scene = Scene::on(RedisServer::start(&settings).into()).await;
+        scene.server.command(&["ACL", "SETUSER", "worker", right]);
+        let (call, jobs) = (CallId::new(), jobs());
+        let first = scene.store.enqueue_once(call, jobs.as_slice().into()).await;
+        let kind = first.as_ref().err().map(StoreError::kind);
+        assert_eq!(kind, (!is_known).then_some(StoreErrorKind::Unknown), "{right}: {first:?}");
+        scene.store.enqueue_once(call, jobs.as_slice().into()).await.unwrap();
+        scene.claim_and_compare(&jobs).await;
+    }
 }
 
 /// As many bytes as one call may have.

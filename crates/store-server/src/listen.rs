@@ -30,7 +30,7 @@ pub const LOOK_LATER: Duration = Duration::from_secs(1);
 const LOOKS_MAX: usize = 100;
 
 /// How often a process that waits for ends says so.
-const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Rings a bell for the rings of others as long as the store lives.
 pub struct Listener<E> {
@@ -123,7 +123,7 @@ impl<E: Ear> Listener<E> {
         // What was rung before now was not heard.
         bell.ring_all();
         match self.test(line, &mut agenda).await? {
-            Returned::Back => self.teller.mode().set(WakeMode::Listening),
+            Returned::Back => self.teller.listens(),
             Returned::Unsent(end) => return Err(end),
             Returned::Missing => return Err(End::Deaf(MISSING.to_owned())),
         }

@@ -144,6 +144,12 @@ impl<V: Voice> Teller<V> {
         self.state().had_room(queue);
     }
 
+    /// This process hears others from now on.
+    pub(crate) fn listens(&self) {
+        self.state().listens(Instant::now());
+        self.mode.set(WakeMode::Listening);
+    }
+
     /// Says that this process waits for ends.
     #[must_use]
     pub(crate) fn announce(&self) -> bool {

@@ -1,10 +1,7 @@
--- Notes for other processes. Who polls finds what a lost one was about, so the commit does not wait for the disk: the
--- worker that it wakes begins that much earlier.
+-- Notes for other processes. A transaction that does nothing else is not flushed to the disk.
 --
 -- $1       the channel of each
 -- $2       each
 -- result   nothing of use
 SELECT pg_notify(n.channel, n.note)
-FROM set_config('synchronous_commit', 'off', true) AS s (value)
-CROSS JOIN unnest($1, $2) AS n (channel, note)
-WHERE s.value = 'off'
+FROM unnest($1, $2) AS n (channel, note)

@@ -3,7 +3,7 @@
 local function run_or_undo(run, is_accepted, undo)
   local has_run, answer = pcall(run)
   if not has_run and type(answer) ~= 'table' then
-    -- Up to version 6.2 an error is a text, which is told as a server of that version does.
+    -- An error of a script itself is a text, and up to version 6.2 any: it is told as such a server tells it.
     answer = { err = 'ERR Error running script: ' .. answer }
   end
   if not (has_run and is_accepted(answer)) then

@@ -9,7 +9,7 @@ for i = 3, #ARGV do
   targets[ARGV[i]] = true
 end
 local after, transfers, looked_at, bytes = ARGV[2], {}, 0, 0
-while looked_at < LOOKED_AT_MAX and bytes < BYTES_MAX do
+while looked_at < LOOKED_AT_MAX do
   local found = redis.call('XRANGE', KEY.transfers, '(' .. after .. '-0', '+', 'COUNT', AT_ONCE)
   for _, entry in ipairs(found) do
     local fields = entry[2]
@@ -20,6 +20,9 @@ while looked_at < LOOKED_AT_MAX and bytes < BYTES_MAX do
       bytes = bytes + (tonumber(length) or 0)
       transfers[n + 1], transfers[n + 2], transfers[n + 3] = after, fields[2], fields[4]
       transfers[n + 4], transfers[n + 5], transfers[n + 6] = fields[6], fields[7], fields[8]
+    end
+    if bytes >= BYTES_MAX then
+      return { after, transfers }
     end
   end
   if #found < AT_ONCE then

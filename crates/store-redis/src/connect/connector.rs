@@ -1,7 +1,7 @@
 //! Makes connections: the socket, TLS, who we are, and the driver that keeps each going.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::select_ok;
 use redis::aio::{AsyncPushSender, MultiplexedConnection};
@@ -29,6 +29,7 @@ pub(crate) struct Connector {
     options: RedisOptions,
     tls: Option<TlsConnector>,
     made: AtomicU64,
+    transactions: AtomicBool,
 }
 
 /// A connection. Cheap to clone; it is closed when the last clone goes.
@@ -64,7 +65,22 @@ impl Connector {
             Encryption::Plain => None,
             Encryption::Tls => Some(TlsConnector::from(Arc::new(tls::client_config(options)?))),
         };
-        Ok(Self { options: options.clone(), tls, made: AtomicU64::new(0) })
+        let transactions = AtomicBool::new(true);
+        Ok(Self { options: options.clone(), tls, made: AtomicU64::new(0), transactions })
+    }
+
+    /// Whether the user may have several commands run as one, on every server that was met so far.
+    pub(crate) fn may_transact(&self) -> bool {
+        self.transactions.load(Ordering::Relaxed)
+    }
+
+    /// A server has refused it.
+    pub(crate) fn forbid_transactions(&self) {
+        if self.transactions.swap(false, Ordering::Relaxed) {
+            tracing::warn!(
+                "the user may not use MULTI and EXEC: calls with long payloads hold up the server, allow +multi and +exec"
+            );
+        }
     }
 
     /// A connection for requests.
@@ -215,7 +231,8 @@ impl Connector {
         if self.options.database != 0 {
             words.cmd("SELECT").arg(self.options.database);
         }
-        words.add_command(name());
+        let needed = words.len();
+        words.add_command(name()).cmd("MULTI").cmd("EXEC");
         let count = words.len();
         let answers = connection.multiplexed.clone().send_packed_commands(&words, 0, count).await;
         let answers = answers
@@ -223,10 +240,14 @@ impl Connector {
         for (place, answer) in answers.iter().enumerate() {
             let Value::ServerError(error) = answer else { continue };
             let error = server_error(error);
+            if place > needed {
+                // A transaction of nothing tells whether there may be any.
+                self.forbid_transactions();
+                continue;
+            }
             // The name is for people. What the server is not ready for yet it will say to the call, which can wait.
-            let is_needed = place + 1 < count;
             let is_passing = is_brief(&error) || error.code == "NOPERM";
-            if is_needed || !is_passing {
+            if place < needed || !is_passing {
                 return Err(Unreachable::refused(&error));
             }
         }

@@ -137,7 +137,6 @@ async fn check_password(session: &Session, target: &Target) -> Result<(), Fault>
 async fn settings(session: &Session, target: &Target) -> Result<Settings, Fault> {
     meet(session, target).await?;
     check_password(session, target).await?;
-    session.try_transaction_at(target).await?;
     let mut settings = Settings::default();
     for name in ["maxmemory-policy", "append*"] {
         let question = redis::cmd("CONFIG").arg("GET").arg(name).to_owned();

@@ -72,7 +72,7 @@ impl Packed {
     }
 
     /// Whether a script is given the payloads that stand apart, if it may do without.
-    pub(crate) fn sent(&self) -> Bodies {
+    pub(crate) fn bodies_for_script(&self) -> Bodies {
         let bytes: usize = self.bodies.iter().map(Bytes::len).sum();
         if bytes > GIVEN_MAX { Bodies::Withheld } else { Bodies::Given }
     }

@@ -95,6 +95,23 @@ async fn a_transfer_that_says_much_is_delivered_from_beside_the_stream() {
         kept.await.unwrap()
     };
     assert_eq!(kept().await, Value::Int(2));
+    // What does not read holds up its own target only.
+    let contents = format!("wl:{{{namespace}:a}}:contents");
+    let rename = async |from: &str, to: &str| {
+        let command = redis::cmd("RENAME").arg(from).arg(to).to_owned();
+        let renamed = other.remote.call(Call::WRITE, async move |_, session| session.command(command).await);
+        renamed.await.unwrap()
+    };
+    let (aside, wrong) = (format!("{contents}:aside"), format!("{contents}:wrong"));
+    rename(&contents, &aside).await;
+    let set = redis::cmd("SET").arg(&contents).arg("in the way").to_owned();
+    other.remote.call(Call::WRITE, async move |_, session| session.command(set).await).await.unwrap();
+    let short = [job("c")];
+    post_only(&dying, vec![transfer("c", &short)]).await;
+    assert_eq!(deliver_all(&other).await.unwrap(), 1);
+    assert_eq!(listed(&other, "c").await, ids(&short));
+    rename(&contents, &wrong).await;
+    rename(&aside, &contents).await;
     assert_eq!(deliver_all(&other).await.unwrap(), 2);
     assert_eq!(kept().await, Value::Int(0));
     assert_eq!(listed(&other, "b").await, [ids(&first), ids(&second)].concat());

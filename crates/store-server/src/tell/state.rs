@@ -8,6 +8,8 @@ use tokio::time::Instant;
 use windlass_core::Name;
 use windlass_core::bell::{Fresh, Named, Peers, Rings, Topic, WakeMode};
 
+use crate::listen::ANNOUNCE_INTERVAL;
+
 /// At most so often one process is asked to look later on, for each queue.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a process without room waits until it passes on the next note: twice as long each time, as long as it has
@@ -15,6 +17,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const PASS_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How long a process counts as waiting for ends after it has said so.
 const ENDS_WANTED: Duration = Duration::from_secs(12);
+/// Within this time a process that waits for ends says so again.
+const ENDS_HEARD: Duration = ANNOUNCE_INTERVAL.saturating_add(Duration::from_secs(1));
 /// A process that says so is told of ends that were up to this long ago.
 const ENDS_RECENT: Duration = Duration::from_secs(2);
 /// The most queues, and processes, that something is remembered about.
@@ -44,6 +48,8 @@ pub(super) struct State {
     ends_wanted: Vec<(u64, Instant)>,
     /// When there were ends that no process waited for.
     ends_untold: Option<Instant>,
+    /// Since when this process hears others.
+    listens_since: Option<Instant>,
 }
 
 /// What others were not told yet.
@@ -78,9 +84,16 @@ impl Owed {
 }
 
 impl State {
-    /// Owes rings. Ends that no process waits for are kept to oneself, if this process would hear of one that does.
+    /// This process hears others from now on.
+    pub(super) fn listens(&mut self, now: Instant) {
+        self.listens_since = Some(now);
+    }
+
+    /// Owes rings. Ends that no process waits for are kept to oneself, if this process has listened for long enough to
+    /// have heard of one that does.
     pub(super) fn owe_rings(&mut self, rings: Rings, mode: WakeMode, now: Instant) {
-        let keeps_ends = mode == WakeMode::Listening && self.ends_wanted_now(now).is_empty();
+        let has_heard_all = self.listens_since.is_some_and(|since| now - since > ENDS_HEARD);
+        let keeps_ends = mode == WakeMode::Listening && has_heard_all && self.ends_wanted_now(now).is_empty();
         let rings = if keeps_ends && rings.has(Topic::Finish) {
             self.ends_untold = Some(now);
             rings.without(Topic::Finish)
@@ -175,8 +188,12 @@ mod tests {
 
     #[test]
     fn ends_are_owed_while_a_process_waits_for_them_and_to_one_that_comes_a_moment_late() {
-        let (mut state, now) = (State::default(), Instant::now());
+        let (mut state, now) = (State::default(), Instant::now() + 2 * ENDS_HEARD);
         let ends = || Rings::about(Topic::Finish);
+        state.listens(now);
+        state.owe_rings(ends(), WakeMode::Listening, now + ANNOUNCE_INTERVAL);
+        assert!(!std::mem::take(&mut state.owed).is_empty(), "one that waits may have said so before");
+        state.listens(now - 2 * ENDS_HEARD);
         state.owe_rings(ends(), WakeMode::Listening, now);
         assert!(state.owed.is_empty(), "no process waits");
         state.owe_rings(ends(), WakeMode::Polling, now);

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use windlass_core::batch::{Limits, WEIGHT_MAX};
+use windlass_core::batch::{ITEMS_MAX, Limits, WEIGHT_MAX};
 use windlass_core::store::{Begin, Enqueued, Progress, Settled, StoreResult};
 use windlass_core::{CallId, JobId, Name, NewJob, Store, StoreError};
 
@@ -43,7 +43,7 @@ pub(crate) trait Call: Send + Sync + 'static {
 impl<C: Call> Flush for C {
     type Item = C::Item;
     type Answer = Answer<C::Answer>;
-    const LIMITS: Limits = Limits { waiting: 8_192, items: 1_000, weight: WEIGHT_MAX };
+    const LIMITS: Limits = Limits { waiting: 8_192, items: ITEMS_MAX, weight: WEIGHT_MAX };
 
     fn weight(item: &C::Item) -> usize {
         C::weight(item)

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use windlass_core::batch::WEIGHT_MAX;
+use windlass_core::batch::{ITEMS_MAX, WEIGHT_MAX};
 use windlass_core::job::NewJob;
 use windlass_core::store::{Enqueued, Taken};
 use windlass_core::{JobId, Name, State};
@@ -12,9 +12,6 @@ use windlass_core::{JobId, Name, State};
 use super::enqueued;
 use crate::error::Fault;
 use crate::ids::{IdMap, Secret};
-
-/// The most jobs that one script takes.
-const JOBS_MAX: usize = 1_000;
 
 /// The jobs of a call, in chunks that one script takes each.
 pub(super) struct Plan<'j> {
@@ -61,7 +58,7 @@ impl<'j> Plan<'j> {
             }
             let weight = job.weight();
             let room =
-                |chunk: &Chunk<'_>| chunk.places.len() < JOBS_MAX && chunk.weight + weight <= WEIGHT_MAX;
+                |chunk: &Chunk<'_>| chunk.places.len() < ITEMS_MAX && chunk.weight + weight <= WEIGHT_MAX;
             let is_same = |&chunk: &usize| *plan.chunks[chunk].queue == job.queue;
             let found = newest.filter(is_same).or_else(|| filling.get(&job.queue).copied());
             let found = found.filter(|&chunk| room(&plan.chunks[chunk]));
@@ -135,8 +132,8 @@ mod tests {
                 (0..count).map(|place| job(queues[place % queues.len()], &vec![0; bytes])).collect();
             Plan::of(&jobs).chunks.len()
         };
-        assert_eq!((jobs(&["a"], JOBS_MAX, 9), jobs(&["a"], 7, 1 << 20)), (1, 1));
-        assert_eq!((jobs(&["a"], JOBS_MAX + 1, 9), jobs(&["a"], 8, 1 << 20)), (2, 2));
+        assert_eq!((jobs(&["a"], ITEMS_MAX, 9), jobs(&["a"], 7, 1 << 20)), (1, 1));
+        assert_eq!((jobs(&["a"], ITEMS_MAX + 1, 9), jobs(&["a"], 8, 1 << 20)), (2, 2));
         assert_eq!(jobs(&["a", "b"], 10, 1 << 20), 2);
     }
 
