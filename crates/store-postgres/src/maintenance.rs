@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use uuid::Uuid;
+use windlass_core::bell::{Fresh, Rings, Topic};
 use windlass_core::queue::QueueRecord;
 use windlass_core::store::{CALL_MEMORY, Duty, Maintenance, Promotion, Shift, StoreResult};
-use windlass_core::{HolderId, State};
+use windlass_core::{HolderId, Name, State};
 
 use crate::connect::Call;
 use crate::error::Fault;
@@ -32,9 +33,16 @@ impl Maintenance for PostgresStore {
         self.remote
             .call(Call::WRITE, async move |tools, session| {
                 let row = session.call_one(&PROMOTE, &[&i64::from(limit)]).await?;
-                let moved =
-                    Promotion { expired: at::<i64>(&row, 0)? as u32, promoted: at::<i64>(&row, 1)? as u32 };
-                tools.ring(moved.rings());
+                let (queues, jobs): (Vec<&str>, Vec<i64>) = (at(&row, 1)?, at(&row, 2)?);
+                let expired = at::<i64>(&row, 0)? as u32;
+                let moved = Promotion { expired, promoted: jobs.iter().sum::<i64>() as u32 };
+                let mut rings = moved.rings().without(Topic::Work);
+                for (queue, jobs) in queues.into_iter().zip(jobs) {
+                    let fresh = |queue| Rings::fresh(Fresh { queue, kind: None, jobs: jobs as u32 });
+                    // A name that does not read harms no other queue.
+                    rings = rings.and(Name::new(queue).map_or_else(|_| Rings::about(Topic::Work), fresh));
+                }
+                tools.ring(rings);
                 Ok(moved)
             })
             .await

@@ -254,6 +254,7 @@ macro_rules! for_each_clause {
             }
             wakeup {
                 work_rings
+                a_promotion_names_its_queue
                 cancel_rings
                 finish_rings
                 a_ring_before_the_wait_is_kept

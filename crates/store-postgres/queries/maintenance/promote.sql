@@ -1,5 +1,7 @@
 -- Moves jobs of any queue whose expiry has passed to dead and those whose time has come to ready.
-CREATE FUNCTION {function}(p_limit int8) RETURNS TABLE (o_expired int8, o_promoted int8)
+--
+-- result  how many have expired; the queues where jobs are ready now, and how many in each
+CREATE FUNCTION {function}(p_limit int8) RETURNS TABLE (o_expired int8, o_queues text[], o_promoted int8[])
 LANGUAGE plpgsql VOLATILE {steady}
 AS $$
 #variable_conflict use_column
@@ -24,8 +26,12 @@ BEGIN
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ),
-    {promote}
-    INTO o_promoted;
+    moved AS (
+        UPDATE waiting AS w SET state = 2 FROM due AS d WHERE w.seq = ANY (ARRAY[d.seq]) RETURNING w.seq, w.queue
+    )
+    SELECT coalesce(array_agg(m.queue), '{}'), coalesce(array_agg(moves(m.queue, 1, 2, NULL, m.jobs)), '{}')
+    FROM (SELECT queue::text AS queue, array_agg(seq) AS jobs FROM moved GROUP BY queue) AS m
+    INTO o_queues, o_promoted;
     RETURN NEXT;
 END
 $$;

@@ -1,10 +1,11 @@
 //! Who waits hears of what happened: every change that matters rings, and a ring before the wait is kept.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use windlass_core::bell::{Listener, Topic};
+use windlass_core::bell::{Listener, Topic, Waiter};
 use windlass_core::store::{ClaimAnswer, ClaimRequest};
-use windlass_core::{Options, Outcome};
+use windlass_core::{Name, Options, Outcome};
 
 use crate::Harness;
 use crate::scene::{Scene, TTL, completed, failed, failed_for_good, ids, one, request, seconds, taken_back};
@@ -20,6 +21,45 @@ pub(super) async fn assert_rung(listener: &mut Listener, what: &str) {
 
 fn listen(scene: &Scene, topic: Topic) -> Listener {
     scene.store.bell().listen(topic)
+}
+
+/// A worker that waits, and what it was woken for.
+#[derive(Default)]
+struct Sleeper(Mutex<Vec<Option<Name>>>);
+
+impl Waiter for Sleeper {
+    fn room(&self, _queue: &Name) -> u32 {
+        9
+    }
+
+    fn wake(&self, queue: Option<&Name>) {
+        self.0.lock().expect("no test panics there").push(queue.cloned());
+    }
+}
+
+/// Jobs that become due wake the workers of their queue, and not all there are.
+pub async fn a_promotion_names_its_queue(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let delayed = || Options::new().delay(seconds(5));
+    scene.add(delayed()).await;
+    let job = scene.add(delayed().queue("other")).await;
+    h.advance(seconds(5)).await;
+    let queues = ["default", "other"].map(|queue| Name::new(queue).expect("it is a name"));
+    let sleepers = queues.clone().map(|queue| {
+        let sleeper = Arc::new(Sleeper::default());
+        let enrolled = scene.store.bell().enroll(&[queue], &[], Arc::clone(&sleeper) as _);
+        (sleeper, enrolled)
+    });
+    let promoted = scene.store.promote(9).await.expect("promoting is answered").promoted;
+    assert_eq!(promoted, 2, "{job} and the other");
+    let began = Instant::now();
+    for (queue, (sleeper, _)) in queues.iter().zip(&sleepers) {
+        let is_woken = || sleeper.0.lock().expect("no test panics there").contains(&Some(queue.clone()));
+        while !is_woken() {
+            assert!(began.elapsed() < RING_MAX, "no worker of {queue} was woken for it");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
 }
 
 /// Everything that makes jobs ready or scheduled rings about work.
