@@ -88,7 +88,7 @@ impl Registry {
     }
 
     /// Enters a queue once more that a write has just made: it may have been removed after it was entered for that write. A
-    /// removal that begins from now on finds what was written. What fails here is done by the next write.
+    /// removal that begins from now on finds what was written. What fails here is done by a write after the next minute.
     pub(crate) async fn confirm(&self, session: &Session, keys: &Keys, queue: &Name) {
         let session = session.apart();
         // It stays entered for this process whatever comes of it: the server of the names may have gone since.

@@ -204,7 +204,9 @@ async fn post_given(
     }
     tools.registry.enter_anew(session, &tools.keys, source).await?;
     arguments[2] = flag(true);
-    session.run_acknowledged(before, &POST_TRANSFERS, keys.all(), arguments).await
+    let answer = session.run_acknowledged(before, &POST_TRANSFERS, keys.all(), arguments).await?;
+    tools.registry.confirm(session, &tools.keys, source).await;
+    Ok(answer)
 }
 
 /// Names for contents that a script is not given, and the commands that write them.

@@ -274,8 +274,9 @@ impl<V: Voice> Teller<V> {
             words.add(To::Everyone, Word::Cancel(owed.rings.cancels().clone()));
         }
         if owed.rings.has(Topic::Finish) {
+            let knows_who_waits = state.knows_who_waits(self.mode.get(), now);
             let wanted = state.ends_wanted_now(now);
-            if self.mode.get() != WakeMode::Listening || wanted.len() > ENDS_TOLD_MAX {
+            if !knows_who_waits || wanted.len() > ENDS_TOLD_MAX {
                 words.add(To::Everyone, Word::Finish);
             } else {
                 wanted.iter().for_each(|(process, _)| words.add(To::Process(*process), Word::Finish));

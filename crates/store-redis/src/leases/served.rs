@@ -56,7 +56,7 @@ impl Reaping {
         let (named, agenda) =
             tokio::join!(named(tools, hasty), Box::pin(Round::read(tools, session, Duty::Reap)));
         let mut queues: BTreeSet<Name> = tools.holders.queues().into_iter().collect();
-        let is_whole = named.is_ok() && agenda.is_ok();
+        let is_whole = named.is_ok() && agenda.as_ref().is_ok_and(|round| round.began().is_some());
         if tools.served.is_wide(named.is_err(), tools.time())
             && let Ok(all) = tools.registry.all(hasty, &tools.keys).await
         {

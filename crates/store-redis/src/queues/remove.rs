@@ -57,10 +57,12 @@ async fn remove_keys(tools: &Tools, session: &Session, queue: &Name) -> Result<R
     Err(Unreachable::passing("more jobs and transfers come than a removal can wait for").into())
 }
 
-/// Whether a queue has been defined, or has taken jobs.
+/// Whether a queue has been defined, or has taken jobs or transfers.
 async fn is_there(tools: &Tools, session: &Session, queue: &Name) -> Result<bool, Fault> {
-    let mut get = redis::cmd("HMGET");
-    get.arg(&tools.keys.queue(queue).meta()[..]).arg("version").arg("seq");
-    let found = answer::array(session.command(get).await?)?;
-    Ok(found.iter().any(|field| *field != Value::Nil))
+    let keys = tools.keys.queue(queue);
+    let get = redis::cmd("HMGET").arg(&keys.meta()[..]).arg("version").arg("seq").to_owned();
+    let count = redis::cmd("XLEN").arg(&keys.transfers()[..]).to_owned();
+    let (found, waiting) = tokio::try_join!(session.command(get), session.command(count))?;
+    let is_known = answer::array(found)?.iter().any(|field| *field != Value::Nil);
+    Ok(is_known || answer::integer(waiting)? > 0)
 }

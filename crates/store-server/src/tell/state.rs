@@ -89,11 +89,14 @@ impl State {
         self.listens_since = Some(now);
     }
 
-    /// Owes rings. Ends that no process waits for are kept to oneself, if this process has listened for long enough to
-    /// have heard of one that does.
+    /// Whether this process has listened for long enough to know all processes that wait for ends.
+    pub(super) fn knows_who_waits(&self, mode: WakeMode, now: Instant) -> bool {
+        mode == WakeMode::Listening && self.listens_since.is_some_and(|since| now - since > ENDS_HEARD)
+    }
+
+    /// Owes rings. Ends that no process waits for are kept to oneself.
     pub(super) fn owe_rings(&mut self, rings: Rings, mode: WakeMode, now: Instant) {
-        let has_heard_all = self.listens_since.is_some_and(|since| now - since > ENDS_HEARD);
-        let keeps_ends = mode == WakeMode::Listening && has_heard_all && self.ends_wanted_now(now).is_empty();
+        let keeps_ends = self.knows_who_waits(mode, now) && self.ends_wanted_now(now).is_empty();
         let rings = if keeps_ends && rings.has(Topic::Finish) {
             self.ends_untold = Some(now);
             rings.without(Topic::Finish)

@@ -37,7 +37,7 @@ impl Waiter for Sleeper {
     }
 }
 
-/// Jobs that become due wake the workers of their queue, and not all there are.
+/// Jobs that become due wake workers by the name of their queue.
 pub async fn a_promotion_names_its_queue(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let delayed = || Options::new().delay(seconds(5));
@@ -59,6 +59,8 @@ pub async fn a_promotion_names_its_queue(h: &impl Harness) {
             assert!(began.elapsed() < RING_MAX, "no worker of {queue} was woken for it");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        let is_other = |woken: &Option<Name>| woken.as_ref().is_some_and(|woken| woken != queue);
+        assert!(!sleeper.0.lock().expect("no test panics there").iter().any(is_other), "only of {queue}");
     }
 }
 
