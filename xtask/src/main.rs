@@ -1,6 +1,7 @@
 //! The commands of this repository. `cargo xtask --help` lists them; each says what it runs before it runs it,
 //! so every step can be repeated by hand.
 
+mod busy;
 mod chaos;
 mod check;
 mod needs;
@@ -33,7 +34,11 @@ enum Command {
     /// Needs a Rust toolchain, a C compiler (for the bundled SQLite), PostgreSQL, PgBouncer, Redis and libfaketime, and
     /// says so if one is missing. Starts one PostgreSQL server, one Redis server and one Redis Cluster for all tests, unless
     /// DATABASE_URL, REDIS_URL and REDIS_CLUSTER_URL name them.
-    Test,
+    Test {
+        /// Keep the cores and the disk busy meanwhile: no test may fail for that
+        #[arg(long)]
+        busy: bool,
+    },
     /// Check form: formatting, lints, documentation, each feature alone, house rules, words, shared SQLite
     Check,
     /// Measure, and print tables with ratios to the raw limit of each store
@@ -78,7 +83,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<()> {
     match command {
-        Command::Test => test::run(),
+        Command::Test { busy } => test::run(busy),
         Command::Check => check::run(),
         Command::Bench { arguments } => {
             shell::cargo("measure", ["run", "--release", "-p", "windlass-benches", "--"])
