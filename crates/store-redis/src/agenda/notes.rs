@@ -165,20 +165,33 @@ impl Made {
 }
 
 fn making<'a>(tools: &'a Tools, session: &'a Session, notes: Vec<Note>) -> Making<'a> {
-    (!notes.is_empty()).then(|| send(tools, session, notes).boxed()).into()
+    (!notes.is_empty()).then(|| send(UnderWay { tools, notes }, session).boxed()).into()
 }
 
-/// Makes notes. Those that fail wait.
-async fn send(tools: &Tools, session: &Session, notes: Vec<Note>) {
+/// Notes that are being made. Those that fail wait, also where their call is given up meanwhile.
+struct UnderWay<'a> {
+    tools: &'a Tools,
+    notes: Vec<Note>,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.notes.is_empty() {
+            self.tools.agenda.notes.failed(std::mem::take(&mut self.notes), self.tools.time());
+        }
+    }
+}
+
+/// Makes notes.
+async fn send(mut under_way: UnderWay<'_>, session: &Session) {
     let session = session.apart();
-    let written = timeout(PATIENCE, write(tools, &session, &notes)).await;
+    let written = timeout(PATIENCE, write(under_way.tools, &session, &under_way.notes)).await;
     let why = match written {
-        Ok(Ok(())) => return,
+        Ok(Ok(())) => return under_way.notes.clear(),
         Ok(Err(fault)) => format!("{fault:?}"),
         Err(_) => format!("no answer within {PATIENCE:?}"),
     };
     tracing::debug!(why, "queues are not noted for maintenance yet");
-    tools.agenda.notes.failed(notes, tools.time());
 }
 
 async fn write(tools: &Tools, session: &Session, notes: &[Note]) -> Result<(), Fault> {
@@ -196,7 +209,11 @@ async fn write(tools: &Tools, session: &Session, notes: &[Note]) -> Result<(), F
 
 #[cfg(test)]
 mod tests {
+    use windlass_store_testkit::servers::RedisServer;
+
     use super::*;
+    use crate::connect::Call;
+    use crate::{RedisOptions, RedisStore};
 
     fn queue(text: &str) -> Name {
         Name::new(text).unwrap()
@@ -233,6 +250,20 @@ mod tests {
         assert_eq!(notes.due(None, seconds(61)), [(q.clone(), 0), (q.clone(), 1)]);
         notes.later(&q, Needs::BOTH, seconds(62));
         assert_eq!(notes.due(None, seconds(62)), [], "it was made a moment ago");
+    }
+
+    /// A caller's deadline may end any call.
+    #[tokio::test]
+    async fn what_a_call_that_is_dropped_had_taken_waits() {
+        let namespace = format!("notes-{:x}", fastrand::u64(..));
+        let options =
+            RedisOptions::parse(RedisServer::shared().url()).unwrap().namespace(&namespace).unwrap();
+        let store = RedisStore::open_with(options).await.unwrap();
+        let waiting = store.remote.call(Call::WRITE, async |tools, session| {
+            drop(Notes::note(&tools, &session, &queue("q"), Needs::PROMOTE));
+            Ok(tools.agenda.notes.made().waiting.iter().cloned().collect::<Vec<_>>())
+        });
+        assert_eq!(waiting.await.unwrap(), [(queue("q"), 0)]);
     }
 
     #[test]
