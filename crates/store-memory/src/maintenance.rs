@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use windlass_core::bell::{Fresh, Rings};
 use windlass_core::clock::Timestamp;
 use windlass_core::outcome::Reason;
 use windlass_core::store::{Cause, Duty, Maintenance, Promotion, Shift, StoreResult};
@@ -24,9 +23,7 @@ impl Maintenance for MemoryStore {
                 let more = table.promote(&name, now, limit - moved.expired, limit - moved.promoted);
                 moved.expired += more.expired;
                 moved.promoted += more.promoted;
-                if more.promoted > 0 {
-                    table.ring(Rings::fresh(Fresh { queue: name, kind: None, jobs: more.promoted }));
-                }
+                table.ring(more.rings(&name));
             }
             moved
         }))

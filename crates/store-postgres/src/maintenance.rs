@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use uuid::Uuid;
-use windlass_core::bell::{Fresh, Rings, Topic};
+use windlass_core::bell::Rings;
 use windlass_core::queue::QueueRecord;
 use windlass_core::store::{CALL_MEMORY, Duty, Maintenance, Promotion, Shift, StoreResult};
 use windlass_core::{HolderId, Name, State};
@@ -36,11 +36,14 @@ impl Maintenance for PostgresStore {
                 let (queues, jobs): (Vec<&str>, Vec<i64>) = (at(&row, 1)?, at(&row, 2)?);
                 let expired = at::<i64>(&row, 0)? as u32;
                 let moved = Promotion { expired, promoted: jobs.iter().sum::<i64>() as u32 };
-                let mut rings = moved.rings().without(Topic::Work);
+                let mut rings = Rings::NONE;
+                if expired > 0 {
+                    rings.add_ends();
+                }
                 for (queue, jobs) in queues.into_iter().zip(jobs) {
-                    let fresh = |queue| Rings::fresh(Fresh { queue, kind: None, jobs: jobs as u32 });
-                    // A name that does not read harms no other queue.
-                    rings = rings.and(Name::new(queue).map_or_else(|_| Rings::about(Topic::Work), fresh));
+                    // What stands under a name that does not read is found by polling.
+                    let Ok(queue) = Name::new(queue) else { continue };
+                    rings = rings.and(Promotion { promoted: jobs as u32, expired: 0 }.rings(&queue));
                 }
                 tools.ring(rings);
                 Ok(moved)

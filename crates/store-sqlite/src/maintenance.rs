@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
-use windlass_core::bell::{Fresh, Rings};
 use windlass_core::outcome::Reason;
 use windlass_core::queue::{Keep, Retention};
 use windlass_core::store::{Cause, Maintenance, Promotion, StoreResult};
@@ -59,9 +58,7 @@ fn promote(session: &Session<'_>, limit: u32) -> Result<Promotion, Fault> {
         let more = promote_queue(session, &queue, limit - moved.expired, limit - moved.promoted)?;
         moved.expired += more.expired;
         moved.promoted += more.promoted;
-        if more.promoted > 0 {
-            session.ring(Rings::fresh(Fresh { queue, kind: None, jobs: more.promoted }));
-        }
+        session.ring(more.rings(&queue));
     }
     Ok(moved)
 }

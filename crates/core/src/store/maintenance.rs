@@ -5,9 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::StoreResult;
-use crate::bell::{Rings, Topic};
+use crate::bell::Rings;
 use crate::clock::Timestamp;
 use crate::id::HolderId;
+use crate::name::Name;
 
 /// Work that no job asks for.
 #[async_trait]
@@ -101,9 +102,16 @@ pub struct Promotion {
 }
 
 impl Promotion {
-    /// The rings that it owes: for workers that do not know when jobs are due, and for callers that wait for an end.
-    pub fn rings(&self) -> Rings {
-        let work = (self.promoted > 0).then_some(Topic::Work);
-        work.into_iter().chain((self.expired > 0).then_some(Topic::Finish)).collect()
+    /// The rings that it owes where it was about one queue: for workers that do not know when jobs are due, and for
+    /// callers that wait for an end.
+    pub fn rings(&self, queue: &Name) -> Rings {
+        let mut rings = Rings::NONE;
+        if self.promoted > 0 {
+            rings.add_work(queue, None, self.promoted);
+        }
+        if self.expired > 0 {
+            rings.add_ends();
+        }
+        rings
     }
 }

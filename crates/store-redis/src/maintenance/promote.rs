@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use windlass_core::Name;
-use windlass_core::bell::{Fresh, Rings, Topic};
 use windlass_core::store::{Duty, Promotion};
 
 use crate::agenda::{self, Needs, Next, Notes, Round, Visited};
@@ -45,9 +44,6 @@ pub(super) async fn promote(tools: &Tools, session: &Session, limit: u32) -> Res
         });
     let moved = rounds.await;
     let [expired, promoted] = moved.done;
-    let promotion = Promotion { promoted, expired };
-    // Promoted jobs were rung for by queue.
-    tools.ring(promotion.rings().without(Topic::Work));
     let (visited, mut empty) = (into_inner(visited), into_inner(empty));
     tokio::join!(round.try_end(tools, session, &visited), Notes::flush(tools, session));
     // What is noted is about to be used.
@@ -55,7 +51,7 @@ pub(super) async fn promote(tools: &Tools, session: &Session, limit: u32) -> Res
     empty.truncate(FORGET_MAX);
     Box::pin(forget(tools, session, empty)).await;
     moved.into_done(round.has_others(round.queues().len()))?;
-    Ok(promotion)
+    Ok(Promotion { promoted, expired })
 }
 
 fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -69,8 +65,9 @@ fn into_inner<T>(shared: Mutex<T>) -> T {
 /// Tells others what was done and seen in a queue.
 fn tell(tools: &Tools, queue: &Name, seen: &Seen) {
     let [expired, promoted] = seen.moved;
-    if promoted > 0 {
-        tools.ring(Rings::fresh(Fresh { queue: queue.clone(), kind: None, jobs: promoted }));
+    let rings = Promotion { promoted, expired }.rings(queue);
+    if !rings.is_empty() {
+        tools.ring(rings);
     }
     if expired > 0 {
         tools.agenda.notes.later(queue, Needs::PRUNE, tools.time());
