@@ -8,6 +8,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::name::Name;
+use crate::unique::Digest;
 
 /// The id of a job, a UUIDv7 by default. The caller makes it, so an enqueue whose answer was lost can be
 /// repeated with the same id.
@@ -80,6 +81,19 @@ uuid_newtype!(CallId, Uuid::new_v4(), "call");
 uuid_newtype!(HolderId, Uuid::new_v4(), "holder");
 
 impl JobId {
+    /// The id of a job that stands for something of the caller's own, as a payment: the same one for the same scope and key,
+    /// so that it is enqueued once however often that is tried, as long as the store has the job.
+    ///
+    /// ```
+    /// use windlass_core::JobId;
+    ///
+    /// assert_eq!(JobId::from_key("payment", "pi_42"), JobId::from_key("payment", "pi_42"));
+    /// assert_ne!(JobId::from_key("payment", "pi_42"), JobId::from_key("refund", "pi_42"));
+    /// ```
+    pub fn from_key(scope: &str, key: &str) -> Self {
+        Self(uuid::Builder::from_custom_bytes(Digest::of(&[scope, key]).0).into_uuid())
+    }
+
     /// The id that this job gets when it is moved to another queue: always the same one, so that a move that was cut
     /// short can be repeated, and as random as this one.
     #[must_use]

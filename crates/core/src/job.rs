@@ -20,6 +20,7 @@ use crate::outcome::{Ending, Outcome, Reason};
 use crate::retry::PolicyInvalid;
 use crate::size::{Caps, TooLarge};
 use crate::state::State;
+use crate::unique::{OnConflict, UniqueInvalid, UniqueKey};
 pub use attempt::{ATTEMPTS_KEPT, AttemptRecord, LastClaim};
 pub use spec::{META_MAX, Spec};
 pub use trace::{Trace, TraceInvalid};
@@ -42,6 +43,10 @@ pub struct NewJob {
     pub due: Due,
     /// Dead unless started this long after it was accepted.
     pub expires: Option<Duration>,
+    /// The key that no other job of its queue may hold, if any.
+    pub unique: Option<UniqueKey>,
+    /// What happens if another job holds it.
+    pub on_conflict: OnConflict,
     /// The options that no store decides by.
     pub spec: Spec,
     /// Words to find it by, sorted and without repeats.
@@ -52,8 +57,9 @@ impl NewJob {
     /// Whether it has nothing that a store decides by but its queue, kind and priority. Short forms in a store are for
     /// these; others go the general way. By all fields, so that a new one is decided about here.
     pub fn is_plain(&self) -> bool {
-        let Self { id: _, queue: _, kind: _, payload: _, priority: _, due, expires, spec: _, tags: _ } = self;
-        *due == Due::Now && expires.is_none()
+        let Self { id: _, queue: _, kind: _, payload: _, priority: _, due, expires, unique, .. } = self;
+        let Self { on_conflict: _, spec: _, tags: _, .. } = self;
+        *due == Due::Now && expires.is_none() && unique.is_none()
     }
 
     /// Checks a kind and its options. The payload's size is the store's to check, for the cap is the queue's.
@@ -75,14 +81,19 @@ impl NewJob {
             .collect::<Result<Vec<_>, _>>()?;
         tags.sort_unstable();
         tags.dedup();
+        let (payload, due) = (payload.into(), options.due.unwrap_or(Due::Now));
+        let unique = options.unique.as_ref().map(|unique| unique.of(kind.as_str(), &payload, due));
+        let (unique, on_conflict) = unique.transpose().map_err(JobInvalid::Unique)?.unzip();
         Ok(Self {
             id: JobId::new(),
             queue,
             kind,
-            payload: payload.into(),
+            payload,
             priority: options.priority.unwrap_or(0),
-            due: options.due.unwrap_or(Due::Now),
+            due,
             expires: options.expires,
+            unique,
+            on_conflict: on_conflict.unwrap_or_default(),
             spec: Spec {
                 retry: options.retry.unwrap_or_default(),
                 timeout: options.timeout,
@@ -154,6 +165,9 @@ pub enum JobInvalid {
         /// Bytes of keys and values together.
         size: usize,
     },
+    /// A unique key that makes no sense.
+    #[error("{0}")]
+    Unique(UniqueInvalid),
     /// A retry policy that makes no sense.
     #[error("bad retry policy: {0}")]
     Retry(PolicyInvalid),
@@ -280,6 +294,8 @@ pub struct JobRecord {
     pub progress: Option<Bytes>,
     /// Higher is claimed first.
     pub priority: i16,
+    /// The unique key that it was enqueued with; whether it holds it still follows from its state and the key's lifetime.
+    pub unique: Option<UniqueKey>,
     /// Its counters.
     pub counters: Counters,
     /// The options that no store decides by.
@@ -316,7 +332,7 @@ impl JobRecord {
     /// The same job for another queue, as one that is handed in anew: with fresh attempts, an expiry that counts anew,
     /// and an id of its own ([`JobId::moved_to`]). A job that was scheduled keeps its instant.
     pub fn moved_to(&self, queue: &Name) -> NewJob {
-        let Self { kind, payload, priority, spec, tags, enqueued_at, due_at, .. } = self;
+        let Self { kind, payload, priority, unique, spec, tags, enqueued_at, due_at, .. } = self;
         NewJob {
             id: self.id.moved_to(queue),
             queue: queue.clone(),
@@ -325,6 +341,8 @@ impl JobRecord {
             priority: *priority,
             due: if self.state == State::Scheduled { Due::At(*due_at) } else { Due::Now },
             expires: self.expires_at.map(|expires_at| expires_at.since(*enqueued_at)),
+            unique: *unique,
+            on_conflict: OnConflict::Keep,
             spec: spec.clone(),
             tags: tags.clone(),
         }

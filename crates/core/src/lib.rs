@@ -9,7 +9,7 @@
 //! | [`name`], [`id`], [`size`] | what may be written at all |
 //! | [`job`], [`state`], [`outcome`] | what a job is and how an attempt can end |
 //! | [`retry`], [`mod@judge`] | what happens next |
-//! | [`queue`] | what a queue keeps and permits |
+//! | [`queue`], [`unique`] | what a queue keeps and permits |
 //! | [`batch`], [`backoff`], [`bell`], [`clock`], [`sql`] | primitives shared by engine and stores |
 //! | [`store`], [`stored`], [`error`] | the contract between them, and how values are written |
 
@@ -31,6 +31,7 @@ pub mod sql;
 pub mod state;
 pub mod store;
 pub mod stored;
+pub mod unique;
 
 pub use bytes::Bytes;
 pub use clock::{Clock, Timestamp};

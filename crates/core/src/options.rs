@@ -11,6 +11,7 @@ use crate::clock::Timestamp;
 use crate::job::{JobInvalid, META_MAX, Trace};
 use crate::name::{Name, NameError};
 use crate::retry::Policy;
+use crate::unique::Unique;
 
 /// Options of a job. Each is unset until it is said.
 ///
@@ -31,6 +32,7 @@ pub struct Options {
     /// Both a delay and an instant were said at one place.
     is_due_twice: bool,
     pub(crate) expires: Option<Duration>,
+    pub(crate) unique: Option<Unique>,
     pub(crate) retry: Option<Policy>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) stalls_max: Option<u32>,
@@ -119,6 +121,13 @@ impl Options {
         self
     }
 
+    /// At most one job of its queue has this; see [`Unique`].
+    #[must_use]
+    pub fn unique(mut self, unique: Unique) -> Self {
+        self.unique = Some(unique);
+        self
+    }
+
     /// When and how often to try again.
     #[must_use]
     pub fn retry(mut self, policy: Policy) -> Self {
@@ -174,6 +183,7 @@ impl Options {
             due: self.due.or(base.due),
             is_due_twice: if self.due.is_some() { self.is_due_twice } else { base.is_due_twice },
             expires: self.expires.or(base.expires),
+            unique: self.unique.or(base.unique),
             retry: self.retry.or(base.retry),
             timeout: self.timeout.or(base.timeout),
             stalls_max: self.stalls_max.or(base.stalls_max),

@@ -5,7 +5,8 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
 use windlass_core::queue::check_rules;
 use windlass_core::store::{Cause, Enqueued, StoreResult};
-use windlass_core::{CallId, StoreError};
+use windlass_core::unique::OnConflict;
+use windlass_core::{CallId, JobId, State, StoreError};
 
 use crate::bug::Bug;
 use crate::job::Job;
@@ -23,12 +24,15 @@ impl Table {
             return Ok(vec![Enqueued::Repeated; jobs.len()]);
         }
         let answers = self.accept_all(jobs, now)?;
-        self.calls.remember(call, now);
+        // A call of duplicates only is tested anew when it is repeated.
+        if jobs.is_empty() || !answers.iter().all(Enqueued::is_duplicate) {
+            self.calls.remember(call, now);
+        }
         Ok(answers)
     }
 
-    /// Accepts one after the other and takes all of them back at the first that is refused. The lock keeps callers from
-    /// looking in between.
+    /// Accepts one after the other and takes all of them back at the first that is refused. What holders of unique keys
+    /// take over is written when none was. The lock keeps callers from looking in between.
     fn accept_all(&mut self, jobs: &[NewJob], now: Timestamp) -> StoreResult<Vec<Enqueued>> {
         let mut answers = Vec::with_capacity(jobs.len());
         for job in jobs {
@@ -40,6 +44,16 @@ impl Table {
                     }
                     return Err(refusal);
                 }
+            }
+        }
+        for (job, answer) in jobs.iter().zip(&answers) {
+            if let Enqueued::Replaced(holder) = *answer {
+                let seq = self.get(holder).expect("it held the key").seq;
+                let mut job = job.clone();
+                if self.has(Bug::DebounceForEver) {
+                    job.on_conflict = OnConflict::Debounce { wait_max: None };
+                }
+                self.note(seq, |holder| holder.say(job, now));
             }
         }
         if self.has(Bug::LoseWakeup) {
@@ -58,18 +72,37 @@ impl Table {
             self.remove(seq, Cause::NotKept);
         }
         check_rules(&job.queue, self.rules(&job.queue))?;
-        // A unique key is tested here: whether another job of the queue and kind holds it, and what its policy answers.
         job.check_payload(self.config(&job.queue).caps.payload)?;
+        if let Some(key) = job.unique {
+            if let Some(holder) = self.keys.holder(&job.queue, key.digest, now) {
+                return Ok(self.met(holder, job));
+            }
+            self.keys.take(&job.queue, key, job.id, now);
+        }
         let job = Job::accepted(job.clone(), self.next_seq(), now);
         // Links are written here: a job with open parents begins as blocked.
         self.enter(job);
         Ok(Enqueued::New)
     }
 
+    /// The answer for a job whose key another one holds.
+    fn met(&self, holder: JobId, job: &NewJob) -> Enqueued {
+        let state = self.get(holder).map(|holder| holder.state);
+        if job.on_conflict.replaces(state) || (self.has(Bug::ReplaceRunning) && state == Some(State::Running))
+        {
+            Enqueued::Replaced(holder)
+        } else {
+            Enqueued::Duplicate { id: holder, state }
+        }
+    }
+
     fn take_back(&mut self, jobs: &[NewJob], answers: &[Enqueued]) {
         for (job, _) in jobs.iter().zip(answers).filter(|(_, answer)| **answer == Enqueued::New) {
             let seq = self.get(job.id).expect("this call inserted it").seq;
             self.remove(seq, Cause::NotKept);
+            if let Some(key) = job.unique.filter(|_| !self.has(Bug::RefusedTakesKey)) {
+                self.keys.give_up(&job.queue, key.digest, job.id);
+            }
         }
     }
 }

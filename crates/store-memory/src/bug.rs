@@ -69,12 +69,28 @@ pub enum Bug {
     KeepDefinition,
     /// A queue is used although its definition uses a rule that is not known.
     IgnoreRules,
+    /// A unique key is given up with the first attempt that ends.
+    KeyGoneWithAttempt,
+    /// A unique key is given up when its job is reaped.
+    KeyGoneWithReap,
+    /// A unique key is held although its job was cancelled.
+    KeyKeptAtEnd,
+    /// A key that is held for a time is given up at the end of its job.
+    WindowGoneWithJob,
+    /// A job that runs takes over what a later one says.
+    ReplaceRunning,
+    /// A refused call leaves the keys of its jobs taken.
+    RefusedTakesKey,
+    /// A retry by hand takes a key that another job holds.
+    RetryTakesHeldKey,
+    /// A debounced job is put off without end.
+    DebounceForEver,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 39] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -106,5 +122,13 @@ impl Bug {
         Self::RemoveWithEnds,
         Self::KeepDefinition,
         Self::IgnoreRules,
+        Self::KeyGoneWithAttempt,
+        Self::KeyGoneWithReap,
+        Self::KeyKeptAtEnd,
+        Self::WindowGoneWithJob,
+        Self::ReplaceRunning,
+        Self::RefusedTakesKey,
+        Self::RetryTakesHeldKey,
+        Self::DebounceForEver,
     ];
 }

@@ -125,6 +125,19 @@ impl Job {
         self.finished_at = next.finished_at(now);
     }
 
+    /// Says from now on what a job says that met this one as the holder of its key. Its place stays, but for the due
+    /// instant of one that waits for its time.
+    pub(crate) fn say(&mut self, new: NewJob, now: Timestamp) {
+        let (_, new_due) = new.entry(now);
+        let NewJob { payload, spec, tags, on_conflict, .. } = new;
+        (self.new.payload, self.new.spec, self.new.tags) = (payload, spec, tags);
+        if self.state == State::Scheduled
+            && let Some(due_at) = on_conflict.due_at(self.enqueued_at, new_due)
+        {
+            self.due_at = due_at;
+        }
+    }
+
     /// Ends a waiting job.
     pub(crate) fn end(&mut self, state: State, reason: Reason, now: Timestamp) {
         self.state = state;
@@ -205,6 +218,7 @@ impl Job {
             output: self.output.clone(),
             progress: self.progress.clone(),
             priority: new.priority,
+            unique: new.unique,
             counters: self.counters,
             spec: new.spec.clone(),
             tags: new.tags.clone(),

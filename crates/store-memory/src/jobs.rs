@@ -162,6 +162,11 @@ impl Table {
         if !matches!(state, State::Scheduled | State::Dead | State::Cancelled) {
             return Amended::Refused(state);
         }
+        if state.is_terminal()
+            && let Some(holder) = self.take_key_again(id, now)
+        {
+            return Amended::Held(holder);
+        }
         let resets_fence = self.has(Bug::ResetFenceOnRetry);
         Amended::Done(self.change(seq, Cause::Requested, |job| {
             job.restart(now);
@@ -169,6 +174,18 @@ impl Table {
                 job.fence.number = 0;
             }
         }))
+    }
+
+    /// Takes the unique key of a job that begins anew, if it has one that ends with it. Answers the job that holds it.
+    fn take_key_again(&mut self, id: JobId, now: Timestamp) -> Option<JobId> {
+        let NewJob { queue, unique, .. } = &self.get(id)?.new;
+        let key = unique.filter(|key| key.lifetime.free_at(now).is_none())?;
+        let queue = queue.clone();
+        let holder = self.keys.holder(&queue, key.digest, now).filter(|_| !self.has(Bug::RetryTakesHeldKey));
+        if holder.is_none() {
+            self.keys.take(&queue, key, id, now);
+        }
+        holder
     }
 
     fn delete(&mut self, id: JobId) -> Amended {

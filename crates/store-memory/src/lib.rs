@@ -22,6 +22,7 @@ mod calls;
 mod inspect;
 mod job;
 mod jobs;
+mod keys;
 mod lease;
 mod leases;
 mod maintenance;

@@ -7,15 +7,18 @@
 use windlass_core::State;
 use windlass_core::bell::Rings;
 use windlass_core::store::{Cause, Move};
+use windlass_core::unique::UniqueKey;
 
 use crate::bug::Bug;
 use crate::job::{Job, Seq};
+use crate::keys::Keys;
 use crate::queue::Queue;
 use crate::table::Table;
 
 impl Table {
     /// Puts an accepted job into the table.
     pub(crate) fn enter(&mut self, job: Job) {
+        let bug = self.planted();
         if !self.queues.contains_key(&job.new.queue) {
             self.queues.insert(job.new.queue.clone(), Queue::default());
         }
@@ -28,13 +31,14 @@ impl Table {
             to: Some(job.state),
             cause: Cause::Accepted,
         };
-        moved(queue, &mut self.rings, &job, change);
+        moved(queue, &mut self.keys, &mut self.rings, bug, &job, change);
         self.ids.insert(job.new.id, job.seq);
         self.jobs.insert(job.seq, Box::new(job));
     }
 
     /// Changes a job: takes it out of every order, lets it change, and puts it back. Answers its state now.
     pub(crate) fn change(&mut self, seq: Seq, cause: Cause, change: impl FnOnce(&mut Job)) -> State {
+        let bug = self.planted();
         let job = self.jobs.get_mut(&seq).expect("orders and ids name only jobs of the table");
         let queue = self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs");
         let from = job.state;
@@ -51,17 +55,20 @@ impl Table {
             cause,
         };
         debug_assert!(change.is_allowed(), "a {from} job became {}", job.state);
-        moved(queue, &mut self.rings, job, change);
+        moved(queue, &mut self.keys, &mut self.rings, bug, job, change);
         job.state
     }
 
     /// Writes something about a job that stays in its state. Answers that state.
     pub(crate) fn note(&mut self, seq: Seq, note: impl FnOnce(&mut Job)) -> State {
         let job = self.jobs.get_mut(&seq).expect("orders and ids name only jobs of the table");
+        let queue = self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs");
         let state = job.state;
-        // The lease lists which of its jobs are asked to stop.
+        // The lease lists which of its jobs are asked to stop; a scheduled job may get another due instant.
+        queue.take_out(job);
         self.leases.take_out(job);
         note(job);
+        queue.add(job);
         self.leases.add(job);
         debug_assert_eq!(job.state, state, "a change of state goes through `change`");
         state
@@ -72,12 +79,12 @@ impl Table {
         let job = self.jobs.remove(&seq).expect("orders and ids name only jobs of the table");
         self.ids.remove(&job.new.id);
         self.leases.take_out(&job);
-        let keeps_count = self.has(Bug::DriftCounts);
+        let (bug, keeps_count) = (self.planted(), self.has(Bug::DriftCounts));
         let queue = self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs");
         queue.take_out(&job);
         let change =
             Move { queue: &job.new.queue, kind: Some(&job.new.kind), from: Some(job.state), to: None, cause };
-        moved(queue, &mut self.rings, &job, change);
+        moved(queue, &mut self.keys, &mut self.rings, bug, &job, change);
         if keeps_count {
             queue.counts.set(job.state, queue.counts.of(job.state) + 1);
         }
@@ -89,7 +96,14 @@ impl Table {
 
 /// What every change of state brings with it. A capability that has to act when jobs change their state acts here, in
 /// the order of the comments.
-fn moved(queue: &mut Queue, rings: &mut Rings, _job: &Job, change: Move<'_>) {
+fn moved(
+    queue: &mut Queue,
+    keys: &mut Keys,
+    rings: &mut Rings,
+    bug: Option<Bug>,
+    job: &Job,
+    change: Move<'_>,
+) {
     if let Some(from) = change.from {
         queue.counts.set(from, queue.counts.of(from) - 1);
     }
@@ -97,9 +111,23 @@ fn moved(queue: &mut Queue, rings: &mut Rings, _job: &Job, change: Move<'_>) {
         queue.counts.set(to, queue.counts.of(to) + 1);
     }
     // Tallies: counters by queue, kind and minute move here, by `change.to` and `change.cause`.
-    // Keys: a job that starts, ends or is removed gives its unique key back here, as the key's policy says.
+    if let Some(key) = job.new.unique.filter(|key| gives_up(key, change, bug)) {
+        keys.give_up(change.queue, key.digest, job.new.id);
+    }
     // Gates: a job that starts takes a place in the gate of its key here; one that stops running frees it.
     // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
     // Follow-ups: what an enqueue or a settlement carries is accepted here, after the fence was tested.
     change.ring(rings);
+}
+
+/// Whether a job gives up its unique key with this change.
+fn gives_up(key: &UniqueKey, change: Move<'_>, bug: Option<Bug>) -> bool {
+    let ends = change.to.is_some_and(State::is_terminal);
+    match bug {
+        Some(Bug::KeyGoneWithAttempt) if change.cause == Cause::Settled => true,
+        Some(Bug::KeyGoneWithReap) if change.cause == Cause::Reaped => true,
+        Some(Bug::KeyKeptAtEnd) if change.to == Some(State::Cancelled) => false,
+        Some(Bug::WindowGoneWithJob) if ends => true,
+        _ => key.lifetime.ends_with(change.to),
+    }
 }

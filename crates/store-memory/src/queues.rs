@@ -68,6 +68,7 @@ impl Table {
         if removed != Removed::Done || self.has(Bug::KeepDefinition) {
             return removed;
         }
+        self.keys.forget(name);
         if queue.counts.total() == 0 {
             self.queues.remove(name);
         } else if let Some(queue) = self.queues.get_mut(name) {

@@ -11,6 +11,7 @@ use windlass_core::{Fence, HolderId, JobId, Name, State};
 use crate::bug::Bug;
 use crate::calls::Calls;
 use crate::job::{Job, Seq};
+use crate::keys::Keys;
 use crate::lease::LeaseBook;
 use crate::queue::Queue;
 
@@ -20,6 +21,7 @@ pub(crate) struct Table {
     pub(crate) jobs: BTreeMap<Seq, Box<Job>>,
     pub(crate) ids: HashMap<JobId, Seq>,
     pub(crate) queues: BTreeMap<Name, Queue>,
+    pub(crate) keys: Keys,
     pub(crate) leases: LeaseBook,
     pub(crate) calls: Calls,
     /// Who has each duty, and until when.
@@ -74,6 +76,11 @@ impl Table {
     pub(crate) fn rules(&self, queue: &Name) -> u32 {
         let ignores = self.has(Bug::IgnoreRules);
         self.queues.get(queue).filter(|_| !ignores).map_or(0, |queue| queue.rules)
+    }
+
+    /// The bug that was planted; none without the feature.
+    pub(crate) fn planted(&self) -> Option<Bug> {
+        self.bug.filter(|_| cfg!(feature = "planted-bugs"))
     }
 
     /// Whether this bug was planted; never without the feature.

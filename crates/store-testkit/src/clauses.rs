@@ -24,6 +24,7 @@ pub mod reap;
 pub mod remove;
 pub mod rules;
 pub mod settle;
+pub mod unique;
 pub mod wakeup;
 
 /// Calls a macro with some arguments and the list of all clauses by part.
@@ -251,6 +252,29 @@ macro_rules! for_each_clause {
                 a_newer_definition_stays
                 what_was_begun_may_end
                 a_queue_comes_back_when_the_rule_goes
+            }
+            unique {
+                one_job_holds_a_key
+                queues_have_keys_of_their_own
+                until_the_start
+                until_the_end
+                every_end_frees_a_key
+                a_job_that_is_not_kept_frees_its_key
+                a_reaped_job_holds_its_key
+                for_a_window
+                for_a_slot
+                old_windows_are_forgotten
+                a_waiting_job_is_replaced
+                payloads_of_any_length_are_replaced
+                a_debounced_job_waits_from_the_newest
+                a_key_may_stand_twice_in_a_batch
+                a_refused_call_takes_no_key
+                a_payload_is_tested_before_its_key
+                a_repeated_call_is_answered
+                a_retried_job_takes_its_key_again
+                a_removed_queue_holds_no_key
+                of_many_at_once_one_is_new
+                an_enqueue_and_an_end_agree
             }
             wakeup {
                 work_rings

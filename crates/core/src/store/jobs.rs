@@ -25,6 +25,19 @@ pub trait Jobs {
     /// first job that something is wrong with names the refusal; of one job, the id is tested before the
     /// payload, so a repeat is answered even if the cap was lowered meanwhile. The id of a removed job is
     /// free again.
+    ///
+    /// A new job with a unique key takes the key for its queue, in the same write, unless another job of the queue holds
+    /// it: then nothing is stored under the new id, and the answer names the holder, which stays as it is
+    /// ([`Enqueued::Duplicate`]) or, if it waits and the new job says so ([`OnConflict::replaces`]), takes over the payload,
+    /// the spec and the tags ([`Enqueued::Replaced`]); a scheduled one also the due instant that [`OnConflict::due_at`]
+    /// says. What a holder takes over is written when no job of the call was refused. The payload is tested before the key.
+    /// A key whose [instant](crate::unique::Lifetime::free_at) has come is free. Other keys
+    /// are given up in the write in which their job changes its state ([`Lifetime::ends_with`]), and are not taken again by a
+    /// job that comes back from a worker. A queue that is removed holds no key.
+    ///
+    /// [`Lifetime::ends_with`]: crate::unique::Lifetime::ends_with
+    /// [`OnConflict::replaces`]: crate::unique::OnConflict::replaces
+    /// [`OnConflict::due_at`]: crate::unique::OnConflict::due_at
     async fn enqueue(&self, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>> {
         self.enqueue_once(CallId::new(), jobs).await
     }
@@ -32,7 +45,8 @@ pub trait Jobs {
     /// As [`enqueue`](Jobs::enqueue), under an id of the call: one call is one acceptance, however often it is
     /// repeated. A call that the store has accepted within [`CALL_MEMORY`](super::CALL_MEMORY) stores nothing and is
     /// answered with [`Enqueued::Repeated`] for each of its jobs, also for those that have ended and are gone. The call
-    /// is remembered in the same write as its jobs; one that is refused is not. A repeat that comes while the first
+    /// is remembered in the same write as its jobs; one that is refused is not, and neither is one whose jobs all met the
+    /// holder of their key: a repeat of that is tested anew. A repeat that comes while the first
     /// call is on its way never stores the jobs a second time.
     async fn enqueue_once(&self, call: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>>;
 
@@ -103,8 +117,9 @@ pub trait Jobs {
     async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;
 
     /// Sends jobs to `ready`, due now. Dead and cancelled ones begin anew: counters, reason, output, progress,
-    /// expiry and end are cleared, while the fence goes on and the records of attempts stay. Scheduled ones
-    /// go as they are. Others are refused.
+    /// expiry and end are cleared, while the fence goes on and the records of attempts stay. They take their unique key
+    /// again if its lifetime ends with them; while another job holds it they stay as they are ([`Amended::Held`]).
+    /// Scheduled ones go as they are. Others are refused.
     async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;
 
     /// Removes jobs for good, running ones excepted.
@@ -120,6 +135,22 @@ pub enum Enqueued {
     Existing(State),
     /// This very call was accepted before.
     Repeated,
+    /// It was not stored: this job holds its unique key.
+    Duplicate {
+        /// The job that holds the key.
+        id: JobId,
+        /// Its state; nothing where the job is gone and only its key is still held.
+        state: Option<State>,
+    },
+    /// It was not stored: this job holds its unique key, and says now what it says.
+    Replaced(JobId),
+}
+
+impl Enqueued {
+    /// Whether the job was not stored because another one holds its unique key.
+    pub const fn is_duplicate(&self) -> bool {
+        matches!(self, Self::Duplicate { .. } | Self::Replaced(_))
+    }
 }
 
 /// The job that a store has under the id of one that is handed in.
@@ -315,6 +346,8 @@ pub enum Amended {
     Done(State),
     /// Not possible in this state.
     Refused(State),
+    /// Not possible while this job holds its unique key.
+    Held(JobId),
     /// The store does not have it.
     Missing,
 }

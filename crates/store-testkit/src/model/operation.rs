@@ -10,6 +10,7 @@ use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::size::Caps;
 use windlass_core::store::{Filter, QueueShare};
+use windlass_core::unique::Unique;
 use windlass_core::{Bytes, JobId, Name, Options, Outcome, State};
 
 use crate::scene::{name, seconds};
@@ -122,11 +123,11 @@ pub(super) fn script(seed: u64, steps: usize, ids: Ids) -> Vec<Operation> {
 
 fn operation(rng: &mut Rng, ids: Ids) -> Operation {
     match rng.u32(..100) {
-        0..20 => Operation::Enqueue {
+        0..22 => Operation::Enqueue {
             jobs: (0..pick(rng, [1, 1, 2, 5])).map(|_| new_job(rng, ids)).collect(),
             is_repeat: rng.u32(..10) == 0,
         },
-        20..38 => claim(rng),
+        22..38 => claim(rng),
         38..43 => Operation::Begin { attempt: rng.usize(..8), is_forged: rng.u32(..5) == 0 },
         43..58 => Operation::Settle((0..pick(rng, [1, 1, 3])).map(|_| settling(rng)).collect()),
         58..61 => Operation::SettleLate(settling(rng)),
@@ -149,7 +150,7 @@ fn operation(rng: &mut Rng, ids: Ids) -> Operation {
         88..90 => Operation::Promote,
         90 => Operation::Prune,
         91 => Operation::List { filter: filter(rng), limit: pick(rng, [0, 1, 3, 50]) },
-        92 => Operation::Remove(queue(rng)),
+        92..95 => Operation::Remove(queue(rng)),
         _ => Operation::Advance(seconds(pick(rng, [1, 1, 2, 3, 5, 11]))),
     }
 }
@@ -191,8 +192,26 @@ fn new_job(rng: &mut Rng, ids: Ids) -> NewJob {
     if rng.bool() {
         options = options.tag(pick(rng, ["s", "t"])).timeout(seconds(9));
     }
+    if rng.u32(..3) == 0 {
+        options = options.unique(unique(rng)).delay(seconds(pick(rng, [0, 0, 2, 6])));
+    }
     let payload = vec![b'x'; [0, 3, 10, 30][(index + other_payload) % 4]];
     NewJob::new(kind, payload, options).expect("the script writes proper jobs").with_id(job_id(index))
+}
+
+/// Not for a slot: the stores agree on how much time has passed, not on what time it is.
+fn unique(rng: &mut Rng) -> Unique {
+    let unique = Unique::key(pick(rng, ["u", "v"])).across_kinds();
+    let unique = match rng.u32(..5) {
+        0 => unique.until_start(),
+        1 => unique.for_window(seconds(pick(rng, [1, 7]))),
+        _ => unique,
+    };
+    match rng.u32(..4) {
+        0 => unique.replace(),
+        1 => unique.debounce(pick(rng, [None, Some(seconds(7))])),
+        _ => unique,
+    }
 }
 
 fn policy(rng: &mut Rng) -> Policy {

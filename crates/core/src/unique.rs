@@ -1,0 +1,393 @@
+//! Unique keys: of a queue's jobs at most one holds a key at a time. What becomes of a job that meets the holder of its key
+//! is decided where it is accepted, in the same write; see [`Jobs::enqueue`](crate::store::Jobs::enqueue).
+//!
+//! A caller says what makes a job unique by [`Unique`]. A store sees a [`UniqueKey`]: 16 bytes that it compares, and how long
+//! they are held.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use crate::clock::Timestamp;
+use crate::options::Due;
+use crate::state::State;
+use crate::stored;
+
+/// What makes a job unique in its queue, for how long, and what is to happen when another job has the same.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_core::Options;
+/// use windlass_core::unique::Unique;
+///
+/// // One export per account at a time, from its enqueue to its end.
+/// let export = Options::new().unique(Unique::fields(["account"]));
+/// // A search index is refreshed two seconds after the last change, a minute after the first one at the latest.
+/// let refresh = Options::new()
+///     .unique(Unique::key("index").debounce(Some(Duration::from_secs(60))))
+///     .delay(Duration::from_secs(2));
+/// // At most one reminder an hour; those that follow are dropped.
+/// let reminder = Options::new().unique(Unique::payload().for_window(Duration::from_secs(3_600)));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unique {
+    by: By,
+    lifetime: Lifetime,
+    on_conflict: OnConflict,
+    is_across_kinds: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum By {
+    Key(String),
+    Payload,
+    Fields(Vec<String>),
+}
+
+impl Unique {
+    /// By a word of the caller's own, as an order number.
+    pub fn key(key: impl Into<String>) -> Self {
+        Self::by(By::Key(key.into()))
+    }
+
+    /// By the whole payload. In JSON, the order of fields does not matter.
+    pub fn payload() -> Self {
+        Self::by(By::Payload)
+    }
+
+    /// By some fields of a JSON payload. A field that is missing is a value of its own.
+    pub fn fields<F: Into<String>>(fields: impl IntoIterator<Item = F>) -> Self {
+        Self::by(By::Fields(fields.into_iter().map(Into::into).collect()))
+    }
+
+    fn by(by: By) -> Self {
+        Self { by, lifetime: Lifetime::End, on_conflict: OnConflict::Keep, is_across_kinds: false }
+    }
+
+    /// The key is held until the job's end, through all its attempts. So it is by default.
+    #[must_use]
+    pub fn until_end(self) -> Self {
+        self.held(Lifetime::End)
+    }
+
+    /// The key is held until the job is first claimed: another one may be enqueued while it runs.
+    #[must_use]
+    pub fn until_start(self) -> Self {
+        self.held(Lifetime::Start)
+    }
+
+    /// The key is held for this long after the job was accepted, whatever becomes of the job.
+    #[must_use]
+    pub fn for_window(self, window: Duration) -> Self {
+        self.held(Lifetime::Window(window))
+    }
+
+    /// The key is held until the slot of the clock ends in which the job was accepted: with an hour, until the next full
+    /// hour in UTC, whatever becomes of the job.
+    #[must_use]
+    pub fn for_slot(self, slot: Duration) -> Self {
+        self.held(Lifetime::Slot(slot))
+    }
+
+    fn held(mut self, lifetime: Lifetime) -> Self {
+        self.lifetime = lifetime;
+        self
+    }
+
+    /// A holder that waits takes the payload, the tags and the cold options (retry, timeout, ..) of the new job, and keeps
+    /// its id and its place.
+    #[must_use]
+    pub fn replace(mut self) -> Self {
+        self.on_conflict = OnConflict::Replace;
+        self
+    }
+
+    /// As [`replace`](Self::replace), and a holder that waits for its time waits as long again as the new job would, but
+    /// for `wait_max` in all. The key is held until the job starts, and the job must have a delay.
+    #[must_use]
+    pub fn debounce(mut self, wait_max: Option<Duration>) -> Self {
+        self.on_conflict = OnConflict::Debounce { wait_max };
+        self.until_start()
+    }
+
+    /// Jobs of other kinds in the queue count as well.
+    #[must_use]
+    pub fn across_kinds(mut self) -> Self {
+        self.is_across_kinds = true;
+        self
+    }
+
+    /// The key of a job, and what happens when it is held.
+    ///
+    /// # Errors
+    /// When it makes no sense, or the payload does not have what it names.
+    pub fn of(&self, kind: &str, payload: &[u8], due: Due) -> Result<(UniqueKey, OnConflict), UniqueInvalid> {
+        if let Lifetime::Window(span) | Lifetime::Slot(span) = self.lifetime
+            && span < Duration::from_micros(1)
+        {
+            return Err(UniqueInvalid::NoWindow);
+        }
+        if matches!(self.on_conflict, OnConflict::Debounce { .. }) && due == Due::Now {
+            return Err(UniqueInvalid::NoDelay);
+        }
+        let mut parts = vec![if self.is_across_kinds { Vec::new() } else { kind.as_bytes().to_vec() }];
+        match &self.by {
+            By::Key(key) if key.is_empty() => return Err(UniqueInvalid::NoKey),
+            By::Key(key) => parts.extend([b"key".to_vec(), key.as_bytes().to_vec()]),
+            By::Payload => match serde_json::from_slice::<Value>(payload) {
+                Ok(value) => parts.extend([b"payload".to_vec(), text(&value)]),
+                Err(_other) => parts.extend([b"bytes".to_vec(), payload.to_vec()]),
+            },
+            By::Fields(fields) if fields.is_empty() => return Err(UniqueInvalid::NoKey),
+            By::Fields(fields) => {
+                let Ok(Value::Object(object)) = serde_json::from_slice(payload) else {
+                    return Err(UniqueInvalid::NoFields);
+                };
+                parts.push(b"fields".to_vec());
+                let values = fields.iter().map(|field| object.get(field).map_or_else(Vec::new, text));
+                parts.extend(
+                    fields.iter().zip(values).flat_map(|(field, value)| [field.as_bytes().to_vec(), value]),
+                );
+            }
+        }
+        let digest = Digest::of(&parts);
+        Ok((UniqueKey { digest, lifetime: self.lifetime }, self.on_conflict))
+    }
+}
+
+/// A value in one form: fields in the order of their names, no spaces.
+fn text(value: &Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+/// Why a job cannot be unique in the way that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum UniqueInvalid {
+    /// No key and no field.
+    #[error("a unique job needs a key: give a text that is not empty, or name at least one field")]
+    NoKey,
+    /// Fields of something that has none.
+    #[error("unique by fields, but the payload is not a JSON object: use a key, or the whole payload")]
+    NoFields,
+    /// A window of no length.
+    #[error("a window of zero holds a key for no time: give a longer one")]
+    NoWindow,
+    /// Nothing to put off.
+    #[error("a debounced job waits before it starts: give it a delay")]
+    NoDelay,
+}
+
+/// A key as a store sees it: what it compares, and how long it is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UniqueKey {
+    /// Equal for jobs of which one queue should have one. Says nothing about the queue, which the store adds.
+    pub digest: Digest,
+    /// How long it is held.
+    pub lifetime: Lifetime,
+}
+
+/// 16 bytes of a SHA-256 over what makes a job unique.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 16]);
+
+impl Digest {
+    /// Of parts that are hashed each with its length: no two lists of parts are the same bytes.
+    pub(crate) fn of<P: AsRef<[u8]>>(parts: &[P]) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts.iter().map(AsRef::as_ref) {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&hash.finalize()[..16]);
+        Self(digest)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+/// How long a key is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lifetime {
+    /// Until its job is first claimed. What comes back from a worker does not take it again.
+    Start,
+    /// Until its job has come to its end or is removed.
+    End,
+    /// For this long after the job was accepted.
+    Window(Duration),
+    /// Until the next multiple of this since 1970, by the store's clock.
+    Slot(Duration),
+}
+
+impl Lifetime {
+    /// The instant at which a key is free that a job takes now; nothing where the job decides.
+    pub fn free_at(&self, now: Timestamp) -> Option<Timestamp> {
+        match *self {
+            Self::Start | Self::End => None,
+            Self::Window(window) => Some(now.plus(window)),
+            Self::Slot(slot) => {
+                let slot = stored::micros(slot).max(1);
+                let begun = now.as_micros().div_euclid(slot).saturating_mul(slot);
+                Some(Timestamp::from_micros(begun.saturating_add(slot)))
+            }
+        }
+    }
+
+    /// Whether the key is free when a job that holds it goes from one state to another; `None` for one that is removed.
+    pub fn ends_with(&self, to: Option<State>) -> bool {
+        match self {
+            Self::Start => to.is_none_or(|to| to == State::Running || to.is_terminal()),
+            Self::End => to.is_none_or(State::is_terminal),
+            Self::Window(_) | Self::Slot(_) => false,
+        }
+    }
+}
+
+/// As it is stored: `start`, `end`, or `window` or `slot` and the number of microseconds.
+impl fmt::Display for Lifetime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Start => f.write_str("start"),
+            Self::End => f.write_str("end"),
+            Self::Window(window) => write!(f, "window {}", stored::micros(window)),
+            Self::Slot(slot) => write!(f, "slot {}", stored::micros(slot)),
+        }
+    }
+}
+
+impl FromStr for Lifetime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let span =
+            |micros: &str| micros.parse().map(Duration::from_micros).map_err(|error| error.to_string());
+        match text.split_once(' ') {
+            None if text == "start" => Ok(Self::Start),
+            None if text == "end" => Ok(Self::End),
+            Some(("window", micros)) => span(micros).map(Self::Window),
+            Some(("slot", micros)) => span(micros).map(Self::Slot),
+            _ => Err(format!("{text:?} does not say how long a key is held")),
+        }
+    }
+}
+
+/// What happens to a job whose key another one holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnConflict {
+    /// It is not stored; the holder stays as it is.
+    #[default]
+    Keep,
+    /// A holder that waits takes over what the new job says; see [`Unique::replace`].
+    Replace,
+    /// As `Replace`, and a scheduled holder waits longer; see [`Unique::debounce`].
+    Debounce {
+        /// How long after its acceptance the holder is due at the latest.
+        wait_max: Option<Duration>,
+    },
+}
+
+impl OnConflict {
+    /// Whether a holder in this state takes over what the new job says. One that is gone has no state.
+    pub fn replaces(&self, holder: Option<State>) -> bool {
+        *self != Self::Keep && holder.is_some_and(State::is_waiting)
+    }
+
+    /// When a scheduled holder is due that was accepted then, and meets a job that would be due then; nothing if that
+    /// stays as it is.
+    pub fn due_at(&self, accepted: Timestamp, new_due: Timestamp) -> Option<Timestamp> {
+        match *self {
+            Self::Keep | Self::Replace => None,
+            Self::Debounce { wait_max: None } => Some(new_due),
+            Self::Debounce { wait_max: Some(wait_max) } => Some(new_due.min(accepted.plus(wait_max))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn digest(unique: &Unique, kind: &str, payload: &str) -> Digest {
+        unique.of(kind, payload.as_bytes(), Due::After(SECOND)).unwrap().0.digest
+    }
+
+    #[test]
+    fn what_is_the_same_has_one_key() {
+        let (a, b) = (r#"{"account":7,"page":1}"#, r#"{ "page":2, "account":7 }"#);
+        let fields = Unique::fields(["account"]);
+        assert_eq!(digest(&fields, "export", a), digest(&fields, "export", b));
+        assert_ne!(digest(&fields, "export", a), digest(&fields, "import", a), "kinds are apart");
+        let across = fields.across_kinds();
+        assert_eq!(digest(&across, "export", a), digest(&across, "import", b));
+        let payload = Unique::payload();
+        assert_eq!(digest(&payload, "k", a), digest(&payload, "k", r#"{"page":1,"account":7}"#));
+        assert_ne!(digest(&payload, "k", a), digest(&payload, "k", b));
+        assert_eq!(digest(&payload, "k", "not JSON"), digest(&payload, "k", "not JSON"));
+        let fields = |fields: [&str; 2]| digest(&Unique::fields(fields), "k", r#"{"a":"1","b":"2"}"#);
+        assert_ne!(fields(["a", "b"]), fields(["b", "a"]));
+        assert_ne!(digest(&Unique::key("ab"), "c", ""), digest(&Unique::key("a"), "bc", ""));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let refused =
+            |unique: Unique, payload: &str| unique.of("k", payload.as_bytes(), Due::Now).unwrap_err();
+        assert_eq!(refused(Unique::key(""), ""), UniqueInvalid::NoKey);
+        assert_eq!(refused(Unique::fields([""; 0]), "{}"), UniqueInvalid::NoKey);
+        assert_eq!(refused(Unique::fields(["a"]), "[1]"), UniqueInvalid::NoFields);
+        assert_eq!(refused(Unique::key("a").for_window(Duration::ZERO), ""), UniqueInvalid::NoWindow);
+        assert_eq!(refused(Unique::key("a").for_slot(Duration::ZERO), ""), UniqueInvalid::NoWindow);
+        assert_eq!(refused(Unique::key("a").debounce(None), ""), UniqueInvalid::NoDelay);
+    }
+
+    #[test]
+    fn lifetimes_read_back() {
+        let window = Duration::from_micros(5);
+        for lifetime in [Lifetime::Start, Lifetime::End, Lifetime::Window(window), Lifetime::Slot(SECOND)] {
+            assert_eq!(lifetime.to_string().parse(), Ok(lifetime));
+        }
+        assert!("for ever".parse::<Lifetime>().is_err() && "slot x".parse::<Lifetime>().is_err());
+    }
+
+    #[test]
+    fn slots_end_for_all_at_once() {
+        let free =
+            |micros| Lifetime::Slot(SECOND).free_at(Timestamp::from_micros(micros)).unwrap().as_micros();
+        assert_eq!((free(0), free(999_999), free(1_000_000)), (1_000_000, 1_000_000, 2_000_000));
+        assert_eq!(free(-1), 0);
+        assert_eq!(free(i64::MAX), i64::MAX);
+    }
+
+    #[test]
+    fn keys_are_free_when_their_time_is_over() {
+        let ends = |lifetime: Lifetime| {
+            [Some(State::Ready), Some(State::Running), Some(State::Dead), None]
+                .map(|to| lifetime.ends_with(to))
+        };
+        assert_eq!(ends(Lifetime::Start), [false, true, true, true]);
+        assert_eq!(ends(Lifetime::End), [false, false, true, true]);
+        assert_eq!(ends(Lifetime::Window(SECOND)), [false; 4]);
+    }
+
+    #[test]
+    fn a_debounced_job_waits_no_longer_than_its_maximum() {
+        let (accepted, due) = (Timestamp::from_micros(100), Timestamp::from_micros(2_000_000));
+        let bounded = OnConflict::Debounce { wait_max: Some(SECOND) };
+        assert_eq!(bounded.due_at(accepted, due), Some(accepted.plus(SECOND)));
+        assert_eq!(OnConflict::Debounce { wait_max: None }.due_at(accepted, due), Some(due));
+        assert_eq!(OnConflict::Replace.due_at(accepted, due), None);
+    }
+}
