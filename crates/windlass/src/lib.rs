@@ -75,6 +75,8 @@ pub use windlass_core::job::{JobRecord, Trace};
 pub use windlass_core::outcome::{Ending, Reason};
 pub use windlass_core::queue;
 pub use windlass_core::retry::{Jitter, Policy as Retry};
+pub use windlass_core::store::Enqueued;
+pub use windlass_core::unique::Unique;
 pub use windlass_core::{JobId, Options, Outcome, State as JobState, StoreErrorKind};
 #[cfg(feature = "local")]
 pub use windlass_local as local;

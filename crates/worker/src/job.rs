@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_core::{Bytes, Options};
+use windlass_core::{Bytes, JobId, Options};
 
 /// A job: its payload is the type itself.
 ///
@@ -39,6 +39,54 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// Options of every job of this type; what a call says wins over them.
     fn options() -> Options {
         Options::new()
+    }
+
+    /// This job with options of its own, to be enqueued among others by
+    /// [`enqueue_all`](crate::Client::enqueue_all).
+    fn with(self, options: Options) -> With<Self> {
+        With { job: self, id: None, options }
+    }
+}
+
+/// A job and what is said about it alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct With<J> {
+    pub(crate) job: J,
+    pub(crate) id: Option<JobId>,
+    pub(crate) options: Options,
+}
+
+impl<J> With<J> {
+    /// The id to store it under, as [`Enqueue::id`](crate::Enqueue::id).
+    #[must_use]
+    pub fn id(mut self, id: JobId) -> Self {
+        self.id = Some(id);
+        self
+    }
+}
+
+/// What [`enqueue_all`](crate::Client::enqueue_all) takes: jobs, or jobs [with](Job::with) options of their own.
+pub trait IntoJob {
+    /// The type of the job.
+    type Job: Job;
+
+    /// The job, and what is said about it alone.
+    fn into_job(self) -> With<Self::Job>;
+}
+
+impl<J: Job> IntoJob for J {
+    type Job = J;
+
+    fn into_job(self) -> With<J> {
+        self.with(Options::new())
+    }
+}
+
+impl<J: Job> IntoJob for With<J> {
+    type Job = J;
+
+    fn into_job(self) -> Self {
+        self
     }
 }
 

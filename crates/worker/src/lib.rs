@@ -44,7 +44,7 @@ pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
 pub use handler::{BlockingHandler, Handler};
 pub use health::{Blocked, Health, LeaseHealth, LoopHealth, Part, QueueHealth, UnreadableHealth};
-pub use job::Job;
+pub use job::{IntoJob, Job, With};
 #[doc(hidden)]
 pub use job_error::IntoJobError;
 pub use job_error::{Classify, JobError, ResultExt, Verdict};

@@ -6,6 +6,7 @@ use clap::Args;
 use windlass_core::JobId;
 use windlass_core::job::Trace;
 use windlass_core::retry::Jitter;
+use windlass_core::unique::Lifetime;
 
 use super::parse;
 
@@ -41,6 +42,22 @@ pub(crate) struct EnqueueArgs {
     /// Dead with reason expired unless it starts within this time
     #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
     pub(crate) expires_in: Option<Duration>,
+
+    /// At most one job of its queue and kind has this key until it ends; another one is not stored
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unique: Option<String>,
+
+    /// How long the key is held: start, end, or a duration from its acceptance [default: end]
+    #[arg(long, value_name = "start|end|DURATION", value_parser = parse::lifetime, requires = "unique")]
+    pub(crate) unique_until: Option<Lifetime>,
+
+    /// Give payload, tags and options to the job that has the key, if it waits
+    #[arg(long, requires = "unique")]
+    pub(crate) replace: bool,
+
+    /// As --replace, and each new one puts the start off by its --delay, for as long as this at most
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, requires_all = ["unique", "delay"], conflicts_with_all = ["replace", "unique_until"])]
+    pub(crate) debounce: Option<Duration>,
 
     /// Attempts in all, the first included [default: 25]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -84,7 +101,7 @@ pub(crate) struct EnqueueArgs {
     pub(crate) id: Option<JobId>,
 
     /// Hand in this many of the same job, stored by the thousand
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "id")]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["id", "unique"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,
 }

@@ -50,6 +50,8 @@ Examples:
   windlass enqueue alert.push --expires-in 10m
   windlass enqueue ping --id 01890a5d-ac96-774b-bcce-b302099a8057
   windlass enqueue import --raw @rows.csv
+  windlass enqueue report.build --unique 2026-11 --unique-until 1h
+  windlass enqueue index.refresh --unique index --delay 2s --debounce 1m
   windlass enqueue ping --count 10000
 
 With --json: one line per job, with id, new, state, queue, kind and durability.";

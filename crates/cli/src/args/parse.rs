@@ -4,10 +4,22 @@ use std::time::{Duration, SystemTime};
 
 use windlass_core::job::{Trace, TraceInvalid};
 use windlass_core::retry::{Jitter, Policy};
+use windlass_core::unique::Lifetime;
 
 /// `300ms`, `2h`, `1h 30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     positive(text, "use forms such as 300ms, 2h or 1h 30m")
+}
+
+/// `start`, `end`, or a duration.
+pub(crate) fn lifetime(text: &str) -> Result<Lifetime, String> {
+    match text {
+        "start" => Ok(Lifetime::Start),
+        "end" => Ok(Lifetime::End),
+        _ => {
+            positive(text, "use start, end, or a duration such as 300ms, 2h or 1h 30m").map(Lifetime::Window)
+        }
+    }
 }
 
 /// A duration, or why it is none with the forms that would be right. Arguments that take one also take what begins with

@@ -9,6 +9,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::retry::{ATTEMPTS_DEFAULT, Policy};
 use windlass_core::size::CAP_MAX;
 use windlass_core::store::{Durability, Enqueued};
+use windlass_core::unique::{Lifetime, Unique};
 use windlass_core::{Bytes, JobId, NewJob, Options, State};
 
 use crate::args::EnqueueArgs;
@@ -23,7 +24,12 @@ const CHUNK: u32 = 1_000;
 struct Answer<'a> {
     id: String,
     new: bool,
-    state: State,
+    /// Nothing where the job that holds the unique key is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+    /// What the job that holds the unique key did: `kept` or `replaced`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicate: Option<&'static str>,
     queue: &'a str,
     kind: &'a str,
     durability: &'static str,
@@ -74,15 +80,20 @@ pub(crate) async fn run(session: &mut Session, args: EnqueueArgs) -> anyhow::Res
 }
 
 fn answer<'a>(job: &'a NewJob, enqueued: Enqueued, durability: Durability) -> Answer<'a> {
-    let state = match enqueued {
+    let (id, state, duplicate) = match enqueued {
         // A repeat of this very call found it accepted: the answer before was lost.
-        Enqueued::New | Enqueued::Repeated => job.entry(Timestamp::from(SystemTime::now())).0,
-        Enqueued::Existing(state) => state,
+        Enqueued::New | Enqueued::Repeated => {
+            (job.id, Some(job.entry(Timestamp::from(SystemTime::now())).0), None)
+        }
+        Enqueued::Existing(state) => (job.id, Some(state), None),
+        Enqueued::Duplicate { id, state } => (id, state, Some("kept")),
+        Enqueued::Replaced(id) => (id, None, Some("replaced")),
     };
     Answer {
-        id: job.id.to_string(),
+        id: id.to_string(),
         new: matches!(enqueued, Enqueued::New | Enqueued::Repeated),
         state,
+        duplicate,
         queue: job.queue.as_str(),
         kind: job.kind.as_str(),
         durability: json::durability(durability),
@@ -100,12 +111,19 @@ fn answer_one(
         session.output.json(&answer)?;
     } else {
         let Answer { id, state, queue, kind, .. } = answer;
+        let state = state.map_or_else(|| "gone".to_owned(), |state| state.to_string());
         session.output.line(match enqueued {
             Enqueued::New | Enqueued::Repeated => {
                 format!("accepted {id} (new, {state}): {kind} in queue {queue}, {durability}")
             }
             Enqueued::Existing(_) => {
                 format!("known {id} (not new, {state}): {kind} in queue {queue}, {durability}")
+            }
+            Enqueued::Duplicate { .. } => {
+                format!("not stored: job {id} ({state}) has the unique key: {kind} in queue {queue}")
+            }
+            Enqueued::Replaced(_) => {
+                format!("replaced: job {id} has the unique key and says this now: {kind} in queue {queue}")
             }
         })?;
     }
@@ -129,6 +147,9 @@ fn options(args: &EnqueueArgs) -> Options {
     if let Some(expiry) = args.expires_in {
         options = options.expires_in(expiry);
     }
+    if let Some(unique) = unique(args) {
+        options = options.unique(unique);
+    }
     if let Some(timeout) = args.timeout {
         options = options.timeout(timeout);
     }
@@ -145,6 +166,20 @@ fn options(args: &EnqueueArgs) -> Options {
         options = options.trace(trace.clone());
     }
     options.retry(policy(args))
+}
+
+fn unique(args: &EnqueueArgs) -> Option<Unique> {
+    let unique = Unique::key(args.unique.as_deref()?);
+    let unique = match args.unique_until {
+        None | Some(Lifetime::End) => unique,
+        Some(Lifetime::Window(window)) => unique.for_window(window),
+        Some(_) => unique.until_start(),
+    };
+    Some(match args.debounce {
+        Some(wait_max) => unique.debounce(Some(wait_max)),
+        None if args.replace => unique.replace(),
+        None => unique,
+    })
 }
 
 fn policy(args: &EnqueueArgs) -> Policy {

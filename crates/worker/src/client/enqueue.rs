@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use windlass_core::job::Trace;
 use windlass_core::retry::Policy;
 use windlass_core::store::Enqueued;
+use windlass_core::unique::Unique;
 use windlass_core::{Bytes, JobId, NewJob, Options};
 use windlass_tx::{BlockingTx, Tx};
 
@@ -16,7 +17,7 @@ use super::Client;
 use super::handle::{Choice, Handle};
 use super::repeat::{Repeat, repeat, retries};
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{IntoJob, Job, With};
 
 /// The most jobs that one `enqueue_all` carries.
 const JOBS_MAX: usize = 10_000;
@@ -39,9 +40,16 @@ pub struct Enqueue<J> {
 #[must_use = "jobs are enqueued when this is awaited"]
 pub struct EnqueueAll<J> {
     client: Client,
-    payloads: serde_json::Result<Vec<Bytes>>,
+    items: serde_json::Result<Vec<Item>>,
     options: Options,
     job: PhantomData<fn() -> J>,
+}
+
+/// One of many jobs: encoded, and what is said about it alone.
+struct Item {
+    payload: Bytes,
+    id: Option<JobId>,
+    options: Options,
 }
 
 impl Client {
@@ -51,10 +59,15 @@ impl Client {
         Enqueue { client: self.clone(), payload, id: None, options: Options::new(), job: PhantomData }
     }
 
-    /// Enqueues many jobs in one call: all of them or none.
-    pub fn enqueue_all<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> EnqueueAll<J> {
-        let payloads = jobs.into_iter().map(|job| serde_json::to_vec(&job).map(Bytes::from)).collect();
-        EnqueueAll { client: self.clone(), payloads, options: Options::new(), job: PhantomData }
+    /// Enqueues many jobs in one call: all of them or none. What the builder says holds for all of them; a job that is given
+    /// [with](Job::with) options of its own has these first.
+    pub fn enqueue_all<I: IntoJob>(&self, jobs: impl IntoIterator<Item = I>) -> EnqueueAll<I::Job> {
+        let item = |each: I| {
+            let With { job, id, options } = each.into_job();
+            Ok(Item { payload: serde_json::to_vec(&job)?.into(), id, options })
+        };
+        let items = jobs.into_iter().map(item).collect();
+        EnqueueAll { client: self.clone(), items, options: Options::new(), job: PhantomData }
     }
 }
 
@@ -132,21 +145,31 @@ impl<J: Job> EnqueueAll<J> {
     }
 
     fn into_jobs(self) -> Result<(Client, Arc<[NewJob]>)> {
-        let payloads = self.payloads.map_err(|error| Error::Encode { kind: J::KIND, error })?;
-        let (jobs, bytes) = (payloads.len(), payloads.iter().map(Bytes::len).sum());
+        let items = self.items.map_err(|error| Error::Encode { kind: J::KIND, error })?;
+        let (jobs, bytes) = (items.len(), items.iter().map(|item| item.payload.len()).sum());
         if jobs > JOBS_MAX || bytes > BYTES_MAX {
             return Err(Error::BatchTooLarge { jobs, bytes, jobs_max: JOBS_MAX, bytes_max: BYTES_MAX });
         }
         let options = self.options.over(J::options());
-        let Some(pattern) = payloads.first() else { return Ok((self.client, Arc::from([]))) };
-        // Names are checked once; the copies share them.
-        let pattern = NewJob::new(J::KIND, pattern.clone(), options)?;
-        let jobs = payloads.into_iter().map(|payload| {
-            let mut job = pattern.clone().with_id(JobId::new());
-            job.payload = payload;
-            job
-        });
-        Ok((self.client, jobs.collect()))
+        let Some(first) = items.first() else { return Ok((self.client, Arc::from([]))) };
+        // Names are checked once; the copies share them. A unique key is that of one payload.
+        let pattern = NewJob::new(J::KIND, first.payload.clone(), options.clone())?;
+        let plain = Options::new();
+        let job = |Item { payload, id, options: own }: Item| {
+            let job = if own == plain && pattern.unique.is_none() {
+                let mut job = pattern.clone().with_id(JobId::new());
+                job.payload = payload;
+                job
+            } else {
+                NewJob::new(J::KIND, payload, own.over(options.clone()))?
+            };
+            Ok(match id {
+                Some(id) => job.with_id(id),
+                None => job,
+            })
+        };
+        let jobs = items.into_iter().map(job).collect::<Result<_>>()?;
+        Ok((self.client, jobs))
     }
 }
 
@@ -176,6 +199,12 @@ macro_rules! options {
             /// Dead with reason `expired` unless it starts within this time after it is accepted.
             pub fn expires_in(self, expiry: Duration) -> Self {
                 self.with(|options| options.expires_in(expiry))
+            }
+
+            /// At most one job of its queue has this; another one is answered with the job that has it. See [`Unique`],
+            /// [`Handle::is_new`] and [`Handle::answer`].
+            pub fn unique(self, unique: Unique) -> Self {
+                self.with(|options| options.unique(unique))
             }
 
             /// When and how often to try again.

@@ -20,6 +20,7 @@ pub struct Handle<J> {
     client: Client,
     id: JobId,
     origin: Origin,
+    answer: Option<Enqueued>,
     /// When this was made, just after the store had accepted the job or had said that it knows it.
     made: Instant,
     /// The store has shown the job: if it does not any more, it is gone.
@@ -56,19 +57,28 @@ impl<J: Job> Handle<J> {
             (Enqueued::New, _) | (Enqueued::Repeated, Choice::Call) => Origin::New,
             _ => Origin::Existing,
         };
-        Self::made(client, id, origin)
+        let id = match enqueued {
+            Enqueued::Duplicate { id: holder, .. } | Enqueued::Replaced(holder) => holder,
+            _ => id,
+        };
+        Self::made(client, id, origin, Some(enqueued))
     }
 
     pub(super) fn existing(client: Client, id: JobId) -> Self {
-        Self::made(client, id, Origin::Existing)
+        Self::made(client, id, Origin::Existing, None)
     }
 
-    fn made(client: Client, id: JobId, origin: Origin) -> Self {
+    fn made(client: Client, id: JobId, origin: Origin, answer: Option<Enqueued>) -> Self {
         let (made, was_seen) = (Instant::now(), AtomicBool::new(false));
-        Self { client, id, origin, made, was_seen, job: PhantomData }
+        Self { client, id, origin, answer, made, was_seen, job: PhantomData }
     }
 
-    /// The job's id.
+    /// What the store answered to the enqueue; nothing for a handle that was made from an id.
+    pub fn answer(&self) -> Option<Enqueued> {
+        self.answer
+    }
+
+    /// The job's id. For a unique job that was not stored, that of the job that holds its key: this handle is about it.
     pub fn id(&self) -> JobId {
         self.id
     }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use windlass_core::options::Due;
-use windlass_core::store::Amended;
+use windlass_core::store::{Amended, Enqueued};
 use windlass_core::{JobId, Name, State};
 
 use super::Client;
@@ -19,6 +19,8 @@ const HELD: Duration = Duration::from_secs(60);
 pub enum Moved {
     /// It is in the other queue, under this id and in this state.
     Done(JobId, State),
+    /// It was not moved: this job of the other queue holds its unique key.
+    Held(JobId),
     /// It was not moved: it runs, has ended meanwhile, is there already, or cannot be read by this program.
     Refused(State),
     /// There is no such job.
@@ -50,12 +52,14 @@ impl Client {
         if is_held {
             copy.due = Due::After(HELD);
         }
-        self.enqueue_new(copy).await?;
+        if let Enqueued::Duplicate { id: holder, .. } = self.enqueue_new(copy).await? {
+            return Ok(Moved::Held(holder));
+        }
         match self.delete(id).await? {
             // As it was, or waiting all the same.
             Amended::Done(state) if state == job.state || !state.is_terminal() => {}
             // Gone meanwhile: perhaps because another caller moves it, so the copy stays.
-            Amended::Missing => {}
+            Amended::Missing | Amended::Held(_) => {}
             // A worker has it, or it came to its end.
             Amended::Refused(state) | Amended::Done(state) => {
                 self.delete(moved).await?;

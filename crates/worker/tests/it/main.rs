@@ -19,4 +19,5 @@ mod sick;
 mod slots;
 mod support;
 mod timeouts;
+mod unique;
 mod wakeups;

@@ -40,6 +40,7 @@ impl Change {
                     answers.push(match client.move_job(*id, queue).await? {
                         Moved::Done(_, state) => Amended::Done(state),
                         Moved::Refused(state) => Amended::Refused(state),
+                        Moved::Held(holder) => Amended::Held(holder),
                         Moved::Missing => Amended::Missing,
                     });
                 }
@@ -102,7 +103,7 @@ async fn by_id(session: &mut Session, change: &Change, ids: &[JobId]) -> anyhow:
         let answers = change.apply(&client, chunk).await?;
         for (id, amended) in chunk.iter().zip(answers) {
             match amended {
-                Amended::Refused(_) => refused = true,
+                Amended::Refused(_) | Amended::Held(_) => refused = true,
                 Amended::Missing => missing.push(id.to_string()),
                 Amended::Done(_) => {}
             }
@@ -121,6 +122,7 @@ fn print(session: &mut Session, change: &Change, id: JobId, amended: Amended) ->
         let (answer, state) = match amended {
             Amended::Done(state) => ("done", Some(state)),
             Amended::Refused(state) => ("refused", Some(state)),
+            Amended::Held(_) => ("held", None),
             Amended::Missing => ("missing", None),
         };
         let moved_to = match (change, amended) {
@@ -135,6 +137,7 @@ fn print(session: &mut Session, change: &Change, id: JobId, amended: Amended) ->
 fn said(change: &Change, id: JobId, amended: Amended) -> String {
     match (change, amended) {
         (_, Amended::Missing) => "refused: no such job".to_owned(),
+        (_, Amended::Held(holder)) => format!("refused: job {holder} holds its unique key"),
         (Change::Cancel, Amended::Done(State::Running)) => "running, asked to stop".to_owned(),
         (Change::Cancel | Change::Retry, Amended::Done(state)) => state.to_string(),
         (Change::Delete, Amended::Done(state)) => format!("deleted, was {state}"),

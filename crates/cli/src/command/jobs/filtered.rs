@@ -95,8 +95,8 @@ async fn apply(
         for amended in change.apply(client, ids).await? {
             match amended {
                 Amended::Done(_) => answer.changed += 1,
-                // A job that ended or was removed meanwhile.
-                Amended::Refused(_) | Amended::Missing => answer.refused += 1,
+                // A job that ended or was removed meanwhile, or whose unique key another one holds.
+                Amended::Refused(_) | Amended::Held(_) | Amended::Missing => answer.refused += 1,
             }
         }
     }

@@ -1,0 +1,81 @@
+//! Unique jobs through the client: what a caller is told, and what its handle is about.
+
+use std::time::Duration;
+
+use windlass_core::store::{Amended, Enqueued};
+use windlass_core::unique::Unique;
+use windlass_core::{JobId, Options, State};
+use windlass_worker::{Job, Moved};
+
+use crate::support::{Act, probe, scene, worker};
+
+#[tokio::test]
+async fn the_handle_of_a_duplicate_is_about_the_job_that_is_there() {
+    let (client, stage) = scene();
+    let unique = || client.enqueue(probe(Act::Succeed)).unique(Unique::key("order 7"));
+    let first = unique().await.unwrap();
+    let second = unique().await.unwrap();
+    assert!(first.is_new() && !second.is_new());
+    assert_eq!(first.answer(), Some(Enqueued::New));
+    let met = Enqueued::Duplicate { id: first.id(), state: Some(State::Ready) };
+    assert_eq!((second.id(), second.answer()), (first.id(), Some(met)));
+    worker(&client, &stage).drain().await.unwrap();
+    assert_eq!(second.output().await.unwrap(), first.output().await.unwrap());
+    assert!(unique().await.unwrap().is_new(), "the first one has ended");
+}
+
+#[tokio::test]
+async fn jobs_are_unique_by_their_payload_also_in_one_call() {
+    let (client, _) = scene();
+    let acts = [Act::Linger(1), Act::Linger(2), Act::Linger(1)];
+    let handles = client.enqueue_all(acts.map(probe)).unique(Unique::payload()).await.unwrap();
+    let new: Vec<_> = handles.iter().map(windlass_worker::Handle::is_new).collect();
+    assert_eq!(new, [true, true, false]);
+    assert_eq!(handles[2].id(), handles[0].id());
+    let by_field = Unique::fields(["act"]);
+    let other = client.enqueue(probe(Act::Linger(2))).unique(by_field.clone()).await.unwrap();
+    assert!(other.is_new(), "by a field is another key than by the whole");
+    let error = client.enqueue(probe(Act::Succeed)).unique(by_field.debounce(None)).await.unwrap_err();
+    assert!(error.to_string().contains("give it a delay"), "{error}");
+}
+
+#[tokio::test]
+async fn each_job_of_a_call_may_have_options_of_its_own() {
+    let (client, _) = scene();
+    let id = JobId::from_key("payment", "pi_42");
+    let jobs = [
+        probe(Act::Succeed).with(Options::new().priority(9)).id(id),
+        probe(Act::Succeed).with(Options::new().delay(Duration::from_secs(60)).unique(Unique::key("k"))),
+        probe(Act::Succeed).with(Options::new()),
+    ];
+    let handles = client.enqueue_all(jobs).tag("all").priority(1).await.unwrap();
+    assert_eq!(handles[0].id(), id);
+    let mut records = Vec::new();
+    for handle in &handles {
+        records.push(client.job(handle.id()).await.unwrap().unwrap());
+    }
+    assert_eq!(records.iter().map(|record| record.priority).collect::<Vec<_>>(), [9, 1, 1]);
+    assert_eq!(records[1].state, State::Scheduled);
+    assert!(records[1].unique.is_some() && records[2].unique.is_none());
+    assert!(records.iter().all(|record| record.tags.len() == 1), "what is said for all adds up");
+    let again = client.enqueue_all([probe(Act::Succeed).with(Options::new()).id(id)]).await.unwrap();
+    assert!(!again[0].is_new(), "the same job under the same id");
+}
+
+#[tokio::test]
+async fn a_held_key_refuses_a_retry_and_a_move() {
+    let (client, _) = scene();
+    let unique = |queue| client.enqueue(probe(Act::Succeed)).queue(queue).unique(Unique::key("k"));
+    let first = unique("a").await.unwrap().id();
+    client.cancel(first).await.unwrap();
+    let second = unique("a").await.unwrap().id();
+    assert_eq!(client.retry(first).await.unwrap(), Amended::Held(second));
+    let there = unique("b").await.unwrap().id();
+    assert_eq!(client.move_job(second, "b").await.unwrap(), Moved::Held(there));
+    assert_eq!(client.job(second).await.unwrap().unwrap().state, State::Ready, "it stays where it is");
+    client.cancel(there).await.unwrap();
+    let Moved::Done(moved, State::Ready) = client.move_job(second, "b").await.unwrap() else {
+        panic!("refused")
+    };
+    assert_eq!(unique("b").await.unwrap().id(), moved, "its key has moved along");
+}
