@@ -47,6 +47,7 @@ pub(crate) async fn measure(lasting: Duration, report: &mut Report) -> Result<()
         queues: vec![share],
         kinds: vec![kind],
         limit: 100,
+        at_once: 100,
         bytes: 1 << 20,
     };
     report.progress(&format!("postgres: a snapshot is held for {} s", lasting.as_secs()));

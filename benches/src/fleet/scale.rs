@@ -211,6 +211,7 @@ async fn claim(place: &Place, kinds: u32) -> Result<f64> {
         queues: vec![QueueShare { queue: queue.clone(), limit }],
         kinds: names.clone(),
         limit,
+        at_once: limit,
         bytes: 16 << 20,
     };
     // The first claim finds scripts and plans to be made.

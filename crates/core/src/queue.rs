@@ -1,5 +1,8 @@
 //! What a queue keeps and permits, and what it holds.
 
+mod pause;
+mod rate;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,10 +15,17 @@ use crate::size::{CAP_MAX, Caps};
 use crate::state::State;
 use crate::stored;
 
+pub use pause::{Pause, Pauses};
+pub use rate::{Permits, Rate, RateInvalid, Shape, Spent};
+
 /// The newest rule for queues that this library knows. A rule is what a program must heed to use a queue (a pause, a limit)
 /// and gets a number when it comes. A store keeps with each definition the newest rule that it uses; a program that does
 /// not know this one stays out of the queue.
-pub const RULES: u32 = 0;
+///
+/// | number | rules |
+/// |---|---|
+/// | 1 | pauses of a queue and of kinds, the concurrency and the rate of a queue |
+pub const RULES: u32 = 1;
 
 /// Fails when a queue uses a rule that this library does not know.
 pub fn check_rules(queue: &Name, rules: u32) -> Result<(), StoreError> {
@@ -34,6 +44,15 @@ pub struct QueueConfig {
     pub retention: Retention,
     /// How large payloads, outputs and errors may be.
     pub caps: Caps,
+    /// What of it is not handed out.
+    #[serde(skip_serializing_if = "Pauses::is_empty")]
+    pub pauses: Pauses,
+    /// How many of its jobs may run at once, over all workers; at least one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// How many of its jobs may start in a time, over all workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
 }
 
 impl QueueConfig {
@@ -41,7 +60,7 @@ impl QueueConfig {
     /// definition may have asked for that.
     pub fn unreadable() -> Self {
         let retention = Retention { completed: Keep::FOREVER, dead: Keep::FOREVER, cancelled: Keep::FOREVER };
-        Self { retention, caps: Caps::default() }
+        Self { retention, ..Self::default() }
     }
 
     /// A definition as stores keep it.
@@ -57,18 +76,31 @@ impl QueueConfig {
         }
     }
 
-    /// The newest rule that it uses; none of what there is today needs one.
+    /// The newest rule that it uses.
     pub fn rules(&self) -> u32 {
-        let Self { retention: _, caps: _ } = self;
-        0
+        let Self { retention: _, caps: _, pauses, concurrency, rate } = self;
+        u32::from(!pauses.is_empty() || concurrency.is_some() || rate.is_some())
     }
 
-    /// Fails when a cap is above what a store can hold.
+    /// How many jobs its rules leave of those that a claim wants, while so many of its jobs run. Pauses are not looked at.
+    pub fn leave(&self, wanted: u32, running: u64, permits: Option<Permits>) -> u32 {
+        let free = self.concurrency.map(|most| u64::from(most).saturating_sub(running));
+        let least = [free, permits.map(|permits| permits.jobs)].into_iter().flatten().min();
+        least.map_or(wanted, |least| wanted.min(u32::try_from(least).unwrap_or(u32::MAX)))
+    }
+
+    /// Fails when it makes no sense, or a cap is above what a store can hold.
     pub fn check(&self) -> Result<(), QueueInvalid> {
+        if self.concurrency == Some(0) {
+            return Err(QueueInvalid::NoConcurrency);
+        }
+        if let Some(rate) = self.rate {
+            rate.check().map_err(QueueInvalid::Rate)?;
+        }
         let Caps { payload, output, error } = self.caps;
         for (what, bytes) in [("payload", payload), ("output", output), ("error", error)] {
             if bytes > CAP_MAX {
-                return Err(QueueInvalid { what, bytes });
+                return Err(QueueInvalid::Cap { what, bytes });
             }
         }
         Ok(())
@@ -77,10 +109,22 @@ impl QueueConfig {
 
 /// A queue definition that no store takes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{what} cap of {bytes} bytes: at most {CAP_MAX} is possible")]
-pub struct QueueInvalid {
-    what: &'static str,
-    bytes: usize,
+#[non_exhaustive]
+pub enum QueueInvalid {
+    /// A cap above what a store can hold.
+    #[error("{what} cap of {bytes} bytes: at most {CAP_MAX} is possible")]
+    Cap {
+        /// What it is the cap of.
+        what: &'static str,
+        /// How large it would be.
+        bytes: usize,
+    },
+    /// No job may run.
+    #[error("a concurrency of 0: pause the queue instead")]
+    NoConcurrency,
+    /// A rate that makes no sense.
+    #[error("{0}")]
+    Rate(RateInvalid),
 }
 
 /// How long finished jobs of a queue stay, by state. [`Keep::NONE`] for a state makes its ends leave nothing:

@@ -85,12 +85,22 @@ pub enum Bug {
     RetryTakesHeldKey,
     /// A debounced job is put off without end.
     DebounceForEver,
+    /// Jobs of a paused queue or kind are handed out.
+    IgnorePause,
+    /// More jobs of a queue run than it permits.
+    IgnoreConcurrency,
+    /// More jobs of a queue start than its rate permits.
+    IgnoreRate,
+    /// Jobs of a queue with rules are handed out to wait for a slot.
+    ClaimLimitedAhead,
+    /// A definition is changed although it is not the one that was read.
+    RedefineBlindly,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 44] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -130,5 +140,10 @@ impl Bug {
         Self::RefusedTakesKey,
         Self::RetryTakesHeldKey,
         Self::DebounceForEver,
+        Self::IgnorePause,
+        Self::IgnoreConcurrency,
+        Self::IgnoreRate,
+        Self::ClaimLimitedAhead,
+        Self::RedefineBlindly,
     ];
 }

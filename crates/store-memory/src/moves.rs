@@ -114,6 +114,10 @@ fn moved(
     if let Some(key) = job.new.unique.filter(|key| gives_up(key, change, bug)) {
         keys.give_up(change.queue, key.digest, job.new.id);
     }
+    if change.from == Some(State::Running) && queue.config.concurrency.is_some() {
+        // Another one may start.
+        rings.add_entered(State::Ready, change.queue);
+    }
     // Gates: a job that starts takes a place in the gate of its key here; one that stops running frees it.
     // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
     // Follow-ups: what an enqueue or a settlement carries is accepted here, after the fence was tested.

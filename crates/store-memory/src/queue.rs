@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Counts, QueueConfig};
+use windlass_core::queue::{Counts, Permits, QueueConfig, Spent};
 use windlass_core::{Name, State};
 
 use crate::job::{Job, Seq};
@@ -32,6 +32,8 @@ pub(crate) struct Queue {
     completed: ByTime,
     dead: ByTime,
     cancelled: ByTime,
+    /// What was spent of its rate.
+    pub(crate) spent: BTreeMap<Timestamp, u64>,
 }
 
 impl Queue {
@@ -90,6 +92,23 @@ impl Queue {
         places
             .min_by_key(|&&(priority, due_at, seq)| (priority, Reverse(due_at), Reverse(seq)))
             .map(|place| place.2)
+    }
+
+    /// What its rate permits; nothing where it has none.
+    pub(crate) fn permits(&self, now: Timestamp) -> Option<Permits> {
+        Some(self.config.rate?.permits(self.spent(), now))
+    }
+
+    /// Spends permits of its rate for jobs that start.
+    pub(crate) fn spend(&mut self, jobs: u64, now: Timestamp) {
+        let Some(rate) = self.config.rate.filter(|_| jobs > 0) else { return };
+        let Spent { back_at, jobs } = rate.spend(jobs, self.spent(), now);
+        self.spent.retain(|kept_until, kept| *kept_until > now && (jobs > 0 || *kept > 0));
+        *self.spent.entry(back_at).or_default() += jobs;
+    }
+
+    fn spent(&self) -> impl Iterator<Item = Spent> {
+        self.spent.iter().map(|(&back_at, &jobs)| Spent { back_at, jobs })
     }
 
     /// Finished jobs of a terminal state by the instant when they ended.

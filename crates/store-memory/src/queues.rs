@@ -3,9 +3,11 @@
 use std::ops::Bound::{Excluded, Unbounded};
 
 use async_trait::async_trait;
-use windlass_core::Name;
+use windlass_core::bell::Rings;
+use windlass_core::clock::Timestamp;
 use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rules};
 use windlass_core::store::{Queues, StoreResult};
+use windlass_core::{Name, State};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
@@ -20,6 +22,22 @@ impl Queues for MemoryStore {
             table.define(queue, config, config.rules());
             Ok(())
         })
+    }
+
+    async fn redefine(&self, queue: &Name, before: &QueueConfig, config: &QueueConfig) -> StoreResult<bool> {
+        config.check()?;
+        self.write(|table, _| {
+            check_rules(queue, table.rules(queue))?;
+            let is_same = table.config(queue) == *before || table.has(Bug::RedefineBlindly);
+            if is_same {
+                table.define(queue, config, config.rules());
+            }
+            Ok(is_same)
+        })
+    }
+
+    async fn now(&self) -> StoreResult<Timestamp> {
+        Ok(self.read(|_, now| now))
     }
 
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
@@ -55,8 +73,9 @@ impl MemoryStore {
 
 impl Table {
     fn define(&mut self, queue: &Name, config: &QueueConfig, rules: u32) {
-        let queue = self.queues.entry(queue.clone()).or_default();
-        (queue.config, queue.rules, queue.is_defined) = (config.clone(), rules, true);
+        let defined = self.queues.entry(queue.clone()).or_default();
+        (defined.config, defined.rules, defined.is_defined) = (config.clone(), rules, true);
+        self.ring(Rings::entered(State::Ready, queue));
     }
 
     /// Forgets a queue if it holds no job. Leases name it still, and a job that comes makes it anew.

@@ -45,6 +45,7 @@ async fn running(clock: &ManualClock) -> (MemoryStore, LeaseId) {
         queues: vec![QueueShare { queue, limit: 1 }],
         kinds: vec![name("greet")],
         limit: 1,
+        at_once: 1,
         bytes: usize::MAX,
     };
     store.claim(request.clone()).await.unwrap();

@@ -27,7 +27,15 @@ async fn work(store: PostgresStore, lease: LeaseId, kinds: usize, began: Instant
         let limit = SLOTS - starts.len() as u32;
         let queues = vec![QueueShare { queue: name("default"), limit }];
         let nonce = Fence::nonce();
-        let request = ClaimRequest { lease, nonce, queues, kinds: kinds.clone(), limit, bytes: 1 << 20 };
+        let request = ClaimRequest {
+            lease,
+            nonce,
+            queues,
+            kinds: kinds.clone(),
+            limit,
+            at_once: limit,
+            bytes: 1 << 20,
+        };
         let ClaimAnswer::Jobs { jobs, next_due, .. } = store.claim(request.clone()).await.unwrap() else {
             panic!("the lease is lost");
         };

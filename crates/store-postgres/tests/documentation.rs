@@ -48,6 +48,7 @@ async fn live(store: &PostgresStore) {
         queues,
         kinds: vec![Name::new("k").unwrap()],
         limit: 1,
+        at_once: 1,
         bytes: 1 << 20,
     };
     let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {

@@ -84,6 +84,7 @@ impl Stage {
             queues: queues.into(),
             kinds: vec![name("k")],
             limit: 4,
+            at_once: 4,
             bytes: 1 << 20,
         }
     }

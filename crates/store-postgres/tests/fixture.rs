@@ -142,6 +142,7 @@ async fn an_earlier_program_runs_on_beside_this_one() {
             queues: vec![QueueShare { queue: queue.clone(), limit: 10 }],
             kinds: vec![kind.clone()],
             limit: 10,
+            at_once: 10,
             bytes: usize::MAX,
         };
         let ClaimAnswer::Jobs { jobs, .. } = store.claim(request).await.unwrap() else { panic!("it lives") };

@@ -46,6 +46,7 @@ impl Bench {
             queues,
             kinds: vec![kind],
             limit: 5,
+            at_once: 5,
             bytes: 1 << 20,
         };
         Self { schema, options, store, request }

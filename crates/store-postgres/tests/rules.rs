@@ -43,7 +43,15 @@ async fn request(bench: &Bench) -> ClaimRequest {
         .await
         .unwrap();
     let queues = queues.map(|queue| QueueShare { queue, limit: 9 }).to_vec();
-    ClaimRequest { lease, nonce: Fence::nonce(), queues, kinds: vec![name("k")], limit: 9, bytes: 1 << 20 }
+    ClaimRequest {
+        lease,
+        nonce: Fence::nonce(),
+        queues,
+        kinds: vec![name("k")],
+        limit: 9,
+        at_once: 9,
+        bytes: 1 << 20,
+    }
 }
 
 fn assert_told(error: &StoreError) {

@@ -58,6 +58,7 @@ impl Bench {
             queues,
             kinds,
             limit,
+            at_once: limit,
             bytes: 1 << 20,
         };
         match self.store.claim(request.clone()).await.unwrap() {

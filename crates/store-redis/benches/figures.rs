@@ -58,6 +58,7 @@ impl Scene {
             queues: vec![QueueShare { queue: name("q"), limit }],
             kinds: kinds.to_vec(),
             limit,
+            at_once: limit,
             bytes,
         };
         match self.store.claim(request.clone()).await.unwrap() {

@@ -344,6 +344,7 @@ mod tests {
             queues: vec![QueueShare { queue: queues[0].clone(), limit: 1 }],
             kinds: vec![Name::new("k").unwrap()],
             limit: 1,
+            at_once: 1,
             bytes: usize::MAX,
         };
         assert!(store.claim(request()).await.is_ok());

@@ -92,6 +92,7 @@ impl Play {
             queues: QUEUES.into_iter().map(share).collect(),
             kinds: KINDS[..self.random.usize(1..=2)].iter().map(|kind| name(kind)).collect(),
             limit: self.random.u32(1..120),
+            at_once: self.random.u32(1..120),
             bytes: if self.random.bool() { usize::MAX } else { 10_000 },
         };
         match self.store.claim(request.clone()).await.unwrap() {

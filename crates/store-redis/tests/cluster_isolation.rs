@@ -73,6 +73,7 @@ impl Scene {
             queues: vec![share(&self.bad), share(&self.good)],
             kinds: vec![Name::new("k").unwrap()],
             limit: 9,
+            at_once: 9,
             bytes: usize::MAX,
         };
         match self.store.claim(request.clone()).await.unwrap() {

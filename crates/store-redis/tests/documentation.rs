@@ -44,6 +44,7 @@ async fn live(store: &RedisStore) {
         queues: queues.iter().map(|queue| QueueShare { queue: queue.clone(), limit: 9 }).collect(),
         kinds: vec![name("k")],
         limit: 9,
+        at_once: 9,
         bytes: 1 << 20,
     };
     let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {

@@ -29,6 +29,7 @@ fn claim(lease: LeaseId, queues: [&Name; 2]) -> ClaimRequest {
         queues: queues.map(|queue| QueueShare { queue: queue.clone(), limit: 9 }).to_vec(),
         kinds: vec![Name::new("k").unwrap()],
         limit: 9,
+        at_once: 9,
         bytes: usize::MAX,
     }
 }

@@ -57,6 +57,7 @@ async fn use_everything(store: &RedisStore) {
         queues: queues.iter().map(|queue| QueueShare { queue: queue.clone(), limit: 2 }).collect(),
         kinds: vec![name("send")],
         limit: 1_000,
+        at_once: 1_000,
         bytes: usize::MAX,
     };
     let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {

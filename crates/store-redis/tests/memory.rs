@@ -39,6 +39,7 @@ async fn claim(store: &RedisStore, lease: LeaseId, limit: u32) -> Vec<ClaimedJob
         queues: vec![share("q"), share("r")],
         kinds: vec![name("k")],
         limit,
+        at_once: limit,
         bytes: usize::MAX,
     };
     match store.claim(request.clone()).await.unwrap() {

@@ -84,6 +84,7 @@ async fn run_jobs(store: &RedisStore, lease: LeaseId, count: usize) {
         queues: vec![QueueShare { queue: queue(), limit: count as u32 }],
         kinds: vec![Name::new("k").unwrap()],
         limit: count as u32,
+        at_once: count as u32,
         bytes: usize::MAX,
     };
     let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {

@@ -38,6 +38,7 @@ async fn claim(store: &RedisStore, lease: LeaseId, queue: &str, kinds: &[String]
         queues: vec![QueueShare { queue: name(queue), limit: 100 }],
         kinds: kinds.iter().map(|kind| name(kind)).collect(),
         limit: 100,
+        at_once: 100,
         bytes: usize::MAX,
     };
     match store.claim(request).await.unwrap() {

@@ -42,6 +42,7 @@ async fn claim(store: &RedisStore, lease: LeaseId) -> ClaimAnswer {
         queues: queues().into_iter().map(|queue| QueueShare { queue, limit: 9 }).collect(),
         kinds: vec![Name::new("k").unwrap()],
         limit: 9,
+        at_once: 9,
         bytes: usize::MAX,
     };
     store.claim(request.clone()).await.unwrap()
@@ -174,6 +175,7 @@ async fn a_job_that_does_not_read_takes_no_other_along() {
         queues: queues().into_iter().map(|queue| QueueShare { queue, limit: 9 }).collect(),
         kinds: vec![Name::new("k").unwrap()],
         limit: 9,
+        at_once: 9,
         bytes: usize::MAX,
     };
     let answer = scene.store.claim(request.clone()).await.unwrap();

@@ -8,6 +8,7 @@ pub mod begin;
 pub mod calls;
 pub mod cancel;
 pub mod claim;
+pub mod control;
 pub mod duties;
 pub mod enqueue;
 pub mod fence;
@@ -275,6 +276,25 @@ macro_rules! for_each_clause {
                 a_removed_queue_holds_no_key
                 of_many_at_once_one_is_new
                 an_enqueue_and_an_end_agree
+            }
+            control {
+                a_paused_queue_gives_nothing
+                a_pause_ends_by_itself
+                a_paused_kind_is_passed_over
+                a_definition_is_compared_before_it_changes
+                bad_rules_are_refused
+                concurrency_is_that_of_all_workers
+                a_reaped_job_makes_room
+                claims_at_once_heed_the_concurrency
+                a_queue_with_rules_gives_what_can_begin
+                a_sliding_rate_holds_in_any_span
+                a_fixed_rate_begins_anew
+                a_bucket_fills_evenly
+                a_rate_may_change
+                claims_at_once_heed_the_rate
+                rules_hold_together
+                those_who_wait_hear_of_room
+                order_and_content_are_as_ever
             }
             wakeup {
                 work_rings

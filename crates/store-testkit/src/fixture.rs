@@ -145,6 +145,7 @@ fn claim(lease: LeaseId, limit: u32) -> ClaimRequest {
         queues: QUEUES.map(|queue| share(queue, limit)).to_vec(),
         kinds: KINDS.map(name).to_vec(),
         limit,
+        at_once: limit,
         bytes: usize::MAX,
     }
 }

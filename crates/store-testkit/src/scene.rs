@@ -51,6 +51,7 @@ pub(crate) fn request(lease: LeaseId, limit: u32) -> ClaimRequest {
         queues: vec![share(QUEUE, limit)],
         kinds: vec![name(KIND)],
         limit,
+        at_once: limit,
         bytes: usize::MAX,
     }
 }

@@ -136,6 +136,7 @@ async fn claim(store: &Arc<dyn Store>, kind: &str) -> ClaimedJob {
         queues,
         kinds: vec![kind],
         limit: 1,
+        at_once: 1,
         bytes: usize::MAX,
     };
     match store.claim(request.clone()).await.unwrap() {

@@ -60,6 +60,16 @@ pub trait Jobs {
     /// on the lease. The nonce of all these fences is the request's. The attempt has not begun until
     /// [`begin`](Jobs::begin) says so.
     ///
+    /// A queue whose definition has [rules](crate::queue::RULES) gives what they leave, decided in the same write and by the
+    /// store's clock: nothing of what is paused ([`Pauses::permit`]); no more than its concurrency, counting every job of the
+    /// queue that runs; no more than its rate permits, and what it gives is spent ([`Rate`]); and no more than can begin
+    /// [at once](ClaimRequest::at_once). What it does not give stays as it is. The answer tells when to come back, for the end
+    /// of a pause and for the next permit; for a job that ends where the concurrency was reached the bell rings instead. A
+    /// permit is spent also if the job is given back.
+    ///
+    /// [`Pauses::permit`]: crate::queue::Pauses::permit
+    /// [`Rate`]: crate::queue::Rate
+    ///
     /// A job that is taken and does not read is answered apart, for the worker to settle by its fence; a queue that
     /// cannot be asked is named. Neither keeps other jobs from being handed out.
     ///
@@ -192,6 +202,9 @@ pub struct ClaimRequest {
     pub kinds: Vec<Name>,
     /// How many jobs at most.
     pub limit: u32,
+    /// How many of them can begin as soon as they are there. The others wait for a slot, and a queue with rules gives none to
+    /// wait: they would take the place of jobs that could run elsewhere.
+    pub at_once: u32,
     /// How many bytes of payload at most; the first job is handed out whatever its size.
     pub bytes: usize,
 }
@@ -218,6 +231,11 @@ impl Room {
     /// So many jobs, and so many bytes of payload.
     pub fn new(jobs: u32, bytes: usize) -> Self {
         Self { jobs, bytes, taken: 0, is_untouched: true }
+    }
+
+    /// How many jobs a queue with rules may give of those that can begin at once, of a request for `limit` jobs.
+    pub fn at_once(&self, request: &ClaimRequest) -> u32 {
+        request.at_once.saturating_sub(request.limit.saturating_sub(self.jobs))
     }
 
     /// How many jobs a queue may give.
@@ -250,7 +268,8 @@ pub enum ClaimAnswer {
     Jobs {
         /// The jobs, in the order in which they should start.
         jobs: Vec<ClaimedJob>,
-        /// How long until the next scheduled job of these queues, of any kind, is due, if there is one. Zero
+        /// How long until the next scheduled job of these queues, of any kind, is due, a pause of one of them ends, or a
+        /// rate that kept jobs back has a permit, if there is such a time. Zero
         /// when more jobs were due or expired than one call moves. A short while when other calls had locked
         /// jobs that this one could have taken: they may be free again by then.
         next_due: Option<Duration>,

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::StoreResult;
+use crate::clock::Timestamp;
 use crate::name::Name;
 use crate::queue::{QueueConfig, QueueRecord, Removed};
 
@@ -11,7 +12,15 @@ use crate::queue::{QueueConfig, QueueRecord, Removed};
 pub trait Queues {
     /// Sets the definition of a queue, replacing the one it had. One that [`QueueConfig::check`] refuses is
     /// refused. New caps hold for what is written from now on, new retention for what has finished as well.
+    /// Workers that wait are woken: there may be more to claim now.
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()>;
+
+    /// Sets the definition of a queue as [`define`](Queues::define) does, if it is still the one that the caller has read:
+    /// the default one for a queue that has none. Answers whether it was set.
+    async fn redefine(&self, queue: &Name, before: &QueueConfig, config: &QueueConfig) -> StoreResult<bool>;
+
+    /// The present instant of the store's clock, by which everything is decided.
+    async fn now(&self) -> StoreResult<Timestamp>;
 
     /// Queues that were defined or hold jobs, by name in byte order, after the given one, at most `limit`.
     /// The counts are exactly what [`Inspect::list`](super::Inspect::list) would find.

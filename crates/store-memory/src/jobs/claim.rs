@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
 use windlass_core::store::{Cause, ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue};
-use windlass_core::{Fence, Name};
+use windlass_core::{Fence, Name, State};
 
 use crate::bug::Bug;
 use crate::job::{Claim, Seq};
@@ -51,12 +51,14 @@ impl Table {
         ClaimAnswer::Jobs { jobs: filling.jobs, next_due, unreadable: Vec::new(), sick }
     }
 
-    /// Takes jobs of one queue, in their turn.
+    /// Takes jobs of one queue, in their turn and as far as its rules leave any.
     fn fill(&mut self, filling: &mut Filling<'_>, share: &QueueShare, now: Timestamp) {
         let wanted = if self.has(Bug::IgnoreClaimLimit) { u32::MAX } else { filling.room.of(share) };
+        let (wanted, kinds) = self.left(filling, &share.queue, wanted, now);
         let caps = self.config(&share.queue).caps;
+        let mut taken = 0;
         for _ in 0..wanted {
-            let Some(seq) = self.first_ready(&share.queue, &filling.request.kinds) else {
+            let Some(seq) = self.first_ready(&share.queue, &kinds) else {
                 break;
             };
             if !filling.room.take(self.jobs[&seq].new.payload.len()) {
@@ -68,7 +70,29 @@ impl Table {
                 job.counters.attempt -= u32::from(counts_late);
             });
             filling.jobs.push(self.jobs[&seq].claimed(caps, now));
+            taken += 1;
         }
+        if let Some(queue) = self.queues.get_mut(&share.queue) {
+            queue.spend(taken, now);
+        }
+    }
+
+    /// What the rules of a queue leave of what a claim wants: how many jobs, and of which kinds.
+    fn left(&self, filling: &Filling<'_>, queue: &Name, wanted: u32, now: Timestamp) -> (u32, Vec<Name>) {
+        let (all, mut kinds) = (&filling.request.kinds, Vec::new());
+        let Some(found) = self.queues.get(queue).filter(|queue| queue.rules > 0) else {
+            return (wanted, all.clone());
+        };
+        kinds.extend(
+            all.iter()
+                .filter(|kind| self.has(Bug::IgnorePause) || found.config.pauses.permit(kind, now))
+                .cloned(),
+        );
+        let at_once =
+            if self.has(Bug::ClaimLimitedAhead) { u32::MAX } else { filling.room.at_once(filling.request) };
+        let running = if self.has(Bug::IgnoreConcurrency) { 0 } else { found.counts.of(State::Running) };
+        let permits = found.permits(now).filter(|_| !self.has(Bug::IgnoreRate));
+        (found.config.leave(wanted.min(at_once), running, permits), kinds)
     }
 
     fn first_ready(&self, queue: &Name, kinds: &[Name]) -> Option<Seq> {
@@ -81,9 +105,13 @@ impl Table {
         first.is_some_and(|&(expiry, _)| expiry <= now)
     }
 
-    /// How long until the next scheduled job of a queue is due.
+    /// How long until the next scheduled job of a queue is due, or its rules may leave more.
     fn next_due(&self, queue: &Name, now: Timestamp) -> Option<Duration> {
-        let &(due_at, _) = self.queues.get(queue)?.scheduled.first()?;
-        Some(due_at.since(now))
+        let queue = self.queues.get(queue)?;
+        let due_at = queue.scheduled.first().map(|&(due_at, _)| due_at);
+        let permit_at =
+            queue.permits(now).filter(|permits| permits.jobs == 0).and_then(|permits| permits.more_at);
+        let next = [due_at, permit_at, queue.config.pauses.next_end(now)].into_iter().flatten().min();
+        Some(next?.since(now))
     }
 }

@@ -50,6 +50,7 @@ async fn a_running_program_stays_out_of_a_schema_that_asks_for_more() {
         queues: queues.clone(),
         kinds: vec![kind.clone()],
         limit: 1,
+        at_once: 1,
         bytes: 1 << 20,
     };
     let ClaimAnswer::Jobs { jobs, .. } = store.claim(request()).await.unwrap() else { panic!("lost") };

@@ -74,7 +74,7 @@ impl Bench {
     pub(crate) fn request(&self, limit: u32) -> ClaimRequest {
         let queues = vec![QueueShare { queue: name("default"), limit }];
         let (kinds, nonce) = (vec![name("k")], Fence::nonce());
-        ClaimRequest { lease: self.lease, nonce, queues, kinds, limit, bytes: 1 << 20 }
+        ClaimRequest { lease: self.lease, nonce, queues, kinds, limit, at_once: limit, bytes: 1 << 20 }
     }
 
     /// What reads and what does not.

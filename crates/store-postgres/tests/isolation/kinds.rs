@@ -24,6 +24,7 @@ fn request(bench: &Bench, kinds: usize, limit: u32) -> ClaimRequest {
         queues: vec![QueueShare { queue: name("default"), limit }],
         kinds: (0..kinds).map(|kind| name(&format!("k{kind}"))).collect(),
         limit,
+        at_once: limit,
         bytes: 1 << 20,
     }
 }

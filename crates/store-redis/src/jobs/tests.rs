@@ -57,6 +57,7 @@ impl Scene {
             queues: vec![QueueShare { queue: name("q"), limit }],
             kinds: kinds.iter().map(|kind| name(kind)).collect(),
             limit,
+            at_once: limit,
             bytes: usize::MAX,
         };
         match self.store.claim(request.clone()).await.unwrap() {
@@ -259,6 +260,7 @@ async fn wrong_content_under_a_key_stops_a_script_before_it_writes() {
             queues: vec![QueueShare { queue: name("q"), limit: 9 }],
             kinds: vec![name("k")],
             limit: 9,
+            at_once: 9,
             bytes: 9,
         };
         assert!(scene.store.claim(request.clone()).await.is_err(), "{key} was {lost}");

@@ -117,6 +117,7 @@ impl Scene {
             queues: vec![QueueShare { queue: name(queue), limit: 9 }],
             kinds: vec![name("k")],
             limit: 9,
+            at_once: 9,
             bytes: usize::MAX,
         };
         match store.claim(request).await.unwrap() {

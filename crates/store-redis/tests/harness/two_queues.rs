@@ -75,6 +75,7 @@ impl Scene {
             queues: ["bad", "good"].map(|queue| QueueShare { queue: name(queue), limit }).to_vec(),
             kinds: kinds.iter().map(|kind| name(kind)).collect(),
             limit,
+            at_once: limit,
             bytes: usize::MAX,
         };
         match self.store.claim(request.clone()).await.unwrap() {

@@ -53,6 +53,7 @@ fn request(lease: LeaseId, limit: u32) -> ClaimRequest {
         queues: vec![QueueShare { queue: name("default"), limit }],
         kinds: vec![name("greet")],
         limit,
+        at_once: limit,
         bytes: usize::MAX,
     }
 }

@@ -163,7 +163,7 @@ pub async fn a_repeat_is_fenced_and_the_id_is_free(h: &impl Harness) {
 pub async fn a_refused_output_removes_nothing(h: &impl Harness) {
     let scene = Scene::new(h).await;
     let caps = Caps { output: 4, ..Caps::default() };
-    let config = QueueConfig { retention: NONE, caps };
+    let config = QueueConfig { retention: NONE, caps, ..QueueConfig::default() };
     scene.store.define(&name(QUEUE), &config).await.expect("a queue can be defined");
     let job = scene.running(Options::new()).await;
     let output = Some(Bytes::from_static(b"12345"));

@@ -1,7 +1,8 @@
 //! What queues permit and what they hold.
 
+use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
-use windlass_core::queue::{Keep, QueueConfig, QueueRecord, Retention};
+use windlass_core::queue::{Keep, Pause, Pauses, QueueConfig, QueueRecord, Rate, Retention, Shape};
 use windlass_core::size::{CAP_MAX, Caps};
 use windlass_core::store::Filter;
 use windlass_core::{Options, Outcome, State, StoreError, StoreErrorKind};
@@ -23,6 +24,16 @@ pub async fn a_definition_reads_back(h: &impl Harness) {
             cancelled: Keep::NONE,
         },
         caps: Caps { payload: 1, output: CAP_MAX, error: 0 },
+        pauses: Pauses {
+            queue: Some(Pause {
+                by: "ada".into(),
+                why: "\"a\"\n".into(),
+                until: Some(Timestamp::from_micros(7)),
+            }),
+            kinds: [(name("k"), Pause::default())].into(),
+        },
+        concurrency: Some(u32::MAX),
+        rate: Some(Rate::new(u32::MAX, seconds(1)).shape(Shape::Fixed)),
     };
     for config in [first, QueueConfig::default()] {
         scene.store.define(&name("q"), &config).await.expect("a queue can be defined");

@@ -15,6 +15,7 @@ fn narrow() -> QueueConfig {
     QueueConfig {
         retention: Retention { completed: Keep::FOREVER, ..Retention::default() },
         caps: Caps { payload: 2, ..Caps::default() },
+        ..QueueConfig::default()
     }
 }
 

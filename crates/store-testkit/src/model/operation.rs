@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use windlass_core::job::NewJob;
 use windlass_core::outcome::{Cause, Failure};
-use windlass_core::queue::{Keep, QueueConfig, Retention};
+use windlass_core::queue::{Keep, Pause, Pauses, QueueConfig, Rate, Retention, Shape};
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::size::Caps;
 use windlass_core::store::{Filter, QueueShare};
@@ -34,6 +34,7 @@ pub(super) enum Operation {
         queues: Vec<QueueShare>,
         kinds: Vec<Name>,
         limit: u32,
+        at_once: u32,
         bytes: usize,
     },
     Begin {
@@ -112,13 +113,15 @@ pub(super) fn job_id(index: usize) -> JobId {
     JobId::from_bytes(bytes)
 }
 
-/// The operations of a seed. One of the queues begins as one that keeps none.
+/// The operations of a seed. One of the queues begins as one that keeps none, and one as one of which few jobs may run.
 pub(super) fn script(seed: u64, steps: usize, ids: Ids) -> Vec<Operation> {
     let mut rng = Rng::with_seed(seed);
     let retention = Retention { completed: Keep::NONE, dead: Keep::NONE, cancelled: Keep::NONE };
     let none = QueueConfig { retention, ..QueueConfig::default() };
     let first = Operation::Define { queue: name("c"), config: none };
-    std::iter::once(first).chain((0..steps).map(|_| operation(&mut rng, ids))).collect()
+    let few = QueueConfig { concurrency: Some(2), ..QueueConfig::default() };
+    let second = Operation::Define { queue: name("b"), config: few };
+    [first, second].into_iter().chain((0..steps).map(|_| operation(&mut rng, ids))).collect()
 }
 
 fn operation(rng: &mut Rng, ids: Ids) -> Operation {
@@ -230,6 +233,7 @@ fn claim(rng: &mut Rng) -> Operation {
         queues: queues.into_iter().map(|queue| share(rng, queue)).collect(),
         kinds: (0..pick(rng, [1, 2, 3, 3, 3])).map(|_| kind(rng)).collect(),
         limit: pick(rng, [0, 1, 2, 5, 9]),
+        at_once: pick(rng, [0, 2, 9, 9]),
         bytes: pick(rng, [0, 20, 50, usize::MAX, usize::MAX]),
     }
 }
@@ -267,7 +271,16 @@ fn config(rng: &mut Rng) -> QueueConfig {
         output: pick(rng, [10, 1 << 20]),
         error: pick(rng, [0, 40, 1 << 16]),
     };
-    QueueConfig { retention, caps }
+    // Neither fixed nor sliding rates: the stores agree on how much time has passed, not on what time it is.
+    let bucket = Rate::new(1, seconds(2)).shape(Shape::Bucket { burst: 2 });
+    let kinds = [(name("k"), Pause::default())].into_iter().filter(|_| rng.u32(..4) == 0).collect();
+    QueueConfig {
+        retention,
+        caps,
+        pauses: Pauses { queue: (rng.u32(..6) == 0).then(Pause::default), kinds },
+        concurrency: (rng.u32(..3) == 0).then(|| rng.u32(1..4)),
+        rate: (rng.u32(..4) == 0).then_some(bucket),
+    }
 }
 
 fn filter(rng: &mut Rng) -> Filter {

@@ -108,10 +108,18 @@ impl Side {
                 let held = store.held(lease_id(*lease), nonce, QUEUES.map(name).into(), ALL).await;
                 text(held.map(comparable_lost))
             }
-            Operation::Claim { lease, queues, kinds, limit, bytes } => {
+            Operation::Claim { lease, queues, kinds, limit, at_once, bytes } => {
                 let (queues, kinds) = (queues.clone(), kinds.clone());
                 let (lease, nonce) = (lease_id(*lease), Fence::nonce());
-                let request = ClaimRequest { lease, nonce, queues, kinds, limit: *limit, bytes: *bytes };
+                let request = ClaimRequest {
+                    lease,
+                    nonce,
+                    queues,
+                    kinds,
+                    limit: *limit,
+                    at_once: *at_once,
+                    bytes: *bytes,
+                };
                 text(store.claim(request.clone()).await.map(|answer| self.remember(answer, nonce)))
             }
             Operation::Settle(batch) => {

@@ -63,6 +63,7 @@ impl Scene {
             queues: vec![QueueShare { queue, limit: 1 }],
             kinds: vec![name("k")],
             limit: 1,
+            at_once: 1,
             bytes: usize::MAX,
         };
         match self.store.claim(request.clone()).await.unwrap() {

@@ -23,6 +23,7 @@ async fn attempt() -> Ctx {
         queues: vec![QueueShare { queue, limit: 1 }],
         kinds: vec![Name::new("k").unwrap()],
         limit: 1,
+        at_once: 1,
         bytes: 1,
     };
     let ClaimAnswer::Jobs { mut jobs, .. } = store.claim(request.clone()).await.unwrap() else {

@@ -39,8 +39,15 @@ impl Scene {
             .await
             .unwrap();
         let queues = vec![QueueShare { queue, limit }];
-        let request =
-            ClaimRequest { lease, nonce: Fence::nonce(), queues, kinds: vec![kind], limit, bytes: 1 << 20 };
+        let request = ClaimRequest {
+            lease,
+            nonce: Fence::nonce(),
+            queues,
+            kinds: vec![kind],
+            limit,
+            at_once: limit,
+            bytes: 1 << 20,
+        };
         let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {
             panic!("no lease")
         };

@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) nonce: u64,
     shares: Vec<Asking>,
     limit: usize,
+    /// How many of them have a slot.
+    at_once: usize,
     bytes: usize,
 }
 
@@ -63,6 +65,7 @@ impl Plan {
             queues: self.shares.iter().map(share).collect(),
             kinds: kinds.to_vec(),
             limit: count(self.limit),
+            at_once: count(self.at_once),
             bytes: self.bytes,
         }
     }
@@ -103,8 +106,9 @@ impl Slots {
         shares.sort_by_key(|asking| Reverse(self.shares.reserved_free(asking.queue).min(1)));
         self.claiming = Some(lease);
         let bytes = BYTES_MAX.saturating_sub(self.waiting_bytes).max(BYTES_LEAST) >> self.shrinks;
-        let limit = self.shares.free_total() + ahead_total;
-        Some(Plan { lease, nonce: Fence::nonce(), shares, limit, bytes })
+        let at_once = self.shares.free_total();
+        let limit = at_once + ahead_total;
+        Some(Plan { lease, nonce: Fence::nonce(), shares, limit, at_once, bytes })
     }
 
     /// The store did not answer a claim: the next one asks for half as many bytes and half as much ahead. An answer

@@ -72,6 +72,7 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
             .collect(),
         kinds: config.fetcher.kinds.clone(),
         limit: BATCH,
+        at_once: BATCH,
         bytes: usize::MAX,
     };
     loop {

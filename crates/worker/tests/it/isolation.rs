@@ -31,6 +31,7 @@ async fn claim(store: &dyn Store, limit: u32) -> (LeaseId, Vec<ClaimedJob>) {
         queues: vec![QueueShare { queue, limit }],
         kinds: vec![Name::new("probe").unwrap()],
         limit,
+        at_once: limit,
         bytes: usize::MAX,
     };
     let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {

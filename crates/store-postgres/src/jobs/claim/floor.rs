@@ -207,6 +207,7 @@ mod tests {
             queues,
             kinds: vec![name("k")],
             limit: 10,
+            at_once: 10,
             bytes: 1 << 20,
         }
     }

@@ -23,6 +23,7 @@ fn request(queue: &str) -> Arc<ClaimRequest> {
         queues,
         kinds: vec![name("k")],
         limit: 5,
+        at_once: 5,
         bytes: 1 << 20,
     })
 }
