@@ -2,6 +2,9 @@
 //!
 //! A fresh id is the rule, so jobs are inserted without asking first, many per statement. An error means that the caller
 //! takes back what was inserted: a call of the store by [`take_back`], a user's transaction by its savepoint.
+//!
+//! A job with a unique key goes alone, and only if nobody holds the key. What the holder takes over is written last, when
+//! no job was refused.
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
@@ -10,6 +13,7 @@ use windlass_core::store::{Enqueued, Taken};
 use windlass_core::{State, StoreError};
 
 use crate::error::Fault;
+use crate::keys::{self, Holder, HolderRow};
 use crate::moves;
 use crate::row;
 use crate::session::Session;
@@ -19,11 +23,16 @@ pub(crate) const INSERT: &str = include_str!("../queries/accept/insert.sql");
 pub(crate) const INSERT_16: &str = include_str!("../queries/accept/insert_16.sql");
 pub(crate) const INSERT_RETURNING: &str =
     concat!(include_str!("../queries/accept/insert.sql"), "RETURNING seq, id");
+pub(crate) const INSERT_UNIQUE: &str = include_str!("../queries/accept/insert_unique.sql");
+pub(crate) const INSERT_UNIQUE_RETURNING: &str =
+    concat!(include_str!("../queries/accept/insert_unique.sql"), "RETURNING seq, id");
 pub(crate) const INSERT_16_RETURNING: &str =
     concat!(include_str!("../queries/accept/insert_16.sql"), "RETURNING seq, id");
 pub(crate) const NEWEST: &str = include_str!("../queries/accept/newest.sql");
 pub(crate) const BY_ID: &str = include_str!("../queries/jobs/by_id.sql");
 const INSERT_PAYLOAD: &str = include_str!("../queries/accept/insert_payload.sql");
+const DELETE_PAYLOAD: &str = include_str!("../queries/accept/delete_payload.sql");
+const REPLACE: &str = include_str!("../queries/accept/replace.sql");
 const EXISTING: &str = include_str!("../queries/accept/existing.sql");
 const DELETE_SINCE: &str = include_str!("../queries/accept/delete_since.sql");
 const DELETE_PAYLOADS_SINCE: &str = include_str!("../queries/accept/delete_payloads_since.sql");
@@ -32,16 +41,18 @@ const DELETE_PAYLOADS_SINCE: &str = include_str!("../queries/accept/delete_paylo
 const INLINE_MAX: usize = 512;
 /// Rows of the statement that inserts many. Opening it costs more than a row.
 pub(crate) const MANY: usize = 16;
-/// Parameters of one row.
+/// Parameters of one row, without those of a unique key.
 pub(crate) const FIELDS: usize = 11;
 
 /// Accepts jobs one after the other. One that is refused refuses them all.
 pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<Vec<Enqueued>, T::Error> {
     let mut accepted: Vec<(Option<i64>, Enqueued)> = Vec::with_capacity(jobs.len());
+    let mut replacing: Vec<(&NewJob, HolderRow)> = Vec::new();
     let mut rest = jobs;
     while let Some(first) = rest.first() {
         // Many at once only where all fit: the first job that something is wrong with names the refusal.
-        let is_many = rest.len() >= MANY && refusal(tx, &rest[..MANY]).await?.is_none();
+        let has_many = rest.len() >= MANY && rest[..MANY].iter().all(|job| job.unique.is_none());
+        let is_many = has_many && refusal(tx, &rest[..MANY]).await?.is_none();
         let (some, others) = rest.split_at(if is_many { MANY } else { 1 });
         rest = others;
         if !is_many && let Some(refusal) = refusal(tx, some).await? {
@@ -49,7 +60,16 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
             accepted.push((None, existing(tx, first).await?.ok_or(Fault::Refused(refusal))?));
             continue;
         }
-        // Unique keys are tested here: whether another job of the queue and kind holds one, and what its policy answers.
+        if let Some(key) = first.unique.filter(|_| !is_many)
+            && let Some(holder) = keys::holder(tx, &first.queue, key.digest).await?
+        {
+            let answer = match existing(tx, first).await? {
+                Some(answer) => answer,
+                None => met(first, &holder, &mut replacing),
+            };
+            accepted.push((None, answer));
+            continue;
+        }
         for (job, seq) in some.iter().zip(tx.insert(some).await?) {
             let missing = || Fault::Corrupt(format!("job {} is in an index only", job.id));
             let answer = match seq {
@@ -59,9 +79,15 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
             if let (Some(seq), true) = (seq, job.payload.len() > INLINE_MAX) {
                 tx.run(INSERT_PAYLOAD, &[seq.into(), Some(&job.payload).into()]).await?;
             }
+            if let (Some(_), Some(key)) = (seq, job.unique) {
+                keys::take(tx, &job.queue, key, job.id).await?;
+            }
             // Links are written here: a job with open parents begins as blocked.
             accepted.push((seq, answer));
         }
+    }
+    for (job, holder) in replacing {
+        replace(tx, job, holder).await?;
     }
     let now = tx.now();
     for (job, (seq, _)) in jobs.iter().zip(&accepted) {
@@ -72,6 +98,37 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
     Ok(accepted.into_iter().map(|(_, answer)| answer).collect())
 }
 
+/// The answer for a job whose key another one holds.
+fn met<'j>(job: &'j NewJob, holder: &Holder, replacing: &mut Vec<(&'j NewJob, HolderRow)>) -> Enqueued {
+    match holder.row {
+        Some(row) if job.on_conflict.replaces(holder.state) => {
+            replacing.push((job, row));
+            Enqueued::Replaced(holder.id)
+        }
+        _ => Enqueued::Duplicate { id: holder.id, state: holder.state },
+    }
+}
+
+/// Lets the holder of a key say what a job says that met it. Its place stays, but for the due instant of one that waits
+/// for its time.
+async fn replace<T: Transaction>(tx: &mut T, job: &NewJob, holder: HolderRow) -> Result<(), T::Error> {
+    let HolderRow { seq, is_scheduled, enqueued_at, due_at } = holder;
+    let (_, new_due) = job.entry(tx.now());
+    let new_due = job.on_conflict.due_at(enqueued_at, new_due).filter(|_| is_scheduled);
+    let [spec, tags, payload] = said(job)?;
+    let fields = [seq.into(), spec, tags, payload, new_due.map(Timestamp::as_micros).into()];
+    tx.run(REPLACE, &fields).await?;
+    tx.run(DELETE_PAYLOAD, &[seq.into()]).await?;
+    if job.payload.len() > INLINE_MAX {
+        tx.run(INSERT_PAYLOAD, &[seq.into(), Some(&job.payload).into()]).await?;
+    }
+    if new_due.is_some_and(|new_due| new_due < due_at) {
+        // Idle workers would sleep until the later instant.
+        tx.note(|moves| moves.rings.add_entered(State::Scheduled, &job.queue));
+    }
+    Ok(())
+}
+
 /// What [`take_back`] needs to know of the time before a call: its newest job. A lone job that is refused has inserted
 /// nothing.
 pub(crate) fn before(session: &Session<'_>, jobs: &[NewJob]) -> Result<Option<i64>, Fault> {
@@ -79,8 +136,11 @@ pub(crate) fn before(session: &Session<'_>, jobs: &[NewJob]) -> Result<Option<i6
 }
 
 /// Deletes what a call has inserted, so that the other calls of the transaction go on. None has inserted since.
-pub(crate) fn take_back(session: &Session<'_>, before: Option<i64>) -> Result<(), Fault> {
+pub(crate) fn take_back(session: &Session<'_>, before: Option<i64>, jobs: &[NewJob]) -> Result<(), Fault> {
     if let Some(before) = before {
+        if jobs.iter().any(|job| job.unique.is_some()) {
+            keys::take_back(session, before)?;
+        }
         session.prepare(DELETE_SINCE)?.execute([before])?;
         session.prepare(DELETE_PAYLOADS_SINCE)?.execute([before])?;
     }
@@ -102,6 +162,7 @@ async fn refusal<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<Option<S
 /// The parameters of one row, as `accept/insert.sql` takes them.
 pub(crate) fn fields(job: &NewJob, now: Timestamp) -> Result<[Field<'_>; FIELDS], Fault> {
     let (state, due_at) = job.entry(now);
+    let [spec, tags, payload] = said(job)?;
     Ok([
         Field::Id(job.id.as_bytes()),
         job.queue.as_str().into(),
@@ -111,10 +172,16 @@ pub(crate) fn fields(job: &NewJob, now: Timestamp) -> Result<[Field<'_>; FIELDS]
         due_at.as_micros().into(),
         now.as_micros().into(),
         job.expires.map(|expiry| now.plus(expiry).as_micros()).into(),
-        job.spec.text().into(),
-        row::stored_tags(&job.tags)?.into(),
-        (job.payload.len() <= INLINE_MAX).then_some(&job.payload).into(),
+        spec,
+        tags,
+        payload,
     ])
+}
+
+/// What stands in a job's row of all that a job with its key may replace.
+fn said(job: &NewJob) -> Result<[Field<'_>; 3], Fault> {
+    let payload = (job.payload.len() <= INLINE_MAX).then_some(&job.payload);
+    Ok([job.spec.text().into(), row::stored_tags(&job.tags)?.into(), payload.into()])
 }
 
 /// The answer for a job whose id may be there; nothing if it is not.

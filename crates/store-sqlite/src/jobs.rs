@@ -36,9 +36,16 @@ impl Jobs for SqliteStore {
             let before = accept::before(session, &jobs)?;
             let accepted = accept::accept(&mut session.tx(), &jobs).now_or_never();
             let answers = accepted.expect("the writer's connection answers at once");
-            if matches!(answers, Err(Fault::Refused(_))) {
-                calls::take_back(session, call);
-                accept::take_back(session, before)?;
+            match &answers {
+                Err(Fault::Refused(_)) => {
+                    calls::take_back(session, call);
+                    accept::take_back(session, before, &jobs)?;
+                }
+                // A repeat is tested anew.
+                Ok(met) if !met.is_empty() && met.iter().all(Enqueued::is_duplicate) => {
+                    calls::take_back(session, call);
+                }
+                _ => {}
             }
             answers
         };

@@ -32,6 +32,7 @@ mod error;
 mod filesystem;
 mod inspect;
 mod jobs;
+mod keys;
 mod leases;
 mod maintenance;
 pub mod migrate;

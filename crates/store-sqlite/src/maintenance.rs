@@ -11,6 +11,7 @@ use windlass_core::store::{Cause, Maintenance, Promotion, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::error::Fault;
+use crate::keys;
 use crate::moves::{self, Standing};
 use crate::row::definition::Definition;
 use crate::session::Session;
@@ -24,8 +25,8 @@ const DUE_QUEUES: &str = include_str!("../queries/maintenance/due_queues.sql");
 const FINISHED_QUEUES: &str = include_str!("../queries/maintenance/finished_queues.sql");
 const OLDEST: &str = include_str!("../queries/maintenance/oldest.sql");
 
-/// Jobs that one transaction prunes: others get a turn in between.
-const PRUNE_CHUNK: u32 = 500;
+/// Rows that one transaction takes away: others get a turn in between.
+pub(crate) const CHUNK: u32 = 500;
 
 #[async_trait]
 impl Maintenance for SqliteStore {
@@ -34,21 +35,46 @@ impl Maintenance for SqliteStore {
     }
 
     async fn prune(&self, limit: u32) -> StoreResult<u32> {
+        self.in_chunks(limit, prune).await
+    }
+
+    /// Looks first: nearly always there is nothing to forget, and a look needs no turn at the write lock.
+    async fn tidy(&self, limit: u32) -> StoreResult<u32> {
+        if limit == 0 || !self.read(keys::is_any_over).await? {
+            return Ok(0);
+        }
+        self.in_chunks(limit, keys::forget_over).await
+    }
+}
+
+impl SqliteStore {
+    /// Takes away rows, at most so many, in transactions of [`CHUNK`].
+    async fn in_chunks(
+        &self,
+        limit: u32,
+        take_away: fn(&Session<'_>, u32) -> Result<u32, Fault>,
+    ) -> StoreResult<u32> {
         let store = self.clone();
-        // Spawned, so that a caller that goes away does not leave it half-way.
-        let whole = tokio::spawn(async move {
-            let mut pruned = 0;
+        finished(async move {
+            let mut gone = 0;
             loop {
-                let chunk = PRUNE_CHUNK.min(limit - pruned);
-                let more = store.write(chunk as usize, move |session| prune(session, chunk)).await?;
-                pruned += more;
-                if more < chunk || pruned == limit {
-                    return Ok(pruned);
+                let chunk = CHUNK.min(limit - gone);
+                let more = store.write(chunk as usize, move |session| take_away(session, chunk)).await?;
+                gone += more;
+                if more < chunk || gone == limit {
+                    return Ok(gone);
                 }
             }
-        });
-        whole.await.unwrap_or_else(|error| Err(Fault::Defect(error.to_string()).into()))
+        })
+        .await
     }
+}
+
+/// Several transactions of one call, spawned so that a caller that goes away does not leave it half-way.
+pub(crate) async fn finished<T: Send + 'static>(
+    call: impl Future<Output = StoreResult<T>> + Send + 'static,
+) -> StoreResult<T> {
+    tokio::spawn(call).await.unwrap_or_else(|error| Err(Fault::Defect(error.to_string()).into()))
 }
 
 fn promote(session: &Session<'_>, limit: u32) -> Result<Promotion, Fault> {
@@ -72,9 +98,8 @@ pub(crate) fn promote_queue(
 ) -> Result<Promotion, Fault> {
     let tx = &mut session.tx();
     let expired = expired(session, queue, expired_max)?;
-    for &(seq, state) in &expired {
-        let (job, why) = (Standing { seq, queue, state }, (Reason::Expired, Cause::Expired));
-        at_once(moves::end(tx, job, State::Dead, why))?;
+    for job in &expired {
+        at_once(moves::end(tx, *job, State::Dead, (Reason::Expired, Cause::Expired)))?;
     }
     let due = due(session, queue, due_max)?;
     if !due.is_empty() {
@@ -86,8 +111,8 @@ pub(crate) fn promote_queue(
 fn due<'q>(session: &Session<'_>, queue: &'q Name, limit: u32) -> Result<Vec<Standing<'q>>, Fault> {
     let mut statement = session.prepare(DUE)?;
     let fields = params![queue.as_str(), session.now.as_micros(), limit];
-    let rows = statement
-        .query_map(fields, |row| Ok(Standing { seq: row.get(0)?, queue, state: State::Scheduled }))?;
+    let standing = |seq| Standing { seq, queue, state: State::Scheduled, has_key: false };
+    let rows = statement.query_map(fields, |row| Ok(standing(row.get(0)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -96,13 +121,13 @@ pub(crate) fn has_expired(session: &Session<'_>, queue: &Name) -> Result<bool, F
     Ok(!expired(session, queue, 1)?.is_empty())
 }
 
-fn expired(session: &Session<'_>, queue: &Name, limit: u32) -> Result<Vec<(i64, State)>, Fault> {
+fn expired<'q>(session: &Session<'_>, queue: &'q Name, limit: u32) -> Result<Vec<Standing<'q>>, Fault> {
     let mut statement = session.prepare(EXPIRED)?;
     let mut rows = statement.query(params![queue.as_str(), session.now.as_micros(), limit])?;
     let mut jobs = Vec::new();
     while let Some(found) = rows.next()? {
         if let Some(state) = row::readable(row::state(found, 1))? {
-            jobs.push((found.get(0)?, state));
+            jobs.push(Standing { seq: found.get(0)?, queue, state, has_key: found.get(2)? });
         }
     }
     Ok(jobs)
@@ -123,7 +148,7 @@ fn prune(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
             let Some(keep) = retention.of(state) else { continue };
             let old = not_kept(session, &queue, state, keep, count, limit - pruned)?;
             if !old.is_empty() {
-                let standing = |seq| Standing { seq, queue: &queue, state };
+                let standing = |seq| Standing { seq, queue: &queue, state, has_key: false };
                 let old: Vec<_> = old.into_iter().map(standing).collect();
                 at_once(moves::remove(&mut session.tx(), &old, Cause::NotKept))?;
                 pruned += old.len() as u32;

@@ -23,8 +23,10 @@ pub struct Migration {
 }
 
 /// Every step, in order.
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql") }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql") },
+    Migration { version: 2, name: "unique keys", sql: include_str!("../migrations/0002_unique.sql") },
+];
 
 /// How far the schema of a store has grown.
 #[derive(Debug, Clone, PartialEq, Eq)]

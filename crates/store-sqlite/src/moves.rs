@@ -13,6 +13,7 @@ use windlass_core::{Name, State};
 
 use crate::counters::Deltas;
 use crate::error::Fault;
+use crate::keys;
 use crate::row;
 use crate::transaction::{Field, Transaction};
 
@@ -43,6 +44,8 @@ pub(crate) struct Standing<'a> {
     pub(crate) seq: i64,
     pub(crate) queue: &'a Name,
     pub(crate) state: State,
+    /// Whether it has a unique key, which it may hold. Not looked at where no key ends with the move: see `keys`.
+    pub(crate) has_key: bool,
 }
 
 /// Who takes jobs.
@@ -106,7 +109,7 @@ pub(crate) async fn settle<T: Transaction>(
 }
 
 /// An attempt has ended in a state that the queue does not keep. Answers the job as it stands then, for the caller to
-/// [`remove`] in the same transaction.
+/// [`remove`] in the same transaction, which frees its key.
 pub(crate) fn end_unkept<'a, T: Transaction>(
     tx: &mut T,
     job: Standing<'a>,
@@ -149,7 +152,8 @@ pub(crate) async fn remove<T: Transaction>(
     change(tx, DELETE, &fields, jobs, None, cause).await
 }
 
-/// The one way in which rows change their state.
+/// The one way in which rows change their state. Unique keys are given up here, in the same transaction, as their
+/// lifetime says.
 async fn change<T: Transaction>(
     tx: &mut T,
     sql: &'static str,
@@ -161,6 +165,10 @@ async fn change<T: Transaction>(
     if let Some(job) = jobs.iter().find(|job| !job.moves(to, cause).is_allowed()) {
         let to = to.map_or("removed", State::as_str);
         return Err(Fault::Defect(format!("a {} job was told to be {to}", job.state)).into());
+    }
+    // Before the rows are written, for those of removed jobs say which keys they hold.
+    for job in jobs.iter().filter(|job| job.has_key) {
+        keys::give_up(tx, *job, to).await?;
     }
     tx.run(sql, fields).await?;
     for job in jobs {
@@ -181,7 +189,6 @@ fn moved<T: Transaction>(tx: &mut T, _seq: i64, change: Move<'_>) {
         change.ring(&mut moves.rings);
     });
     // Tallies: counters by queue, kind and minute move here, by `change.to` and `change.cause`.
-    // Keys: a job that starts, ends or is removed gives its unique key back here, as the key's policy says.
     // Gates: a job that starts takes a place in the gate of its key here; one that stops running frees it.
     // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
     // Follow-ups: what an enqueue or a settlement carries is accepted here, after the fence was tested.

@@ -7,6 +7,8 @@ use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::error::Fault;
+use crate::keys;
+use crate::maintenance::{CHUNK, finished};
 use crate::row::definition::Definition;
 use crate::session::Session;
 use crate::{SqliteStore, row};
@@ -36,25 +38,39 @@ impl Queues for SqliteStore {
     }
 
     async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
-        let queue = queue.clone();
-        self.write(1, move |session| remove(session, &queue)).await
+        let (store, queue) = (self.clone(), queue.clone());
+        finished(async move {
+            loop {
+                let queue = queue.clone();
+                let removed = store.write(1, move |session| remove(session, &queue)).await?;
+                if let Some(removed) = removed {
+                    return Ok(removed);
+                }
+            }
+        })
+        .await
     }
 }
 
-fn remove(session: &Session<'_>, queue: &Name) -> Result<Removed, Fault> {
+/// Nothing if the queue has more unique keys than one transaction forgets. No job of it is left, so these are keys that
+/// are held for a time.
+fn remove(session: &Session<'_>, queue: &Name) -> Result<Option<Removed>, Fault> {
     session.definition(queue)?.check_rules(queue)?;
     // What operations before this one in the same transaction have moved counts as well.
     session.write_counters()?;
     let read = |found: &Row<'_>| Ok((found.get(0)?, counts(found, 1)?.0));
     let found: Option<(bool, Counts)> =
         session.prepare(FIND)?.query_row([queue.as_str()], read).optional()?;
-    let Some((is_defined, counts)) = found else { return Ok(Removed::Missing) };
+    let Some((is_defined, counts)) = found else { return Ok(Some(Removed::Missing)) };
     let removed = Removed::of(counts, is_defined);
     if removed == Removed::Done {
+        if keys::forget_queue(session, queue, CHUNK)? == CHUNK {
+            return Ok(None);
+        }
         session.prepare(REMOVE)?.execute([queue.as_str()])?;
         session.forget_definitions();
     }
-    Ok(removed)
+    Ok(Some(removed))
 }
 
 fn list(connection: &Connection, after: Option<&Name>, limit: u32) -> Result<Vec<QueueRecord>, Fault> {

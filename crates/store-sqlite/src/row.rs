@@ -9,6 +9,7 @@ use rusqlite::Row;
 use windlass_core::job::{Counters, Facts, Spec};
 use windlass_core::stored::{self, parsed};
 pub(crate) use windlass_core::stored::{micros, number, span, time, to_stored};
+use windlass_core::unique::{Digest, UniqueKey};
 use windlass_core::{Bytes, Fence, JobId, Name, State};
 
 use crate::error::Fault;
@@ -89,6 +90,13 @@ fn optional_bytes(row: &Row<'_>, column: usize) -> Result<Option<Bytes>, Fault> 
 
 fn spec(row: &Row<'_>, column: usize) -> Result<Spec, Fault> {
     Spec::read(text(row, column)?).map_err(Fault::Unreadable)
+}
+
+/// The unique key that a job came with, from its digest and its lifetime at two columns.
+fn unique(row: &Row<'_>, first: usize) -> Result<Option<UniqueKey>, Fault> {
+    let Some(digest) = row.get(first)? else { return Ok(None) };
+    let lifetime = text(row, first + 1)?.unwrap_or_default().parse().map_err(Fault::Corrupt)?;
+    Ok(Some(UniqueKey { digest: Digest(digest), lifetime }))
 }
 
 pub(crate) fn stored_tags(tags: &[Name]) -> Result<Option<String>, Fault> {

@@ -12,8 +12,9 @@ use windlass_core::clock::Timestamp;
 use windlass_core::sql::{Row, Value};
 use windlass_core::{Bytes, Name, NewJob};
 
-use crate::accept::{self, BY_ID, FIELDS, INSERT, INSERT_16, MANY, NEWEST};
+use crate::accept::{self, BY_ID, FIELDS, INSERT, INSERT_16, INSERT_UNIQUE, MANY, NEWEST};
 use crate::error::Fault;
+use crate::keys;
 use crate::moves::Moves;
 use crate::row::definition::Definition;
 use crate::session::Session;
@@ -37,7 +38,7 @@ pub(crate) trait Transaction {
     /// The first row that a statement finds.
     async fn find(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Option<Row>, Self::Error>;
 
-    /// Inserts one job, or [`MANY`]. Answers for each its place in the order of acceptance, or nothing if a job with
+    /// Inserts one job, or [`MANY`] without unique keys. Answers for each its place in the order of acceptance, or nothing if a job with
     /// its id was there; of two with one id in a call, the first is inserted.
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Self::Error>;
 }
@@ -140,12 +141,20 @@ impl Transaction for &Session<'_> {
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Fault> {
         let is_lone = jobs.len() == 1;
         let before = if is_lone { 0 } else { newest(self)? };
-        let mut insert = self.prepare(if is_lone { INSERT } else { INSERT_16 })?;
+        let unique = jobs.first().filter(|_| is_lone).and_then(keys::fields);
+        let mut insert = self.prepare(match (is_lone, &unique) {
+            (true, None) => INSERT,
+            (true, Some(_)) => INSERT_UNIQUE,
+            (false, _) => INSERT_16,
+        })?;
         debug_assert!(is_lone || jobs.len() == MANY, "there is a statement for so many");
         for (job, first) in jobs.iter().zip((1..).step_by(FIELDS)) {
             for (field, place) in accept::fields(job, self.now)?.iter().zip(first..) {
                 insert.raw_bind_parameter(place, field)?;
             }
+        }
+        for (field, place) in unique.iter().flatten().zip(FIELDS + 1..) {
+            insert.raw_bind_parameter(place, field)?;
         }
         let inserted = insert.raw_execute()?;
         if inserted == jobs.len() {

@@ -1,3 +1,4 @@
-SELECT seq, queue, cancel, lease, attempt, stalls, ambiguous, backoff, state
+SELECT seq, queue, cancel, lease, attempt, stalls, ambiguous, backoff, state,
+    unique_digest IS NOT NULL
 FROM windlass_jobs
 WHERE id = ?1 AND state = 3 AND fence = ?2 AND nonce = ?3

@@ -6,6 +6,7 @@ use windlass_core::store::{Amended, Cause};
 use windlass_core::{JobId, Name, State};
 
 use crate::error::Fault;
+use crate::keys;
 use crate::moves::{self, Standing};
 use crate::row;
 use crate::session::Session;
@@ -35,6 +36,11 @@ pub(super) fn retry(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended>
         if !matches!(job.state, State::Dead | State::Cancelled | State::Scheduled) {
             return Ok(Amended::Refused(job.state));
         }
+        if job.state.is_terminal()
+            && let Some(holder) = at_once(keys::take_again(&mut session.tx(), job.standing()))?
+        {
+            return Ok(Amended::Held(holder));
+        }
         at_once(moves::restart(&mut session.tx(), job.standing()))?;
         Ok(Amended::Done(State::Ready))
     })
@@ -55,11 +61,12 @@ struct Found {
     seq: i64,
     queue: Name,
     state: State,
+    has_key: bool,
 }
 
 impl Found {
     fn standing(&self) -> Standing<'_> {
-        Standing { seq: self.seq, queue: &self.queue, state: self.state }
+        Standing { seq: self.seq, queue: &self.queue, state: self.state, has_key: self.has_key }
     }
 }
 
@@ -76,7 +83,7 @@ fn each(
         let found = match rows.next()? {
             Some(row) => {
                 let (seq, queue, state) = (row.get(0)?, row::name(row, 1)?, row::state(row, 2)?);
-                Some(Found { id: *id, seq, queue, state })
+                Some(Found { id: *id, seq, queue, state, has_key: row.get(3)? })
             }
             None => None,
         };

@@ -69,12 +69,12 @@ impl Filling<'_> {
                 self.write(session, &mut unwritten)?;
                 line.look(session)?;
             }
-            let Some(Candidate { seq, job, .. }) = line.next() else { break };
+            let Some(Candidate { seq, has_key, job, .. }) = line.next() else { break };
             if !self.room.take(job.as_ref().map_or(0, |job| job.payload.len())) {
                 break;
             }
             self.add(session, job);
-            unwritten.push(Standing { seq, queue: &share.queue, state: State::Ready });
+            unwritten.push(Standing { seq, queue: &share.queue, state: State::Ready, has_key });
             taken += 1;
         }
         self.write(session, &mut unwritten)

@@ -97,6 +97,7 @@ struct Attempt<'a> {
     /// Running, unless it was taken back.
     state: State,
     cancel_requested: bool,
+    has_key: bool,
     lease: i64,
     counters: Counters,
 }
@@ -122,6 +123,7 @@ impl<'a> Attempt<'a> {
             queue,
             state: row::state(found, 8)?,
             cancel_requested: found.get(2)?,
+            has_key: found.get(9)?,
             lease: found.get::<_, Option<i64>>(3)?.unwrap_or(0),
             counters: row::counters(found, 4).unwrap_or_default(),
         }))
@@ -180,7 +182,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn standing(&self) -> Standing<'a> {
-        Standing { seq: self.seq, queue: self.queue, state: self.state }
+        Standing { seq: self.seq, queue: self.queue, state: self.state, has_key: self.has_key }
     }
 
     /// Keeps a record of the attempt, before its outcome is written. Every claim that did not complete leaves

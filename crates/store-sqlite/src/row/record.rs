@@ -7,7 +7,7 @@ use windlass_core::{JobId, Name, State};
 
 use super::{
     FORM, bytes, counters, fence, job_id, name, number, optional_bytes, readable, spec, state, tags, time,
-    word,
+    unique, word,
 };
 use crate::error::Fault;
 
@@ -58,6 +58,7 @@ impl JobRow {
             kind: reading.or(name(row, 3), Name::unreadable)?,
             state,
             priority: reading.or_default(get(row, 5))?,
+            unique: reading.or_default(unique(row, 26))?,
             due_at: time(row.get(6)?),
             enqueued_at: time(row.get(7)?),
             fence: number(row.get(8)?),

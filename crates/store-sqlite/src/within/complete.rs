@@ -37,7 +37,7 @@ pub(super) async fn complete(tx: &mut UserTx<'_>, settlement: &Settlement) -> Re
     if let Err(error) = transition.check_output(config.caps.output) {
         return Ok(Settled::Refused(error));
     }
-    let job = Standing { seq, queue, state: State::Running };
+    let job = Standing { seq, queue, state: State::Running, has_key: found.int(9)? == 1 };
     if config.retention.keeps(transition.state) {
         moves::settle(tx, job, transition, Cause::Settled).await?;
     } else {

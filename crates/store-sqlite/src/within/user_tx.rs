@@ -8,8 +8,9 @@ use windlass_core::sql::{Line, Row, Value};
 use windlass_core::{Name, NewJob};
 
 use super::Failed;
-use crate::accept::{self, INSERT_16_RETURNING, INSERT_RETURNING};
+use crate::accept::{self, INSERT_16_RETURNING, INSERT_RETURNING, INSERT_UNIQUE_RETURNING};
 use crate::counters::{COUNT, FORGET};
+use crate::keys;
 use crate::moves::Moves;
 use crate::row::definition::Definition;
 use crate::session::CONFIG;
@@ -76,11 +77,17 @@ impl Transaction for UserTx<'_> {
     }
 
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Failed> {
-        let sql = if jobs.len() == 1 { INSERT_RETURNING } else { INSERT_16_RETURNING };
+        let unique = jobs.first().filter(|_| jobs.len() == 1).and_then(keys::fields);
+        let sql = match (jobs.len(), &unique) {
+            (1, None) => INSERT_RETURNING,
+            (1, Some(_)) => INSERT_UNIQUE_RETURNING,
+            _ => INSERT_16_RETURNING,
+        };
         let mut values = Vec::with_capacity(jobs.len() * accept::FIELDS);
         for job in jobs {
             values.extend(accept::fields(job, self.now)?.iter().map(Field::to_value));
         }
+        values.extend(unique.iter().flatten().map(Field::to_value));
         let inserted = self.ask(sql, values).await?;
         let place = |row: &Row| Ok::<_, Failed>((row.uuid(1)?, row.int(0)?));
         let mut places = inserted.iter().map(place).collect::<Result<HashMap<_, _>, _>>()?;

@@ -40,6 +40,7 @@ pub(super) struct Candidate {
     pub(super) seq: i64,
     priority: i64,
     due_at: Timestamp,
+    pub(super) has_key: bool,
     /// What can be read of it where it does not read as a whole.
     pub(super) job: Result<ClaimedJob, Box<LostJob>>,
 }
@@ -119,8 +120,8 @@ impl Candidate {
             },
             Err(fault) => return Err(fault),
         };
-        let due_at = row::time(row.get(3)?);
-        Ok(Some(Self { seq: row.get(0)?, priority: row.get(2)?, due_at, job }))
+        let (due_at, has_key) = (row::time(row.get(3)?), row.get(13)?);
+        Ok(Some(Self { seq: row.get(0)?, priority: row.get(2)?, due_at, has_key, job }))
     }
 
     /// By priority, then by due instant, then by acceptance.
@@ -171,7 +172,8 @@ fn fence(row: &Row<'_>) -> Result<Fence, Fault> {
 fn bury(session: &Session<'_>, queue: &Name, seqs: &[i64]) -> Result<(), Fault> {
     for &seq in seqs {
         tracing::warn!(%queue, seq, "the id of a job does not read: the job is dead");
-        let job = Standing { seq, queue, state: State::Ready };
+        // Its key is free when the job is no longer found by the id that the key names.
+        let job = Standing { seq, queue, state: State::Ready, has_key: false };
         let why = (Reason::Unreadable, Cause::Unreadable);
         at_once(moves::end(&mut session.tx(), job, State::Dead, why))?;
     }

@@ -1,0 +1,1 @@
+DELETE FROM windlass_keys WHERE queue = ?1 AND digest = ?2 AND id = ?3

@@ -1,0 +1,1 @@
+SELECT id, unique_digest, unique_lifetime FROM windlass_jobs WHERE seq = ?1
