@@ -42,6 +42,7 @@ mod patience;
 mod queues;
 mod reader;
 mod row;
+mod rules;
 mod session;
 mod transaction;
 mod wakeup;

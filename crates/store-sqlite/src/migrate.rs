@@ -26,6 +26,7 @@ pub struct Migration {
 pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql") },
     Migration { version: 2, name: "unique keys", sql: include_str!("../migrations/0002_unique.sql") },
+    Migration { version: 3, name: "rules of queues", sql: include_str!("../migrations/0003_rules.sql") },
 ];
 
 /// How far the schema of a store has grown.

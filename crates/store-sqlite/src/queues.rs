@@ -2,6 +2,8 @@
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use windlass_core::bell::Rings;
+use windlass_core::clock::Timestamp;
 use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed};
 use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
@@ -11,7 +13,7 @@ use crate::keys;
 use crate::maintenance::{CHUNK, finished};
 use crate::row::definition::Definition;
 use crate::session::Session;
-use crate::{SqliteStore, row};
+use crate::{SqliteStore, row, rules};
 
 const DEFINE: &str = include_str!("../queries/queues/define.sql");
 const LIST: &str = include_str!("../queries/queues/list.sql");
@@ -25,11 +27,27 @@ impl Queues for SqliteStore {
         let (queue, text) = (queue.clone(), Definition::text(config)?);
         self.write(1, move |session| {
             session.definition(&queue)?.check_rules(&queue)?;
-            session.prepare(DEFINE)?.execute([queue.as_str(), &text])?;
-            session.forget_definitions();
-            Ok(())
+            define(session, &queue, &text)
         })
         .await
+    }
+
+    async fn redefine(&self, queue: &Name, before: &QueueConfig, config: &QueueConfig) -> StoreResult<bool> {
+        config.check()?;
+        let (queue, before, text) = (queue.clone(), before.clone(), Definition::text(config)?);
+        self.write(1, move |session| {
+            let definition = session.definition(&queue)?;
+            definition.check_rules(&queue)?;
+            if definition.config != before {
+                return Ok(false);
+            }
+            define(session, &queue, &text).map(|()| true)
+        })
+        .await
+    }
+
+    async fn now(&self) -> StoreResult<Timestamp> {
+        self.read(|_, now| Ok(now)).await
     }
 
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
@@ -54,6 +72,13 @@ impl Queues for SqliteStore {
 
 /// Nothing if the queue has more unique keys than one transaction forgets. No job of it is left, so these are keys that
 /// are held for a time.
+fn define(session: &Session<'_>, queue: &Name, text: &str) -> Result<(), Fault> {
+    session.prepare(DEFINE)?.execute([queue.as_str(), text])?;
+    session.forget_definitions();
+    session.ring(Rings::entered(State::Ready, queue));
+    Ok(())
+}
+
 fn remove(session: &Session<'_>, queue: &Name) -> Result<Option<Removed>, Fault> {
     session.definition(queue)?.check_rules(queue)?;
     // What operations before this one in the same transaction have moved counts as well.
@@ -68,6 +93,7 @@ fn remove(session: &Session<'_>, queue: &Name) -> Result<Option<Removed>, Fault>
             return Ok(None);
         }
         session.prepare(REMOVE)?.execute([queue.as_str()])?;
+        rules::forget(session, queue)?;
         session.forget_definitions();
     }
     Ok(Some(removed))

@@ -5,6 +5,7 @@ mod line;
 use std::time::Duration;
 
 use windlass_core::job::{ClaimedJob, LostJob};
+use windlass_core::size::Caps;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue};
 use windlass_core::{Fence, State};
 
@@ -12,6 +13,7 @@ use crate::error::Fault;
 use crate::leases::{self, Living};
 use crate::maintenance;
 use crate::moves::{self, Claim, Standing};
+use crate::rules::Rules;
 use crate::session::Session;
 use crate::transaction::at_once;
 use line::{Candidate, Line};
@@ -29,8 +31,15 @@ pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<Cla
             next_due = Some(Duration::ZERO);
             continue;
         }
-        filling.fill_from(session, share)?;
-        next_due = [next_due, maintenance::next_due(session, &share.queue)?].into_iter().flatten().min();
+        let definition = session.definition(&share.queue)?;
+        if let Some(unknown) = SickQueue::of_rules(&share.queue, definition.rules) {
+            filling.sick.push(unknown);
+            continue;
+        }
+        let rules = Rules::of(session, &share.queue, &definition);
+        filling.fill_from(session, share, &rules, definition.config.caps)?;
+        let due = maintenance::next_due(session, &share.queue)?;
+        next_due = [next_due, due, rules.next()?].into_iter().flatten().min();
     }
     let Filling { jobs, unreadable, sick, .. } = filling;
     Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick })
@@ -48,19 +57,20 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Takes jobs of one queue, in their turn.
-    fn fill_from(&mut self, session: &Session<'_>, share: &QueueShare) -> Result<(), Fault> {
-        let wanted = self.room.of(share) as usize;
+    /// Takes jobs of one queue, in their turn and as far as its rules leave any.
+    fn fill_from(
+        &mut self,
+        session: &Session<'_>,
+        share: &QueueShare,
+        rules: &Rules<'_>,
+        caps: Caps,
+    ) -> Result<(), Fault> {
+        let wanted = rules.leave(self.room.of(share), self.room.at_once(self.request))? as usize;
         if wanted == 0 {
             return Ok(());
         }
-        let definition = session.definition(&share.queue)?;
-        if let Some(unknown) = SickQueue::of_rules(&share.queue, definition.rules) {
-            self.sick.push(unknown);
-            return Ok(());
-        }
-        let caps = definition.config.caps;
-        let mut line = Line::new(&share.queue, &self.request.kinds, caps, wanted, self.room.bytes());
+        let kinds = rules.kinds(&self.request.kinds);
+        let mut line = Line::new(&share.queue, &kinds, caps, wanted, self.room.bytes());
         let mut taken = 0;
         let mut unwritten = Vec::with_capacity(wanted.min(1_024));
         while taken < wanted {
@@ -77,7 +87,8 @@ impl Filling<'_> {
             unwritten.push(Standing { seq, queue: &share.queue, state: State::Ready, has_key });
             taken += 1;
         }
-        self.write(session, &mut unwritten)
+        self.write(session, &mut unwritten)?;
+        rules.spend(taken)
     }
 
     /// Hands a job out, as the claim is about to leave it.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use rusqlite::{CachedStatement, params};
+use windlass_core::bell::Rings;
 use windlass_core::job::{ATTEMPTS_KEPT, Counters};
 use windlass_core::judge::Transition;
 use windlass_core::size::TooLarge;
@@ -158,6 +159,10 @@ impl<'a> Attempt<'a> {
             true => Cow::Owned(transition.clone().honoring_cancel(true)),
             false => Cow::Borrowed(transition),
         };
+        if config.concurrency.is_some() {
+            // Another one may start.
+            session.ring(Rings::entered(State::Ready, self.queue));
+        }
         if !config.retention.keeps(next.state) {
             ends.ids.insert(self.id);
             ends.removed.push(moves::end_unkept(

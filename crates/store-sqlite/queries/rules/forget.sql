@@ -1,0 +1,1 @@
+DELETE FROM windlass_spent WHERE queue = ?1

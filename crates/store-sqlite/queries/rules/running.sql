@@ -1,0 +1,1 @@
+SELECT running FROM windlass_queues WHERE name = ?1

@@ -1,0 +1,1 @@
+SELECT back_at, jobs FROM windlass_spent WHERE queue = ?1

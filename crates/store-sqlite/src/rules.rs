@@ -1,0 +1,102 @@
+//! What the rules of a queue leave to a claim: pauses, its concurrency and its rate. The claim runs in the one transaction
+//! that writes, so what is counted here holds until its jobs are taken.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+use windlass_core::Name;
+use windlass_core::queue::{Permits, QueueConfig, Spent};
+
+use crate::error::Fault;
+use crate::row;
+use crate::row::definition::Definition;
+use crate::session::Session;
+
+pub(crate) const RUNNING: &str = include_str!("../queries/rules/running.sql");
+pub(crate) const SPENT: &str = include_str!("../queries/rules/spent.sql");
+const SPEND: &str = include_str!("../queries/rules/spend.sql");
+const COME_BACK: &str = include_str!("../queries/rules/come_back.sql");
+const FORGET: &str = include_str!("../queries/rules/forget.sql");
+
+/// The rules of one queue, as a claim meets them.
+pub(crate) struct Rules<'a> {
+    session: &'a Session<'a>,
+    queue: &'a Name,
+    config: &'a QueueConfig,
+    has_any: bool,
+}
+
+impl<'a> Rules<'a> {
+    pub(crate) fn of(session: &'a Session<'a>, queue: &'a Name, definition: &'a Definition) -> Self {
+        Self { session, queue, config: &definition.config, has_any: definition.rules > 0 }
+    }
+
+    /// How many jobs are left of those that are wanted, of which so many can begin at once.
+    pub(crate) fn leave(&self, wanted: u32, at_once: u32) -> Result<u32, Fault> {
+        if !self.has_any {
+            return Ok(wanted);
+        }
+        let running = if self.config.concurrency.is_some() { self.running()? } else { 0 };
+        Ok(self.config.leave(wanted.min(at_once), running, self.permits()?))
+    }
+
+    /// The kinds that are not paused.
+    pub(crate) fn kinds<'k>(&self, all: &'k [Name]) -> Cow<'k, [Name]> {
+        if self.config.pauses.is_empty() {
+            return Cow::Borrowed(all);
+        }
+        let permitted = all.iter().filter(|kind| self.config.pauses.permit(kind, self.session.now));
+        Cow::Owned(permitted.cloned().collect())
+    }
+
+    /// Spends permits for jobs that were taken.
+    pub(crate) fn spend(&self, jobs: usize) -> Result<(), Fault> {
+        let (Some(rate), true) = (self.config.rate, jobs > 0) else { return Ok(()) };
+        let now = self.session.now;
+        let Spent { back_at, jobs } = rate.spend(jobs as u64, self.spent()?, now);
+        let (queue, jobs) = (self.queue.as_str(), row::to_stored(jobs));
+        self.session.prepare(COME_BACK)?.execute(params![queue, now.as_micros(), jobs])?;
+        self.session.prepare(SPEND)?.execute(params![queue, back_at.as_micros(), jobs])?;
+        Ok(())
+    }
+
+    /// How long until they may leave more, where that is a matter of time.
+    pub(crate) fn next(&self) -> Result<Option<Duration>, Fault> {
+        if !self.has_any {
+            return Ok(None);
+        }
+        let now = self.session.now;
+        let permit_at =
+            self.permits()?.filter(|permits| permits.jobs == 0).and_then(|permits| permits.more_at);
+        let next = [permit_at, self.config.pauses.next_end(now)].into_iter().flatten().min();
+        Ok(next.map(|next| next.since(now)))
+    }
+
+    fn permits(&self) -> Result<Option<Permits>, Fault> {
+        let Some(rate) = self.config.rate else { return Ok(None) };
+        Ok(Some(rate.permits(self.spent()?, self.session.now)))
+    }
+
+    fn spent(&self) -> Result<Vec<Spent>, Fault> {
+        let mut statement = self.session.prepare(SPENT)?;
+        let read = |found: &rusqlite::Row<'_>| {
+            Ok(Spent { back_at: row::time(found.get(0)?), jobs: row::number(found.get(1)?) })
+        };
+        let rows = statement.query_map([self.queue.as_str()], read)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Jobs of the queue that run, with those that operations before this one in the same transaction have moved.
+    fn running(&self) -> Result<u64, Fault> {
+        self.session.write_counters()?;
+        let running = self.session.prepare(RUNNING)?.query_row([self.queue.as_str()], |row| row.get(0));
+        Ok(row::number(running.optional()?.unwrap_or(0)))
+    }
+}
+
+/// Forgets what was spent of the rate of a queue that is removed.
+pub(crate) fn forget(session: &Session<'_>, queue: &Name) -> Result<(), Fault> {
+    session.prepare(FORGET)?.execute([queue.as_str()])?;
+    Ok(())
+}
