@@ -13,7 +13,7 @@ use clap_complete::Shell;
 
 pub(crate) use enqueue::EnqueueArgs;
 pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs};
-pub(crate) use queues::{DefineArgs, QueuesArgs, QueuesCommand, RemoveArgs};
+pub(crate) use queues::{DefineArgs, PauseArgs, QueuesArgs, QueuesCommand, RemoveArgs, ResumeArgs, ShowArgs};
 pub(crate) use trial::{BenchArgs, DemoArgs};
 
 /// Background jobs from the shell: hand them in, look at them, move them.

@@ -84,5 +84,5 @@ pub use windlass_tx::{BlockingTx, Tx};
 pub use windlass_worker as worker;
 pub use windlass_worker::{
     Attempt, Classify, Client, Ctx, Error, FromCtx, FromRef, Handle, Health, Job, JobError, OutputError,
-    QueueHandle, Result, ResultExt, Running, State, Verdict, Worker,
+    Pausing, QueueHandle, Result, ResultExt, Running, State, Verdict, Worker,
 };

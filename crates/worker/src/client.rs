@@ -8,6 +8,7 @@ mod lane;
 mod moved;
 mod queue;
 mod repeat;
+mod rules;
 mod shared_error;
 mod split;
 
@@ -27,6 +28,7 @@ pub use enqueue::{Enqueue, EnqueueAll};
 pub use handle::{Handle, OutputError};
 pub use moved::Moved;
 pub use queue::{Backlog, QueueHandle};
+pub use rules::Pausing;
 
 use self::endings::Endings;
 use self::in_flight::InFlight;

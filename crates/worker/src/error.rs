@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use thiserror::Error as ThisError;
-use windlass_core::StoreError;
 use windlass_core::job::JobInvalid;
 use windlass_core::name::NameError;
+use windlass_core::{Name, StoreError};
 
 /// An error of a client or worker call.
 #[derive(Debug, ThisError)]
@@ -51,6 +51,14 @@ pub enum Error {
     /// The runtime that the client was made in has ended.
     #[error("the client's runtime has ended: make the client inside the runtime that uses it")]
     Closed,
+    /// Other programs change the definition of a queue all the time.
+    #[error(
+        "the definition of queue {queue} changes all the time: try again, and see which program defines it in a loop"
+    )]
+    Busy {
+        /// The queue.
+        queue: Name,
+    },
     /// A drain that found no end.
     #[error(
         "still not at rest after {attempts} attempts: a handler puts its job back without a delay, or jobs make jobs without end"

@@ -38,7 +38,7 @@ mod supervise;
 mod watchdog;
 mod worker;
 
-pub use client::{Backlog, Client, Enqueue, EnqueueAll, Handle, Moved, OutputError, QueueHandle};
+pub use client::{Backlog, Client, Enqueue, EnqueueAll, Handle, Moved, OutputError, Pausing, QueueHandle};
 pub use ctx::Ctx;
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};

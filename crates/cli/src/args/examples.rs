@@ -125,6 +125,9 @@ pub(super) const QUEUES: &str = "\
 Examples:
   windlass queues
   windlass queues --json | jq -r '.queues[] | select(.counts.dead > 0) | .name'
+  windlass queues show mail
+  windlass queues pause mail --why 'the mail server is ill'
+  windlass queues set mail --concurrency 20 --rate 500/1m
   windlass queues define mail --keep-completed 1d --keep-dead forever
   windlass queues remove mail.old
 
@@ -134,7 +137,30 @@ pub(super) const DEFINE: &str = "\
 Examples:
   windlass queues define mail --keep-completed 1d --keep-completed-count 100000
   windlass queues define uploads --payload-cap 4MiB
+  windlass queues set mail --rate 500/1m --concurrency 20
+  windlass queues set api --rate 100/1s --rate-shape bucket:10
+  windlass queues set mail --rate none --concurrency none
   windlass queues define mail --reset";
+
+pub(super) const SHOW_QUEUE: &str = "\
+Examples:
+  windlass queues show mail
+  windlass queues show mail --json
+
+Exit code 2 if there is no such queue.";
+
+pub(super) const PAUSE: &str = "\
+Examples:
+  windlass queues pause mail --why 'the mail server is ill'
+  windlass queues pause mail --for 30m
+  windlass queues pause mail --kind newsletter.send";
+
+pub(super) const RESUME: &str = "\
+Examples:
+  windlass queues resume mail
+  windlass queues resume mail --kind newsletter.send
+
+Exit code 1 if it was not paused.";
 
 pub(super) const REMOVE: &str = "\
 Examples:

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use windlass_core::job::{Trace, TraceInvalid};
+use windlass_core::queue::{Rate, Shape};
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::unique::Lifetime;
 
@@ -19,6 +20,49 @@ pub(crate) fn lifetime(text: &str) -> Result<Lifetime, String> {
         _ => {
             positive(text, "use start, end, or a duration such as 300ms, 2h or 1h 30m").map(Lifetime::Window)
         }
+    }
+}
+
+/// How many jobs may run at once; nothing for no limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Concurrency(pub(crate) Option<u32>);
+
+/// `20`, or `none`.
+pub(crate) fn concurrency(text: &str) -> Result<Concurrency, String> {
+    match text {
+        "none" => Ok(Concurrency(None)),
+        _ => match text.parse() {
+            Ok(0) => Err("no job could run; use windlass queues pause".to_owned()),
+            Ok(most) => Ok(Concurrency(Some(most))),
+            Err(error) => Err(format!("{error}; use a number, or none")),
+        },
+    }
+}
+
+/// How many jobs may start in a time; nothing for no limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RateLimit(pub(crate) Option<Rate>);
+
+/// `500/1m`, or `none`.
+pub(crate) fn rate(text: &str) -> Result<RateLimit, String> {
+    const FORMS: &str = "use forms such as 100/1s or 500/1m, or none";
+    if text == "none" {
+        return Ok(RateLimit(None));
+    }
+    let (jobs, per) = text.split_once('/').ok_or_else(|| format!("a rate is jobs by time; {FORMS}"))?;
+    let jobs = jobs.parse().map_err(|error| format!("{error}; {FORMS}"))?;
+    let rate = Rate::new(jobs, positive(per, FORMS)?);
+    rate.check().map_err(|error| error.to_string())?;
+    Ok(RateLimit(Some(rate)))
+}
+
+/// `sliding`, `fixed`, `bucket:10`.
+pub(crate) fn shape(text: &str) -> Result<Shape, String> {
+    match (text, text.strip_prefix("bucket:").map(str::parse)) {
+        ("sliding", _) => Ok(Shape::Sliding),
+        ("fixed", _) => Ok(Shape::Fixed),
+        (_, Some(Ok(burst))) => Ok(Shape::Bucket { burst }),
+        _ => Err("use sliding, fixed, or bucket:N with the number that may start at once".to_owned()),
     }
 }
 

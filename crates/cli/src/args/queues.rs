@@ -1,7 +1,10 @@
 //! The arguments of `queues`.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use windlass_core::Name;
+use windlass_core::queue::Shape;
 
 use super::{examples, parse};
 
@@ -16,17 +19,65 @@ pub(crate) enum QueuesCommand {
     /// Show what queues hold and which workers serve them, as without a command
     #[command(after_help = examples::QUEUES)]
     List,
-    /// Set what a queue keeps and permits
+    /// Show one queue: what it holds, what it hands out, what it keeps
+    #[command(after_help = examples::SHOW_QUEUE)]
+    Show(ShowArgs),
+    /// Set what a queue keeps, permits and hands out
     ///
-    /// What is not given stays as it is. Ages are durations, or forever. Sizes are bytes, or as 64KiB, 2MiB.
-    #[command(after_help = examples::DEFINE)]
+    /// What is not given stays as it is. Ages are durations, or forever. Sizes are bytes, or as 64KiB, 2MiB. Limits hold
+    /// for all workers together; running workers heed them from their next claim on.
+    #[command(visible_alias = "set", after_help = examples::DEFINE)]
     Define(DefineArgs),
+    /// Hand out no job of a queue, or of some of its kinds
+    ///
+    /// Jobs that run go on to their end, scheduled ones become ready, and new ones are accepted.
+    #[command(after_help = examples::PAUSE)]
+    Pause(PauseArgs),
+    /// Hand out jobs again
+    #[command(after_help = examples::RESUME)]
+    Resume(ResumeArgs),
     /// Remove a queue that holds no jobs, and its definition
     ///
     /// Finished jobs count too: wait until they are pruned, or delete them. Workers that serve the queue go on, and it
     /// comes back, with the default definition, when a job is enqueued there.
     #[command(after_help = examples::REMOVE)]
     Remove(RemoveArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    pub(crate) queue: Name,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    pub(crate) queue: Name,
+    /// Only jobs of this kind; can be given several times
+    #[arg(long = "kind", value_name = "KIND")]
+    pub(crate) kinds: Vec<Name>,
+    /// Why, for those who find it paused
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) why: String,
+    /// Who asks for it
+    #[arg(long, value_name = "NAME", env = "USER", default_value = "", hide_env_values = true)]
+    pub(crate) by: String,
+    /// It ends by itself after this long
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
+    pub(crate) time: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    pub(crate) queue: Name,
+    /// Only jobs of this kind; can be given several times
+    #[arg(long = "kind", value_name = "KIND")]
+    pub(crate) kinds: Vec<Name>,
 }
 
 #[derive(Debug, Args)]
@@ -44,6 +95,16 @@ pub(crate) struct DefineArgs {
     /// Begin with the defaults of the library instead of the present definition
     #[arg(long)]
     pub(crate) reset: bool,
+    /// How many of its jobs run at once, over all workers; or none for no limit
+    #[arg(long, value_name = "N|none", value_parser = parse::concurrency)]
+    pub(crate) concurrency: Option<parse::Concurrency>,
+    /// How many of its jobs start in a time, over all workers, as 500/1m; or none for no limit
+    #[arg(long, value_name = "N/DURATION|none", value_parser = parse::rate)]
+    pub(crate) rate: Option<parse::RateLimit>,
+    /// How the rate is spread: sliding (in any span of the time), fixed (from one slot of the clock to the next), or
+    /// bucket:N (evenly, N at once after a rest) [default: sliding]
+    #[arg(long, value_name = "SHAPE", value_parser = parse::shape, requires = "rate")]
+    pub(crate) rate_shape: Option<Shape>,
     /// How long completed jobs stay
     #[arg(long, value_name = "AGE", value_parser = parse::age, allow_hyphen_values = true)]
     pub(crate) keep_completed: Option<parse::Age>,

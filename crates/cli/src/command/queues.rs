@@ -1,6 +1,8 @@
 //! `queues`: what queues hold, how long jobs wait in them, which workers serve them, and defining them.
 
 mod look;
+mod pause;
+mod show;
 
 use std::collections::BTreeMap;
 
@@ -25,7 +27,10 @@ struct Page<'a> {
 pub(crate) async fn run(session: &mut Session, args: QueuesArgs) -> anyhow::Result<Exit> {
     match args.command {
         None | Some(QueuesCommand::List) => list(session).await,
+        Some(QueuesCommand::Show(args)) => show::run(session, &args).await,
         Some(QueuesCommand::Define(args)) => define(session, &args).await,
+        Some(QueuesCommand::Pause(args)) => pause::pause(session, args).await,
+        Some(QueuesCommand::Resume(args)) => pause::resume(session, &args).await,
         Some(QueuesCommand::Remove(args)) => remove(session, &args).await,
     }
 }
@@ -58,6 +63,8 @@ fn print(session: &mut Session, queues: &[(&QueueRecord, Look)]) -> anyhow::Resu
     header.extend(["OLDEST", "OVERDUE", "WORKERS"]);
     // Most queues keep what the defaults say, which is not worth a column.
     let has_keeps = queues.iter().any(|(queue, _)| keeps(queue).is_some());
+    let has_rules = queues.iter().any(|(queue, _)| queue.config.rules() > 0);
+    header.extend(has_rules.then_some("RULES"));
     header.extend(has_keeps.then_some("KEEPS"));
     let mut table = session.output.new_table(&header);
     for (queue, look) in queues {
@@ -75,6 +82,7 @@ fn print(session: &mut Session, queues: &[(&QueueRecord, Look)]) -> anyhow::Resu
             true => Cell::new("none").add_attribute(Attribute::Dim),
             false => cell(look.workers()),
         });
+        row.extend(has_rules.then(|| cell(text::rules(&queue.config))));
         row.extend(has_keeps.then(|| cell(keeps(queue).unwrap_or_default())));
         table.add_row(row);
     }
@@ -94,28 +102,18 @@ fn keeps(queue: &QueueRecord) -> Option<String> {
 async fn define(session: &mut Session, args: &DefineArgs) -> anyhow::Result<Exit> {
     let client = session.open(Access::Create).await?;
     let handle = client.queue(&args.queue)?;
-    let config = match handle.record().await? {
-        Some(queue) if !args.reset => queue.config,
-        _ => QueueConfig::default(),
-    };
-    let config = changed(config, args);
-    handle.define(&config).await?;
+    if args.reset {
+        handle.define(&changed(QueueConfig::default(), args)).await?;
+    } else {
+        // Defining a queue as it is makes it one that is there.
+        let config = handle.change(|config| *config = changed(std::mem::take(config), args)).await?;
+        if handle.record().await?.is_none() {
+            handle.define(&config).await?;
+        }
+    }
     match handle.record().await? {
         Some(queue) if session.output.is_json() => session.output.json(&QueueJson::of(&queue))?,
-        Some(queue) => {
-            session.output.line(format_args!(
-                "{} keeps {}",
-                queue.name,
-                text::retention(&queue.config.retention)
-            ))?;
-            let [payload, output, error] =
-                [queue.config.caps.payload, queue.config.caps.output, queue.config.caps.error]
-                    .map(text::size);
-            session.output.line(format_args!(
-                "{} takes payloads up to {payload}, outputs up to {output}, errors up to {error}",
-                queue.name
-            ))?;
-        }
+        Some(queue) => show::definition(session, &queue)?,
         None => session.note("the queue holds nothing and has no definition"),
     }
     Ok(Exit::Done)
@@ -189,6 +187,12 @@ fn changed(mut config: QueueConfig, args: &DefineArgs) -> QueueConfig {
         if let Some(given) = given {
             *cap = given;
         }
+    }
+    if let Some(parse::Concurrency(concurrency)) = args.concurrency {
+        config.concurrency = concurrency;
+    }
+    if let Some(parse::RateLimit(rate)) = args.rate {
+        config.rate = rate.map(|rate| rate.shape(args.rate_shape.unwrap_or_default()));
     }
     config
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{AttemptRecord, Trace};
 use windlass_core::outcome::{Ending, Reason};
-use windlass_core::queue::{Keep, QueueRecord};
+use windlass_core::queue::{Keep, Pauses, QueueRecord, Rate};
 use windlass_core::retry::{Backoff, Policy};
 use windlass_core::size::Caps;
 use windlass_core::store::{Durability, LeaseRecord};
@@ -191,6 +191,9 @@ pub(crate) struct QueueJson<'a> {
     counts: std::collections::BTreeMap<&'static str, u64>,
     keep: KeepsJson,
     caps: Caps,
+    /// What it hands out: pauses, `concurrency` and `rate`, as far as there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules: Option<RulesJson<'a>>,
     /// Why its definition does not read.
     unreadable: Option<&'a str>,
     /// Only with `queues`, as the next two: how many scheduled jobs were seen to be overdue.
@@ -212,6 +215,13 @@ struct WaitingJson<'a> {
     oldest_due_at: Option<String>,
     oldest_has_more: bool,
     served_by: &'a [String],
+}
+
+#[derive(Debug, Serialize)]
+struct RulesJson<'a> {
+    pauses: &'a Pauses,
+    concurrency: Option<u32>,
+    rate: Option<Rate>,
 }
 
 #[derive(Debug, Serialize)]
@@ -245,6 +255,11 @@ impl<'a> QueueJson<'a> {
                 cancelled: retention.cancelled.into(),
             },
             caps: queue.config.caps,
+            rules: (queue.config.rules() > 0).then(|| RulesJson {
+                pauses: &queue.config.pauses,
+                concurrency: queue.config.concurrency,
+                rate: queue.config.rate,
+            }),
             unreadable: queue.unreadable.as_deref(),
             overdue: None,
             overdue_has_more: None,

@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use windlass_core::State;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Counts, Keep, Retention};
+use windlass_core::queue::{Counts, Keep, Pause, QueueConfig, Rate, Retention, Shape};
 use windlass_core::retry::{Backoff, Jitter, Policy};
 
-use super::Format;
+use super::{Format, clean};
 
 /// A duration with its two largest units, as `90d`, `1m 30s` or `1s 500ms`.
 pub(crate) fn duration(duration: Duration) -> String {
@@ -82,6 +82,36 @@ pub(crate) fn first_line(error: &str) -> String {
 /// How many jobs are in each state, by its name.
 pub(crate) fn by_state(counts: &Counts) -> impl Iterator<Item = (&'static str, u64)> {
     State::ALL.into_iter().map(|state| (state.as_str(), counts.of(state)))
+}
+
+/// What a queue hands out, in a few words.
+pub(crate) fn rules(config: &QueueConfig) -> String {
+    let mut rules = Vec::new();
+    if let Some(pause) = &config.pauses.queue {
+        rules.push(format!("nothing: paused{}", about(pause)));
+    }
+    rules
+        .extend(config.pauses.kinds.iter().map(|(kind, pause)| format!("no {kind}: paused{}", about(pause))));
+    if let Some(most) = config.concurrency {
+        rules.push(format!("{most} at once"));
+    }
+    if let Some(Rate { jobs, per, shape }) = config.rate {
+        let shape = match shape {
+            Shape::Sliding => String::new(),
+            Shape::Fixed => " in each slot".to_owned(),
+            Shape::Bucket { burst } => format!(" evenly, {burst} after a rest"),
+        };
+        rules.push(format!("{jobs} in {}{shape}", duration(per)));
+    }
+    rules.join(", ")
+}
+
+/// Who paused a queue, why and until when.
+fn about(pause: &Pause) -> String {
+    let by = Some(&pause.by).filter(|by| !by.is_empty()).map(|by| format!(" by {}", clean::line(by)));
+    let until = pause.until.map(|until| format!(" until {until}"));
+    let why = Some(&pause.why).filter(|why| !why.is_empty()).map(|why| format!(" ({})", clean::line(why)));
+    [by, until, why].into_iter().flatten().collect()
 }
 
 /// What a queue keeps.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed};
-use windlass_core::store::{Cursor, Filter, JobPage};
+use windlass_core::store::{Cursor, Filter, JobPage, Store};
 use windlass_core::{Name, State};
 
 use super::Client;
@@ -38,6 +38,10 @@ pub struct Backlog {
 impl QueueHandle {
     pub(super) fn new(client: Client, name: Name) -> Self {
         Self { client, name }
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        &**self.client.store()
     }
 
     /// Its name.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use windlass_core::bell::Bell;
+use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
 use windlass_core::queue::{QueueConfig, QueueRecord, Removed};
 use windlass_core::store::{
@@ -340,6 +341,12 @@ impl Leases for Faulty {
 impl Queues for Faulty {
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()> {
         self.inner.define(queue, config).await
+    }
+    async fn redefine(&self, queue: &Name, before: &QueueConfig, config: &QueueConfig) -> StoreResult<bool> {
+        self.inner.redefine(queue, before, config).await
+    }
+    async fn now(&self) -> StoreResult<Timestamp> {
+        self.inner.now().await
     }
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
         self.inner.queues(after, limit).await

@@ -14,6 +14,7 @@ mod moved;
 mod outcomes;
 mod prefetch;
 mod queue;
+mod rules;
 mod shutdown;
 mod sick;
 mod slots;

@@ -1,0 +1,61 @@
+//! `queues show`: one queue, and what keeps its jobs from starting now.
+
+use windlass_core::State;
+use windlass_core::queue::QueueRecord;
+
+use super::look;
+use crate::args::ShowArgs;
+use crate::command::known;
+use crate::exit::Exit;
+use crate::output::json::QueueJson;
+use crate::output::text;
+use crate::session::{Access, Session};
+
+pub(crate) async fn run(session: &mut Session, args: &ShowArgs) -> anyhow::Result<Exit> {
+    let client = session.open(Access::Existing).await?;
+    known::check_queue(&client, &args.queue).await?;
+    let Some(queue) = client.queue(&args.queue)?.record().await? else {
+        session.note(&format!("queue {} has no definition and holds no jobs", args.queue));
+        return Ok(Exit::Done);
+    };
+    let queues = [queue];
+    let looks = look::at_all(&client, &queues).await?;
+    let (queue, look) = (&queues[0], &looks[0]);
+    if session.output.is_json() {
+        session.output.json(&QueueJson::seen(queue, look))?;
+        return Ok(Exit::Done);
+    }
+    let held = text::by_state(&queue.counts).filter(|(_, count)| *count > 0);
+    let held: Vec<String> = held.map(|(state, count)| format!("{count} {state}")).collect();
+    let held = if held.is_empty() { "no jobs".to_owned() } else { held.join(", ") };
+    session.output.line(format_args!("{} holds {held}", queue.name))?;
+    session.output.line(format_args!(
+        "oldest waits {}, {} overdue, workers: {}",
+        look.oldest(),
+        look.overdue(),
+        if look.workers.is_empty() { "none".to_owned() } else { look.workers() }
+    ))?;
+    if let Some(most) = queue.config.concurrency {
+        let running = queue.counts.of(State::Running);
+        let full = if running >= u64::from(most) { ": jobs wait for one of them to end" } else { "" };
+        session.output.line(format_args!("{running} of {most} places are taken{full}"))?;
+    }
+    definition(session, queue)?;
+    Ok(Exit::Done)
+}
+
+/// What a queue hands out, keeps and permits.
+pub(super) fn definition(session: &mut Session, queue: &QueueRecord) -> anyhow::Result<()> {
+    let config = &queue.config;
+    if config.rules() > 0 {
+        session.output.line(format_args!("{} hands out {}", queue.name, text::rules(config)))?;
+    }
+    session.output.line(format_args!("{} keeps {}", queue.name, text::retention(&config.retention)))?;
+    let [payload, output, error] =
+        [config.caps.payload, config.caps.output, config.caps.error].map(text::size);
+    session.output.line(format_args!(
+        "{} takes payloads up to {payload}, outputs up to {output}, errors up to {error}",
+        queue.name
+    ))?;
+    Ok(())
+}
