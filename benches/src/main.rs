@@ -4,6 +4,7 @@
 //! Figures of one run belong together; the machine decides the rest. Rounds of ours and of the raw limit
 //! alternate, and each figure is the median of its rounds.
 
+mod control;
 mod deleted;
 mod fleet;
 mod history;
@@ -33,7 +34,7 @@ struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Only stores whose name contains this: memory, sqlite full, sqlite normal, postgres, postgres off, redis,
-    /// redis none
+    /// redis none; or control, and control/postgres, for what flow control costs
     #[arg(long)]
     only: Option<String>,
     /// Leave out the long run with a million finished and a million scheduled jobs
@@ -143,6 +144,12 @@ async fn run(arguments: Arguments) -> Result<()> {
     let mut report = Report::new(arguments.json);
     if let Some(seconds) = arguments.snapshot {
         snapshot::measure(Duration::from_secs(seconds), &mut report).await?;
+        report.print();
+        return Ok(());
+    }
+    if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("control")) {
+        let store = Some(rest.trim_start_matches('/')).filter(|store| !store.is_empty());
+        control::run(arguments.quick, store, &mut report).await?;
         report.print();
         return Ok(());
     }
