@@ -83,6 +83,22 @@ pub enum Jitter {
     /// Between the first delay and three times the delay before, the first delay counting as the one before
     /// the first retry: grows by itself, so the backoff only gives the start.
     Decorrelated,
+    /// Up to so many thousandths of the delay less or more; at most the cap. See [`Jitter::share`].
+    Share(u16),
+}
+
+impl Jitter {
+    /// Up to this share of the delay less or more: 0.1 is plus or minus ten percent, 0.5 is between half of the delay and
+    /// one and a half of it. Kept to thousandths, from 0 to 1.
+    pub fn share(share: f64) -> Self {
+        // What is not a number is none, by the cast.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is between 0 and 1,000"
+        )]
+        Self::Share((share.clamp(0.0, 1.0) * 1_000.0).round() as u16)
+    }
 }
 
 /// The library's default number of attempts.
@@ -215,7 +231,16 @@ impl Policy {
                 let high = previous.max(start).saturating_mul(3).min(self.cap);
                 between(start, high, dice)
             }
+            Jitter::Share(thousandths) => {
+                let part = grown / 1_000 * u32::from(thousandths.min(1_000));
+                between(grown - part, grown.saturating_add(part), dice).min(self.cap)
+            }
         }
+    }
+
+    /// Whether programs of before the first [share](Jitter::Share) cannot read it.
+    pub(crate) fn has_share(&self) -> bool {
+        matches!(self.jitter, Jitter::Share(_))
     }
 }
 
@@ -287,6 +312,8 @@ mod tests {
         assert_eq!((at(Jitter::Equal, 0.0), at(Jitter::Equal, 1.0)), (4, 8));
         assert_eq!((at(Jitter::Full, 0.0), at(Jitter::Full, 1.0)), (0, 8));
         assert_eq!((at(Jitter::Decorrelated, 0.0), at(Jitter::Decorrelated, 1.0)), (8, 24));
+        assert_eq!((at(Jitter::share(0.5), 0.0), at(Jitter::share(0.5), 1.0)), (4, 12));
+        assert_eq!((at(Jitter::share(9.0), 0.0), at(Jitter::share(f64::NAN), 1.0)), (0, 8));
     }
 
     #[test]
@@ -337,7 +364,8 @@ mod tests {
                 _ => Policy::polynomial(9, base, number),
             };
             let cap = Duration::from_millis(cap);
-            for jitter in [Jitter::None, Jitter::Equal, Jitter::Full, Jitter::Decorrelated] {
+            let shares = [Jitter::share(0.1), Jitter::Share(u16::MAX)];
+            for jitter in [Jitter::None, Jitter::Equal, Jitter::Full, Jitter::Decorrelated].into_iter().chain(shares) {
                 let policy = policy.clone().cap(cap).jitter(jitter);
                 prop_assert!(policy.delay(attempt, Duration::from_millis(previous), dice) <= cap);
             }

@@ -72,7 +72,7 @@ pub(crate) struct EnqueueArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
     pub(crate) backoff_max: Option<Duration>,
 
-    /// How waits are spread: none, equal, full or decorrelated [default: full]
+    /// How waits are spread: none, equal, full, decorrelated, or share:0.1 for plus or minus a tenth [default: full]
     #[arg(long, value_name = "JITTER", value_parser = parse::jitter)]
     pub(crate) jitter: Option<Jitter>,
 

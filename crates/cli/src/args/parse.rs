@@ -198,7 +198,10 @@ pub(crate) fn jitter(text: &str) -> Result<Jitter, String> {
         "equal" => Ok(Jitter::Equal),
         "full" => Ok(Jitter::Full),
         "decorrelated" => Ok(Jitter::Decorrelated),
-        _ => Err("no such jitter; use none, equal, full or decorrelated".to_owned()),
+        _ => match text.strip_prefix("share:").map(str::parse) {
+            Some(Ok(share)) if (0.0..=1.0).contains(&share) => Ok(Jitter::share(share)),
+            _ => Err("no such jitter; use none, equal, full, decorrelated or share:0.1".to_owned()),
+        },
     }
 }
 

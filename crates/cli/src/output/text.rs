@@ -139,10 +139,11 @@ pub(crate) fn policy(policy: &Policy) -> String {
         Backoff::Polynomial { base, power } => format!("{} times n^{power}", duration(base)),
     };
     let spread = match policy.spread() {
-        Jitter::None => "no jitter",
-        Jitter::Equal => "equal jitter",
-        Jitter::Full => "full jitter",
-        Jitter::Decorrelated => "decorrelated jitter",
+        Jitter::None => "no jitter".to_owned(),
+        Jitter::Equal => "equal jitter".to_owned(),
+        Jitter::Full => "full jitter".to_owned(),
+        Jitter::Decorrelated => "decorrelated jitter".to_owned(),
+        Jitter::Share(thousandths) => format!("plus or minus {}%", f64::from(thousandths) / 10.0),
     };
     format!(
         "{} attempts, {growth}, at most {}, {spread}",

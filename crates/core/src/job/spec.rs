@@ -18,8 +18,8 @@ use crate::retry::Policy;
 /// Bytes of keys and values together that a job carries as meta.
 pub const META_MAX: usize = 4096;
 
-/// The newest version that this program knows.
-const VERSION: i64 = 1;
+/// The newest version that this program knows: 1, and 2 where a policy spreads its delays by a share.
+const VERSION: i64 = 2;
 
 /// The options of a job that no store decides by.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,7 @@ impl Spec {
             return None;
         }
         let text = Text {
-            v: VERSION,
+            v: if self.retry.has_share() { 2 } else { 1 },
             retry: (self.retry != Policy::default()).then(|| self.retry.clone()),
             timeout: self.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX)),
             stalls_max: (self.stalls_max != STALLS_MAX_DEFAULT).then_some(self.stalls_max),
@@ -118,6 +118,7 @@ impl Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::retry::Jitter;
 
     #[test]
     fn what_has_its_default_is_not_written() {
@@ -137,13 +138,17 @@ mod tests {
                 .ok(),
             meta: [("tenant".into(), "\u{0}ä\"".into())].into(),
         };
-        assert_eq!(Spec::read(spec.text().as_deref()), Ok(spec));
+        assert!(spec.text().unwrap().starts_with(r#"{"v":1,"#), "what older programs can read");
+        assert_eq!(Spec::read(spec.text().as_deref()), Ok(spec.clone()));
+        let shared = Spec { retry: spec.retry.clone().jitter(Jitter::share(0.1)), ..spec };
+        assert!(shared.text().unwrap().starts_with(r#"{"v":2,"#));
+        assert_eq!(Spec::read(shared.text().as_deref()), Ok(shared));
     }
 
     #[test]
     fn a_later_version_is_left_to_a_newer_program() {
         let newer = |v: i64| Err(Unreadable::Newer { form: v });
-        assert_eq!(Spec::read(Some(r#"{"v":2}"#)), newer(2));
+        assert_eq!(Spec::read(Some(r#"{"v":4}"#)), newer(4));
         assert_eq!(Spec::read(Some(r#"{"v":3,"retry":"otherwise"}"#)), newer(3));
         let known = Spec { stalls_max: 5, ..Spec::default() };
         assert_eq!(Spec::read(Some(r#"{"v":1,"stalls_max":5,"colour":"red"}"#)), Ok(known), "may be ignored");
