@@ -1,5 +1,6 @@
 //! A token bucket, kept as the time at which it would be full again: one number, exact for ever.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -17,6 +18,7 @@ const LATE_MAX: Duration = Duration::from_millis(50);
 /// # use std::time::Duration;
 /// # use windlass_local::{LimitError, TokenBucket};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Clones share one limit.
 /// let limiter = TokenBucket::new(100, Duration::from_secs(1), 10)?;      // 100 per second, 10 at once
 /// limiter.acquire(10).await?;
 /// assert!(matches!(limiter.try_acquire(1), Err(LimitError::Later(_))));
@@ -26,9 +28,9 @@ const LATE_MAX: Duration = Duration::from_millis(50);
 /// Over any stretch of time there are at most `burst` and what the rate allows in that time. Timers are coarse, so
 /// what flows in while a caller that waits is woken late is not lost: it can be had on top for a moment, as much as
 /// flows in within 50 ms at most. That keeps the average right also where the rate is higher than timers are fine.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TokenBucket {
-    gate: Gate<Bucket>,
+    gate: Arc<Gate<Bucket>>,
 }
 
 impl TokenBucket {
@@ -41,7 +43,14 @@ impl TokenBucket {
         }
         let (count, each) = (u128::from(count), interval.as_nanos());
         Ok(Self {
-            gate: Gate::new(Bucket { epoch: Instant::now(), count, each, burst, full_at: 0, late: None }),
+            gate: Arc::new(Gate::new(Bucket {
+                epoch: Instant::now(),
+                count,
+                each,
+                burst,
+                full_at: 0,
+                late: None,
+            })),
         })
     }
 

@@ -1,6 +1,7 @@
 //! A sliding window that remembers what was taken in it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -21,9 +22,9 @@ use crate::error::ConfigError;
 /// assert!(limiter.try_acquire(1).is_err());
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SlidingWindow {
-    gate: Gate<Window>,
+    gate: Arc<Gate<Window>>,
 }
 
 impl SlidingWindow {
@@ -35,7 +36,9 @@ impl SlidingWindow {
         if interval.is_zero() {
             return Err(ConfigError::NoInterval);
         }
-        Ok(Self { gate: Gate::new(Window { most: count, interval, taken: VecDeque::new(), sum: 0 }) })
+        Ok(Self {
+            gate: Arc::new(Gate::new(Window { most: count, interval, taken: VecDeque::new(), sum: 0 })),
+        })
     }
 
     /// Waits until so many can be taken, and takes them. Those who wait are served in the order of their coming.
