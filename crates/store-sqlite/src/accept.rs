@@ -60,7 +60,7 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
             accepted.push((None, existing(tx, first).await?.ok_or(Fault::Refused(refusal))?));
             continue;
         }
-        if let Some(key) = first.unique.filter(|_| !is_many)
+        if let Some(key) = first.unique
             && let Some(holder) = keys::holder(tx, &first.queue, key.digest).await?
         {
             let answer = match existing(tx, first).await? {

@@ -70,7 +70,7 @@ fn check(connection: &Connection, circumstances: &str) {
     }
 }
 
-/// Jobs of every state in a few queues, and some leases; `jobs` of them are in the first queue.
+/// Jobs of every state in a few queues, some leases, and keys of a third of the jobs; `jobs` of them are in the first queue.
 fn fill(connection: &Connection, jobs: i64) {
     let insert = "
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
@@ -90,6 +90,10 @@ fn fill(connection: &Connection, jobs: i64) {
     let queues =
         "INSERT INTO windlass_queues (name, ready) SELECT queue, count(*) FROM windlass_jobs GROUP BY queue";
     connection.execute(queues, []).unwrap();
+    let keys = "
+        INSERT INTO windlass_keys (queue, digest, id, free_at)
+        SELECT queue, randomblob(16), id, iif(seq % 2 = 0, seq, NULL) FROM windlass_jobs WHERE seq % 3 = 0";
+    connection.execute(keys, []).unwrap();
 }
 
 fn schema() -> Connection {
@@ -133,6 +137,9 @@ fn claims_and_settlements_use_the_index_that_is_made_for_them() {
         ("maintenance/oldest.sql", "windlass_jobs_finished (queue=? AND state=?)"),
         ("leases/cancelled.sql", "windlass_jobs_stopping (lease=?)"),
         ("leases/lost.sql", "windlass_jobs_running (lease=?)"),
+        ("keys/holder.sql", "k USING PRIMARY KEY (queue=? AND digest=?)"),
+        ("keys/holder.sql", "windlass_jobs_id (id=?)"),
+        ("keys/forget_over.sql", "windlass_keys_time (free_at<?)"),
     ] {
         let (_, sql) = statements().into_iter().find(|(statement, _)| statement == name).unwrap();
         let steps = plan(&connection, &sql);
@@ -168,4 +175,5 @@ fn jobs_come_in_one_way_and_change_their_state_one_way() {
     }
     assert_eq!(sources_that_name("queries/accept/"), ["accept.rs"]);
     assert_eq!(sources_that_name("queries/moves/"), ["moves.rs"]);
+    assert_eq!(sources_that_name("queries/keys/"), ["keys.rs"]);
 }

@@ -6,6 +6,7 @@ mod fixture;
 mod full;
 mod group;
 mod handover;
+mod keys;
 mod life;
 mod log;
 mod open;

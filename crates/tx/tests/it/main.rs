@@ -7,4 +7,5 @@ mod refused;
 mod rusqlite;
 mod sqlx_sqlite;
 mod support;
+mod unique_sqlite;
 mod worker;
