@@ -5,7 +5,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
 use windlass_core::queue::check_rules;
 use windlass_core::store::{Cause, Enqueued, StoreResult};
-use windlass_core::unique::OnConflict;
+use windlass_core::unique::{Digest, OnConflict};
 use windlass_core::{CallId, JobId, State, StoreError};
 
 use crate::bug::Bug;
@@ -75,7 +75,7 @@ impl Table {
         job.check_payload(self.config(&job.queue).caps.payload)?;
         if let Some(key) = job.unique {
             if let Some(holder) = self.keys.holder(&job.queue, key.digest, now) {
-                return Ok(self.met(holder, job));
+                return Ok(self.met(holder, key.digest, job));
             }
             self.keys.take(&job.queue, key, job.id, now);
         }
@@ -85,9 +85,12 @@ impl Table {
         Ok(Enqueued::New)
     }
 
-    /// The answer for a job whose key another one holds.
-    fn met(&self, holder: JobId, job: &NewJob) -> Enqueued {
-        let state = self.get(holder).map(|holder| holder.state);
+    /// The answer for a job whose key another one holds. If that one is gone, a job under its id is not the holder.
+    fn met(&self, holder: JobId, digest: Digest, job: &NewJob) -> Enqueued {
+        let holds = |found: &&Job| {
+            found.new.queue == job.queue && found.new.unique.is_some_and(|key| key.digest == digest)
+        };
+        let state = self.get(holder).filter(holds).map(|holder| holder.state);
         if job.on_conflict.replaces(state) || (self.has(Bug::ReplaceRunning) && state == Some(State::Running))
         {
             Enqueued::Replaced(holder)

@@ -131,6 +131,8 @@ impl Job {
         let (_, new_due) = new.entry(now);
         let NewJob { payload, spec, tags, on_conflict, .. } = new;
         (self.new.payload, self.new.spec, self.new.tags) = (payload, spec, tags);
+        // An outcome of before was about another payload.
+        self.is_reaped = false;
         if self.state == State::Scheduled
             && let Some(due_at) = on_conflict.due_at(self.enqueued_at, new_due)
         {

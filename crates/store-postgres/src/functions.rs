@@ -67,6 +67,10 @@ functions! {
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
         TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY
     ];
+    ENQUEUE_UNIQUE = "jobs_enqueue_unique", "jobs/enqueue_unique", [
+        INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY
+    ];
     ENQUEUE_ONE = "jobs_enqueue_one", "jobs/enqueue_one", [INT8, UUID, TEXT, TEXT, BYTEA, INT8, TEXT, TEXT, UUID];
     CLAIM = "jobs_claim", "jobs/claim", [
         UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
@@ -148,8 +152,9 @@ pub(crate) fn spelled_out(schema: &str) -> [(&'static str, String); 3] {
 }
 
 /// Those that jobs pass through, and their notes.
-const FREQUENT: [Function; 10] = [
+const FREQUENT: [Function; 11] = [
     ENQUEUE,
+    ENQUEUE_UNIQUE,
     ENQUEUE_ONE,
     CLAIM,
     CLAIM_ONE,

@@ -8,6 +8,7 @@ mod get;
 pub(crate) mod handover;
 mod progress;
 pub(crate) mod settle;
+pub(crate) mod unique;
 
 use std::sync::Arc;
 

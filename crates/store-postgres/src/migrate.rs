@@ -44,6 +44,9 @@ const STEPS: &[Step] = &[
     Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
     Step { version: 2, name: "enqueue", sql: include_str!("../migrations/0002_enqueue.sql"), needs: 1 },
     Step { version: 3, name: "inner functions", sql: include_str!("../migrations/0003_inner.sql"), needs: 1 },
+    Step { version: 4, name: "bulk", sql: include_str!("../migrations/0004_bulk.sql"), needs: 1 },
+    // Keys are given up whichever program calls, by inner functions.
+    Step { version: 5, name: "unique keys", sql: include_str!("../migrations/0005_unique.sql"), needs: 1 },
 ];
 
 /// The newest version that this program knows.

@@ -13,9 +13,10 @@ use crate::PostgresStore;
 use crate::connect::Call;
 use crate::definitions::{self, Current, ROUNDS};
 use crate::error::{Effect, Fault, ServerError, meaning};
-use crate::functions::{ABORT, DEFINITIONS, ENQUEUE, Function, HOLDS, SETTLE};
+use crate::functions::{ABORT, DEFINITIONS, ENQUEUE, ENQUEUE_UNIQUE, Function, HOLDS, SETTLE};
 use crate::jobs::enqueue::{Columns, queues};
 use crate::jobs::settle::Outcomes;
+use crate::jobs::unique::Keys;
 use crate::row;
 
 #[async_trait]
@@ -29,7 +30,8 @@ impl Within for PostgresStore {
             return Ok(Vec::new());
         }
         self.check_place(line).await?;
-        let statement = self.text_with_transaction(&ENQUEUE);
+        let has_keys = jobs.iter().any(|job| job.unique.is_some());
+        let statement = self.text_with_transaction(if has_keys { &ENQUEUE_UNIQUE } else { &ENQUEUE });
         let mut definitions = self.definitions(queues(jobs)).await?;
         for _ in 0..ROUNDS {
             let columns = Columns::of(jobs, &definitions)?;
@@ -37,7 +39,8 @@ impl Within for PostgresStore {
             let said = rows.iter().map(|row| row.text(0));
             let said = said.collect::<Result<Vec<_>, SqlError>>().map_err(misread)?;
             if let Some(answers) = columns.answers(jobs, &definitions, said).map_err(written)? {
-                if let (true, Some(row)) = (answers.contains(&Enqueued::New), rows.first()) {
+                let is_heard = |answer: &Enqueued| matches!(answer, Enqueued::New | Enqueued::Replaced(_));
+                if let (true, Some(row)) = (answers.iter().any(is_heard), rows.first()) {
                     let xid = row.text(1).map_err(misread)?.to_owned();
                     self.remote.tools().wakeups.watch(xid, Rings::accepted(jobs));
                 }
@@ -175,9 +178,10 @@ fn ints(numbers: &[i64]) -> Value {
     Value::Ints(numbers.iter().copied().map(Some).collect())
 }
 
+/// The parameters of `jobs/enqueue.sql`, or of `jobs/enqueue_unique.sql` where there are keys.
 fn enqueue_values(columns: &Columns<'_>, version: i64) -> Vec<Value> {
     let payloads = columns.payloads.iter().map(|payload| Some(Bytes::copy_from_slice(payload)));
-    vec![
+    let mut values = vec![
         version.into(),
         uuids(&columns.ids),
         ints(&columns.places),
@@ -193,7 +197,18 @@ fn enqueue_values(columns: &Columns<'_>, version: i64) -> Vec<Value> {
         // It is never repeated: its fate is that of the transaction.
         Value::Uuids(Vec::new()),
         ints(&columns.fits),
-    ]
+    ];
+    if !columns.keys.is_empty() {
+        let Keys { digests, lifetimes, conflicts, waits } = &columns.keys;
+        let conflicts = conflicts.iter().map(|conflict| conflict.map(str::to_owned));
+        values.extend([
+            Value::Texts(digests.clone()),
+            Value::Texts(lifetimes.clone()),
+            Value::Texts(conflicts.collect()),
+            Value::Ints(waits.clone()),
+        ]);
+    }
+    values
 }
 
 fn fence_values(settlement: &Settlement) -> [Value; 4] {

@@ -13,5 +13,7 @@ mod locked;
 mod meanwhile;
 #[path = "isolation/places.rs"]
 mod places;
+#[path = "isolation/unique.rs"]
+mod unique;
 #[path = "isolation/unreadable.rs"]
 mod unreadable;

@@ -25,6 +25,8 @@ const SORTS: &[(&str, &str)] = &[
     ("claim, many kinds", "the first jobs of each kind, at most as many as are asked for"),
     ("claim from a floor", "the first jobs of each kind, at most as many as are asked for"),
     ("list", "the jobs of a page"),
+    ("enqueue, unique", "keys are taken in one order"),
+    ("enqueue, duplicate", "keys are taken in one order"),
 ];
 
 /// No call looks at more rows of a table than this: each is about ten jobs, and there are twenty late ones.

@@ -262,6 +262,7 @@ macro_rules! for_each_clause {
                 every_end_frees_a_key
                 a_job_that_is_not_kept_frees_its_key
                 a_reaped_job_holds_its_key
+                a_late_outcome_ends_no_replaced_job
                 for_a_window
                 for_a_slot
                 old_windows_are_forgotten

@@ -105,7 +105,7 @@ pub trait Jobs {
 
     /// Records the end of attempts that were reaped meanwhile, so that what was done is not done again: as
     /// [`settle`](Jobs::settle), for a job that `reap` has put back and that nothing has happened to since (no claim, no
-    /// cancel, no retry by hand), if the fence is that of the reaped attempt and the transition is terminal. All else
+    /// cancel, no retry by hand, no other payload by its unique key), if the fence is that of the reaped attempt and the transition is terminal. All else
     /// is fenced. The record of the lost attempt stays.
     async fn settle_late(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>>;
 
@@ -149,7 +149,7 @@ pub enum Enqueued {
     Duplicate {
         /// The job that holds the key.
         id: JobId,
-        /// Its state; nothing where the job is gone and only its key is still held.
+        /// Its state; nothing where the job is gone and only its key is still held, also if its id is used again.
         state: Option<State>,
     },
     /// It was not stored: this job holds its unique key, and says now what it says.

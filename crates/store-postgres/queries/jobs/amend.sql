@@ -1,10 +1,10 @@
 -- Changes that a person asks for: 'cancel', 'retry' or 'delete'.
 --
 -- p_ids   one after the other, so an id may stand twice
--- result  one row per id: whether it was 'done', 'refused' or 'missing', and the state; or 'locked' by an open transaction,
---         which no other job is to wait for
+-- result  one row per id: whether it was 'done', 'refused' or 'missing', and the state; or 'held', and the job that holds its
+--         unique key; or 'locked' by an open transaction, which no other job is to wait for
 CREATE FUNCTION {function}(p_verb text, p_ids uuid[])
-RETURNS TABLE (o_answer text, o_state int8)
+RETURNS TABLE (o_answer text, o_state int8, o_holder uuid)
 LANGUAGE plpgsql VOLATILE {steady}
 AS $$
 #variable_conflict use_column
@@ -16,10 +16,12 @@ DECLARE
     v_waiting waiting;
     v_ended ended;
     v_moved int8;
+    v_held text;
 BEGIN
     FOREACH v_id IN ARRAY p_ids LOOP
         o_answer := 'missing';
         o_state := NULL;
+        o_holder := NULL;
         -- The job may move between two looks: then the next round finds it where it went.
         FOR round IN 1 .. 100 LOOP
             SELECT seq, queue INTO v_seq, v_queue FROM jobs WHERE id = v_id;
@@ -78,6 +80,12 @@ BEGIN
                     DELETE FROM jobs WHERE seq = v_seq;
                     v_moved := moves(v_queue, o_state, -1, NULL, ARRAY[v_seq]);
                 ELSIF p_verb = 'retry' AND o_state >= 5 THEN
+                    v_held := key_again(v_now, v_seq);
+                    IF v_held IS NOT NULL THEN
+                        o_answer := CASE v_held WHEN 'locked' THEN 'locked' ELSE 'held' END;
+                        o_holder := CASE v_held WHEN 'locked' THEN NULL ELSE v_held::uuid END;
+                        EXIT;
+                    END IF;
                     -- Begins anew: its expiry does not count any more, since the caller asks for it to run now.
                     DELETE FROM ended WHERE seq = v_seq;
                     UPDATE jobs SET expires_at = NULL WHERE seq = v_seq AND expires_at IS NOT NULL;

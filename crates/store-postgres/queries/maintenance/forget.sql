@@ -1,7 +1,7 @@
--- Forgets calls that are no longer repeated, those that were accepted first before others.
+-- Forgets calls that are no longer repeated and unique keys whose time is over, the oldest before others.
 --
 -- p_age    how long a call is remembered
--- p_limit  how many are forgotten, at most
+-- p_limit  how many of each are forgotten, at most
 -- result   how many were
 CREATE FUNCTION {function}(p_age int8, p_limit int8) RETURNS TABLE (o_gone int8)
 LANGUAGE plpgsql VOLATILE {steady}
@@ -9,6 +9,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now int8 := clock_micros();
+    v_keys int8;
 BEGIN
     WITH old AS MATERIALIZED (
         SELECT id
@@ -20,6 +21,17 @@ BEGIN
     )
     DELETE FROM calls AS c USING old AS o WHERE c.id = ANY (ARRAY[o.id]);
     GET DIAGNOSTICS o_gone = ROW_COUNT;
+    WITH old AS MATERIALIZED (
+        SELECT queue, digest
+        FROM keys
+        WHERE free_at IS NOT NULL AND free_at <= v_now
+        ORDER BY free_at
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM keys AS k USING old AS o WHERE k.queue = o.queue AND k.digest = ANY (ARRAY[o.digest]);
+    GET DIAGNOSTICS v_keys = ROW_COUNT;
+    o_gone := o_gone + v_keys;
     RETURN NEXT;
 END
 $$;

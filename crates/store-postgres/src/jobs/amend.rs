@@ -80,6 +80,7 @@ async fn look(
                 Some(Amended::Done(state()?))
             }
             "refused" => Some(Amended::Refused(state()?)),
+            "held" => Some(Amended::Held(row::job_id(found, 2)?)),
             "locked" => None,
             _ => Some(Amended::Missing),
         };

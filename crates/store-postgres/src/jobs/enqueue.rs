@@ -1,5 +1,5 @@
 //! Enqueue: all of a call's jobs or none. Whether an id or the call itself is known is found out by the same statement that
-//! stores the jobs (`accept` in `migrations/0003_inner.sql`), so a repeat costs no second call.
+//! stores the jobs (`accept` in `migrations/0005_unique.sql`), so a repeat costs no second call.
 
 use std::collections::HashSet;
 
@@ -14,10 +14,11 @@ use windlass_core::{CallId, JobId, Name, StoreError};
 
 use super::claim::Asking;
 use super::handover::{OpenOffer, PendingClaim};
+use super::unique::{self, Keys};
 use crate::Tools;
 use crate::definitions::{Current, ROUNDS};
 use crate::error::{Effect, Fault, spoils};
-use crate::functions::{ENQUEUE, ENQUEUE_ONE, HAND_OVER, HAND_OVER_ONE};
+use crate::functions::{ENQUEUE, ENQUEUE_ONE, ENQUEUE_UNIQUE, HAND_OVER, HAND_OVER_ONE};
 use crate::row;
 use crate::session::Session;
 
@@ -44,7 +45,7 @@ pub(super) async fn enqueue(
             rows
         } else {
             let rows = call.enqueue(session).await?;
-            if said(&rows)?.iter().any(|said| [STORED, "new"].contains(said)) {
+            if said(&rows)?.into_iter().any(is_heard) {
                 tools.ring(Rings::accepted(jobs));
             }
             rows
@@ -60,6 +61,11 @@ pub(super) async fn enqueue(
 /// What the call says when all jobs were stored.
 const STORED: &str = "stored";
 
+/// Whether a worker may have something to do, by the answer for a job. A holder that was replaced may be due earlier.
+fn is_heard(said: &str) -> bool {
+    [STORED, "new"].contains(&said) || said.starts_with("replaced ")
+}
+
 /// The answers, in the last column of the rows. Beside the jobs of a claim there is one answer for all.
 fn said(rows: &[Row]) -> Result<Vec<&str>, Fault> {
     let mut said = rows.iter().map(|row| row::at(row, row.len() - 1)).collect::<Result<Vec<&str>, _>>()?;
@@ -71,7 +77,7 @@ fn said(rows: &[Row]) -> Result<Vec<&str>, Fault> {
 
 /// Jobs as columns, one array each, in the order of their ids: in that order rows are locked everywhere, so that calls
 /// about the same ids never wait for each other in a circle. What all of them have is said once, and defaults are not said;
-/// see `accept` in `migrations/0003_inner.sql`.
+/// see `accept` in `migrations/0005_unique.sql`.
 pub(crate) struct Columns<'j> {
     pub(crate) ids: Vec<Uuid>,
     /// Where each of them stands in the call, counted from 1.
@@ -87,6 +93,7 @@ pub(crate) struct Columns<'j> {
     pub(crate) tags: Vec<Option<String>>,
     /// Which payloads are within their cap, as 1 and 0.
     pub(crate) fits: Vec<i64>,
+    pub(crate) keys: Keys,
 }
 
 impl<'j> Columns<'j> {
@@ -113,6 +120,7 @@ impl<'j> Columns<'j> {
             specs: unless_all(None, each().map(|job| job.spec.text())),
             tags: unless_all(None, each().map(|job| row::stored_names(&job.tags))),
             fits: unless_all(1, each().map(|job| i64::from(fits(job)))),
+            keys: Keys::of(each()),
         })
     }
 
@@ -144,6 +152,7 @@ impl<'j> Columns<'j> {
         // The first job of the call that something is wrong with names the refusal.
         said.sort_unstable_by_key(|(place, _)| *place);
         let answer = |(job, (_, said)): (&NewJob, (i64, &str))| match said.split_once(' ') {
+            _ if let Some(met) = unique::met(said) => met,
             None if said == "new" => Ok(Enqueued::New),
             None if said == "taken" => Err(StoreError::IdTaken { id: job.id }.into()),
             None if said == "large" => {
@@ -187,7 +196,8 @@ impl Call<'_> {
     async fn enqueue(&self, session: &Session) -> Result<Vec<Row>, Fault> {
         match self.is_one {
             true => session.call(&ENQUEUE_ONE, &self.one()).await,
-            false => session.call(&ENQUEUE, &self.all()).await,
+            false if self.columns.keys.is_empty() => session.call(&ENQUEUE, &self.all()).await,
+            false => session.call(&ENQUEUE_UNIQUE, &[&self.all()[..], &self.keys()].concat()).await,
         }
     }
 
@@ -206,6 +216,7 @@ impl Call<'_> {
             specs,
             tags,
             fits,
+            keys: _,
         } = self.columns;
         [
             &self.version,
@@ -223,6 +234,12 @@ impl Call<'_> {
             &self.calls,
             fits,
         ]
+    }
+
+    /// Those of `jobs/enqueue_unique.sql` that follow.
+    fn keys(&self) -> [&(dyn ToSql + Sync); 4] {
+        let Keys { digests, lifetimes, conflicts, waits } = &self.columns.keys;
+        [digests, lifetimes, conflicts, waits]
     }
 
     /// The parameters of `jobs/enqueue_one.sql`.

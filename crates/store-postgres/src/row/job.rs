@@ -10,6 +10,7 @@ use windlass_core::{Bytes, Fence, Name, State};
 use super::{at, bytes, count, counters, facts, fence, job_id, name, names, number, parsed, span};
 use super::{spec, state, time, word};
 use crate::error::Fault;
+use crate::jobs::unique;
 
 /// The form of rows that this program writes, and the newest that it reads.
 const FORM: i64 = 1;
@@ -17,7 +18,9 @@ const FORM: i64 = 1;
 /// The columns of `jobs/get.sql` and `inspect/list.sql` behind those of a job, and of the first what follows.
 const BEGUN: usize = 24;
 const RECORD_FORM: usize = 25;
-const ATTEMPTS: usize = 26;
+const UNIQUE_KEY: usize = 26;
+const UNIQUE_LIFETIME: usize = 27;
+const ATTEMPTS: usize = 28;
 
 /// The form of a claimed job, in `jobs/claim.sql`.
 const CLAIMED_FORM: usize = 17;
@@ -76,6 +79,7 @@ pub(crate) fn listed(row: &Row) -> Result<JobRecord, Fault> {
 fn fields(row: &Row, trouble: &Trouble) -> Result<JobRecord, Fault> {
     let nowhere = || Fault::Corrupt("it stands neither in waiting nor in running nor in ended".to_owned());
     let state = at::<Option<i64>>(row, 4)?.ok_or_else(nowhere).and_then(state);
+    let unique = unique::stored(at(row, UNIQUE_KEY)?, at(row, UNIQUE_LIFETIME)?);
     let reason = at::<Option<&str>>(row, 17)?.map(|text| word("reason", text)).transpose();
     Ok(JobRecord {
         id: job_id(row, 1)?,
@@ -84,6 +88,7 @@ fn fields(row: &Row, trouble: &Trouble) -> Result<JobRecord, Fault> {
         // Such a job is never handed out.
         state: trouble.or(state, State::Dead),
         priority: at(row, 5)?,
+        unique: trouble.or(unique, None),
         due_at: time(at::<Option<i64>>(row, 6)?.unwrap_or(0)),
         enqueued_at: time(at(row, 7)?),
         fence: number(at::<Option<i64>>(row, 8)?.unwrap_or(0)),

@@ -24,6 +24,18 @@ pub(crate) const CALLS: &[Call] = &[
         "jobs_enqueue",
         "1, {ids}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', {ones}",
     ),
+    call(
+        "enqueue, unique",
+        "jobs_enqueue_unique",
+        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', \
+         {ones}, {digests}, {lifetimes}, {nulls}, {nulls}",
+    ),
+    call(
+        "enqueue, duplicate",
+        "jobs_enqueue_unique",
+        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', \
+         {ones}, {held}, {lifetimes}, {replace}, {nulls}",
+    ),
     call("enqueue, one", "jobs_enqueue_one", "1, gen_random_uuid(), 'q', 'k0', '', 0, NULL, NULL, '{call}'"),
     call(
         "claim, one queue and kind",

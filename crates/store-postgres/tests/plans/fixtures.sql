@@ -12,12 +12,12 @@ WITH job AS (
             || lpad(to_hex((i - 1) % 10 + 1), 2, '0'))::uuid,
         1, 1, NULL, 0, 'q', 'k0', '\x00'
     FROM generate_series(1, 20) AS i
-    RETURNING seq
+    RETURNING seq, id
 )
 INSERT INTO running (seq, lease, nonce, fence, claimed_at, due_at, backoff, attempt, stalls, ambiguous, cancel, worker)
 SELECT
-    j.seq, (SELECT key FROM leases WHERE id = CASE WHEN j.seq <= 10 THEN '{LEASE}'::uuid ELSE '{LOST}'::uuid END),
-    1, 1, 1, 1, 0, 1, 0, 0, j.seq = 1, 'w'
+    j.seq, (SELECT key FROM leases WHERE id = CASE WHEN j.id < '00000000-0000-7000-8000-000000000b00' THEN '{LEASE}'::uuid ELSE '{LOST}'::uuid END),
+    1, 1, 1, 1, 0, 1, 0, 0, j.id = '00000000-0000-7000-8000-000000000a01', 'w'
 FROM job AS j;
 
 WITH job AS (
@@ -48,5 +48,14 @@ INSERT INTO attempts (seq, fence, number, started_at, ended_at, worker, ending)
 SELECT j.seq, 1, 1, 1, 1, 'w', 'stalled' FROM job AS j;
 
 INSERT INTO calls (id, accepted_at) SELECT gen_random_uuid(), i FROM generate_series(1, 20) AS i;
+
+-- Keys of three jobs that run and of one that waits, and some whose time is over.
+UPDATE jobs SET unique_key = id, unique_lifetime = 'end'
+WHERE id = ANY (ARRAY(SELECT ('00000000-0000-7000-8000-000000000a0' || i)::uuid FROM generate_series(1, 3) AS i))
+    OR id = '00000000-0000-7000-8000-000000000d01';
+INSERT INTO keys (queue, digest, seq, id, free_at, at_start)
+SELECT queue, unique_key, seq, id, NULL, false FROM jobs WHERE unique_key IS NOT NULL;
+INSERT INTO keys (queue, digest, seq, id, free_at, at_start)
+SELECT 'q', gen_random_uuid(), 0, gen_random_uuid(), i, false FROM generate_series(1, 20) AS i;
 
 INSERT INTO counted (queue, state, jobs) VALUES ('q', 3, 20), ('q', 2, 10), ('late', 2, 10), ('late', 1, 10);

@@ -35,6 +35,9 @@ INSERT INTO attempts (seq, fence, number, started_at, ended_at, worker, ending)
 SELECT seq, 1, 1, 1, 1, 'w', 'failed' FROM ended WHERE state = 5
 ON CONFLICT DO NOTHING;
 
+INSERT INTO keys (queue, digest, seq, id, free_at, at_start)
+SELECT 'q', gen_random_uuid(), seq, gen_random_uuid(), CASE WHEN seq % 4 = 0 THEN seq END, false FROM more WHERE is_waiting;
+
 INSERT INTO calls (id, accepted_at) SELECT gen_random_uuid(), seq FROM more WHERE is_waiting;
 
 DELETE FROM moved;

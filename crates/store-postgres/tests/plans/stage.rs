@@ -143,6 +143,11 @@ fn arguments(template: &str) -> String {
         ("{zeros}", column(&|_| "0".to_owned())),
         ("{ones}", column(&|_| "1".to_owned())),
         ("{nulls}", column(&|_| "NULL".to_owned())),
+        ("{digests}", column(&id(0xe00))),
+        ("{lifetimes}", column(&|place| if place <= 5 { "end" } else { "window 9" }.to_owned())),
+        // Three of jobs that run, and one of a job that waits.
+        ("{held}", column(&|place| if place <= 3 { id(0xa00)(place) } else { id(0xd00)(1) })),
+        ("{replace}", column(&|_| "replace".to_owned())),
         ("{late}", column(&id(0xd00))),
         ("{lease}", LEASE.to_owned()),
         ("{call}", "00000000-0000-4000-8000-00000000000c".to_owned()),

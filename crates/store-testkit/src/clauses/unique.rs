@@ -166,6 +166,23 @@ pub async fn a_reaped_job_holds_its_key(h: &impl Harness) {
     assert_free(&scene, "it has ended after all").await;
 }
 
+/// A reaped job that says something else since is not ended by an outcome of before.
+pub async fn a_late_outcome_ends_no_replaced_job(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let replacing = |payload| saying(payload, Options::new().unique(Unique::key("k").replace()));
+    let first = replacing("old");
+    scene.enqueue(first.clone()).await;
+    let running = scene.claim_one(scene.lease().await).await;
+    scene.begin(&running).await;
+    scene.reap_one(h).await;
+    assert_eq!(enqueue(&scene, &replacing("new")).await, Enqueued::Replaced(first.id));
+    let late = crate::scene::settlement(&running, completed());
+    let answer = one(scene.store.settle_late([late].into()).await.expect("settling is answered"));
+    assert_eq!(answer, windlass_core::store::Settled::Fenced);
+    assert_eq!(&scene.get(first.id).await.payload[..], b"new");
+    scene.assert_counts().await;
+}
+
 /// A key for a window is held for that time, whatever becomes of its job, and for no longer.
 pub async fn for_a_window(h: &impl Harness) {
     let scene = Scene::new(h).await;
@@ -184,6 +201,11 @@ pub async fn for_a_window(h: &impl Harness) {
     );
     assert_eq!(scene.delete(first.id).await, Amended::Done(State::Completed));
     assert_eq!(enqueue(&scene, &windowed()).await, Enqueued::Duplicate { id: first.id, state: None });
+    let namesake = saying("another job", Options::new()).with_id(first.id);
+    scene.enqueue(namesake.clone()).await;
+    let replacing = with(Unique::key("k").for_window(seconds(60)).replace());
+    assert_eq!(enqueue(&scene, &replacing).await, Enqueued::Duplicate { id: first.id, state: None });
+    assert_eq!(scene.get(first.id).await.payload, namesake.payload, "it does not hold the key");
     h.advance(seconds(60)).await;
     let next = windowed();
     assert_eq!(enqueue(&scene, &next).await, Enqueued::New, "the time is over");

@@ -9,7 +9,8 @@ use windlass_core::outcome::Failure;
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::size::Caps;
 use windlass_core::store::{Enqueued, Settled};
-use windlass_core::{Outcome, State, StoreErrorKind};
+use windlass_core::unique::Unique;
+use windlass_core::{NewJob, Options, Outcome, State, StoreErrorKind};
 use windlass_tx::{Tx, complete, enqueue};
 
 use crate::support::schema::url;
@@ -92,6 +93,9 @@ on_every_driver! {
     a_commit_makes_jobs_and_counters_visible_and_rings,
     a_rollback_leaves_nothing,
     a_savepoint_of_the_users_decides_as_well,
+    a_unique_job_holds_its_key_from_the_commit_on,
+    a_rollback_frees_a_key_for_the_one_who_waits,
+    what_a_holder_takes_over_is_there_with_the_commit,
     a_connection_without_a_transaction_takes_effect_at_once,
     a_refused_call_leaves_the_transaction_as_it_was,
     completion_and_effect_are_committed_as_one,
@@ -145,6 +149,65 @@ async fn a_savepoint_of_the_users_decides_as_well<D: Driver>() {
     assert!(schema.record(&kept).await.is_some());
     assert_eq!(schema.record(&dropped).await, None);
     assert_eq!(schema.counts().await.unwrap().of(State::Ready), 1);
+}
+
+/// A job with a key that another one replaces.
+fn unique(payload: &str) -> NewJob {
+    NewJob::new("k", payload.to_owned(), Options::new().unique(Unique::key("u").replace())).unwrap()
+}
+
+/// Enqueues outside while the transaction has the key, and answers what it is told when that has ended so.
+async fn meets<D: Driver>(schema: &Schema, connection: &mut D, job: &NewJob, end: &str) -> Enqueued {
+    let (store, jobs) = (schema.store.clone(), [job.clone()].into());
+    let outside = tokio::spawn(async move { store.enqueue(jobs).await.unwrap()[0] });
+    let waits = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
+        schema.name
+    );
+    while schema.psql(&waits).trim() == "0" {
+        assert!(!outside.is_finished(), "it does not wait");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    connection.say(end).await;
+    outside.await.unwrap()
+}
+
+async fn a_unique_job_holds_its_key_from_the_commit_on<D: Driver>() {
+    let (schema, mut connection) = (Schema::new().await, D::connect().await);
+    let jobs = [job("plain"), unique("first"), unique("second")];
+    connection.say("BEGIN").await;
+    let answers = enqueue(schema.store(), &mut connection, &jobs).await.unwrap();
+    assert_eq!(answers, [Enqueued::New, Enqueued::New, Enqueued::Replaced(jobs[1].id)]);
+    let keeping = NewJob::new("k", "", Options::new().unique(Unique::key("u"))).unwrap();
+    let met = Enqueued::Duplicate { id: jobs[1].id, state: Some(State::Ready) };
+    assert_eq!(meets(&schema, &mut connection, &keeping, "COMMIT").await, met);
+    assert_eq!(&schema.record(&jobs[1]).await.unwrap().payload[..], b"second");
+    assert_eq!(schema.counts().await.unwrap().of(State::Ready), 2);
+}
+
+async fn a_rollback_frees_a_key_for_the_one_who_waits<D: Driver>() {
+    let (schema, mut connection) = (Schema::new().await, D::connect().await);
+    let [first, second] = [unique("first"), unique("second")];
+    connection.say("BEGIN").await;
+    enqueue(schema.store(), &mut connection, std::slice::from_ref(&first)).await.unwrap();
+    assert_eq!(meets(&schema, &mut connection, &second, "ROLLBACK").await, Enqueued::New);
+    assert_eq!(schema.record(&first).await, None);
+    assert_eq!(schema.counts().await.unwrap().total(), 1);
+}
+
+async fn what_a_holder_takes_over_is_there_with_the_commit<D: Driver>() {
+    let (schema, mut connection) = (Schema::new().await, D::connect().await);
+    let holder = unique("before");
+    schema.store.enqueue([holder.clone()].into()).await.unwrap();
+    for (payload, end, then) in [("never", "ROLLBACK", "before"), ("after", "COMMIT", "after")] {
+        connection.say("BEGIN").await;
+        let newer = unique(payload);
+        let answers = enqueue(schema.store(), &mut connection, std::slice::from_ref(&newer)).await.unwrap();
+        assert_eq!(answers, [Enqueued::Replaced(holder.id)]);
+        connection.say(end).await;
+        assert_eq!(&schema.record(&holder).await.unwrap().payload[..], then.as_bytes());
+    }
+    assert_eq!(&schema.claim().await.payload[..], b"after");
 }
 
 async fn a_connection_without_a_transaction_takes_effect_at_once<D: Driver>() {
