@@ -44,6 +44,7 @@ const STEPS: &[Step] = &[
     Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
     Step { version: 2, name: "enqueue", sql: include_str!("../migrations/0002_enqueue.sql"), needs: 1 },
     Step { version: 3, name: "inner functions", sql: include_str!("../migrations/0003_inner.sql"), needs: 1 },
+    Step { version: 6, name: "rules", sql: include_str!("../migrations/0006_rules.sql"), needs: 1 },
 ];
 
 /// The newest version that this program knows.

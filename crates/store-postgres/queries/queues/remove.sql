@@ -30,6 +30,7 @@ BEGIN
     END;
     IF o_answer = 'done' THEN
         DELETE FROM queues WHERE name = p_queue;
+        DELETE FROM spent WHERE queue = p_queue;
         -- A random step, as in define.
         UPDATE settings SET value = value + 1 + (random() * 1000000)::int8 WHERE name = 'definitions';
         UPDATE settings SET value = (SELECT coalesce(max(q.rules), 0) FROM queues AS q) WHERE name = 'rules';
