@@ -64,6 +64,11 @@ impl Current {
         &found.expect("every queue of a call is asked for").1.config
     }
 
+    /// Whether one of the queues has rules.
+    pub(crate) fn have_rules(&self) -> bool {
+        self.queues.iter().any(|(_, definition)| definition.rules > 0)
+    }
+
     /// Fails when one of the queues uses a rule that this program does not know.
     pub(crate) fn check_rules(&self) -> Result<(), StoreError> {
         self.queues.iter().try_for_each(|(name, definition)| check_rules(name, definition.rules))
@@ -93,18 +98,24 @@ impl Definitions {
         if let Some(current) = self.remembered(&names) {
             return Ok(current);
         }
-        let (version, found) = load(session, &names).await?;
-        let current = Current::new(version, names.into_iter().cloned().collect(), found);
+        self.now(session, &names).await
+    }
+
+    /// The definitions of these queues as they are now.
+    pub(crate) async fn now(&self, session: &Session, queues: &[&Name]) -> Result<Current, Fault> {
+        let (version, found) = load(session, queues).await?;
+        let current = Current::new(version, queues.iter().copied().cloned().collect(), found);
         self.remember(version, &current.queues);
         Ok(current)
     }
 
-    /// The version by which the rules of a queue are known, and are among those that this program knows; else 0.
-    pub(crate) fn version_of(&self, queue: &Name) -> i64 {
+    /// The version by which a queue is known to have no rules, or 0 if it is not known; nothing where it has some.
+    pub(crate) fn version_without_rules(&self, queue: &Name) -> Option<i64> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let definition =
-            known.queues.get(queue).filter(|definition| check_rules(queue, definition.rules).is_ok());
-        if definition.is_some() { known.version } else { 0 }
+        match known.queues.get(queue) {
+            None => Some(0),
+            Some(definition) => (definition.rules == 0).then_some(known.version),
+        }
     }
 
     /// Forgets what is not of this version.

@@ -73,9 +73,11 @@ functions! {
     ];
     ENQUEUE_ONE = "jobs_enqueue_one", "jobs/enqueue_one", [INT8, UUID, TEXT, TEXT, BYTEA, INT8, TEXT, TEXT, UUID];
     CLAIM = "jobs_claim", "jobs/claim", [
-        UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+        UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8
     ];
-    CLAIM_ONE = "jobs_claim_one", "jobs/claim/one", [UUID, INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT8];
+    CLAIM_ONE = "jobs_claim_one", "jobs/claim/one", [
+        UUID, INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT8, INT8
+    ];
     CLAIM_LOOK = "jobs_look", "jobs/claim/look", [
         INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, BOOL, INT8_ARRAY, INT8_ARRAY
     ];
@@ -83,6 +85,11 @@ functions! {
     CLAIM_CHOOSE = "jobs_choose", "jobs/claim/choose", [
         INT8, TEXT, TEXT_ARRAY, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
     ];
+    CLAIM_FIT = "jobs_fit", "jobs/claim/fit", [INT8_ARRAY, INT8];
+    CLAIM_RULED = "jobs_ruled", "jobs/claim/ruled", [TEXT_ARRAY];
+    CLAIM_LEFT = "jobs_left", "jobs/claim/left", [INT8, TEXT, TEXT_ARRAY, INT8];
+    CLAIM_MARK = "jobs_mark", "jobs/claim/mark", [INT8, TEXT, INT8];
+    CLAIM_SPEND = "jobs_spend", "jobs/claim/spend", [INT8, TEXT, INT8];
     COMPLETE = "jobs_complete", "jobs/complete", [
         INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8
     ];
@@ -110,8 +117,11 @@ functions! {
     HELD = "leases_held", "leases/held", [UUID, INT8, TEXT_ARRAY, INT8];
     SWEEP = "leases_sweep", "leases/sweep", [INT8];
     LEASES = "leases_list", "leases/list", [INT8];
-    DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8, INT8];
+    DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8, INT8, BOOL, INT8];
     DEFINITIONS = "queues_definitions", "queues/definitions", [TEXT_ARRAY];
+    QUEUE_RULES = "queues_rules", "queues/rules", [TEXT, INT8];
+    QUEUE_PERMITS = "queues_permits", "queues/permits", [INT8, TEXT, INT8, INT8, INT8];
+    NOW = "queues_now", "queues/now", [];
     QUEUES = "queues_list", "queues/list", [TEXT, INT8];
     REMOVE = "queues_remove", "queues/remove", [TEXT];
     FOLD = "queues_fold", "queues/fold", [INT8];
@@ -130,13 +140,13 @@ function! {
     HAND_OVER = "jobs_hand_over", "jobs/hand_over", [
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
         TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY,
-        UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+        UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8
     ]
 }
 function! {
     HAND_OVER_ONE = "jobs_hand_over_one", "jobs/hand_over_one", [
         INT8, UUID, TEXT, TEXT, BYTEA, INT8, TEXT, TEXT, UUID,
-        UUID, INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT8
+        UUID, INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT8, INT8
     ]
 }
 

@@ -47,6 +47,7 @@ const STEPS: &[Step] = &[
     Step { version: 4, name: "bulk", sql: include_str!("../migrations/0004_bulk.sql"), needs: 1 },
     // Keys are given up whichever program calls, by inner functions.
     Step { version: 5, name: "unique keys", sql: include_str!("../migrations/0005_unique.sql"), needs: 1 },
+    Step { version: 6, name: "rules", sql: include_str!("../migrations/0006_rules.sql"), needs: 1 },
 ];
 
 /// The newest version that this program knows.

@@ -2,13 +2,16 @@
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
+use windlass_core::bell::Rings;
+use windlass_core::clock::Timestamp;
 use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rules};
 use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::connect::Call;
+use crate::definitions::ROUNDS;
 use crate::error::Fault;
-use crate::functions::{DEFINE, FOLD, QUEUES, REMOVE};
+use crate::functions::{DEFINE, FOLD, NOW, QUEUES, REMOVE};
 use crate::row::{self, at};
 use crate::session::Session;
 use crate::{PostgresStore, Tools};
@@ -23,12 +26,25 @@ impl Queues for PostgresStore {
         let (queue, config) = (queue.clone(), config.clone());
         self.remote
             .call(Call::WRITE, async move |tools, session| {
-                let payload_max = i64::try_from(config.caps.payload).unwrap_or(i64::MAX);
-                let (name, text, rules) = (queue.as_str(), config.text(), i64::from(config.rules()));
-                let row = session.call_one(&DEFINE, &[&name, &text, &payload_max, &rules]).await?;
-                tools.definitions.forget();
-                let unknown: Option<i64> = at(&row, 0)?;
-                unknown.map_or(Ok(()), |rules| Ok(check_rules(&queue, row::rules(rules))?))
+                define(&tools, &session, &queue, &config, None).await.map(drop)
+            })
+            .await
+    }
+
+    async fn redefine(&self, queue: &Name, before: &QueueConfig, config: &QueueConfig) -> StoreResult<bool> {
+        config.check()?;
+        let (queue, before, config) = (queue.clone(), before.clone(), config.clone());
+        self.remote
+            .call(Call::WRITE, async move |tools, session| {
+                redefine(&tools, &session, &queue, &before, &config).await
+            })
+            .await
+    }
+
+    async fn now(&self) -> StoreResult<Timestamp> {
+        self.remote
+            .call(Call::READ, async move |_, session| {
+                at(&session.call_one(&NOW, &[]).await?, 0).map(row::time)
             })
             .await
     }
@@ -46,6 +62,48 @@ impl Queues for PostgresStore {
             .call(Call::WRITE, async move |tools, session| remove(&tools, &session, &queue).await)
             .await
     }
+}
+
+/// Sets a definition, if the definitions have this version still. Answers whether they have.
+async fn define(
+    tools: &Tools,
+    session: &Session,
+    queue: &Name,
+    config: &QueueConfig,
+    version: Option<i64>,
+) -> Result<bool, Fault> {
+    let payload_max = i64::try_from(config.caps.payload).unwrap_or(i64::MAX);
+    let (name, text, rules) = (queue.as_str(), config.text(), i64::from(config.rules()));
+    let is_counted = config.concurrency.is_some();
+    let row = session.call_one(&DEFINE, &[&name, &text, &payload_max, &rules, &is_counted, &version]).await?;
+    tools.definitions.forget();
+    match at(&row, 0)? {
+        "rules" => check_rules(queue, row::rules(at(&row, 1)?))?,
+        "stale" => return Ok(false),
+        _ => tools.ring(Rings::entered(State::Ready, queue)),
+    }
+    Ok(true)
+}
+
+/// Sets a definition if it is the one that the caller has read. Read here, since texts of the same definition may differ.
+async fn redefine(
+    tools: &Tools,
+    session: &Session,
+    queue: &Name,
+    before: &QueueConfig,
+    config: &QueueConfig,
+) -> Result<bool, Fault> {
+    for _ in 0..ROUNDS {
+        let current = tools.definitions.now(session, &[queue]).await?;
+        current.check_rules()?;
+        if current.of(queue) != before {
+            return Ok(false);
+        }
+        if define(tools, session, queue, config, Some(current.version)).await? {
+            return Ok(true);
+        }
+    }
+    Err(Fault::Defect("the definitions of queues never stand still".to_owned()))
 }
 
 async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Result<Removed, Fault> {

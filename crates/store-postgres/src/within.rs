@@ -71,7 +71,11 @@ impl Within for PostgresStore {
             let Some(row) = rows.first() else { return self.abort(line).await };
             if row.text(0).map_err(misread)? != "stale" {
                 let xid = row.text(3).map_err(misread)?.to_owned();
-                self.remote.tools().wakeups.watch(xid, Rings::about(Topic::Finish));
+                let mut rings = Rings::about(Topic::Finish);
+                if definitions.of(&settlement.queue).concurrency.is_some() {
+                    rings.add_entered(State::Ready, &settlement.queue);
+                }
+                self.remote.tools().wakeups.watch(xid, rings);
                 let state: State = row::state(row.int(2).map_err(misread)?).map_err(written)?;
                 return Ok(Settled::Applied(state));
             }

@@ -3,6 +3,7 @@
 --
 -- p_shares    how many jobs each queue may give
 -- p_limit     how many jobs in all, p_bytes how many bytes of payload; the first job is taken whatever its size
+-- p_at_once   how many jobs in all before a queue with rules gives none
 -- p_move_max  how many expired and how many due jobs are moved per queue, at most
 -- p_moved_to  from which instant on to look for expired and for due jobs, by place of the queue
 -- p_floor_*   from which due instant on to look for ready ones, by place of the queue (from 1) and priority, highest first;
@@ -16,7 +17,7 @@
 --             program does not know are left out
 CREATE FUNCTION {function}(
     p_lease uuid, p_nonce int8, p_queues text[], p_shares int8[], p_kinds text[], p_limit int8, p_bytes int8,
-    p_move_max int8, p_moved_to int8[], p_floor_queues int8[], p_floor_priorities int8[], p_floor_dues int8[]
+    p_move_max int8, p_moved_to int8[], p_floor_queues int8[], p_floor_priorities int8[], p_floor_dues int8[], p_at_once int8
 ) RETURNS TABLE (
     o_answer text, o_seq int8, o_id uuid, o_queue text, o_kind text, o_payload bytea, o_priority int2, o_fence int8,
     o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_spec text,
@@ -27,10 +28,11 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now int8 := clock_micros(); v_lease int8; v_worker text; v_expires_at int8; v_looked int8; v_seen int8;
-    -- Places of queues: those with something to move, those that may have something to take, and the one that has its turn.
-    v_moving int8[]; v_giving int8[]; q int8;
+    -- Places of queues: those with rules, those with something to move, those that may have something to take, and the one
+    -- that has its turn.
+    v_ruled int8[] := '{}'; v_moving int8[]; v_giving int8[]; q int8;
     v_is_behind bool; v_due int8; v_next int8; v_died int8;
-    v_kind text; v_is_plain bool;
+    v_kind text; v_is_plain bool; v_kinds text[]; v_want int8; v_counted text[];
     -- What is taken, and of which queues.
     v_places tid[]; v_jobs int8[]; v_sizes int8[]; v_queues text[]; v_bytes int8; v_count int8;
     v_chosen record;
@@ -48,8 +50,9 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    IF o_ambiguous > {rules} THEN
-        p_queues := {known};
+    IF o_ambiguous > 0 THEN
+        SELECT r.o_queues, r.o_ruled, v_is_plain AND r.o_ruled = '{}' INTO p_queues, v_ruled, v_is_plain
+        FROM {jobs_ruled}(p_queues) AS r;
     END IF;
     SELECT l.o_moving, l.o_giving, l.o_due INTO v_moving, v_giving, v_next
     FROM {jobs_look}(v_now, p_queues, p_shares, p_kinds, v_is_plain, p_moved_to, p_floor_queues) AS l;
@@ -85,10 +88,17 @@ BEGIN
         ) AS l;
     ELSE
         FOREACH q IN ARRAY v_giving LOOP
-            EXIT WHEN cardinality(v_jobs) >= p_limit;
+            v_count := coalesce(cardinality(v_jobs), 0); v_want := least(p_shares[q], p_limit - v_count); v_kinds := p_kinds;
+            EXIT WHEN v_count >= p_limit;
+            IF q = ANY (v_ruled) THEN
+                SELECT l.o_want, l.o_kinds, v_counted || l.o_counted, greatest(o_stalls, l.o_met_locked::int4)
+                INTO v_want, v_kinds, v_counted, o_stalls
+                FROM {jobs_left}(v_now, p_queues[q], p_kinds, least(v_want, p_at_once - v_count)) AS l;
+                CONTINUE WHEN v_want = 0;
+            END IF;
             SELECT c.* INTO v_chosen
             FROM {jobs_choose}(
-                v_now, p_queues[q], p_kinds, least(p_shares[q], p_limit - coalesce(cardinality(v_jobs), 0)),
+                v_now, p_queues[q], v_kinds, v_want,
                 -- What was just moved may have its place below the floor.
                 CASE WHEN q = ANY (v_moving) THEN 0 ELSE q END, p_floor_queues, p_floor_priorities, p_floor_dues
             ) AS c;
@@ -111,18 +121,17 @@ BEGIN
             RETURN;
         END IF;
         IF v_bytes > p_bytes THEN
-            -- The one that does not fit ends the claim, or it would lose its turn to smaller ones.
-            SELECT count(*) INTO v_count
-            FROM (
-                SELECT place, sum(size) OVER (ORDER BY place) AS bytes FROM unnest(v_sizes) WITH ORDINALITY AS s (size, place)
-            ) AS s
-            WHERE s.bytes <= p_bytes OR s.place = 1;
+            v_count := (SELECT f.o_count FROM {jobs_fit}(v_sizes, p_bytes) AS f);
             v_places := v_places[1:v_count]; v_jobs := v_jobs[1:v_count]; v_queues := v_queues[1:v_count];
         END IF;
         RETURN QUERY
         {take};
         v_count := moves(NULL, 2, 3, NULL, v_jobs, true, v_queues);
     END IF;
+    FOREACH q IN ARRAY v_ruled LOOP
+        SELECT least(v_next, s.o_next) INTO v_next
+        FROM {jobs_spend}(v_now, p_queues[q], cardinality(array_positions(v_queues, p_queues[q]))) AS s;
+    END LOOP;
     o_answer := 'end'; o_attempt := {looked} - v_looked; o_claimed_at := v_now;
     o_due_at := CASE WHEN v_next IS NOT NULL THEN greatest(v_next - v_now, 0) END;
     RETURN NEXT;

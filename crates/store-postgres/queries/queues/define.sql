@@ -1,32 +1,44 @@
 -- Defines a queue and lets every client know that definitions have changed. One that is there already stays
 -- as it is, and no client has to read definitions again.
 --
--- p_rules  the newest rule that the definition uses
--- result   the newest rule that the queue uses, if this program does not know it: then nothing is changed
-CREATE FUNCTION {function}(p_queue text, p_config text, p_payload_max int8, p_rules int8) RETURNS TABLE (o_unknown int8)
+-- p_rules        the newest rule that the definition uses
+-- p_is_counted   whether it says how many jobs may run
+-- p_definitions  the version of the definitions by which the caller knows the one that is there; NULL: whatever is there
+-- result         'done', or 'stale' if the definitions have changed; or 'rules' and the newest rule that the queue uses, if this
+--                program does not know it: then nothing is changed
+CREATE FUNCTION {function}(
+    p_queue text, p_config text, p_payload_max int8, p_rules int8, p_is_counted bool, p_definitions int8
+) RETURNS TABLE (o_answer text, o_unknown int8)
 LANGUAGE plpgsql VOLATILE {steady}
 AS $$
 #variable_conflict use_column
+DECLARE
+    v_definitions int8;
 BEGIN
+    o_answer := 'done';
     PERFORM 1
     FROM queues AS q
-    WHERE q.name = p_queue AND q.config = p_config AND q.payload_max = p_payload_max AND q.rules = p_rules;
+    WHERE q.name = p_queue AND q.config = p_config AND q.payload_max = p_payload_max AND q.rules = p_rules
+        AND p_definitions IS NULL;
     IF found THEN
         RETURN NEXT;
         RETURN;
     END IF;
     -- Definitions are changed one after the other.
-    PERFORM 1 FROM settings WHERE name = 'definitions' FOR NO KEY UPDATE;
+    SELECT value INTO v_definitions FROM settings WHERE name = 'definitions' FOR NO KEY UPDATE;
     SELECT q.rules INTO o_unknown FROM queues AS q WHERE q.name = p_queue AND q.rules > {rules};
-    IF found THEN
+    IF found OR p_definitions <> v_definitions THEN
+        o_answer := CASE WHEN o_unknown IS NULL THEN 'stale' ELSE 'rules' END;
         RETURN NEXT;
         RETURN;
     END IF;
     -- A random step: a version that was lost in a failover is not given to another definition.
     UPDATE settings SET value = value + 1 + (random() * 1000000)::int8 WHERE name = 'definitions';
-    INSERT INTO queues (name, config, payload_max, rules) VALUES (p_queue, p_config, p_payload_max, p_rules)
+    -- Waits for a claim that has locked the definition.
+    INSERT INTO queues AS q (name, config, payload_max, rules) VALUES (p_queue, p_config, p_payload_max, p_rules)
     ON CONFLICT (name) DO UPDATE
-    SET config = excluded.config, payload_max = excluded.payload_max, rules = excluded.rules;
+    SET config = excluded.config, payload_max = excluded.payload_max, rules = excluded.rules,
+        counted_from = CASE WHEN p_is_counted THEN q.counted_from END;
     UPDATE settings SET value = (SELECT coalesce(max(q.rules), 0) FROM queues AS q) WHERE name = 'rules';
     RETURN NEXT;
 END

@@ -32,6 +32,7 @@ BEGIN
         DELETE FROM queues WHERE name = p_queue;
         -- Those of jobs that came meanwhile stay.
         DELETE FROM keys AS k WHERE k.queue = p_queue AND NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.seq = k.seq);
+        DELETE FROM spent WHERE queue = p_queue;
         -- A random step, as in define.
         UPDATE settings SET value = value + 1 + (random() * 1000000)::int8 WHERE name = 'definitions';
         UPDATE settings SET value = (SELECT coalesce(max(q.rules), 0) FROM queues AS q) WHERE name = 'rules';

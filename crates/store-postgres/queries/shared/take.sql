@@ -1,16 +1,18 @@
--- Hands the jobs at these places over to the lease. They are locked, so they are where they were.
+-- Hands the jobs at these places over to the lease. They are locked, so they are where they were. Those of queues whose running
+-- jobs are counted say so.
 WITH gone AS (
     DELETE FROM waiting WHERE ctid = ANY (v_places)
     RETURNING
-        seq, fence + 1 AS fence, due_at, backoff, least(attempt + 1, 4294967295) AS attempt, stalls, ambiguous, progress
+        seq, fence + 1 AS fence, due_at, backoff, least(attempt + 1, 4294967295) AS attempt, stalls, ambiguous, progress,
+        CASE WHEN queue = ANY (v_counted) THEN queue END AS counted
 ), taken AS (
     INSERT INTO running (
         seq, lease, nonce, fence, claimed_at, due_at, backoff, attempt, stalls, ambiguous, cancel, worker, progress,
-        begun
+        begun, queue
     )
     SELECT
         g.seq, v_lease, p_nonce, g.fence, v_now, g.due_at, g.backoff, g.attempt, g.stalls, g.ambiguous, false, v_worker,
-        g.progress, false
+        g.progress, false, g.counted
     FROM gone AS g
 )
 SELECT

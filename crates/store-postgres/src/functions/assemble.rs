@@ -26,12 +26,12 @@ const FRAGMENTS: &[Fragment] = fragments![
     "completed",
     "expire",
     "kinds",
-    "known",
     "late",
     "looked",
     "next",
     "promote",
     "ready",
+    "running",
     "take",
     "turn"
 ];

@@ -49,9 +49,10 @@ pub(super) struct Asking<'r> {
     shares: Vec<i64>,
     kinds: Vec<&'r str>,
     limit: i64,
+    at_once: i64,
     bytes: i64,
-    /// By which the rules of the first queue are known.
-    definitions: i64,
+    /// By which the first queue is known to have no rules; nothing where it has some.
+    definitions: Option<i64>,
 }
 
 /// How many expired and how many due jobs a claim moves per queue, at most.
@@ -72,13 +73,17 @@ impl<'r> Asking<'r> {
             shares: request.queues.iter().map(|share| i64::from(share.limit)).collect(),
             kinds,
             limit: i64::from(request.limit),
+            at_once: i64::from(request.at_once),
             bytes: i64::try_from(request.bytes).unwrap_or(i64::MAX),
-            definitions: request.queues.first().map_or(0, |share| tools.definitions.version_of(&share.queue)),
+            definitions: request
+                .queues
+                .first()
+                .and_then(|share| tools.definitions.version_without_rules(&share.queue)),
         }
     }
 
     /// The parameters of `jobs/claim.sql`.
-    pub(super) fn all(&self) -> [&(dyn ToSql + Sync); 12] {
+    pub(super) fn all(&self) -> [&(dyn ToSql + Sync); 13] {
         [
             &self.lease,
             &self.stored_nonce,
@@ -92,11 +97,12 @@ impl<'r> Asking<'r> {
             &self.beginning.queues,
             &self.beginning.priorities,
             &self.beginning.dues,
+            &self.at_once,
         ]
     }
 
-    /// The parameters of `jobs/claim/one.sql`, if that is for this claim.
-    pub(super) fn one(&self) -> Option<[&(dyn ToSql + Sync); 10]> {
+    /// The parameters of `jobs/claim/one.sql`, if that is for this claim: no queue with rules, as far as is known.
+    pub(super) fn one(&self) -> Option<[&(dyn ToSql + Sync); 11]> {
         const NO_KIND: &Option<&str> = &None;
         const NO_KINDS: &[&str] = &[];
         let ([queue], [share], [moved_to]) =
@@ -110,7 +116,7 @@ impl<'r> Asking<'r> {
         let (kind, kinds): (&(dyn ToSql + Sync), &(dyn ToSql + Sync)) =
             if let [kind] = &self.kinds[..] { (kind, &NO_KINDS) } else { (NO_KIND, &self.kinds) };
         let limit = (&self.limit).min(share);
-        let (bytes, definitions) = (&self.bytes, &self.definitions);
+        let (bytes, definitions) = (&self.bytes, self.definitions.as_ref()?);
         Some([
             &self.lease,
             &self.stored_nonce,
@@ -122,6 +128,7 @@ impl<'r> Asking<'r> {
             &MOVE_MAX,
             moved_to,
             definitions,
+            &self.at_once,
         ])
     }
 

@@ -37,7 +37,9 @@ pub(super) async fn enqueue(
         let columns = Columns::of(jobs, &definitions)?;
         let is_one = columns.are_short(jobs);
         let call = Call { columns: &columns, is_one, version: definitions.version, calls };
+        // Rules may leave nothing to hand over.
         let rows = if tools.wakeups.is_heard(Topic::Work)
+            && !definitions.have_rules()
             && let Some(met) =
                 tools.handover.offer(jobs, || tools.wakeups.ring_here(Rings::accepted(jobs))).await
             && let Some(rows) = call.hand_over(tools, session, jobs, met).await?

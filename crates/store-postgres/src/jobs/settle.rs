@@ -143,6 +143,7 @@ impl Batch<'_> {
             answers[place] = Some(match is_applied(index) {
                 true => {
                     rings.add_ends();
+                    self.add_room(&mut rings, place);
                     Settled::Applied(State::Completed)
                 }
                 false => Settled::Fenced,
@@ -165,7 +166,9 @@ impl Batch<'_> {
             "stale" => self.tools.definitions.forget(),
             "done" => {
                 *answer = Some(Settled::Applied(State::Completed));
-                self.tools.ring(Rings::entered(State::Completed, &self.settlements[place].queue));
+                let mut rings = Rings::entered(State::Completed, &self.settlements[place].queue);
+                self.add_room(&mut rings, place);
+                self.tools.ring(rings);
             }
             _ => *answer = Some(Settled::Fenced),
         }
@@ -212,9 +215,19 @@ impl Batch<'_> {
             let place = places[index(row, 1, places.len())?];
             answers[place] = Some(Settled::Applied(state));
             rings.add_entered(state, &self.settlements[place].queue);
+            self.add_room(&mut rings, place);
         }
         self.tools.ring(rings);
         Ok(())
+    }
+
+    /// Adds that another job may run, where an attempt has ended and the queue says how many may.
+    fn add_room(&self, rings: &mut Rings, place: usize) {
+        let queue = &self.settlements[place].queue;
+        // What ends late has given its place back already.
+        if self.right != Right::Late && self.definitions.of(queue).concurrency.is_some() {
+            rings.add_entered(State::Ready, queue);
+        }
     }
 }
 

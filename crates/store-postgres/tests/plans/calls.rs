@@ -40,32 +40,32 @@ pub(crate) const CALLS: &[Call] = &[
     call(
         "claim, one queue and kind",
         "jobs_claim_one",
-        "'{lease}', 1, 'q', 'k0', '{}', 10, 1000000, 100, 0, 1",
+        "'{lease}', 1, 'q', 'k0', '{}', 10, 1000000, 100, 0, 1, 10",
     ),
     call(
         "claim, one queue",
         "jobs_claim_one",
-        "'{lease}', 1, 'q', NULL, '{k0,k1,k2}', 10, 1000000, 100, 0, 1",
+        "'{lease}', 1, 'q', NULL, '{k0,k1,k2}', 10, 1000000, 100, 0, 1, 10",
     ),
     call(
         "claim, one kind",
         "jobs_claim",
-        "'{lease}', 1, '{late,q}', '{10,10}', '{k0}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}'",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}', 10",
     ),
     call(
         "claim, several kinds",
         "jobs_claim",
-        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}'",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}', 10",
     ),
     call(
         "claim from a floor",
         "jobs_claim",
-        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{0,0}', '{2}', '{0}', '{50}'",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2}', 10, 1000000, 100, '{0,0}', '{2}', '{0}', '{50}', 10",
     ),
     call(
         "claim, many kinds",
         "jobs_claim",
-        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2,k3,k4,k5,k6,k7,k8,k9}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}'",
+        "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2,k3,k4,k5,k6,k7,k8,k9}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}', 10",
     ),
     call("complete, one, kept", "jobs_complete_one", "1, {id}, 'q', 1, 1, 1, NULL, 1"),
     call("complete, one, dropped", "jobs_complete_one", "1, {id}, 'q', 1, 1, 1, NULL, 0"),

@@ -1,14 +1,14 @@
 -- Hands out jobs of one queue under a lease, as most claims do: the short form of jobs/claim, with the same result. It leaves
 -- a claim to that where something has expired or is due, where the jobs have more bytes than are asked for, and where the
--- definitions have changed, for then the queue may use a rule that this program does not know.
+-- definitions have changed, for then the queue may use rules. The caller knows that it does not.
 --
--- p_definitions  the version of the queues' definitions by which the caller knows the rules of the queue
+-- p_definitions  the version of the queues' definitions by which the caller knows that the queue has no rules
 -- p_kind      the only kind; NULL: p_kinds
 -- p_limit     how many jobs, p_bytes how many bytes of payload; the first job is taken whatever its size
--- p_move_max, p_moved_to  as in jobs/claim
+-- p_move_max, p_moved_to, p_at_once  as in jobs/claim
 CREATE FUNCTION {function}(
     p_lease uuid, p_nonce int8, p_queue text, p_kind text, p_kinds text[], p_limit int8, p_bytes int8, p_move_max int8,
-    p_moved_to int8, p_definitions int8
+    p_moved_to int8, p_definitions int8, p_at_once int8
 ) RETURNS TABLE (
     o_answer text, o_seq int8, o_id uuid, o_queue text, o_kind text, o_payload bytea, o_priority int2, o_fence int8,
     o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_spec text,
@@ -21,7 +21,7 @@ DECLARE
     v_queue ALIAS FOR p_queue; v_kind ALIAS FOR p_kind; v_moved_to ALIAS FOR p_moved_to;
     v_now int8 := clock_micros(); v_lease int8; v_worker text; v_expires_at int8; v_is_late bool; v_due int8;
     -- What is taken.
-    v_places tid[]; v_jobs int8[]; v_bytes int8;
+    v_places tid[]; v_jobs int8[]; v_bytes int8; v_counted text[];
     v_seen int8;
 BEGIN
     -- What the last row says stands in its columns from here on.
@@ -66,13 +66,16 @@ BEGIN
             RETURN NEXT;
             RETURN;
         END IF;
+    ELSIF (SELECT value FROM settings WHERE name = 'rules') > 0 THEN
+        -- Rules also say when to come back.
+        o_seq := (SELECT value FROM settings WHERE name = 'definitions');
     END IF;
     IF v_bytes IS NULL OR v_bytes > p_bytes OR o_seq <> p_definitions THEN
         RETURN QUERY
         SELECT *
         FROM {jobs_claim}(
             p_lease, p_nonce, ARRAY[p_queue], ARRAY[p_limit], CASE WHEN p_kind IS NULL THEN p_kinds ELSE ARRAY[p_kind] END,
-            p_limit, p_bytes, p_move_max, ARRAY[p_moved_to], '{}', '{}', '{}'
+            p_limit, p_bytes, p_move_max, ARRAY[p_moved_to], '{}', '{}', '{}', p_at_once
         );
         RETURN;
     END IF;

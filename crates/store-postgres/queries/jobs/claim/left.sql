@@ -1,0 +1,63 @@
+-- A part of the claim: what the rules of a queue leave of what it wants.
+--
+-- Looks without a lock first: where there is nothing to take, nothing is written. Where the concurrency or the rate leave
+-- something, the definition is locked until the claim has ended, and all is looked at again. If another claim has locked it, there is
+-- nothing to take now.
+--
+-- p_want   how many jobs
+-- result   how many, of which kinds; the queue, if its running jobs are counted; and whether another claim had locked it
+CREATE FUNCTION {function}(p_now int8, p_queue text, p_kinds text[], p_want int8)
+RETURNS TABLE (o_want int8, o_kinds text[], o_counted text[], o_met_locked bool)
+LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_config text; v_counted_from int8; v_is_locked bool; v_running int8;
+    v_rules record;
+BEGIN
+    o_met_locked := false;
+    FOREACH v_is_locked IN ARRAY '{false,true}'::bool[] LOOP
+        IF v_is_locked THEN
+            SELECT q.config, q.counted_from INTO v_config, v_counted_from
+            FROM queues AS q
+            WHERE q.name = p_queue
+            FOR NO KEY UPDATE SKIP LOCKED;
+            o_met_locked := NOT found;
+            -- By a time that is read when the claims before this one have ended.
+            p_now := greatest(p_now, clock_micros());
+        ELSE
+            SELECT q.config, q.counted_from INTO v_config, v_counted_from FROM queues AS q WHERE q.name = p_queue;
+        END IF;
+        IF o_met_locked THEN
+            o_want := 0; o_counted := '{}';
+            EXIT;
+        END IF;
+        SELECT r.* INTO v_rules FROM {queues_rules}(v_config, p_now) AS r;
+        o_kinds := ARRAY(SELECT k.name FROM unnest(p_kinds) AS k (name) WHERE k.name <> ALL (v_rules.o_kinds));
+        o_want := CASE WHEN v_rules.o_is_paused OR cardinality(o_kinds) = 0 THEN 0 ELSE greatest(p_want, 0) END;
+        o_counted := '{}';
+        EXIT WHEN o_want = 0;
+        IF v_rules.o_concurrency IS NOT NULL THEN
+            o_counted := ARRAY[p_queue];
+            IF v_counted_from = 0 THEN
+                SELECT count(*) INTO v_running
+                FROM (SELECT 1 FROM running AS r WHERE r.queue = p_queue LIMIT v_rules.o_concurrency) AS r;
+            ELSE
+                v_running := ({running});
+            END IF;
+            o_want := least(o_want, greatest(v_rules.o_concurrency - v_running, 0));
+        END IF;
+        IF v_rules.o_jobs IS NOT NULL THEN
+            o_want := least(
+                o_want,
+                (SELECT p.o_jobs FROM {queues_permits}(p_now, p_queue, v_rules.o_jobs, v_rules.o_burst, v_rules.o_step) AS p)
+            );
+        END IF;
+        EXIT WHEN o_want = 0 OR v_rules.o_concurrency IS NULL AND v_rules.o_jobs IS NULL;
+    END LOOP;
+    IF v_is_locked AND cardinality(o_counted) > 0 AND v_counted_from IS DISTINCT FROM 0 THEN
+        PERFORM 1 FROM {jobs_mark}(p_now, p_queue, v_counted_from);
+    END IF;
+    RETURN NEXT;
+END
+$$;

@@ -1,0 +1,54 @@
+-- Reads the rules of a definition, as they are at an instant. One that does not read has none; see QueueConfig::unreadable in
+-- the core.
+--
+-- result  whether all of the queue is paused, and which kinds are; when the next pause ends (NULL: none does by itself); how many
+--         jobs may run at once (NULL: any number); how many may start (NULL: any number) in which time, and, of a bucket, how
+--         many at once and the time between two of them
+CREATE FUNCTION {function}(p_config text, p_now int8) RETURNS TABLE (
+    o_is_paused bool, o_kinds text[], o_next int8, o_concurrency int8, o_jobs int8, o_per int8, o_shape text, o_burst int8,
+    o_step int8
+)
+LANGUAGE plpgsql STABLE
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_config jsonb;
+    v_rate jsonb;
+BEGIN
+    BEGIN
+        v_config := p_config::jsonb;
+        v_rate := nullif(v_config -> 'rate', 'null');
+        SELECT
+            coalesce(bool_or(p.kind IS NULL) FILTER (WHERE p.holds), false),
+            array_agg(p.kind) FILTER (WHERE p.holds AND p.kind IS NOT NULL),
+            min(p.until) FILTER (WHERE p.until > p_now)
+        INTO o_is_paused, o_kinds, o_next
+        FROM (
+            SELECT k.kind, (k.pause ->> 'until')::int8 AS until, coalesce((k.pause ->> 'until')::int8 > p_now, true) AS holds
+            FROM (
+                SELECT NULL::text AS kind, nullif(v_config #> '{pauses,queue}', 'null') AS pause
+                UNION ALL
+                SELECT e.key, e.value FROM jsonb_each(v_config #> '{pauses,kinds}') AS e
+            ) AS k
+            WHERE k.pause IS NOT NULL
+        ) AS p;
+        o_concurrency := (v_config ->> 'concurrency')::int8;
+        IF v_rate IS NOT NULL THEN
+            o_jobs := v_rate ->> 'jobs'; o_per := v_rate ->> 'per'; o_shape := v_rate ->> 'shape';
+            IF o_shape = 'bucket' THEN
+                o_burst := v_rate ->> 'burst';
+                -- Rounded up, and at least a microsecond.
+                o_step := greatest((o_per - 1) / greatest(o_jobs, 1) + 1, 1);
+            END IF;
+            IF (o_jobs > 0 AND o_per > 0 AND (o_shape IN ('sliding', 'fixed') OR o_burst > 0)) IS NOT TRUE THEN
+                RAISE EXCEPTION 'a rate that makes no sense';
+            END IF;
+        END IF;
+    EXCEPTION
+        WHEN OTHERS THEN
+            o_is_paused := false; o_kinds := NULL; o_next := NULL; o_concurrency := NULL; o_jobs := NULL;
+    END;
+    o_kinds := coalesce(o_kinds, '{}');
+    RETURN NEXT;
+END
+$$;
