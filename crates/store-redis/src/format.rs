@@ -81,9 +81,10 @@ macro_rules! formats {
 
 formats! {
     /// The record of a job in its long form: state as a digit; flags, `0` and 1 if it is asked to stop, 2 if its handler
-    /// has begun, 4 if a reaper put it back and nothing has happened to it since, or if it came to its end from there; the
-    /// reason as a letter, `-` for none. Expiry and finished are 0 for none. `length` is that of the content. After the
-    /// content, once it was claimed, follows [`CLAIM`].
+    /// has begun, 4 if a reaper put it back and nothing has happened to it since, or if it came to its end from there, 8 if
+    /// it has a unique key; the reason as a letter, `-` for none. Expiry and finished are 0 for none. `length` is that of
+    /// the content. After the content, once it was claimed, follows [`CLAIM`]. The record of a job with a unique key is
+    /// stored with another first byte, [`KEYED_OFFSET`] more, which keeps out programs that would not free the key.
     RECORD {
         state: 1, flags: 1, reason: 1, attempt: 4, stalls: 4, ambiguous: 4, backoff: 8, fence: 8, due: 8, seq: 8,
         priority: 2, expiry: 8, enqueued: 8, finished: 8, payload: 4, length: 4, block: 4, content: 0,
@@ -117,12 +118,23 @@ formats! {
     /// What the content begins with: see [`crate::row::content`].
     CONTENT { kind_length: 1, kind: 0 }
 
+    /// What the content of a job with a unique key ends with; places count from before it. The key is held until the
+    /// `s`tart, until the `e`nd, or for a `w`indow or a s`l`ot of so many micros.
+    UNIQUE { digest: 16, lifetime: 1, micros: 8 }
+
+    /// Who holds a unique key, and from when on it is free; 0 if that is not known beforehand.
+    HOLDER { id: 16, free: 8 }
+
     /// What jobs that are handed in have in common: `1` if the payload is above the queue's cap; due `n`ow, `a`fter or a`t`
-    /// so many micros; `e` if it expires after so many micros.
+    /// so many micros; `e` if it expires after so many micros. If they have a unique key, [`CONFLICT`] follows the kind.
     HEAD {
         is_large: 1, priority: 2, payload: 4, length: 4, due: 1, due_micros: 8, expires: 1, expires_micros: 8,
         kind_length: 1, kind: 0,
     }
+
+    /// What happens where another job holds the key; places count from the end of the kind. The holder is `k`ept, or
+    /// `r`eplaced, or `d`ebounced, or that with a `m`aximum of so many micros.
+    CONFLICT { how: 1, wait: 8 }
 
     /// What outcomes have in common: the fence, how the record begins then, and what follows for each job: `0` and 1 delay
     /// in micros (8 bytes), 2 the rest of the attempt's record, 4 output; 8 if the output is above the cap.
@@ -166,6 +178,13 @@ pub(crate) const FIRST_BEGUN: u8 = b'c';
 /// First bytes of later forms begin here; their lowest bits are the state.
 pub(crate) const LATER_FORMS: u8 = 128;
 
+/// How much more than the digit of its state the first byte of a job with a unique key is.
+pub(crate) const KEYED_OFFSET: u8 = LATER_FORMS - b'0';
+
+/// The first and the last form of a job with a unique key.
+pub(crate) const KEYED: u8 = b'1' + KEYED_OFFSET;
+pub(crate) const KEYED_END: u8 = b'6' + KEYED_OFFSET;
+
 /// Numbers that scripts name.
 pub(crate) const NUMBERS: &[(&str, usize)] = &[
     // States as the first byte of a record; what is below running waits, what is above has ended.
@@ -183,14 +202,21 @@ pub(crate) const NUMBERS: &[(&str, usize)] = &[
     ("FORM.done", b'b' as usize),
     ("FORM.begun", FIRST_BEGUN as usize),
     ("FORM.later", LATER_FORMS as usize),
-    // The flags of a record that a reaper put back.
+    // Those of jobs with a unique key, and what they have above the digit of the state.
+    ("FORM.keyed", KEYED as usize),
+    ("FORM.keyed_end", KEYED_END as usize),
+    ("FORM.keyed_offset", KEYED_OFFSET as usize),
+    // The flags of a record that a reaper put back; what a unique key adds to flags, and the least that they are then.
     ("FLAGS.reaped", b'4' as usize),
+    ("FLAGS.key", 8),
+    ("FLAGS.keyed", b'8' as usize),
     ("MAX.inline", INLINE_MAX),
     ("MAX.attempts", 50),
     ("MAX.block", 128),
     ("WIDTH.id", 16),
     ("WIDTH.instant", 8),
     ("WIDTH.u32", 4),
+    ("WIDTH.unique", UNIQUE.width()),
     // The newest rule for queues that this program knows.
     ("RULES.known", windlass_core::queue::RULES as usize),
 ];
@@ -207,6 +233,8 @@ pub(crate) const TEXTS: &[(&str, &str)] = &[
     ("BYTES.no_counters", r"'\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"),
     // What the long form of a job that was never claimed has after its state: flags, reason, counters, fence.
     ("BYTES.untouched", r"'0-\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"),
+    // The same for a job with a unique key.
+    ("BYTES.keyed", r"'8-\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"),
     // What that of a first attempt has after its flags: reason, counters, fence.
     ("BYTES.first", r"'-\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1'"),
     // How the record of a job begins that completes then: state, flags, reason, counters.

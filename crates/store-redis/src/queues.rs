@@ -19,7 +19,7 @@ use crate::scripts::DEFINE;
 use crate::session::Session;
 use crate::walk::Walk;
 use crate::{RedisStore, Tools, answer};
-pub(crate) use remove::remove;
+pub(crate) use remove::{Removal, remove};
 
 /// How many names are read at once; a queue that holds nothing is not shown, so there may be more names than queues.
 const STEP: u32 = 200;
@@ -37,7 +37,9 @@ impl Queues for RedisStore {
     async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
         let queue = queue.clone();
         self.remote
-            .call(Call::WRITE, async move |tools, session| remove(&tools, &session, &queue).await)
+            .call(Call::WRITE, async move |tools, session| {
+                remove(&tools, &session, &queue, Removal::Requested).await
+            })
             .await
     }
 

@@ -1,8 +1,8 @@
 //! The record of a job: bytes to types and back. What does not read harms nobody else: a row says so, with as much as
 //! could be read of it.
 //!
-//! Scripts answer in the long form, [`format::RECORD`], whose fields are read here in their order; a job that was never
-//! claimed is stored in a shorter one, which only they see, and a claim answers with most of its jobs in that of a first
+//! Scripts answer in the long form, [`format::RECORD`], whose fields are read here in their order, with either first byte that
+//! a job with a unique key has; a job that was never claimed is stored in a shorter one, which only they see, and a claim answers with most of its jobs in that of a first
 //! attempt, [`format::FIRST`] ([`Row::read_first`]).
 //!
 //! The first byte says the form. What a program adds to records, older ones must not misread: it takes another form.
@@ -20,13 +20,16 @@ use windlass_core::outcome::Reason;
 use windlass_core::size::Caps;
 use windlass_core::{Fence, JobId, LeaseId, Name, State, stored};
 
-use crate::format::{self, FIRST_ATTEMPT, FIRST_BEGUN, LATER_FORMS};
+use crate::format::{self, FIRST_ATTEMPT, FIRST_BEGUN, KEYED, KEYED_END, KEYED_OFFSET, LATER_FORMS};
 use content::Content;
 pub(crate) use format::INLINE_MAX;
 pub(crate) use reader::Reader;
 
 /// As many microseconds as Lua counts exactly; what is later is never.
 const NEVER_MICROS: u64 = 1 << 53;
+
+/// The flag of a job with a unique key.
+const KEY: u8 = 8;
 
 /// A job as its record has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +87,8 @@ impl Row {
         let form = record.first().copied().unwrap_or_default();
         let row = match form {
             FIRST_ATTEMPT | FIRST_BEGUN => Self::read_first(Reader(record), kinds),
-            b'1'..=b'6' => Self::read(Reader(record), kinds),
+            b'1'..=b'6' => Self::read(Reader(record), form, kinds),
+            KEYED..=KEYED_END => Self::read(Reader(record), form - KEYED_OFFSET, kinds),
             0 => None,
             _ => return Self::strange(form, Unreadable::Newer { form: form.into() }),
         };
@@ -117,11 +121,12 @@ impl Row {
         }
     }
 
-    fn read(mut from: Reader, kinds: &[Name]) -> Option<Self> {
+    /// Reads a long record of a job whose state is this digit.
+    fn read(mut from: Reader, state: u8, kinds: &[Name]) -> Option<Self> {
         let mut unreadable = None;
-        let state = State::from_code(i64::from(from.u8()?.checked_sub(b'0')?))?;
+        let (_form, state) = (from.u8()?, State::from_code(i64::from(state.checked_sub(b'0')?))?);
         let flags = from.u8()?.wrapping_sub(b'0');
-        if flags > 7 {
+        if flags > 15 {
             unreadable = Some(broken("it has flags that its form does not have"));
         }
         let reason = match from.u8()? {
@@ -161,7 +166,7 @@ impl Row {
             claim: None,
             unreadable,
         };
-        row.read_content(&mut from, kinds)?;
+        row.read_content(&mut from, flags & KEY != 0, kinds)?;
         if fence > 0 {
             row.claim = Claim::begin(&mut from);
             row.read_label(&mut from);
@@ -192,18 +197,18 @@ impl Row {
             claim: Some(claim),
             unreadable: None,
         };
-        row.read_content(&mut from, kinds)?;
+        row.read_content(&mut from, false, kinds)?;
         row.read_label(&mut from);
         Some(row)
     }
 
     /// Reads the content after the lengths before it; nothing if these are not there.
-    fn read_content(&mut self, from: &mut Reader, kinds: &[Name]) -> Option<()> {
+    fn read_content(&mut self, from: &mut Reader, is_keyed: bool, kinds: &[Name]) -> Option<()> {
         let (payload_length, length, _block) = (from.u32()? as usize, from.u32()? as usize, from.u32()?);
         self.payload_length = payload_length;
         let read = match from.take(length) {
             Some(content) => {
-                let (content, read) = Content::read(Reader(content), payload_length, kinds);
+                let (content, read) = Content::read(Reader(content), payload_length, is_keyed, kinds);
                 self.content = content;
                 read
             }
@@ -250,6 +255,7 @@ impl Row {
             output: apart.output,
             progress: apart.progress,
             priority: self.priority,
+            unique: self.content.unique,
             counters: self.counters,
             spec: self.content.spec,
             tags: self.content.tags,

@@ -26,7 +26,7 @@ use crate::error::{Fault, Unreachable};
 use crate::jobs::packed::GIVEN_MAX;
 use crate::keys::QueueKeys;
 use crate::script::flag;
-use crate::scripts::{KNOWS_CALL, POST_TRANSFERS};
+use crate::scripts::{FORGET_CALL, KNOWS_CALL, POST_TRANSFERS};
 use crate::session::Session;
 use crate::{Tools, answer};
 use deliver::Delivery;
@@ -51,6 +51,7 @@ pub(crate) async fn send(
         return Ok(None);
     };
     let numbers: Vec<_> = posted.iter().map(|transfer| transfer.number).collect();
+    let keyed: Vec<_> = posted.iter().filter(|transfer| transfer.transfer.has_keys()).cloned().collect();
     let targets = posted.iter().map(|transfer| transfer.transfer.target.clone()).collect();
     let delivery = Delivery::new(tools, session, source);
     let mut said: HashMap<u64, Bytes> = HashMap::new();
@@ -62,7 +63,20 @@ pub(crate) async fn send(
     if first.fault.is_some() {
         said.extend(deliver_for_a_while(&delivery, session, &targets, numbers.last().copied()).await?);
     }
+    // What became of a job with a unique key only its target knows, also where others have delivered it.
+    for transfer in keyed.iter().filter(|transfer| !said.contains_key(&transfer.number)).collect::<Vec<_>>() {
+        let answer = delivery.apply(transfer).await.map_err(Fault::partial)?;
+        said.extend((!answer.is_empty()).then_some((transfer.number, answer)));
+    }
     Ok(Some(numbers.iter().map(|number| said.remove(number)).collect()))
+}
+
+/// Forgets a call that was accepted, with transfers from this queue, and has stored nothing.
+pub(crate) async fn forget(tools: &Tools, session: &Session, source: &Name, call: &Bytes) {
+    let keys = tools.keys.queue(source).all();
+    if let Err(fault) = session.run(&FORGET_CALL, keys, vec![tools.clock(), call.clone()]).await {
+        tracing::debug!(?fault, %source, "a call that has stored nothing is remembered");
+    }
 }
 
 /// Whether a call was accepted before, with transfers from this queue.

@@ -12,6 +12,7 @@ use windlass_core::store::{
     Begin, ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, Progress, QueueShare, Queues,
     Renewal, Settlement,
 };
+use windlass_core::unique::Unique;
 use windlass_core::{ClaimedJob, JobId, LeaseId, Name, NewJob, Options, Outcome, judge};
 use windlass_store_redis::{RedisOptions, RedisStore};
 use windlass_store_testkit::servers::{RedisServer, RedisSettings};
@@ -60,6 +61,9 @@ impl Play {
             4..500 => 2_000,
             _ => 5,
         };
+        if random.u8(..4) == 0 {
+            options = options.unique(unique(random)).delay(Duration::from_millis(random.u64(..3_000)));
+        }
         let payload = vec![7; length];
         let job = NewJob::new(KINDS[random.usize(..2)], payload, options).unwrap();
         // At times an id that was there before, and may be free again.
@@ -206,6 +210,20 @@ impl Play {
     }
 }
 
+fn unique(random: &mut fastrand::Rng) -> Unique {
+    let unique = Unique::key(random.u8(..20).to_string()).across_kinds();
+    let unique = match random.u8(..4) {
+        0 => unique.until_start(),
+        1 => unique.for_window(Duration::from_millis(random.u64(1..5_000))),
+        _ => unique,
+    };
+    match random.u8(..3) {
+        0 => unique.replace(),
+        1 => unique.debounce(random.bool().then_some(Duration::from_secs(2))),
+        _ => unique,
+    }
+}
+
 fn settlement(job: &ClaimedJob, outcome: Outcome) -> Settlement {
     let transition = judge(&job.facts, outcome, 0.5);
     Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
@@ -246,6 +264,8 @@ async fn every_key_agrees_with_the_records() {
         ("RPUSH", "line:k", &["1234567812345678abcdefghabcdefgh"]),
         ("SADD", "running:00", &["abcdefghabcdefgh"]),
         ("HSET", "progress", &["abcdefghabcdefgh", "half"]),
+        ("HSET", "uniques", &["0123456701234567", "abcdefghabcdefgh12345678"]),
+        ("ZADD", "windows", &["1", "7654321076543210"]),
     ] {
         let before = wrong(&server, "c").lines().count();
         let key = format!("wl:{{windlass:c}}:{key}");

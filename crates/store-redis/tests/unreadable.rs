@@ -15,7 +15,7 @@ use windlass_core::store::{Amended, Begin, Filter, Inspect, Jobs, Leases, Mainte
 use windlass_core::{NewJob, Options, State};
 
 /// The first bytes of forms that this program does not know.
-const STRANGE: [u8; 3] = [b'd', 0, 128 + 2];
+const STRANGE: [u8; 3] = [b'd', 0, 240 + 2];
 
 #[tokio::test]
 async fn a_job_of_an_unknown_form_keeps_its_place_and_others_pass_it() {
@@ -111,7 +111,7 @@ async fn a_job_of_an_unknown_form_is_shown_and_left_alone() {
     let scene = Scene::new().await;
     let other = scene.add("bad", Options::new()).await;
     let strange = scene.add("bad", Options::new()).await;
-    let form = 128 + 2;
+    let form = 240 + 2;
     scene.put(strange, 1, form);
     let stored = scene.record(strange);
     let refused = [Amended::Refused(State::Ready)];

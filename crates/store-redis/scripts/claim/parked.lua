@@ -10,6 +10,7 @@ local function parked()
     { STATE.scheduled, STATE.cancelled },
     { FORM.short, FORM.fresh_end },
     { FORM.first, FORM.begun },
+    { FORM.keyed, FORM.keyed_end },
   }
   -- Whether the type of a kind's order was asked for: what has another one ends the script before it writes.
   local is_asked = {}

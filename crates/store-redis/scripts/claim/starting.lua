@@ -5,8 +5,9 @@
 local function starting()
   local label, claimed = ARGV[4], ARGV[3] .. ARGV[2] .. clock.now8
   local claim, first = claimed .. label, char(FORM.first) .. claimed
-  -- What all jobs of the same counters begin with, most of them fresh.
+  -- What all jobs of the same counters begin with after their flags, most of them fresh.
   local counters_before, start
+  local keyed = char(STATE.running + FORM.keyed_offset, FLAGS.keyed)
 
   local function large(record)
     return '30' .. BYTES.first .. sub(record, PLAIN.due, PLAIN.priority_end) .. BYTES.zero8
@@ -18,11 +19,12 @@ local function starting()
     local counters = sub(record, RECORD.attempt, RECORD.fence_end)
     if counters ~= counters_before then
       local attempt, fence = read('>I4', record, RECORD.attempt), read('>I8', record, RECORD.fence)
-      start = '30-' .. pack('>I4', math.min(attempt + 1, 4294967295)) .. sub(record, RECORD.stalls, RECORD.backoff_end)
+      start = '-' .. pack('>I4', math.min(attempt + 1, 4294967295)) .. sub(record, RECORD.stalls, RECORD.backoff_end)
         .. pack('>I8', fence + 1)
       counters_before = counters
     end
-    return read('>I4', record, RECORD.payload), start .. sub(record, RECORD.due, records.content_end(record)) .. claim
+    return read('>I4', record, RECORD.payload), (records.is_keyed(record) and keyed or '30') .. start
+      .. sub(record, RECORD.due, records.content_end(record)) .. claim
   end
 
   return label, first, large, other

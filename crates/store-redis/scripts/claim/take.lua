@@ -9,8 +9,8 @@ local function take(limit, most_at_once)
   local expand, stands_at, label, first, start_large, start_other = records.expand, lines.stands_at, starting()
   local bytes_max, bytes, is_untouched = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
   -- For each job its id and record, all ids, and those whose payload stands apart; how many turns of each source were passed,
-  -- and how many of them were stale; how many strange jobs were passed.
-  local t = { ended = 0, jobs = {}, ids = {}, apart = nil, passed = {}, stale = {}, strange = 0 }
+  -- and how many of them were stale; how many strange jobs were passed; records that jobs with a unique key had, by id.
+  local t = { ended = 0, jobs = {}, ids = {}, apart = nil, passed = {}, stale = {}, strange = 0, keyed = nil }
   local jobs, ids, n, looked_at, apart_bytes, id_before, set_aside = t.jobs, t.ids, 0, 0, 0, nil, nil
 
   -- Whether a payload may be handed out; if not, why the claim ends.
@@ -61,7 +61,13 @@ local function take(limit, most_at_once)
         why = (payload > MAX.inline or sum > bytes_max) and refusal(payload, id, sum, taken)
         if why then break end
         before, taken = id, taken + 1
-        if form ~= FORM.plain and places.may_expire(record) then batch.add(batch.of('ZREM', KEY.expiring), id) end
+        if form ~= FORM.plain then
+          if places.may_expire(record) then batch.add(batch.of('ZREM', KEY.expiring), id) end
+          if form >= FORM.keyed then
+            t.keyed = t.keyed or {}
+            t.keyed[id] = record
+          end
+        end
         ids[taken], jobs[2 * taken - 1], jobs[2 * taken] = id, id, becomes
       elseif record or not stored then
         t.stale[from] = (t.stale[from] or 0) + 1

@@ -2,21 +2,41 @@
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2 version of the definition that the jobs were judged by, 3- jobs (shared/packed).
 -- Answer: {'stale'}: judged by another definition; {'whole'}: payloads have to be given, for a job is there already;
---   {'ok', answers}: a byte for each job: 'n' new, 'l' new but too large,
---   't' its id is taken by another job, 'u' by one that is strange, else it is there: its state.
+--   {'ok', answers}: a byte for each job: 'n' new, 'l' new but too large, 'd' another job holds its unique key,
+--   't' its id is taken by another job, 'u' by one that is strange, else it is there: its state; after them, for each 'd', the
+--   id of the holder and '-'.
 if (redis.call('HGET', KEY.meta, 'version') or '0') ~= ARGV[2] then
   return { 'stale' }
 end
 packed.begin(3)
 local there, strange = packed.there()
-local answers = {}
+-- Jobs of the call that would be stored, by id, if any has a unique key: another one may have the same key, or the same id.
+local answers, holders, entered = {}, {}, nil
+
+-- Tells of a new job whether it would be stored.
+local function new(id, head, content, body)
+  if packed.is_keyed then
+    local holder = uniques().holder_of(sub(content, -WIDTH.unique, UNIQUE.digest_end - WIDTH.unique - 1))
+    if holder then
+      holders[#holders + 1] = holder .. '-'
+      return 'd'
+    end
+    entered = entered or {}
+    uniques().take(id, sub(content, -WIDTH.unique), clock.now)
+  end
+  if entered then entered[id] = { head = head, content = content, body = body } end
+  return 'n'
+end
+
 for i = 1, packed.number do
   local id, head, content, is_large, body = packed.job(i)
-  local record = there[i]
-  if strange[i] then
+  local record, before = there[i], entered and entered[id]
+  if before then
+    answers[i] = packed.is_repeat(before, head, content, body) and char(STATE.ready) or 't'
+  elseif strange[i] then
     answers[i] = 'u'
   elseif not record then
-    answers[i] = is_large and 'l' or 'n'
+    answers[i] = is_large and 'l' or new(id, head, content, body)
   elseif body == true then
     return { 'whole' }
   elseif packed.is_same(id, record, head, content, body) then
@@ -25,4 +45,4 @@ for i = 1, packed.number do
     answers[i] = 't'
   end
 end
-return { 'ok', table.concat(answers) }
+return { 'ok', table.concat(answers) .. table.concat(holders) }

@@ -7,7 +7,7 @@
 --   {'rules', expired, rule}: the queue uses a rule that this program does not know, none was taken;
 --   {'jobs', expired, micros until the next is due or -1, version of the definition, why it ended (claim/take),
 --   {id, record, ...}, {payloads that stand apart}, how many jobs of any kind were ready before, how many strange ones were
---   met}. Records are in the long form or in that of a first attempt.
+--   met}. Records are in the long form, as it is stored, or in that of a first attempt.
 -- What one script does at most, so that it holds the server for a few milliseconds: a job that is moved or taken counts one,
 -- and so do some sources that have to be merged. A few are taken in any case; the caller comes again for more.
 local WORK_MAX, SOURCES_OF_ONE, TAKEN_MIN = 500, 4, 64
@@ -60,10 +60,10 @@ end
 local bodies = taken.apart and redis.call('HMGET', KEY.bodies, unpack(taken.apart)) or {}
 
 redis.call('SCARD', keys.of_lease('running:', lease))
+if #taken.ids > 0 then moves.start(lease, taken.ids, taken.jobs, taken.keyed) end
 for source, turns in pairs(taken.passed) do
   if turns > 0 then sources.trim(source, turns, taken.stale[source]) end
 end
-if #taken.ids > 0 then moves.start(lease, taken.ids, taken.jobs) end
 batch.write()
 if taken.strange > 0 then redis.call('HINCRBY', KEY.meta, 'parked', taken.strange) end
 return { 'jobs', expired, next_due, meta[1] or '0', taken.ended, taken.jobs, bodies, ready, taken.strange }

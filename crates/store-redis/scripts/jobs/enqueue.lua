@@ -6,12 +6,15 @@
 --   jobs is from that seq (4 bytes each; '' for one after the other), 8 the call (shared/calls; '' for a transfer),
 --   9- jobs (shared/packed).
 -- Answer: {'stale'}: judged by another definition; {'unentered'}: the queue is new, or was removed, and has to be entered
---   first; {'known'}: the transfer was applied before; {'repeated'}: the call was; {'rules', rule}: the queue of a transfer
+--   first; {'known', what was answered, '' if that is not known}: the transfer was applied before; {'repeated'}: the call was; {'rules', rule}: the queue of a transfer
 --   uses a rule that this program does not know (for a call, the definition says so);
 --   {'whole'}: payloads have to be given, for a job is there already, or what was written before has gone;
 --   {'taken', i}, {'strange', i}, {'large', i}: the i-th job is refused, and so are all;
---   {'ok', answers, 1 if the queue was not there}: a byte for each job: 'r' now ready, 's' now scheduled, else it was there:
---   its state, and 't' from a transfer if it is another job.
+--   {'ok', answers, 1 if the queue was not there}: a byte for each job: 'r' now ready, 's' now scheduled, 'd' not stored since
+--   another job holds its unique key, 'p' the same and that job was replaced, else it was there: its state, and 't' from a
+--   transfer if it is another job; after them, for each 'd' and 'p', the id of the holder and its state, '-' if it is gone.
+-- How long what was answered of a transfer is known, if its jobs have unique keys: as long as a call is remembered.
+local SAID_MILLIS = 120000
 local source, transfer, offsets, call = ARGV[3], tonumber(ARGV[4]), ARGV[7], ARGV[8]
 local is_call = source == ''
 packed.begin(9)
@@ -23,7 +26,7 @@ local function enqueue()
       return { 'stale' }
     end
   elseif tonumber(redis.call('HGET', KEY.received, source) or 0) >= transfer then
-    return { 'known' }
+    return { 'known', redis.call('GET', keys.said(source, ARGV[4])) or '' }
   else
     local rules = redis.call('HGET', KEY.meta, 'rules')
     if rules and tonumber(rules) > RULES.known then
@@ -52,14 +55,23 @@ local function enqueue()
   local answers, job, accept_job = {}, packed.job, accept.job
   for i = 1, packed.number do
     local id, head, content, is_large, body = job(i)
-    local record = there[i]
+    local record, is_written = there[i], body == true
+    local before = not record and accept.conflicts and accept.conflicts.entered(id)
     if body == true then
       if record or strange[i] or not packed.is_written(id, head) then
         return refuse('whole')
       end
       body = nil
     end
-    if record or strange[i] then
+    if before then
+      if packed.is_repeat(before, head, content, body) then
+        answers[i] = char(before.state)
+      elseif is_call then
+        return refuse('taken', i)
+      else
+        answers[i] = 't'
+      end
+    elseif record or strange[i] then
       if record and packed.is_same(id, record, head, content, body) then
         answers[i] = char(byte(record))
       elseif is_call then
@@ -71,12 +83,16 @@ local function enqueue()
       return refuse('large', i)
     else
       local offset = offsets ~= '' and read('>I4', offsets, WIDTH.u32 * (i - 1) + 1) or nil
-      answers[i] = accept_job(id, head, content, body, offset) == STATE.ready and 'r' or 's'
+      answers[i] = accept_job(id, head, content, body, offset)
+      if is_written and (answers[i] == 'd' or answers[i] == 'p') then batch.add(batch.of('HDEL', KEY.bodies), id) end
     end
   end
 
-  local has_new = accept.number() > 0
-  if not has_new then
+  local has_new, keyed = accept.number() > 0, accept.conflicts
+  local answer = table.concat(answers) .. (keyed and keyed.met() or '')
+  -- More than this call adds.
+  if keyed then uniques().forget(2 * packed.number) end
+  if not has_new and not (keyed and keyed.has_replaced) then
     -- Nothing grows but the memory of the call, which goes by itself: a removal first, and a full server takes it.
     redis.call('HDEL', KEY.jobs, '')
   end
@@ -86,10 +102,15 @@ local function enqueue()
   elseif not calls.remember(call) then
     return { 'repeated' }
   end
-  if has_new then
+  if has_new or keyed then
     accept.write(meta[3])
   end
-  return { 'ok', table.concat(answers), (meta[1] or meta[2]) and 0 or 1 }
+  if keyed and is_call and keyed.number == packed.number then
+    calls.forget(call)
+  elseif keyed and not is_call then
+    redis.call('SET', keys.said(source, ARGV[4]), answer, 'PX', SAID_MILLIS)
+  end
+  return { 'ok', answer, (meta[1] or meta[2]) and 0 or 1 }
 end
 
 if packed.are_given then

@@ -1,14 +1,17 @@
 -- Moves jobs of one queue whose expiry has come to dead, and those whose time has come to ready. Clears the head of a line
--- that holds little but stale members.
+-- that holds little but stale members, and forgets unique keys whose time is over.
 --
 -- KEYS those of the queue
 -- ARGV 1 clock, 2 most that expire, 3 most that become ready
 -- Answers how many expired, how many are ready now, how many transfers to other queues wait here, the instant of the next
 -- visit that is known to be needed ('': none is), then what others have to know: 1 if jobs have ended here, 1 if copies of
--- leases have run out here, 1 if the queue is not defined and holds nothing.
+-- leases have run out here, 1 if the queue is not defined and holds nothing, not even a unique key.
 
 -- How many stale members a line may have, and how many members of one are looked at.
 local STALE_MAX, MEMBERS_MAX = 1000, 250
+
+-- How many unique keys are forgotten, and how long after the first one could be: nobody waits for that.
+local KEYS_MAX, KEYS_LATER = 250, 60000000
 
 -- What lives at the head of the line goes to the kind's zset.
 local function clear_head(kind, key, stale)
@@ -48,12 +51,25 @@ local function first_score(key)
   return tonumber(redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]) or clock.NEVER_MICROS
 end
 
--- What is seen beside the work. It comes last, and a key of another type in its way ends nothing.
+-- What is seen beside the work. It comes last, and a key of another type in its way ends nothing; so with `forget_keys`.
 local function look(transfers)
   local leases = redis.call('ZCARD', KEY.leases)
   local has_lost = leases > 0 and redis.call('ZCOUNT', KEY.leases, '-inf', clock.now) > 0
-  local is_empty = leases + transfers + redis.call('HLEN', KEY.jobs) == 0 and redis.call('HEXISTS', KEY.meta, 'version') == 0
+  local is_empty = leases + transfers + redis.call('HLEN', KEY.jobs) + redis.call('EXISTS', keys.windows()) == 0
+    and redis.call('HEXISTS', KEY.meta, 'version') == 0
   return has_lost, is_empty
+end
+
+-- Forgets unique keys whose time is over. Answers when there is more to forget.
+local function forget_keys()
+  local first = first_score(keys.windows())
+  if first <= clock.now then
+    local forgotten = uniques().forget(KEYS_MAX)
+    batch.write()
+    if forgotten == KEYS_MAX then return clock.now end
+    first = first_score(keys.windows())
+  end
+  return first < clock.NEVER_MICROS and first + KEYS_LATER or first
 end
 
 local has_cleared = clear_line()
@@ -61,6 +77,8 @@ local due = promotion()
 local expired, promoted = due.expire(ARGV[2]), due.promote(ARGV[3])
 local transfers = redis.call('XLEN', KEY.transfers)
 local next = math.min(first_score(KEY.expiring), first_score(KEY.scheduled))
+local has_forgotten, keys_end = pcall(forget_keys)
+if has_forgotten then next = math.min(next, keys_end) end
 if has_cleared or expired > 0 or transfers > 0 then
   -- What expired may have left places in a line; transfers wait until a round has delivered them.
   next = clock.now

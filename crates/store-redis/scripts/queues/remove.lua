@@ -2,8 +2,8 @@
 -- leases, which live as long as their workers, and the numbers of transfers, so that none is applied twice.
 --
 -- KEYS those of the queue
--- ARGV 1 clock
--- Answers {'rules', rule}: it uses one that this program does not know; {'full', jobs by state ...}: it holds jobs; {'transfers'}: some to other queues wait here; {'more'}: it goes, and
+-- ARGV 1 clock, 2 '1' if unique keys that are held for a time keep it
+-- Answers {'rules', rule}: it uses one that this program does not know; {'full', jobs by state ...}: it holds jobs, or such keys; {'transfers'}: some to other queues wait here; {'more'}: it goes, and
 -- the script has to come again; {'done'}; {'missing'}: it was not defined, and nothing is left of it either.
 
 -- Kinds, and blocks, that one call forgets.
@@ -12,7 +12,8 @@ local KINDS_MAX, BLOCKS_MAX = 250, 500
 local meta = redis.call('HMGET', KEY.meta, 'version', 'block', 'transfers', 'rules')
 if (tonumber(meta[4]) or 0) > RULES.known then
   return { 'rules', meta[4] }
-elseif redis.call('HLEN', KEY.jobs) > 0 then
+elseif redis.call('HLEN', KEY.jobs) > 0
+  or ARGV[2] == '1' and redis.call('ZCOUNT', keys.windows(), '(' .. clock.now_text, '+inf') > 0 then
   return { 'full', unpack(redis.call('HMGET', KEY.meta, 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6')) }
 elseif redis.call('XLEN', KEY.transfers) > 0 then
   return { 'transfers' }
@@ -44,7 +45,7 @@ if forget_kinds(redis.call('SRANDMEMBER', keys.kinds, KINDS_MAX))
 end
 if meta[2] then blocks.drop(meta[2]) end
 redis.call('UNLINK', KEY.meta, KEY.bodies, KEY.outputs, KEY.progress, KEY.attempts, KEY.live, KEY.scheduled, KEY.expiring,
-  KEY.completed, KEY.dead, KEY.cancelled, KEY.transfers, keys.contents)
+  KEY.completed, KEY.dead, KEY.cancelled, KEY.transfers, keys.contents, keys.uniques(), keys.windows())
 redis.call('ZREMRANGEBYSCORE', KEY.leases, '-inf', clock.now)
 if meta[3] then redis.call('HSET', KEY.meta, 'transfers', meta[3]) end
 return { meta[1] and 'done' or 'missing' }

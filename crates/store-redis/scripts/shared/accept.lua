@@ -1,7 +1,8 @@
 -- The one way into a queue: writes new jobs, whatever brought them, a call, a transfer from another queue or, when they
 -- come, what follows an end. Who may bring them, and whether they are new, is the caller's to know.
--- Needs: keys, clock, batch, kinds, blocks, tell.
+-- Needs: keys, clock, batch, kinds, blocks, tell, uniques, conflicts.
 local accept = (function()
+  local a = {}
   local of, add = batch.of, batch.add
   local jobs, bodies, expiring, number = of('HSET', KEY.jobs), of('HSET', KEY.bodies), of('ZADD', KEY.expiring), 0
   local entered = { [STATE.scheduled] = 0, [STATE.ready] = 0 }
@@ -10,7 +11,9 @@ local accept = (function()
   -- The block that is being filled: its number, how many ids it has, those that are new; and all that were.
   local block, block4, filled, ids, in_block, opened = 0, nil, MAX.block, nil, 0, {}
   -- What the newest head says.
-  local head_before, state, start, middle, orders, score, due8, expires_at
+  local head_before, state, start, middle, orders, score, due, due8, expires_at
+  -- What happens if another job holds the key (CONFLICT); nil for jobs without one.
+  local conflict
   local takes = {}
 
   local function open_block(number)
@@ -20,7 +23,7 @@ local accept = (function()
 
   -- Begins where `seq` and `block` of META say, nil if they are not there: at an instant, from a seq on if that is later,
   -- the first job so many places behind it.
-  local function begin(seq, current, at, from_seq, places_passed)
+  function a.begin(seq, current, at, from_seq, places_passed)
     accepted, accepted8, passed = at, clock.instant(at), places_passed
     first_seq = math.max((tonumber(seq) or 0) + 1 - passed, from_seq)
     if current then
@@ -46,7 +49,9 @@ local accept = (function()
 
   local function read_head(head)
     local form, micros = sub(head, HEAD.due, HEAD.due_end), read('>I8', head, HEAD.due_micros)
-    local due, kind, priority = accepted, sub(head, HEAD.kind), read('>h', head, HEAD.priority)
+    local kind_end = HEAD.kind_length_end + byte(head, HEAD.kind_length)
+    local kind, priority = sub(head, HEAD.kind, kind_end), read('>h', head, HEAD.priority)
+    due = accepted
     if form == 'a' then
       due = accepted + micros
     elseif form == 't' then
@@ -56,9 +61,17 @@ local accept = (function()
     if sub(head, HEAD.expires, HEAD.expires_end) == 'e' then
       expires_at = accepted + read('>I8', head, HEAD.expires_micros)
     end
-    start = char(FORM.short + (state == STATE.ready and 1 or 4) + (expires_at and 2 or 0)) .. due8
-    middle = sub(head, HEAD.priority, HEAD.priority_end) .. (state == STATE.ready and '' or accepted8)
-      .. (expires_at and clock.instant(expires_at) or '') .. sub(head, HEAD.payload, HEAD.length_end)
+    local expiry8 = expires_at and clock.instant(expires_at)
+    conflict = #head > kind_end and sub(head, kind_end + 1) or nil
+    if conflict then
+      start = char(state + FORM.keyed_offset) .. BYTES.keyed .. due8
+      middle = sub(head, HEAD.priority, HEAD.priority_end) .. (expiry8 or BYTES.zero8) .. accepted8 .. BYTES.zero8
+        .. sub(head, HEAD.payload, HEAD.length_end)
+    else
+      start = char(FORM.short + (state == STATE.ready and 1 or 4) + (expires_at and 2 or 0)) .. due8
+      middle = sub(head, HEAD.priority, HEAD.priority_end) .. (state == STATE.ready and '' or accepted8)
+        .. (expiry8 or '') .. sub(head, HEAD.payload, HEAD.length_end)
+    end
     if state == STATE.scheduled then
       orders, score = of('ZADD', KEY.scheduled), string.format('%.0f', due)
     elseif priority == 0 and line_takes(kind) then
@@ -68,12 +81,19 @@ local accept = (function()
     end
   end
 
-  -- Accepts a job, so many places behind the first seq or behind the one before. Answers its state.
-  -- Unique keys are tested and taken, gates and links entered before this: a job that has any begins in the long form.
-  local function job(id, head, content, body, offset)
+  -- Accepts a job, so many places behind the first seq or behind the one before. Answers 'r' if it is ready, 's' if it is
+  -- scheduled, and what `conflicts` says if another job holds its unique key.
+  -- Gates and links are entered before this: a job that has any begins in the long form, as one with a unique key.
+  function a.job(id, head, content, body, offset)
     if head ~= head_before then
       read_head(head)
       head_before = head
+    end
+    if conflict then
+      a.conflicts = a.conflicts or conflicts()
+      local met = a.conflicts.meet(id, head, content, body, conflict, due)
+      if met then return met end
+      uniques().take(id, sub(content, -WIDTH.unique), accepted)
     end
     if filled == MAX.block then
       open_block(block + 1)
@@ -93,17 +113,22 @@ local accept = (function()
     end
     orders[at + 1] = state == STATE.ready and due8 .. seq8 .. id or seq8 .. id
     entered[state] = entered[state] + 1
-    if body then add(bodies, id, body) end
+    if a.conflicts then
+      a.conflicts.enter(id, state, jobs[2 * number], head, content, body)
+    elseif body then
+      add(bodies, id, body)
+    end
     if expires_at then add(expiring, string.format('%.0f', expires_at), id) end
-    return state
+    return state == STATE.ready and 'r' or 's'
   end
 
   -- Writes what was accepted. The caller has written something before that a server without memory refuses.
-  local function write(current)
+  function a.write(current)
+    if a.conflicts then a.conflicts.write() end
     for each, jobs_entered in pairs(entered) do
       tell(nil, each, byte('-'), jobs_entered)
     end
-    redis.call('HSET', KEY.meta, 'seq', string.format('%.0f', last_seq), 'block', block)
+    if last_seq then redis.call('HSET', KEY.meta, 'seq', string.format('%.0f', last_seq), 'block', block) end
     batch.write()
     for _, each in ipairs(opened) do
       if #each.ids > 0 then
@@ -119,5 +144,9 @@ local accept = (function()
     end
   end
 
-  return { begin = begin, job = job, write = write, number = function() return number end }
+  function a.number()
+    return number
+  end
+
+  return a
 end)()

@@ -1,22 +1,23 @@
 -- Changes that a person asks for, to one job after the other.
 -- Needs: keys, records, batch, blocks. ARGV: 1 clock, 2- ids.
--- Answer: two bytes for each: 'd' done, 'r' refused or 'm' missing, and the state that the job is in, or was in before
--- it was removed. What is strange is refused.
+-- Answer: two bytes for each: 'd' done, 'r' refused, 'h' another job holds its unique key or 'm' missing, and the state that
+-- the job is in, or was in before it was removed; after them, for each 'h', the id of the holder. What is strange is refused.
 
--- Asks `change` about each record that is there. It answers the record as it is then, false to refuse, or nothing if the
--- job goes. An id that stands twice is found as the first time left it.
+-- Asks `change` about each record that is there. It answers the record as it is then, false to refuse (and who holds the key,
+-- if that is why), or nothing if the job goes. An id that stands twice is found as the first time left it.
 local function amend(change)
   local found, strange = records.load(unpack(ARGV, 2))
   redis.call('ZCARD', KEY.cancelled)
   redis.call('ZCARD', KEY.scheduled)
-  local changed, answers = {}, {}
+  local changed, answers, holders = {}, {}, {}
   for i, record in ipairs(found) do
     local id = ARGV[1 + i]
     if changed[id] ~= nil then record = changed[id] end
     if record then
-      local becomes = change(id, record)
+      local becomes, holder = change(id, record)
       if becomes == false then
-        answers[i] = 'r' .. char(byte(record))
+        answers[i] = (holder and 'h' or 'r') .. char(byte(record))
+        holders[#holders + 1] = holder
       else
         changed[id] = becomes or false
         answers[i] = 'd' .. char(byte(becomes or record))
@@ -30,5 +31,5 @@ local function amend(change)
   -- Cancelling is how people make room.
   batch.write_anyway()
   blocks.write_released()
-  return table.concat(answers)
+  return table.concat(answers) .. table.concat(holders)
 end

@@ -1,5 +1,6 @@
 -- Calls that were accepted, so that a repeat is known although its jobs may be gone: one key each, which the server
--- removes by itself. '' stands for no call. Needs: keys.
+-- removes by itself. '' stands for no call. A call that stored nothing since other jobs hold the keys of all of its own is not
+-- remembered: a repeat is tested anew. Needs: keys.
 local calls = {
   is_repeated = function(call)
     return call ~= '' and redis.call('EXISTS', keys.call(call)) == 1
@@ -8,5 +9,9 @@ local calls = {
   -- Remembers a call; false if it is remembered already.
   remember = function(call)
     return call == '' or redis.call('SET', keys.call(call), '1', 'PX', sub(call, CALL.memory), 'NX')
+  end,
+
+  forget = function(call)
+    return redis.call('DEL', keys.call(call))
   end,
 }

@@ -1,7 +1,7 @@
 -- The one way from state to state. Whatever changes the state of a job, or removes one, passes here, told the job, from
 -- where to where and why; the queue is the script's. Here its record, its places, its attempts and the counts are kept, and
 -- here is the place for what else is to follow a change. Who is to be woken the program tells from what the script answers.
--- Needs: keys, clock, records, batch, blocks, tell, places.
+-- Needs: keys, clock, records, batch, blocks, tell, places, uniques.
 local moves = (function()
   local of, add, now8, ENDED = batch.of, batch.add, clock.now8, places.ENDED
 
@@ -9,7 +9,7 @@ local moves = (function()
   -- (`start`, first_attempts.lua) only `tell`.
   local function tell_one(id, record, from, to, reason)
     tell(from, to, reason, 1)
-    -- Unique keys: free the key that the job held until its start or its end here.
+    if records.is_keyed(record) then uniques().moved(id, record, to) end
     -- Gates: let the next job of its key in here, when `from` is running or when it leaves the line.
     -- Links: tell the jobs that wait for this one here, when it has ended or is removed.
     -- Follow-ups: accept the jobs that come with an end here.
@@ -19,6 +19,9 @@ local moves = (function()
   -- instant than it had. Answers its record.
   local function change(id, record, start, due8)
     local from, to, becomes = byte(record), byte(start), nil
+    if records.is_keyed(record) then
+      start = char(to, byte(start, RECORD.flags) + FLAGS.key) .. sub(start, RECORD.reason)
+    end
     if ENDED[to] then
       becomes = start .. sub(record, RECORD.fence, RECORD.enqueued_end) .. now8 .. sub(record, RECORD.payload)
     else
@@ -35,7 +38,7 @@ local moves = (function()
     end
     places.leave(id, record)
     places.enter(id, becomes)
-    add(of('HSET', KEY.jobs), id, becomes)
+    add(of('HSET', KEY.jobs), id, records.stored(becomes))
     tell_one(id, record, from, to, byte(start, RECORD.reason))
     return becomes
   end
@@ -57,13 +60,18 @@ local moves = (function()
     tell_one(id, record, STATE.scheduled, STATE.ready, byte(record, RECORD.reason))
   end
 
-  -- Ready jobs start under a lease: their ids, and for each its id and the record that it becomes. Their turns the claim
-  -- takes away.
-  local function start(lease, ids, jobs)
+  -- Ready jobs start under a lease: their ids, and for each its id and the record that it becomes; beside them the records
+  -- that those with a unique key had, by id, if there are any. Their turns the claim takes away.
+  local function start(lease, ids, jobs, keyed)
     batch.give('HSET', KEY.jobs, jobs)
     batch.give('SADD', keys.of_lease('running:', lease), ids)
     tell(STATE.ready, STATE.running, byte('-'), #ids)
-    -- Unique keys, gates: those that are held until the start, and what may run at once.
+    if keyed then
+      for id, record in pairs(keyed) do
+        uniques().moved(id, record, STATE.running)
+      end
+    end
+    -- Gates: what may run at once.
   end
 
   -- Keeps the record of the attempt that ends, unless it completes; `ending` is how it ended (row/attempt.rs).

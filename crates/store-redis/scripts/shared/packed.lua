@@ -5,7 +5,8 @@
 -- given: to a script that accepts jobs they were written before, in the same transaction; a check does without.
 -- Needs: keys, records. `begin` comes first and says where they begin.
 local packed = (function()
-  local p = {}
+  -- Whether the jobs of the run have a unique key.
+  local p = { is_keyed = false }
   -- Ids come after ARGV[first].
   local begins_at, first, next_body, next_run, left_of_run, head, is_apart, is_large
 
@@ -28,6 +29,7 @@ local packed = (function()
       head, left_of_run = ARGV[next_run], tonumber(ARGV[next_run + 1])
       next_run, is_apart = next_run + 2, read('>I4', head, HEAD.payload) > MAX.inline
       is_large = sub(head, HEAD.is_large, HEAD.is_large_end) == '1'
+      p.is_keyed = #head > HEAD.kind_length_end + byte(head, HEAD.kind_length)
     end
     left_of_run = left_of_run - 1
     local id, content = ARGV[first + i], ARGV[first + p.number + i]
@@ -58,13 +60,25 @@ local packed = (function()
     end
   end
 
+  -- How many bytes of its content tell a job from others: kind and, if it stands there, payload.
+  local function compared(head, content, body)
+    return CONTENT.kind_length_end + byte(content) + (body and 0 or read('>I4', head, HEAD.payload))
+  end
+
+  -- Whether a job of the call before, under the same id, is the one that is handed in.
+  function p.is_repeat(before, head, content, body)
+    local length = compared(head, content, body)
+    return sub(before.head, HEAD.payload, HEAD.payload_end) == sub(head, HEAD.payload, HEAD.payload_end)
+      and sub(before.content, 1, length) == sub(content, 1, length) and before.body == body
+  end
+
   -- Whether the job that has the id is the one that is handed in: kind and payload are the same.
   function p.is_same(id, record, head, content, body)
     if sub(record, RECORD.payload, RECORD.payload_end) ~= sub(head, HEAD.payload, HEAD.payload_end) then
       return false
     end
-    local compared = CONTENT.kind_length_end + byte(content) + (body and 0 or read('>I4', head, HEAD.payload))
-    if sub(record, RECORD.content, RECORD.block_end + compared) ~= sub(content, 1, compared) then
+    local length = compared(head, content, body)
+    if sub(record, RECORD.content, RECORD.block_end + length) ~= sub(content, 1, length) then
       return false
     end
     return not body or redis.call('HGET', KEY.bodies, id) == body

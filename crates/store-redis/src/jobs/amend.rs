@@ -46,7 +46,7 @@ pub(super) async fn amend(
             let note = Notes::note(tools, session, &queue, needs(amendment));
             let write = session.run(script(amendment), tools.keys.queue(&queue).all(), arguments);
             let said = answer::bytes(tokio::join!(note, write).1?)?;
-            let answers = said.chunks_exact(2).map(amended).collect::<Result<Vec<_>, Fault>>()?;
+            let answers = all_amended(said, ids.len())?;
             let done = ids.iter().zip(&answers).filter_map(|(id, answer)| match answer {
                 Some(Amended::Done(state)) => Some((*id, *state)),
                 _ => None,
@@ -67,6 +67,18 @@ pub(super) async fn amend(
         Err(fault) if has_changed.load(Ordering::Relaxed) => Err(fault.partial()),
         Err(fault) => Err(fault),
     }
+}
+
+/// What the script said about jobs: two bytes for each, then who holds keys that were asked for.
+fn all_amended(mut said: Bytes, jobs: usize) -> Result<Vec<Option<Amended>>, Fault> {
+    let wrong = || Fault::Corrupt(format!("a change of {jobs} jobs was answered with something else"));
+    let holders = said.split_off((2 * jobs).min(said.len()));
+    let mut holders = holders.chunks_exact(16).map(|id| id.try_into().ok().map(JobId::from_bytes));
+    let answers = said.chunks_exact(2).map(|said| match said[0] {
+        b'h' => holders.next().flatten().ok_or_else(wrong).map(|holder| Some(Amended::Held(holder))),
+        _ => amended(said),
+    });
+    answers.collect()
 }
 
 /// What the script said about one job; nothing if the queue does not have it.

@@ -53,6 +53,9 @@ pub(super) async fn enqueue(
     let Some(said) = said else { return Ok(vec![Enqueued::Repeated; jobs.len()]) };
     // They are stored: an answer that does not read leaves it unknown which.
     let answers = plan.answers(jobs, &said).map_err(Fault::partial)?;
+    if plan.chunks.len() > 1 && answers.iter().all(Enqueued::is_duplicate) {
+        transfers::forget(tools, session, first.queue, &call).await;
+    }
     if answers.contains(&Enqueued::New) {
         tools.ring(Rings::accepted(jobs));
     }

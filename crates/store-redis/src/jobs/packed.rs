@@ -1,9 +1,12 @@
 //! Jobs on their way into a queue, as `scripts/shared/packed.lua` takes them, and as transfers carry them.
 
+use std::collections::HashSet;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use redis::Cmd;
 use windlass_core::job::NewJob;
 use windlass_core::options::Due;
+use windlass_core::unique::OnConflict;
 
 use crate::agenda::Needs;
 use crate::error::Fault;
@@ -12,8 +15,10 @@ use crate::keys::QueueKeys;
 use crate::row::{self, INLINE_MAX, Reader, content};
 use crate::script::flag;
 
-/// The form in which transfers carry jobs.
+/// The form in which transfers carry jobs, and that of transfers with a job that has a unique key: a program that would not
+/// know it leaves them to others.
 const FORMAT: u8 = 1;
+const KEYED_FORMAT: u8 = 2;
 
 /// The most bytes that a script is given to keep. A server takes ten times as long for what passes through a script,
 /// because it makes a string of Lua from it: more is written by commands that go before it.
@@ -66,15 +71,28 @@ impl Packed {
         self.heads.iter().any(|head| head.get(due) != Some(&b'n') || head.get(expires) != Some(&b'-'))
     }
 
-    /// What maintenance has to look for where they are.
+    /// Whether any of them has a unique key.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.heads.iter().any(is_keyed)
+    }
+
+    /// What maintenance has to look for where they are: instants of theirs, or the end of keys that are held for a time.
     pub(crate) fn needs(&self) -> Needs {
-        Needs { promote: self.has_instants(), prune: false }
+        let mut keyed = self.heads.iter().zip(&self.contents).filter(|(head, _)| is_keyed(head));
+        let promote = self.has_instants() || keyed.any(|(_, content)| content::is_timed(content));
+        Needs { promote, prune: false }
     }
 
     /// Whether a script is given the payloads that stand apart, if it may do without.
     pub(crate) fn bodies_for_script(&self) -> Bodies {
         let bytes: usize = self.bodies.iter().map(Bytes::len).sum();
-        if bytes > GIVEN_MAX { Bodies::Withheld } else { Bodies::Given }
+        if bytes > GIVEN_MAX && !self.has_repeats() { Bodies::Withheld } else { Bodies::Given }
+    }
+
+    /// Whether an id stands twice: see [`Plan`](super::enqueue).
+    fn has_repeats(&self) -> bool {
+        let mut seen = HashSet::new();
+        self.has_keys() && !self.ids.iter().all(|id| seen.insert(id))
     }
 
     /// Commands that write the payloads that stand apart, but not over those that are there.
@@ -111,7 +129,7 @@ impl Packed {
     pub(crate) fn encode(&self) -> Bytes {
         let lengths = self.contents.iter().chain(&self.bodies).map(|part| part.len() + 4).sum::<usize>();
         let mut encoded = BytesMut::with_capacity(5 + 100 * self.ids.len() + lengths);
-        encoded.put_u8(FORMAT);
+        encoded.put_u8(if self.has_keys() { KEYED_FORMAT } else { FORMAT });
         encoded.put_u32(u32::try_from(self.ids.len()).expect("a transfer carries few jobs"));
         for (place, id) in self.ids.iter().enumerate() {
             encoded.put_slice(id);
@@ -143,8 +161,13 @@ impl Packed {
                 packed.bodies.push(part(&mut from)?);
             }
         }
-        (format == FORMAT && from.0.is_empty()).then_some(packed)
+        (matches!(format, FORMAT | KEYED_FORMAT) && from.0.is_empty()).then_some(packed)
     }
+}
+
+fn is_keyed(head: &Bytes) -> bool {
+    let kind = head.get(HEAD.before("kind_length")).copied().unwrap_or_default();
+    head.len() > HEAD.width() + usize::from(kind)
 }
 
 fn payload_length(head: &[u8]) -> Option<usize> {
@@ -180,6 +203,16 @@ fn head(job: &NewJob, spec_length: usize, cap: usize) -> Bytes {
     head.put_u64(job.expires.map_or(0, row::micros));
     head.put_u8(u8::try_from(job.kind.as_str().len()).expect("a name is at most 128 bytes long"));
     head.put_slice(job.kind.as_str().as_bytes());
+    if job.unique.is_some() {
+        let (how, wait) = match job.on_conflict {
+            OnConflict::Replace => (b'r', None),
+            OnConflict::Debounce { wait_max: None } => (b'd', None),
+            OnConflict::Debounce { wait_max } => (b'm', wait_max),
+            _ => (b'k', None),
+        };
+        head.put_u8(how);
+        head.put_u64(wait.map_or(0, row::micros));
+    }
     head.freeze()
 }
 

@@ -10,6 +10,7 @@ use windlass_core::store::{Duty, Promotion};
 use crate::agenda::{self, Needs, Next, Notes, Round, Visited};
 use crate::error::Fault;
 use crate::pauses::Work;
+use crate::queues::Removal;
 use crate::scripts::PROMOTE;
 use crate::session::Session;
 use crate::walk::Walk;
@@ -80,7 +81,7 @@ fn tell(tools: &Tools, queue: &Name, seen: &Seen) {
 /// Forgets queues that are not defined and hold nothing. One that cannot be forgotten now is found again.
 async fn forget(tools: &Tools, session: &Session, queues: Vec<Name>) {
     let forgotten = spread::each(queues, |queue| async move {
-        match Box::pin(queues::remove(tools, session, &queue)).await {
+        match Box::pin(queues::remove(tools, session, &queue, Removal::Unused)).await {
             Ok(_) => tracing::debug!(%queue, "an empty queue is forgotten"),
             Err(fault) => tracing::debug!(?fault, %queue, "an empty queue is not forgotten yet"),
         }

@@ -11,6 +11,7 @@ use windlass_core::queue::{Removed, check_rules};
 use super::counts;
 use crate::definitions::rules;
 use crate::error::{Fault, Unreachable};
+use crate::script::flag;
 use crate::scripts::REMOVE;
 use crate::session::Session;
 use crate::{Tools, answer, transfers};
@@ -18,11 +19,25 @@ use crate::{Tools, answer, transfers};
 /// How often the script comes again: it forgets a bounded number of kinds and blocks each time.
 const ROUNDS: u32 = 1_000;
 
+/// Why a queue is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// It was asked for.
+    Requested,
+    /// It holds nothing. Unique keys that are held for a time, whatever became of their jobs, keep it.
+    Unused,
+}
+
 /// Removes a queue. Also one that was never defined loses the keys and the name that jobs have left behind.
-pub(crate) async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Result<Removed, Fault> {
+pub(crate) async fn remove(
+    tools: &Tools,
+    session: &Session,
+    queue: &Name,
+    why: Removal,
+) -> Result<Removed, Fault> {
     let removal = Bytes::copy_from_slice(&fastrand::u128(..).to_be_bytes());
     tools.registry.begin_leaving(session, &tools.keys, queue, &removal).await?;
-    let removed = remove_keys(tools, session, queue).await;
+    let removed = remove_keys(tools, session, queue, why).await;
     tools.definitions.forget(queue);
     if !matches!(removed, Ok(Removed::Done | Removed::Missing)) {
         // Nothing depends on the entry that says that it leaves, so a failure is only logged.
@@ -40,10 +55,11 @@ pub(crate) async fn remove(tools: &Tools, session: &Session, queue: &Name) -> Re
     removed
 }
 
-async fn remove_keys(tools: &Tools, session: &Session, queue: &Name) -> Result<Removed, Fault> {
+async fn remove_keys(tools: &Tools, session: &Session, queue: &Name, why: Removal) -> Result<Removed, Fault> {
     for _ in 0..ROUNDS {
         let keys = tools.keys.queue(queue).all();
-        let (word, mut rest) = answer::word(session.run(&REMOVE, keys, vec![tools.clock()]).await?)?;
+        let arguments = vec![tools.clock(), flag(why == Removal::Unused)];
+        let (word, mut rest) = answer::word(session.run(&REMOVE, keys, arguments).await?)?;
         match &word[..] {
             b"done" => return Ok(Removed::Done),
             b"missing" => return Ok(Removed::Missing),

@@ -2,14 +2,19 @@
 //!
 //! Kind with its length (u8); the payload, if it is at most [`INLINE_MAX`] bytes; a byte that says what of the rest is
 //! there: 1 the options that no store decides by, as a text with its length (u16); 2 tags, each with a comma after it and
-//! one before all, so that a script finds one without reading them. A job with defaults has neither.
+//! one before all, so that a script finds one without reading them. A job with defaults has neither. A job with a unique key,
+//! which its record says, has that at the end ([`UNIQUE`]).
 
 use bytes::{BufMut, Bytes, BytesMut};
-use windlass_core::Name;
+use std::time::Duration;
+
 use windlass_core::job::{NewJob, Spec, Unreadable};
+use windlass_core::unique::{Digest, Lifetime, UniqueKey};
+use windlass_core::{Name, stored};
 
 use super::{INLINE_MAX, Reader, broken};
 use crate::error::Fault;
+use crate::format::UNIQUE;
 
 const SPEC: u8 = 1;
 const TAGS: u8 = 2;
@@ -22,6 +27,7 @@ pub(crate) struct Content {
     pub(crate) payload: Option<Bytes>,
     pub(crate) spec: Spec,
     pub(crate) tags: Vec<Name>,
+    pub(crate) unique: Option<UniqueKey>,
 }
 
 /// The content of a job.
@@ -47,19 +53,57 @@ pub(crate) fn pack(job: &NewJob) -> Result<Bytes, Fault> {
             packed.put_u8(b',');
         }
     }
+    if let Some(key) = &job.unique {
+        put_key(&mut packed, key)?;
+    }
     Ok(packed.freeze())
+}
+
+fn put_key(packed: &mut BytesMut, key: &UniqueKey) -> Result<(), Fault> {
+    let micros = |span: Duration| stored::micros(span).max(1).unsigned_abs();
+    let (lifetime, micros) = match key.lifetime {
+        Lifetime::Start => (b's', 0),
+        Lifetime::End => (b'e', 0),
+        Lifetime::Window(span) => (b'w', micros(span)),
+        Lifetime::Slot(span) => (b'l', micros(span)),
+        _ => return Err(Fault::Defect("a unique key has a lifetime without a letter".to_owned())),
+    };
+    packed.put_slice(&key.digest.0);
+    packed.put_u8(lifetime);
+    packed.put_u64(micros);
+    Ok(())
+}
+
+fn read_key(mut from: Reader) -> Option<UniqueKey> {
+    let (digest, lifetime) = (Digest(from.array()?), from.u8()?);
+    let span = Duration::from_micros(from.u64()?);
+    let lifetime = match lifetime {
+        b's' => Lifetime::Start,
+        b'e' => Lifetime::End,
+        b'w' => Lifetime::Window(span),
+        b'l' => Lifetime::Slot(span),
+        _ => return None,
+    };
+    Some(UniqueKey { digest, lifetime })
+}
+
+/// Whether the key of a job that has one is held for a time, by its content.
+pub(crate) fn is_timed(content: &[u8]) -> bool {
+    let lifetime = (content.len() + UNIQUE.before("lifetime")).checked_sub(UNIQUE.width());
+    matches!(lifetime.and_then(|at| content.get(at)), Some(b'w' | b'l'))
 }
 
 impl Content {
     /// What stands for what does not read.
     pub(super) fn unreadable(kind: Name) -> Self {
-        Self { kind, payload: None, spec: Spec::default(), tags: Vec::new() }
+        Self { kind, payload: None, spec: Spec::default(), tags: Vec::new(), unique: None }
     }
 
     /// Reads all of it, and tells what is wrong with it.
     pub(super) fn read(
         mut from: Reader,
         payload_length: usize,
+        is_keyed: bool,
         kinds: &[Name],
     ) -> (Self, Result<(), Unreadable>) {
         let length = from.u8().unwrap_or_default();
@@ -67,8 +111,19 @@ impl Content {
             return (Self::unreadable(Name::unreadable()), Err(broken("its kind does not read")));
         };
         let mut content = Self::unreadable(kind);
-        let read = content.read_rest(&mut from, payload_length);
+        let read = match is_keyed {
+            true => content.read_key(&mut from),
+            false => Ok(()),
+        };
+        let read = read.and_then(|()| content.read_rest(&mut from, payload_length));
         (content, read)
+    }
+
+    /// Reads the key at the end, and takes it off.
+    fn read_key(&mut self, from: &mut Reader) -> Result<(), Unreadable> {
+        let before = from.0.len().checked_sub(UNIQUE.width());
+        self.unique = before.and_then(|before| read_key(Reader(from.0.split_off(before))));
+        self.unique.map(drop).ok_or_else(|| broken("its unique key does not read"))
     }
 
     fn read_rest(&mut self, from: &mut Reader, payload_length: usize) -> Result<(), Unreadable> {

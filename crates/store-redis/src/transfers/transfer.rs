@@ -39,6 +39,12 @@ impl Transfer {
         Self { target: target.clone(), content }
     }
 
+    /// Whether any of its jobs has a unique key.
+    pub(super) fn has_keys(&self) -> bool {
+        let Content::Enqueue { jobs, .. } = &self.content;
+        jobs.has_keys()
+    }
+
     /// The content as it is kept.
     pub(super) fn encode(&self) -> Bytes {
         let Content::Enqueue { jobs, offsets } = &self.content;

@@ -21,6 +21,8 @@ local function score_is(score, micros) return score == micros or (score >= 2 ^ 5
 local jobs = {}
 for id, record in pairs(hash('jobs')) do
   local tag, job = string.byte(record, 1), { id = id }
+  local is_keyed = tag >= 128
+  if is_keyed then tag = tag - 80 end
   if tag >= 97 then
     -- A first attempt: its claim comes first, or when it completed.
     local at = tag == 98 and 8 or 0
@@ -47,6 +49,8 @@ for id, record in pairs(hash('jobs')) do
   local payload, v, block = u('>I4I4I4', job.tail)
   job.payload, job.block = payload, string.format('%.0f', block)
   job.kind = string.sub(job.tail, 14, 13 + string.byte(job.tail, 13))
+  if is_keyed then job.key = string.sub(job.tail, 13 + v - 25, 12 + v) end
+  if is_keyed ~= (tag < 64 and string.byte(record, 2) >= 56) then say(id, 'has a key or has none') end
   if job.fence > 0 and not job.lease then job.lease = string.sub(job.tail, 13 + v + 8, 13 + v + 23) end
   jobs[id] = job
 end
@@ -154,6 +158,29 @@ for field in pairs(hash('attempts')) do
   local job = jobs[string.sub(field, 1, 16)]
   local number = u('>I8', field, 17)
   if not job or number > job.fence or number <= job.fence - 51 then say(field, 'is an attempt of no job') end
+end
+
+-- Unique keys: held by a job that may hold them, or for a time; and by each job that must hold its own.
+local uniques, windows = hash('uniques'), zset(P .. 'windows')
+for digest, holder in pairs(uniques) do
+  local id, free = string.sub(holder, 1, 16), u('>I8', holder, 17)
+  local job = jobs[id]
+  if free == 0 then
+    local lifetime = job and job.key and string.sub(job.key, 1, 16) == digest and string.sub(job.key, 17, 17)
+    if not (lifetime == 's' and job.state < 3 or lifetime == 'e' and job.state <= 3) then say(id, 'holds a key in vain') end
+    if windows[digest] then say(id, 'holds a key for no time, which has an end') end
+  elseif not windows[digest] or not score_is(windows[digest], free) then
+    say(id, 'holds a key that is not forgotten')
+  end
+end
+for digest in pairs(windows) do
+  if not uniques[digest] then say(digest, 'ends and nobody holds it') end
+end
+for id, job in pairs(jobs) do
+  local lifetime = job.key and string.sub(job.key, 17, 17)
+  if lifetime == 'e' and job.state <= 3 or lifetime == 's' and job.state < 3 and job.fence == 0 then
+    if string.sub(uniques[string.sub(job.key, 1, 16)] or '', 1, 16) ~= id then say(id, 'does not hold its key') end
+  end
 end
 local meta, live = hash('meta'), hash('live')
 for state = 1, 6 do

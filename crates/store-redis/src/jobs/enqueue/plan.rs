@@ -15,7 +15,8 @@ use crate::ids::{IdMap, Secret};
 
 /// The jobs of a call, in chunks that one script takes each.
 pub(super) struct Plan<'j> {
-    /// Every id once.
+    /// Every id once, unless the job that has it may meet the holder of its unique key and not be stored: then the script
+    /// tells what the next one with this id is.
     pub(super) chunks: Vec<Chunk<'j>>,
     /// Jobs whose id stood in the call before, with the place where.
     repeats: Vec<(usize, usize)>,
@@ -49,12 +50,15 @@ impl<'j> Plan<'j> {
                 let NewJob { queue, kind, payload, .. } = &jobs[before];
                 let first =
                     Taken { state: State::Ready, queue: queue.as_str(), kind: kind.as_str(), payload };
-                if first.answer(job).is_err() {
+                let is_open = jobs[before].unique.is_some() && *queue == job.queue;
+                if !is_open && first.answer(job).is_err() {
                     plan.conflict = Some(job.id);
                     break;
                 }
-                plan.repeats.push((place, before));
-                continue;
+                if !is_open {
+                    plan.repeats.push((place, before));
+                    continue;
+                }
             }
             let weight = job.weight();
             let room =
@@ -74,19 +78,28 @@ impl<'j> Plan<'j> {
         plan
     }
 
-    /// The answers in the order of the call, from a byte for each job of each chunk.
+    /// The answers in the order of the call, from what was said of each chunk: a byte for each job, then which holders of
+    /// unique keys were met.
     pub(super) fn answers(&self, jobs: &[NewJob], said: &[Bytes]) -> Result<Vec<Enqueued>, Fault> {
         let mut found = vec![None; jobs.len()];
         for (chunk, said) in self.chunks.iter().zip(said) {
-            if said.len() != chunk.places.len() {
+            let (said, mut met) = said.split_at(said.len().min(chunk.places.len()));
+            for (&place, &said) in chunk.places.iter().zip(said) {
+                found[place] = Some(match said {
+                    b'd' | b'p' => {
+                        let holder =
+                            met.split_off(..MET).ok_or_else(|| Fault::Corrupt(NO_HOLDER.to_owned()))?;
+                        (self::met(said, holder)?, State::Ready)
+                    }
+                    _ => enqueued(said, jobs[place].id)?,
+                });
+            }
+            if said.len() < chunk.places.len() || !met.is_empty() {
                 return Err(Fault::Corrupt(format!(
                     "{} answers for {} jobs",
-                    said.len(),
+                    said.len() + met.len(),
                     chunk.places.len()
                 )));
-            }
-            for (&place, &said) in chunk.places.iter().zip(said) {
-                found[place] = Some(enqueued(said, jobs[place].id)?);
             }
         }
         for &(place, before) in &self.repeats {
@@ -97,6 +110,27 @@ impl<'j> Plan<'j> {
             .collect::<Option<_>>()
             .ok_or_else(|| Fault::Defect("a job of the call was left out".to_owned()))
     }
+}
+
+/// How many bytes a holder that was met is answered with: its id and its state.
+const MET: usize = 17;
+const NO_HOLDER: &str = "a job met no holder of its key";
+
+/// The answer for a job that met the holder of its key.
+fn met(said: u8, holder: &[u8]) -> Result<Enqueued, Fault> {
+    let corrupt = || Fault::Corrupt(NO_HOLDER.to_owned());
+    let (&state, id) = holder.split_last().ok_or_else(corrupt)?;
+    let id = JobId::from_bytes(id.try_into().map_err(|_| corrupt())?);
+    if said == b'p' {
+        return Ok(Enqueued::Replaced(id));
+    }
+    let state = match state {
+        b'-' => None,
+        digit => {
+            Some(digit.checked_sub(b'0').and_then(|code| State::from_code(code.into())).ok_or_else(corrupt)?)
+        }
+    };
+    Ok(Enqueued::Duplicate { id, state })
 }
 
 #[cfg(test)]

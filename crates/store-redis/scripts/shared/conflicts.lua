@@ -1,0 +1,91 @@
+-- Jobs that meet the holder of their unique key: what is answered, and what the holder takes over. Also knows the jobs of the
+-- call that are stored, since one of them may be met, or handed in again after another was not stored. Made only where a job
+-- has a key.
+-- Needs: keys, records, batch, uniques.
+local function conflicts()
+  local of, add = batch.of, batch.add
+  local KEEP, DEBOUNCE, BOUNDED = byte('k'), byte('d'), byte('m')
+  -- How many jobs were not stored, and whether a holder was replaced.
+  local c = { number = 0, has_replaced = false }
+  -- By id: jobs of the call that are stored; holders as they are from now on, in the long form; payloads that stand apart,
+  -- false where one goes. Then what is answered of holders.
+  local entered, replaced, bodies, met = {}, {}, {}, {}
+
+  -- Notes a job of the call that is stored like this.
+  function c.enter(id, state, stored, head, content, body)
+    entered[id] = { state = state, stored = stored, head = head, content = content, body = body }
+    if body then bodies[id] = body end
+  end
+
+  -- A job of the call that is stored, if one has this id.
+  function c.entered(id)
+    return entered[id]
+  end
+
+  -- The record of a job, nil if it is gone or strange, and its state as a digit, '-' if it is gone.
+  local function look_up(id)
+    local stored = not replaced[id] and (entered[id] and entered[id].stored or redis.call('HGET', KEY.jobs, id))
+    local record = replaced[id] or stored and records.expand(stored) or nil
+    return record, record and char(byte(record)) or stored and records.strange_state(stored) or '-'
+  end
+
+  -- When a holder is due from now on: other than before only if it is scheduled and debounced.
+  local function due_of(id, record, conflict, due)
+    local how = byte(conflict, CONFLICT.how)
+    if byte(record) ~= STATE.scheduled or how ~= DEBOUNCE and how ~= BOUNDED then
+      return sub(record, RECORD.due, RECORD.due_end)
+    end
+    if how == BOUNDED then due = math.min(due, read('>I8', record, RECORD.enqueued) + read('>I8', conflict, CONFLICT.wait)) end
+    add(of('ZADD', KEY.scheduled), string.format('%.0f', due), sub(record, RECORD.seq, RECORD.seq_end) .. id)
+    return clock.instant(due)
+  end
+
+  -- The holder says from now on what a job says that is handed in like this; its kind, its key and its place stay.
+  local function replace(id, record, head, content, body, due8)
+    local last = records.content_end(record)
+    local said = sub(record, RECORD.content, RECORD.block_end + CONTENT.kind_length_end + byte(record, RECORD.content))
+      .. sub(content, CONTENT.kind + byte(content), -1 - WIDTH.unique)
+      .. (records.is_keyed(record) and uniques().of_record(record) or '')
+    replaced[id] = sub(record, RECORD.state, RECORD.fence_end) .. due8 .. sub(record, RECORD.seq, RECORD.finished_end)
+      .. sub(head, HEAD.payload, HEAD.payload_end) .. pack('>I4', #said) .. sub(record, RECORD.block, RECORD.block_end)
+      .. said .. sub(record, last + 1)
+    bodies[id], c.has_replaced = body or false, true
+  end
+
+  -- The answer for a job whose key another one holds: 'd' if that stays as it is, 'p' if it is replaced; nil if the key is
+  -- free. `body` is nil also where the payload was written before.
+  function c.meet(id, head, content, body, conflict, due)
+    local holder = uniques().holder_of(sub(content, -WIDTH.unique, UNIQUE.digest_end - WIDTH.unique - 1))
+    if not holder then return nil end
+    local record, state = look_up(holder)
+    c.number = c.number + 1
+    met[c.number] = holder .. state
+    if not record or byte(record) >= STATE.running or byte(conflict, CONFLICT.how) == KEEP then return 'd' end
+    if read('>I4', head, HEAD.payload) > MAX.inline then body = body or redis.call('HGET', KEY.bodies, id) end
+    replace(holder, record, head, content, body, due_of(holder, record, conflict, due))
+    return 'p'
+  end
+
+  -- Who was met, in order: ids, each with the state.
+  function c.met()
+    return table.concat(met)
+  end
+
+  -- Adds what is to be written, after all that the call stores.
+  function c.write()
+    local jobs = {}
+    for id, record in pairs(replaced) do
+      add(jobs, id, records.stored(record))
+    end
+    batch.give('HSET', KEY.jobs, jobs)
+    for id, body in pairs(bodies) do
+      if body then
+        add(of('HSET', KEY.bodies), id, body)
+      else
+        add(of('HDEL', KEY.bodies), id)
+      end
+    end
+  end
+
+  return c
+end

@@ -1,0 +1,96 @@
+-- Unique keys and which job holds each (HOLDER): by digest, and those that are held for a time also in an order by the instant
+-- from which on they are free. Accepting takes keys, and so does a retry by hand; moves give them up. No script takes a key
+-- that it gives up afterwards: batches write removals first. Made only where a job has a key, as mostly none has.
+-- Needs: keys, clock, records, batch.
+local unique_keys
+local function uniques()
+  if unique_keys then return unique_keys end
+  local of, add, holders, windows = batch.of, batch.add, keys.uniques(), keys.windows()
+  local START, END, WINDOW = byte('s'), byte('e'), byte('w')
+  -- Holders by digest, as this script has found or made them; false where there is none.
+  local known = {}
+
+  local function found(digest)
+    if known[digest] == nil then known[digest] = redis.call('HGET', holders, digest) end
+    return known[digest]
+  end
+
+  -- Takes the key away from whoever has it.
+  local function drop(digest, holder)
+    add(of('HDEL', holders), digest)
+    if sub(holder, HOLDER.free, HOLDER.free_end) ~= BYTES.zero8 then add(of('ZREM', windows), digest) end
+  end
+
+  -- The job that holds a key now.
+  local function holder_of(digest)
+    local holder = found(digest)
+    if not holder then return nil end
+    local free = read('>I8', holder, HOLDER.free)
+    return (free == 0 or free > clock.now) and sub(holder, HOLDER.id, HOLDER.id_end) or nil
+  end
+
+  -- Gives a key (UNIQUE), which is free, to a job that is accepted at an instant.
+  local function take(id, key, at)
+    local digest, lifetime, free = sub(key, UNIQUE.digest, UNIQUE.digest_end), byte(key, UNIQUE.lifetime), nil
+    if lifetime ~= START and lifetime ~= END then
+      local micros = read('>I8', key, UNIQUE.micros)
+      free = lifetime == WINDOW and at + micros or at - math.fmod(at, micros) + micros
+      add(of('ZADD', windows), string.format('%.0f', math.min(free, clock.NEVER_MICROS)), digest)
+    end
+    local before = found(digest)
+    if before then drop(digest, before) end
+    known[digest] = id .. (free and clock.instant(free) or BYTES.zero8)
+    add(of('HSET', holders), digest, known[digest])
+  end
+
+  -- The key of a job that has one, in the long form of its record.
+  local function of_record(record)
+    local last = records.content_end(record)
+    return sub(record, last - WIDTH.unique + 1, last)
+  end
+
+  -- Told of a job with a key that goes to another state, or nowhere if it is removed: gives up the key if its lifetime ends
+  -- by that and the job holds it.
+  local function moved(id, record, to)
+    local key = of_record(record)
+    local lifetime = byte(key, UNIQUE.lifetime)
+    if lifetime == START and not (to and to < STATE.running) or lifetime == END and not (to and to <= STATE.running) then
+      local digest = sub(key, UNIQUE.digest, UNIQUE.digest_end)
+      local holder = found(digest)
+      if holder and sub(holder, HOLDER.id, HOLDER.id_end) == id then
+        drop(digest, holder)
+        known[digest] = false
+      end
+    end
+  end
+
+  -- Takes the key of a job again that begins anew, if it ends with the job. Answers who holds it, if another does.
+  local function take_again(id, record)
+    local key = of_record(record)
+    local lifetime = byte(key, UNIQUE.lifetime)
+    if lifetime ~= START and lifetime ~= END then return nil end
+    local holder = holder_of(sub(key, UNIQUE.digest, UNIQUE.digest_end))
+    if not holder then take(id, key, clock.now) end
+    return holder
+  end
+
+  -- Forgets keys whose time is over, at most so many. Answers how many. One that is taken anew is written after that.
+  local function forget(most)
+    local digests = redis.call('ZRANGEBYSCORE', windows, '-inf', clock.now_text, 'LIMIT', 0, most)
+    for _, digest in ipairs(digests) do
+      add(of('ZREM', windows), digest)
+      add(of('HDEL', holders), digest)
+    end
+    return #digests
+  end
+
+  unique_keys = {
+    holder_of = holder_of,
+    take = take,
+    of_record = of_record,
+    moved = moved,
+    take_again = take_again,
+    forget = forget,
+  }
+  return unique_keys
+end
