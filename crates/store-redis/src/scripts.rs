@@ -77,6 +77,7 @@ scripts! {
     DEFINE = ["shared/clock"] "queues/define";
     REMOVE = ["shared/keys" "shared/clock" "shared/blocks"] "queues/remove";
     WHERE = [] "queues/where";
+    NOW = ["shared/clock"] "queues/now";
 
     POST_TRANSFERS = ["shared/keys" "shared/clock" "shared/calls" "shared/undo"] "transfers/post";
     KNOWS_CALL = ["shared/keys" "shared/calls"] "transfers/known";
