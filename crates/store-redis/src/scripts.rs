@@ -26,7 +26,7 @@ scripts! {
     CHECK = ["shared/keys" "shared/records" "shared/packed"] "jobs/check";
     CLAIM = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/places" "shared/moves" "shared/promote" "claim/sources" "claim/find" "claim/merge" "claim/parked"
-        "claim/starting" "claim/take"] "jobs/claim";
+        "claim/starting" "claim/take" "claim/rates" "claim/rules"] "jobs/claim";
     BEGIN = ["shared/keys" "shared/records"] "jobs/begin";
     PROGRESS = ["shared/keys" "shared/records" "shared/lines" "shared/batch"] "jobs/progress";
     SETTLE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
