@@ -96,7 +96,8 @@ pub(crate) fn never_stands_still() -> Fault {
     Fault::Defect("the definition of a queue never stands still".to_owned())
 }
 
-async fn load(session: &Session, keys: &Keys, queue: &Name) -> Result<Definition, Fault> {
+/// The definition of a queue as it is now.
+pub(crate) async fn load(session: &Session, keys: &Keys, queue: &Name) -> Result<Definition, Fault> {
     let mut get = redis::cmd("HMGET");
     get.arg(&keys.queue(queue).meta()[..]).arg("version").arg("config").arg("rules");
     let [version, config, rules] = <[Value; 3]>::try_from(answer::array(session.command(get).await?)?)

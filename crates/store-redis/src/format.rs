@@ -152,6 +152,9 @@ formats! {
     /// had (signed).
     PARKED { turn: 32, score: 4 }
 
+    /// A member of the order of permits that were spent of a rate: when they come back, and how many.
+    SPENT { back: 8, jobs: 8 }
+
     /// A member of the orders of scheduled and of ended jobs.
     PLACE { seq: 8, id: 16 }
 

@@ -1,24 +1,25 @@
 //! What queues permit and what they hold.
 
+mod define;
 mod remove;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use bytes::Bytes;
 use redis::Value;
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rules};
+use windlass_core::clock::Timestamp;
+use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed};
 use windlass_core::store::{Queues, SickQueue, StoreResult};
 use windlass_core::{Name, State};
 
-use crate::agenda::{Needs, Notes};
 use crate::connect::Call;
-use crate::definitions::{self, ROUNDS, never_stands_still};
 use crate::error::Fault;
 use crate::registry::Registry;
-use crate::script::flag;
-use crate::scripts::DEFINE;
+use crate::scripts::NOW;
 use crate::session::Session;
 use crate::walk::Walk;
 use crate::{RedisStore, Tools, answer};
+use define::{define, redefine};
 pub(crate) use remove::{Removal, remove};
 
 /// How many names are read at once; a queue that holds nothing is not shown, so there may be more names than queues.
@@ -32,6 +33,19 @@ impl Queues for RedisStore {
         self.remote
             .call(Call::WRITE, async move |tools, session| define(&tools, &session, &queue, &config).await)
             .await
+    }
+
+    async fn redefine(&self, queue: &Name, before: &QueueConfig, config: &QueueConfig) -> StoreResult<bool> {
+        config.check()?;
+        let (queue, before, config) = (queue.clone(), before.clone(), config.clone());
+        let redefine = async move |tools: Arc<Tools>, session: Session| {
+            redefine(&tools, &session, &queue, &before, &config).await
+        };
+        self.remote.call(Call::WRITE, redefine).await
+    }
+
+    async fn now(&self) -> StoreResult<Timestamp> {
+        self.remote.call(Call::READ, async move |tools, session| now(&tools, &session).await).await
     }
 
     async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
@@ -51,36 +65,10 @@ impl Queues for RedisStore {
     }
 }
 
-async fn define(tools: &Tools, session: &Session, queue: &Name, config: &QueueConfig) -> Result<(), Fault> {
-    let text = serde_json::to_string(config)
-        .map_err(|error| Fault::Defect(format!("a definition has no text: {error}")))?;
-    let (text, rules) = (Bytes::from(text), Bytes::from(config.rules().to_string()));
-    let mut is_entered = tools.registry.enter(session, &tools.keys, [queue]).await?;
-    for _ in 0..ROUNDS {
-        let arguments = vec![tools.clock(), text.clone(), rules.clone(), flag(is_entered)];
-        let said = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments).await?;
-        let (word, mut rest) = answer::word(said)?;
-        match &word[..] {
-            b"rules" => check_rules(queue, definitions::rules(rest.next().unwrap_or(Value::Nil))?)?,
-            b"unentered" => {
-                tools.registry.enter_anew(session, &tools.keys, queue).await?;
-                is_entered = true;
-                continue;
-            }
-            _ => {
-                let [has_ended, is_new] = [rest.next(), rest.next()].map(|said| said == Some(Value::Int(1)));
-                if has_ended {
-                    Notes::note(tools, session, queue, Needs::PRUNE).await;
-                }
-                if is_new {
-                    tools.registry.confirm(session, &tools.keys, queue).await;
-                }
-            }
-        }
-        tools.definitions.forget(queue);
-        return Ok(());
-    }
-    Err(never_stands_still())
+/// The time of the server that has the names of queues.
+async fn now(tools: &Tools, session: &Session) -> Result<Timestamp, Fault> {
+    let said = session.run(&NOW, vec![tools.keys.queues()], vec![tools.clock()]).await?;
+    answer::integer(said).map(Timestamp::from_micros)
 }
 
 async fn list(

@@ -26,7 +26,7 @@ scripts! {
     CHECK = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/packed" "shared/uniques"] "jobs/check";
     CLAIM = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/places" "shared/uniques" "shared/moves" "shared/promote" "claim/sources" "claim/find" "claim/merge" "claim/parked"
-        "claim/starting" "claim/take"] "jobs/claim";
+        "claim/starting" "claim/take" "claim/rates" "claim/rules"] "jobs/claim";
     BEGIN = ["shared/keys" "shared/records"] "jobs/begin";
     PROGRESS = ["shared/keys" "shared/records" "shared/lines" "shared/batch"] "jobs/progress";
     SETTLE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
@@ -77,6 +77,7 @@ scripts! {
     DEFINE = ["shared/clock"] "queues/define";
     REMOVE = ["shared/keys" "shared/clock" "shared/blocks"] "queues/remove";
     WHERE = [] "queues/where";
+    NOW = ["shared/clock"] "queues/now";
 
     POST_TRANSFERS = ["shared/keys" "shared/clock" "shared/calls" "shared/undo"] "transfers/post";
     KNOWS_CALL = ["shared/keys" "shared/calls"] "transfers/known";

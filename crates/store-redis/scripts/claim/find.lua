@@ -33,9 +33,9 @@ local find_sources = (function()
   end
 
   -- Looks at each kind, where the list has lost some, and lists what holds something.
-  local function look_at_all(from)
-    for i = from, math.min(#ARGV, from + COUNTED_MAX - 1) do
-      local kind = ARGV[i]
+  local function look_at_all(asked, from)
+    for i = from, math.min(#asked, from + COUNTED_MAX - 1) do
+      local kind = asked[i]
       if redis.call('LLEN', keys.line(kind)) > 0 then
         sources.add(kind, true)
         kinds.list(kind)
@@ -47,18 +47,18 @@ local find_sources = (function()
     end
   end
 
-  -- Finds those of the kinds in ARGV[from] and after; so many jobs of any kind are ready.
-  return function(from, ready)
-    for at = from, #ARGV, KINDS_AT_ONCE do
+  -- Finds those of the kinds in asked[from] and after; so many jobs of any kind are ready.
+  return function(asked, from, ready)
+    for at = from, #asked, KINDS_AT_ONCE do
       local members, n = {}, 0
-      for i = at, math.min(at + KINDS_AT_ONCE - 1, #ARGV) do
-        members[n + 1], members[n + 2], n = ARGV[i], keys.ZSET .. ARGV[i], n + 2
+      for i = at, math.min(at + KINDS_AT_ONCE - 1, #asked) do
+        members[n + 1], members[n + 2], n = asked[i], keys.ZSET .. asked[i], n + 2
       end
       members[n + 1] = ''
       local found = redis.call('SMISMEMBER', keys.kinds, unpack(members))
       if found[n + 1] == 0 then
         if ready <= 0 then return end
-        if not is_complete(ready) then return look_at_all(from) end
+        if not is_complete(ready) then return look_at_all(asked, from) end
       end
       for i = 1, n, 2 do
         local kind = members[i]

@@ -82,12 +82,12 @@ local function parked()
     return #members
   end
 
-  -- Puts back turns of jobs whose form is known here, at most so many, of the kinds in ARGV[from] and after. Turns of other
+  -- Puts back turns of jobs whose form is known here, at most so many, of the kinds in asked[from] and after. Turns of other
   -- kinds stay: the program of those may not know the form, and would park them again.
-  local function put_back(most, from)
-    for i = from, #ARGV do
+  local function put_back(most, asked, from)
+    for i = from, #asked do
       if most <= 0 then return end
-      if redis.call('ZCARD', keys.parked(ARGV[i])) > 0 then most = most - put_back_kind(ARGV[i], most) end
+      if redis.call('ZCARD', keys.parked(asked[i])) > 0 then most = most - put_back_kind(asked[i], most) end
     end
   end
 

@@ -45,7 +45,7 @@ if forget_kinds(redis.call('SRANDMEMBER', keys.kinds, KINDS_MAX))
 end
 if meta[2] then blocks.drop(meta[2]) end
 redis.call('UNLINK', KEY.meta, KEY.bodies, KEY.outputs, KEY.progress, KEY.attempts, KEY.live, KEY.scheduled, KEY.expiring,
-  KEY.completed, KEY.dead, KEY.cancelled, KEY.transfers, keys.contents, keys.uniques(), keys.windows())
+  KEY.completed, KEY.dead, KEY.cancelled, KEY.transfers, keys.contents, keys.uniques(), keys.windows(), keys.spent())
 redis.call('ZREMRANGEBYSCORE', KEY.leases, '-inf', clock.now)
 if meta[3] then redis.call('HSET', KEY.meta, 'transfers', meta[3]) end
 return { meta[1] and 'done' or 'missing' }

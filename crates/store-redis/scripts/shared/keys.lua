@@ -50,6 +50,8 @@ local keys = (function()
     line = function(kind) return prefix .. 'line:' .. kind end,
     -- What transfers say, where that is long, by a name of its own (hash).
     contents = prefix .. 'contents',
+    -- What was spent of the queue's rate (claim/rates.lua).
+    spent = function() return prefix .. 'spent' end,
     block = function(number) return prefix .. 'block:' .. number end,
     -- Who holds unique keys, and those that are held for a time (uniques.lua).
     uniques = function() return prefix .. 'uniques' end,

@@ -160,9 +160,23 @@ impl Batch<'_> {
                 return Err(partly_corrupt("an outcome was not answered".to_owned()));
             }
             let settled = |(place, said)| Ok((place, self.settled(place, said, &definition)?));
-            return runs.places().zip(said).map(settled).collect();
+            let settled = runs.places().zip(said).map(settled).collect::<Result<Vec<_>, Fault>>()?;
+            self.ring_room(&settled, &definition);
+            return Ok(settled);
         }
         Err(never_stands_still())
+    }
+
+    /// Where few jobs may run at once, another one may start for each that ran and has ended.
+    fn ring_room(&self, settled: &[(usize, Settled)], definition: &Definition) {
+        if definition.config.concurrency.is_none() || self.right == Right::Late {
+            return;
+        }
+        let mut rings = Rings::NONE;
+        for _ in settled.iter().filter(|(_, settled)| matches!(settled, Settled::Applied(_))) {
+            rings.add_entered(State::Ready, self.queue);
+        }
+        self.tools.ring(rings);
     }
 
     /// What these outcomes leave to maintenance. Most leave nothing, or jobs that are pruned later.

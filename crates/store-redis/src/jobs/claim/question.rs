@@ -91,6 +91,10 @@ impl<'a> Question<'a> {
                     self.tell_expired(queue, answer::integer(next()).map_err(Fault::partial)?);
                     return rules(next()).map(Step::Rules).map_err(Fault::partial);
                 }
+                b"unreadable" => {
+                    self.tell_expired(queue, answer::integer(next()).map_err(Fault::partial)?);
+                    return Err(Fault::Corrupt("the rules of its definition do not read".to_owned()));
+                }
                 _ => {
                     moving.promote(wanted);
                     self.tell_expired(queue, answer::integer(next()).map_err(Fault::partial)?);
@@ -120,6 +124,7 @@ impl<'a> Question<'a> {
             flag(taken.jobs == 0),
             number(expired_max.into()),
             number(due_max.into()),
+            number(self.request.at_once.saturating_sub(taken.jobs).into()),
         ];
         arguments.extend(self.kinds.iter().cloned());
         self.session.run(&CLAIM, self.tools.keys.queue(queue).all(), arguments).await
@@ -191,7 +196,7 @@ pub(super) struct Given {
     pub(super) end: End,
     records: Vec<(JobId, Bytes)>,
     bodies: Vec<Option<Bytes>>,
-    /// How many jobs of any kind were ready before.
+    /// How many jobs of any kind were ready before; none if the rules of the queue leave none of them.
     pub(super) ready: i64,
     /// How many were met that this program does not know.
     strange: i64,
