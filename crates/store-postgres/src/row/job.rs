@@ -104,7 +104,6 @@ fn fields(row: &Row, trouble: &Trouble) -> Result<JobRecord, Fault> {
         output: at::<Option<&[u8]>>(row, 22)?.map(Bytes::copy_from_slice),
         payload: bytes(row, 23)?,
         attempts: Vec::new(),
-        unique: None,
         unreadable: None,
     })
 }
