@@ -3,8 +3,8 @@
 //! A fresh id is the rule, so jobs are inserted without asking first, many per statement. An error means that the caller
 //! takes back what was inserted: a call of the store by [`take_back`], a user's transaction by its savepoint.
 //!
-//! A job with a unique key goes alone, and only if nobody holds the key. What the holder takes over is written last, when
-//! no job was refused.
+//! A job with a unique key goes alone, and only if no job holds the key. What the holder takes over is written last,
+//! when no job was refused.
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;

@@ -95,7 +95,8 @@ pub(crate) async fn take<T: Transaction>(
     tx.run(TAKE, &fields).await
 }
 
-/// Gives its key once more to a job that begins anew, if it has one that ends with the job. Answers who holds it instead.
+/// Gives its key once more to a job that begins anew, if it has one that ends with the job. Answers which job holds it
+/// instead.
 pub(crate) async fn take_again<T: Transaction>(
     tx: &mut T,
     job: Standing<'_>,
@@ -111,7 +112,8 @@ pub(crate) async fn take_again<T: Transaction>(
     Ok(None)
 }
 
-/// Frees the key that a job holds, if its lifetime ends when the job goes into this state; `None` for one that is removed.
+/// Frees the key that a job holds, if its lifetime ends when the job goes into this state; `None` for one that is
+/// removed.
 pub(crate) async fn give_up<T: Transaction>(
     tx: &mut T,
     job: Standing<'_>,

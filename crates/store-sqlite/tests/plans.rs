@@ -70,7 +70,8 @@ fn check(connection: &Connection, circumstances: &str) {
     }
 }
 
-/// Jobs of every state in a few queues, some leases, and keys of a third of the jobs; `jobs` of them are in the first queue.
+/// Jobs of every state in a few queues, some leases, and keys of a third of the jobs; `jobs` of them are in the first
+/// queue.
 fn fill(connection: &Connection, jobs: i64) {
     let insert = "
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)

@@ -1,4 +1,4 @@
-//! What the contract cannot say of unique keys: which rows are left, what a stray row does, and what a call costs others.
+//! What the contract cannot say of unique keys: which rows are left, what a stray row does, and what other calls notice.
 
 use std::time::Duration;
 
@@ -229,7 +229,7 @@ async fn a_job_that_is_due_sooner_than_before_rings() {
 
 /// Stores on one file, as several processes would have it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_each_key_one_job_is_open_whoever_enqueues_and_ends_them() {
+async fn of_each_key_one_job_is_open_when_several_stores_add_and_end_them() {
     let scene = Scene::new().await;
     let path = scene.directory.path().join("jobs.db");
     let mut stores = Vec::new();
@@ -258,5 +258,5 @@ async fn of_each_key_one_job_is_open_whoever_enqueues_and_ends_them() {
     let count = |sql| scene.connection.query_row(sql, [], |row| row.get::<_, u32>(0)).unwrap();
     assert_eq!(count("SELECT count(*) FROM windlass_jobs"), new);
     let open = "SELECT count(*) FROM windlass_jobs WHERE state < 4";
-    assert_eq!(count(open), scene.keys(), "each open job holds its key, and nobody else holds one");
+    assert_eq!(count(open), scene.keys(), "each open job holds its key, and no other job holds one");
 }
