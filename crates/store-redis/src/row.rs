@@ -268,7 +268,6 @@ impl Row {
             expires_at: self.expires_at,
             finished_at: self.finished_at,
             attempts: Vec::new(),
-            unique: None,
         };
         (record, last)
     }

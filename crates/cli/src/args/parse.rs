@@ -126,12 +126,12 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
 /// How waits between attempts grow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Backoff {
-    shape: Shape,
+    growth: Growth,
     base: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Shape {
+enum Growth {
     Fixed,
     Linear,
     Exponential(f64),
@@ -141,11 +141,11 @@ enum Shape {
 impl Backoff {
     /// The policy with this many attempts.
     pub(crate) fn policy(self, attempts: u32) -> Policy {
-        match self.shape {
-            Shape::Fixed => Policy::fixed(attempts, self.base),
-            Shape::Linear => Policy::linear(attempts, self.base),
-            Shape::Exponential(factor) => Policy::exponential(attempts, self.base).factor(factor),
-            Shape::Polynomial(power) => Policy::polynomial(attempts, self.base, power),
+        match self.growth {
+            Growth::Fixed => Policy::fixed(attempts, self.base),
+            Growth::Linear => Policy::linear(attempts, self.base),
+            Growth::Exponential(factor) => Policy::exponential(attempts, self.base).factor(factor),
+            Growth::Polynomial(power) => Policy::polynomial(attempts, self.base, power),
         }
     }
 }
@@ -155,7 +155,7 @@ const BACKOFF_FORMS: &str =
 
 pub(crate) fn backoff(text: &str) -> Result<Backoff, String> {
     let mut parts = text.split(':');
-    let shape = parts.next().unwrap_or_default();
+    let growth = parts.next().unwrap_or_default();
     let base = parts.next().ok_or_else(|| format!("no first wait; {BACKOFF_FORMS}"))?;
     let base = positive(base, BACKOFF_FORMS)?;
     let number = parts
@@ -168,16 +168,16 @@ pub(crate) fn backoff(text: &str) -> Result<Backoff, String> {
     if parts.next().is_some() {
         return Err(format!("too many parts; {BACKOFF_FORMS}"));
     }
-    let shape = match (shape, number) {
-        ("fixed", None) => Shape::Fixed,
-        ("linear", None) => Shape::Linear,
+    let growth = match (growth, number) {
+        ("fixed", None) => Growth::Fixed,
+        ("linear", None) => Growth::Linear,
         ("exponential", factor) if factor.is_none_or(|factor| factor >= 1.0) => {
-            Shape::Exponential(factor.unwrap_or(2.0))
+            Growth::Exponential(factor.unwrap_or(2.0))
         }
-        ("polynomial", Some(power)) => Shape::Polynomial(power),
+        ("polynomial", Some(power)) => Growth::Polynomial(power),
         _ => return Err(format!("no such backoff; {BACKOFF_FORMS}")),
     };
-    Ok(Backoff { shape, base })
+    Ok(Backoff { growth, base })
 }
 
 /// KEY=VALUE; the value may have further equals signs.

@@ -1,8 +1,8 @@
 //! `queues pause` and `queues resume`.
 
 use serde::Serialize;
+use windlass::Pausing;
 use windlass_core::Name;
-use windlass_worker::Pausing;
 
 use crate::args::{PauseArgs, ResumeArgs};
 use crate::command::known;
