@@ -43,8 +43,9 @@ pub(super) async fn enqueue(
         {
             rows
         } else {
+            let is_told = tools.wakeups.ring_behind(session, Rings::accepted(jobs));
             let rows = call.enqueue(session).await?;
-            if said(&rows)?.iter().any(|said| [STORED, "new"].contains(said)) {
+            if !is_told && said(&rows)?.iter().any(|said| [STORED, "new"].contains(said)) {
                 tools.ring(Rings::accepted(jobs));
             }
             rows
