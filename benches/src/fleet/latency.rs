@@ -14,6 +14,13 @@ use crate::report::percentile;
 /// Jobs a second.
 const RATES: [u32; 3] = [1, 10, 100];
 
+/// What runs the jobs: its name, its arguments, and at which rates it is measured.
+type Worker = (&'static str, &'static [&'static str], &'static [u32]);
+
+/// What is asked for by a claim grows with the kinds of a worker; when jobs start must not.
+const WORKERS: [Worker; 2] =
+    [("another process", &[], &RATES), ("another process of 22 kinds", &["--spread"], &[10])];
+
 /// From before the enqueue to the handler, in a process that has one worker and nothing else to do.
 pub(super) async fn measure(ground: &Ground, extent: Extent, table: &mut Table) -> Result<()> {
     let name = ground.kind.name();
@@ -21,17 +28,19 @@ pub(super) async fn measure(ground: &Ground, extent: Extent, table: &mut Table) 
         Kind::Postgres => Bound::AtMost(3.0),
         Kind::Sqlite | Kind::Redis => Bound::AtMost(2.0),
     };
-    let place = ground.place()?;
-    let client = place.client().await?;
-    let mut processes = Processes::new();
-    processes.add(1, &place.url, &[])?;
-    for rate in RATES {
-        table.progress(name, &format!("starts in another process at {rate} jobs a second"));
-        let starts = paced(&client, &processes, rate, extent).await?;
-        let scene = |percent| format!("start in another process, {rate} jobs a second, p{percent}");
-        table.time(name, &scene(50), percentile(&starts, 50), wanted);
-        table.time(name, &scene(90), percentile(&starts, 90), Bound::Shown);
-        table.time(name, &scene(99), percentile(&starts, 99), Bound::Shown);
+    for (worker, arguments, rates) in WORKERS {
+        let place = ground.place()?;
+        let client = place.client().await?;
+        let mut processes = Processes::new();
+        processes.add(1, &place.url, arguments)?;
+        for &rate in rates {
+            table.progress(name, &format!("starts in {worker} at {rate} jobs a second"));
+            let starts = paced(&client, &processes, rate, extent).await?;
+            let scene = |percent| format!("start in {worker}, {rate} jobs a second, p{percent}");
+            table.time(name, &scene(50), percentile(&starts, 50), wanted);
+            table.time(name, &scene(90), percentile(&starts, 90), Bound::Shown);
+            table.time(name, &scene(99), percentile(&starts, 99), Bound::Shown);
+        }
     }
     Ok(())
 }

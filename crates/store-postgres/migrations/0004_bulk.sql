@@ -5,6 +5,9 @@
 ALTER INDEX waiting_ready SET (deduplicate_items = off);
 ALTER INDEX ended_oldest SET (deduplicate_items = off);
 
+-- A call takes numbers by the thousand, and each of its jobs one of them.
+ALTER SEQUENCE jobs_seq_seq INCREMENT BY 1000;
+
 -- The one way in: a program's call, a user's transaction, enqueue() and the hand-over all come here. Accepts all of the
 -- jobs or none.
 --
@@ -52,7 +55,12 @@ BEGIN
     ELSIF p_definitions <> (SELECT value FROM settings WHERE name = 'definitions') THEN
         RETURN '{stale}';
     END IF;
-    SELECT array_agg(nextval('jobs_seq_seq')) INTO v_seqs FROM generate_series(1, cardinality(p_ids));
+    SELECT array_agg(s.seq) INTO v_seqs
+    FROM (
+        SELECT b.first + generate_series(0, 999) AS seq
+        FROM (SELECT nextval('jobs_seq_seq') AS first FROM generate_series(1, cardinality(p_ids), 1000)) AS b
+        LIMIT cardinality(p_ids)
+    ) AS s;
     IF cardinality(p_places) > 0 THEN
         v_seqs := ARRAY(SELECT v_seqs[p.place] FROM unnest(p_places) AS p (place));
     END IF;

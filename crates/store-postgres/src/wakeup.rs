@@ -16,6 +16,7 @@ use windlass_store_server::tell::Teller;
 
 use crate::connect::Server;
 use crate::options::Listen;
+use crate::session::Session;
 use channel::Channel;
 use commit::CommitWatch;
 
@@ -79,6 +80,21 @@ impl Wakeups {
     /// To be called after a write has taken effect: rings here at once, and soon at the others.
     pub(crate) fn ring(&self, rings: Rings) {
         self.ringer.ring(rings);
+    }
+
+    /// Tells others of a write that is about to be sent over this session: right behind it, so that they need not wait until
+    /// its answer has come here. Whether that is done; else the caller rings when the write has taken effect.
+    pub(crate) fn ring_behind(&self, session: &Session, rings: Rings) -> bool {
+        if !self.ringer.teller.tells_along(rings) {
+            return false;
+        }
+        let (teller, session) = (Arc::clone(&self.ringer.teller), session.clone());
+        // Begins when the caller has sent the write and waits.
+        self.ringer.server.spawn(async move {
+            teller.voice().send_over(teller.notes(), session).await;
+            teller.gone().await;
+        });
+        true
     }
 
     /// Whether there is a listener here for a topic.

@@ -118,6 +118,40 @@ impl<V: Voice> Teller<V> {
         })
     }
 
+    /// Takes rings for a write that is sent at this moment, to be told right behind it: where no worker is here, it is
+    /// quiet, and it is known whom to tell. Then the caller has to send [`notes`](Self::notes) and say that they have
+    /// [`gone`](Self::gone). Else it rings when the write has taken effect. Notes about a write that comes to nothing cost
+    /// those who are told a look.
+    #[must_use]
+    pub fn tells_along(&self, rings: Rings) -> bool {
+        if rings.is_empty() || self.bell.is_heard(Topic::Work) || self.peers_are_older_than(PEERS_OLD) {
+            return false;
+        }
+        let (mut state, now) = (self.state(), Instant::now());
+        let is_quiet = state.told.is_none_or(|told| told + state.pause <= now);
+        if !is_quiet || state.is_telling || state.is_saying || !state.owed.is_empty() {
+            return false;
+        }
+        state.owe_rings(rings, self.mode.get(), now);
+        state.is_telling = true;
+        true
+    }
+
+    /// The notes that go along with a write.
+    pub fn notes(&self) -> Vec<(To, Note)> {
+        let peers = Arc::clone(&self.state().peers);
+        self.make(false, Some(&peers))
+    }
+
+    /// Notes that were sent along with a write have gone.
+    pub async fn gone(&self) {
+        self.state().is_saying = false;
+        if self.peers_are_older_than(PEERS_REFRESH) {
+            // Needed again soon.
+            self.read_peers().await;
+        }
+    }
+
     /// As [`ring`](Self::ring), where this process need not be told.
     #[must_use]
     pub fn ring_elsewhere(&self, rings: Rings) -> bool {

@@ -46,8 +46,9 @@ pub(super) async fn enqueue(
         {
             rows
         } else {
+            let is_told = tools.wakeups.ring_behind(session, Rings::accepted(jobs));
             let rows = call.enqueue(session).await?;
-            if said(&rows)?.into_iter().any(is_heard) {
+            if !is_told && said(&rows)?.into_iter().any(is_heard) {
                 tools.ring(Rings::accepted(jobs));
             }
             rows

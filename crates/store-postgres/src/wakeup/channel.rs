@@ -50,6 +50,11 @@ impl Channel {
         name(&self.shared.options.schema, to)
     }
 
+    /// Sends notes over a session that is in use. A lost one is not noticed.
+    pub(super) async fn send_over(&self, notes: Vec<(To, Note)>, session: Session) {
+        let _ = timeout(NOTIFY_WAIT, self.send(notes, session)).await;
+    }
+
     async fn send(&self, notes: Vec<(To, Note)>, session: Session) -> Result<(), Fault> {
         if notes.is_empty() {
             return Ok(());

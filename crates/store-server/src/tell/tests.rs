@@ -85,6 +85,45 @@ async fn many_jobs_wake_many_workers() {
     assert_eq!(fleet.woken(), 20);
 }
 
+/// As a store does that sends notes right behind a write. Whether they went along.
+async fn tell_along(member: &Member, rings: Rings) -> bool {
+    if !member.teller.tells_along(rings) {
+        return false;
+    }
+    member.teller.voice().say(|| member.teller.notes()).await.unwrap();
+    member.teller.gone().await;
+    true
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_go_along_with_a_write_when_it_is_quiet_and_those_who_serve_are_known() {
+    let fleet = Fleet::new(20).await;
+    let producer = Member::new(&fleet.room);
+    assert!(!tell_along(&producer, fresh(1)).await, "it does not know whom to tell");
+    producer.ring(fresh(1));
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(fleet.woken(), 2);
+    assert!(!tell_along(&producer, fresh(1)).await, "a note went out a moment ago");
+    sleep(Duration::from_millis(100)).await;
+    assert!(!tell_along(&producer, Rings::default()).await, "there is nothing to tell");
+    assert!(tell_along(&producer, fresh(1)).await);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(fleet.woken(), 2, "as many as by a ring");
+    assert!(!tell_along(&fleet.members[0], fresh(1)).await, "workers here come first");
+
+    // What is rung while notes are on their way goes along with them, or with the next ones.
+    sleep(Duration::from_secs(3)).await;
+    fleet.woken();
+    assert!(producer.teller.tells_along(fresh(1)));
+    producer.ring(fresh(2));
+    producer.teller.voice().say(|| producer.teller.notes()).await.unwrap();
+    assert!(!producer.teller.tells_along(fresh(1)), "notes are on their way");
+    producer.ring(fresh(1));
+    sleep(Duration::from_millis(100)).await;
+    producer.teller.gone().await;
+    assert_eq!(fleet.woken(), 4 + 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_job_of_a_process_with_room_is_its_own_and_one_other_looks_for_it_later() {
     let fleet = Fleet::new(20).await;
