@@ -51,7 +51,7 @@ $$;
 -- that has taken the same key, or given it up, and has not ended. A holder that takes over what another job says is locked
 -- where it waits: a claim passes it over until this transaction has ended, and finds the new payload.
 --
--- p_jobs       their numbers, in ascending order of what was handed in first
+-- p_jobs       their numbers, in any order: a lower one was handed in before
 -- p_conflicts  what a job does that meets the holder of its key: keep, replace or debounce; none: all keep
 -- p_waits      how long after its acceptance a debounced holder is due at the latest; NULL: any time
 -- result       NULL if each has its key; else by place: NULL, or 'duplicate', the holder's id and its state, which one that is
@@ -218,7 +218,9 @@ BEGIN
     -- Tallies come here, by queue, p_to and p_reason; then gates, which a job gives back when it leaves running (p_from = 3).
     IF p_jobs[1] & 1 = 1 OR cardinality(p_jobs) > 1 THEN
         IF p_to > 2 OR p_to < 0 THEN
-            DELETE FROM keys WHERE seq = ANY (p_jobs) AND free_at IS NULL AND (at_start OR p_to <> 3);
+            DELETE FROM keys
+            WHERE seq = ANY (ARRAY(SELECT j.seq FROM unnest(p_jobs) AS j (seq) WHERE j.seq & 1 = 1))
+                AND free_at IS NULL AND (at_start OR p_to <> 3);
         ELSIF p_from > 3 THEN
             -- A program that knows of keys has asked before. One that does not must not let a job run beside the holder.
             FOREACH v_job IN ARRAY p_jobs LOOP

@@ -12,6 +12,7 @@ use tokio_postgres::NoTls;
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Queues, Settlement,
 };
+use windlass_core::unique::Unique;
 use windlass_core::{Fence, LeaseId, Name, NewJob, Options, Outcome, State, judge};
 use windlass_store_postgres::{PostgresOptions, PostgresStore};
 use windlass_store_testkit::fixture;
@@ -129,9 +130,13 @@ async fn an_earlier_program_runs_on_beside_this_one() {
         // It runs, so it has noted lately which functions it uses.
         server.psql(&format!("UPDATE {SCHEMA}.functions SET seen_at = {SCHEMA}.clock_micros()"));
         let store = open(&server).await;
-        let job = NewJob::new(&kind, "of the later program", Options::new().queue("earlier")).unwrap();
+        let options = Options::new().queue("earlier").unique(Unique::key("u"));
+        let job = NewJob::new(&kind, "of the later program", options).unwrap();
         store.enqueue([job].into()).await.unwrap();
+        let held = || server.psql(&format!("SELECT count(*) FROM {SCHEMA}.keys")).trim().to_owned();
+        assert_eq!(held(), "1");
         send(&server, &earlier(&layout.with_extension("calls.sql"))).await;
+        assert_eq!(held(), "0", "the earlier program has given up a key that it knows nothing of");
 
         let (lease, queues, kinds) = (LeaseId::new(), vec![queue.clone()], vec![kind.clone()]);
         let ttl = std::time::Duration::from_secs(600);
