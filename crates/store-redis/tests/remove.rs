@@ -88,7 +88,9 @@ async fn a_removed_queue_leaves_no_keys_but_living_leases() {
     let other =
         |options: Options, bytes| NewJob::new("kind-1", vec![b'x'; bytes], options.queue("q")).unwrap();
     let delayed = Options::new().delay(TTL).expires_in(2 * TTL);
-    store.enqueue([other(delayed, 9), other(Options::new().priority(3), 5_000)].into()).await.unwrap();
+    let windowed = Options::new().unique(windlass_core::unique::Unique::key("u").for_window(TTL));
+    let others = [other(delayed, 9), other(Options::new().priority(3), 5_000), other(windowed, 9)];
+    store.enqueue(others.into()).await.unwrap();
     store.define(&name("q"), &QueueConfig::default()).await.unwrap();
     let first = lease(&store, "q").await;
     let claimed = claim(&store, first, "q", &kinds).await;
