@@ -1,5 +1,5 @@
 //! Figures, not assertions: what the server pays for a job, and how long the longest script holds it where there is much
-//! of something. `cargo bench -p windlass-store-redis`, or only some of it: `… -- kinds payloads due jobs`.
+//! of something. `cargo bench -p windlass-store-redis`, or only some of it: `… -- kinds payloads due jobs keys`.
 //!
 //! Each case runs a few times; the least disturbed one is printed, since the server's log counts the time in which a
 //! script stood still because other programs ran. On a busy machine look at the time in which the server ran, which
@@ -12,11 +12,13 @@ use windlass_core::job::NewJob;
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, QueueShare, Settlement,
 };
+use windlass_core::unique::Unique;
 use windlass_core::{ClaimedJob, Fence, LeaseId, Name, Options, Outcome, judge};
 use windlass_store_redis::{RedisOptions, RedisStore};
 use windlass_store_testkit::servers::{RedisServer, RedisSettings};
 
 const ROUNDS: usize = 5;
+const SPAN: Duration = Duration::from_secs(3_600);
 
 fn name(text: &str) -> Name {
     Name::new(text).unwrap()
@@ -259,6 +261,65 @@ async fn server_time_per_job() {
     }
 }
 
+fn own_key(number: usize) -> Options {
+    Options::new().unique(Unique::key(number.to_string()))
+}
+
+/// The memory that a waiting job takes, of many.
+async fn memory(options: impl Fn(usize) -> Options) -> u64 {
+    let scene = Scene::new().await;
+    let used = || {
+        let info = scene.server.command(&["INFO", "memory"]);
+        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+        line.trim().parse::<u64>().unwrap()
+    };
+    scene.add(std::iter::once(job("mail.send", 10, Options::new()))).await;
+    let before = used();
+    scene.add((0..100_000).map(|number| job("mail.send", 10, options(number)))).await;
+    (used() - before) / 100_000
+}
+
+/// As [`server_time_per_job`], for jobs with a unique key of their own, and for those that meet its holder.
+async fn server_time_per_key() {
+    let names = ["enqueue", "enqueue, held", "replace", "claim", "settle", "enqueue, windows"];
+    let mut rows: Vec<_> = names.into_iter().map(|name| (name, f64::MAX)).collect();
+    for _ in 0..3 * ROUNDS {
+        let scene = Scene::new().await;
+        let keyed = |number: usize| job("k", 12, Options::new().unique(Unique::key(number.to_string())));
+        let replacing =
+            |number: usize| job("k", 12, Options::new().unique(Unique::key(number.to_string()).replace()));
+        let windowed = |number: usize| {
+            job("k", 12, Options::new().unique(Unique::key(number.to_string()).for_window(SPAN)))
+        };
+        scene.add(std::iter::once(keyed(0))).await;
+        let mut since = scene.ran();
+        scene.add((0..10_000).map(keyed)).await;
+        scene.note(&mut rows, 0, 10_000, &mut since);
+        scene.add((0..10_000).map(keyed)).await;
+        scene.note(&mut rows, 1, 10_000, &mut since);
+        scene.add((0..10_000).map(replacing)).await;
+        scene.note(&mut rows, 2, 10_000, &mut since);
+        let mut claimed = Vec::new();
+        for _ in 0..25 {
+            claimed.push(scene.claim(&[name("k")], 400, usize::MAX).await);
+        }
+        scene.note(&mut rows, 3, 10_000, &mut since);
+        for jobs in &claimed {
+            scene.settle(jobs, || Outcome::Completed { output: None }).await;
+        }
+        scene.note(&mut rows, 4, 10_000, &mut since);
+        scene.add((10_000..20_000).map(windowed)).await;
+        scene.note(&mut rows, 5, 10_000, &mut since);
+    }
+    let windows = |number: usize| Options::new().unique(Unique::key(number.to_string()).for_window(SPAN));
+    let (plain, keyed) = (memory(|_| Options::new()).await, memory(own_key).await);
+    let windowed = memory(windows).await;
+    println!("a waiting job takes {plain} B, with a key {keyed} B, with one for a window {windowed} B");
+    for (what, micros) in rows {
+        println!("with a key, {what}: {micros:.2} us of the server per job");
+    }
+}
+
 #[tokio::main]
 async fn main() {
     let asked: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -274,5 +335,8 @@ async fn main() {
     }
     if is_asked("jobs") {
         server_time_per_job().await;
+    }
+    if is_asked("keys") {
+        server_time_per_key().await;
     }
 }

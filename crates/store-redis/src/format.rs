@@ -226,6 +226,11 @@ pub(crate) const NUMBERS: &[(&str, usize)] = &[
 
 /// Texts that scripts name, as Lua writes them.
 pub(crate) const TEXTS: &[(&str, &str)] = &[
+    // Keys that few scripts need, without what all keys of the queue begin with: who holds unique keys, which of them are held
+    // for a time, and what was answered of a transfer (as in keys.rs).
+    ("NAME.uniques", "'uniques'"),
+    ("NAME.windows", "'windows'"),
+    ("NAME.said", "'said:'"),
     ("BYTES.zero4", r"'\0\0\0\0'"),
     ("BYTES.zero8", r"'\0\0\0\0\0\0\0\0'"),
     ("BYTES.one8", r"'\0\0\0\0\0\0\0\1'"),

@@ -3,7 +3,7 @@
 //! All keys of a queue carry the tag `{namespace:queue}`, so a Cluster keeps them in one slot and a script may touch
 //! them all. A namespace has no `:` and no name has a brace, so no tag can be forged and none reads two ways.
 //!
-//! Keys of kinds, leases and blocks are made by the scripts out of the others. While a Cluster moves a slot key by key,
+//! Keys of kinds, leases, blocks and calls, and those of unique keys, are made by the scripts out of the others. While a Cluster moves a slot key by key,
 //! a node takes a script only if it has all keys that were named, and knows nothing of those that the script makes up:
 //! it would stop half-way at the first of them that has gone. So each script also names a key that is never there:
 //! then no node takes it before the slot has moved as a whole, and the call tries again until then.
@@ -140,6 +140,11 @@ impl QueueKeys {
     /// What transfers say, where that is long, by a name of its own (hash). It is in few calls, so scripts are not given it.
     pub(crate) fn contents(&self) -> Bytes {
         self.join(b"contents")
+    }
+
+    /// What was answered of a transfer from a queue whose jobs have unique keys (string): its sender may not have heard it.
+    pub(crate) fn said(&self, source: &Name, transfer: u64) -> Bytes {
+        self.join(format!("said:{source}:{transfer}").as_bytes())
     }
 
     fn join(&self, name: &[u8]) -> Bytes {

@@ -80,8 +80,8 @@ scripts! {
     NOW = ["shared/clock"] "queues/now";
 
     POST_TRANSFERS = ["shared/keys" "shared/clock" "shared/calls" "shared/undo"] "transfers/post";
-    KNOWS_CALL = ["shared/keys" "shared/calls"] "transfers/known";
-    FORGET_CALL = ["shared/keys" "shared/calls"] "transfers/forget";
+    KNOWS_CALL = ["shared/keys"] "transfers/known";
+    FORGET_CALL = ["shared/keys"] "transfers/forget";
     READ_TRANSFERS = ["shared/keys"] "transfers/read";
     REMOVE_TRANSFERS = ["shared/keys"] "transfers/remove";
 }

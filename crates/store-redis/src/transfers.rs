@@ -10,6 +10,7 @@
 mod deliver;
 mod transfer;
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -51,7 +52,8 @@ pub(crate) async fn send(
         return Ok(None);
     };
     let numbers: Vec<_> = posted.iter().map(|transfer| transfer.number).collect();
-    let keyed: Vec<_> = posted.iter().filter(|transfer| transfer.transfer.has_keys()).cloned().collect();
+    let keyed = posted.iter().filter(|transfer| transfer.transfer.has_keys());
+    let keyed: Vec<_> = keyed.map(|keyed| (keyed.number, keyed.transfer.target.clone())).collect();
     let targets = posted.iter().map(|transfer| transfer.transfer.target.clone()).collect();
     let delivery = Delivery::new(tools, session, source);
     let mut said: HashMap<u64, Bytes> = HashMap::new();
@@ -64,31 +66,51 @@ pub(crate) async fn send(
         said.extend(deliver_for_a_while(&delivery, session, &targets, numbers.last().copied()).await?);
     }
     // What became of a job with a unique key only its target knows, also where others have delivered it.
-    for transfer in keyed.iter().filter(|transfer| !said.contains_key(&transfer.number)).collect::<Vec<_>>() {
-        let answer = delivery.apply(transfer).await.map_err(Fault::partial)?;
-        said.extend((!answer.is_empty()).then_some((transfer.number, answer)));
+    for (number, target) in keyed {
+        if let Entry::Vacant(unheard) = said.entry(number) {
+            let answer = said_of(tools, session, source, &target, number).await.map_err(Fault::partial)?;
+            answer.map(|answer| unheard.insert(answer));
+        }
     }
     Ok(Some(numbers.iter().map(|number| said.remove(number)).collect()))
 }
 
-/// Forgets a call that was accepted, with transfers from this queue, and has stored nothing.
-pub(crate) async fn forget(tools: &Tools, session: &Session, source: &Name, call: &Bytes) {
-    let keys = tools.keys.queue(source).all();
-    if let Err(fault) = session.run(&FORGET_CALL, keys, vec![tools.clock(), call.clone()]).await {
-        tracing::debug!(?fault, %source, "a call that has stored nothing is remembered");
-    }
+/// What was answered of a transfer whose jobs have unique keys, as long as that is kept.
+pub(crate) async fn said_of(
+    tools: &Tools,
+    session: &Session,
+    source: &Name,
+    target: &Name,
+    number: u64,
+) -> Result<Option<Bytes>, Fault> {
+    let mut get = redis::cmd("GET");
+    get.arg(&tools.keys.queue(target).said(source, number)[..]);
+    answer::optional_bytes(session.command(get).await?)
 }
 
-/// Whether a call was accepted before, with transfers from this queue.
+/// Forgets a call that was accepted, with transfers from this queue, and has stored nothing.
+pub(crate) async fn forget(
+    tools: &Tools,
+    session: &Session,
+    source: &Name,
+    call: &Bytes,
+) -> Result<(), Fault> {
+    let keys = tools.keys.queue(source).all();
+    session.run(&FORGET_CALL, keys, vec![tools.clock(), call.clone()]).await.map(drop)
+}
+
+/// The number of the first transfer of a call that was accepted before, with transfers from this queue.
 pub(crate) async fn knows(
     tools: &Tools,
     session: &Session,
     source: &Name,
     call: &Bytes,
-) -> Result<bool, Fault> {
+) -> Result<Option<u64>, Fault> {
     let keys = tools.keys.queue(source).all();
-    let known = session.run(&KNOWS_CALL, keys, vec![tools.clock(), call.clone()]).await?;
-    Ok(answer::integer(known)? == 1)
+    match session.run(&KNOWS_CALL, keys, vec![tools.clock(), call.clone()]).await? {
+        Value::Nil => Ok(None),
+        known => answer::integer(known).map(|number| Some(number.unsigned_abs())),
+    }
 }
 
 /// Waits until no transfers from this queue to these wait: those of a call that was accepted before are delivered then. Until

@@ -79,6 +79,15 @@ async fn live(store: &RedisStore) {
         store.enqueue(call.into()).await.unwrap();
     }
     store.delete(long.each_ref().map(|job| job.id).into()).await.unwrap();
+    let unique = windlass_core::unique::Unique::key("u").for_window(ttl).replace();
+    let keyed = [&queues[0], &queues[0], &queues[1]].map(|queue| {
+        let options = Options::new().queue(queue.as_str()).unique(unique.clone());
+        NewJob::new("k", "p", options).unwrap()
+    });
+    for call in [&keyed[..2], &keyed[..]] {
+        store.enqueue(call.into()).await.unwrap();
+    }
+    store.delete(keyed.each_ref().map(|job| job.id).into()).await.unwrap();
     store.close(lease).await.unwrap();
     store.sweep(10).await.unwrap();
 }

@@ -89,7 +89,9 @@ async fn a_removed_queue_leaves_no_keys_but_living_leases() {
     let other =
         |options: Options, bytes| NewJob::new("kind-1", vec![b'x'; bytes], options.queue("q")).unwrap();
     let delayed = Options::new().delay(TTL).expires_in(2 * TTL);
-    store.enqueue([other(delayed, 9), other(Options::new().priority(3), 5_000)].into()).await.unwrap();
+    let windowed = Options::new().unique(windlass_core::unique::Unique::key("u").for_window(TTL));
+    let others = [other(delayed, 9), other(Options::new().priority(3), 5_000), other(windowed, 9)];
+    store.enqueue(others.into()).await.unwrap();
     store.define(&name("q"), &QueueConfig::default()).await.unwrap();
     let first = lease(&store, "q").await;
     let claimed = claim(&store, first, "q", &kinds).await;
@@ -106,7 +108,7 @@ async fn a_removed_queue_leaves_no_keys_but_living_leases() {
         store.settle([settlement].into()).await.unwrap();
     }
     let Removed::NotEmpty(counts) = store.remove(&name("q")).await.unwrap() else { panic!("it has jobs") };
-    assert_eq!(counts.total(), 602);
+    assert_eq!(counts.total(), 603);
     assert_eq!(server.command(&["EXISTS", "wl:{windlass}:leaving"]), "0", "it does not leave");
     empty(&store, "q").await;
     assert_eq!(store.remove(&name("q")).await.unwrap(), Removed::Done);

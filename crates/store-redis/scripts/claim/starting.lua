@@ -23,7 +23,7 @@ local function starting()
         .. pack('>I8', fence + 1)
       counters_before = counters
     end
-    return read('>I4', record, RECORD.payload), (records.is_keyed(record) and keyed or '30') .. start
+    return read('>I4', record, RECORD.payload), (byte(record, RECORD.flags) < FLAGS.keyed and '30' or keyed) .. start
       .. sub(record, RECORD.due, records.content_end(record)) .. claim
   end
 

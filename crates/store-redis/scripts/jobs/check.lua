@@ -32,7 +32,7 @@ for i = 1, packed.number do
   local id, head, content, is_large, body = packed.job(i)
   local record, before = there[i], entered and entered[id]
   if before then
-    answers[i] = packed.is_repeat(before, head, content, body) and char(STATE.ready) or 't'
+    answers[i] = packed.is_same(id, nil, head, content, body, before) and char(STATE.ready) or 't'
   elseif strange[i] then
     answers[i] = 'u'
   elseif not record then

@@ -6,14 +6,14 @@
 --   jobs is from that seq (4 bytes each; '' for one after the other), 8 the call (shared/calls; '' for a transfer),
 --   9- jobs (shared/packed).
 -- Answer: {'stale'}: judged by another definition; {'unentered'}: the queue is new, or was removed, and has to be entered
---   first; {'known', what was answered, '' if that is not known}: the transfer was applied before; {'repeated'}: the call was; {'rules', rule}: the queue of a transfer
+--   first; {'known'}: the transfer was applied before; {'repeated'}: the call was; {'rules', rule}: the queue of a transfer
 --   uses a rule that this program does not know (for a call, the definition says so);
 --   {'whole'}: payloads have to be given, for a job is there already, or what was written before has gone;
 --   {'taken', i}, {'strange', i}, {'large', i}: the i-th job is refused, and so are all;
 --   {'ok', answers, 1 if the queue was not there}: a byte for each job: 'r' now ready, 's' now scheduled, 'd' not stored since
 --   another job holds its unique key, 'p' the same and that job was replaced, else it was there: its state, and 't' from a
 --   transfer if it is another job; after them, for each 'd' and 'p', the id of the holder and its state, '-' if it is gone.
--- How long what was answered of a transfer is known, if its jobs have unique keys: as long as a call is remembered.
+-- How long what was answered of a transfer is kept, if its jobs have unique keys: as long as a call is remembered.
 local SAID_MILLIS = 120000
 local source, transfer, offsets, call = ARGV[3], tonumber(ARGV[4]), ARGV[7], ARGV[8]
 local is_call = source == ''
@@ -26,7 +26,7 @@ local function enqueue()
       return { 'stale' }
     end
   elseif tonumber(redis.call('HGET', KEY.received, source) or 0) >= transfer then
-    return { 'known', redis.call('GET', keys.said(source, ARGV[4])) or '' }
+    return { 'known' }
   else
     local rules = redis.call('HGET', KEY.meta, 'rules')
     if rules and tonumber(rules) > RULES.known then
@@ -64,7 +64,7 @@ local function enqueue()
       body = nil
     end
     if before then
-      if packed.is_repeat(before, head, content, body) then
+      if packed.is_same(id, nil, head, content, body, before) then
         answers[i] = char(before.state)
       elseif is_call then
         return refuse('taken', i)
@@ -106,9 +106,9 @@ local function enqueue()
     accept.write(meta[3])
   end
   if keyed and is_call and keyed.number == packed.number then
-    calls.forget(call)
+    redis.call('DEL', keys.call(call))
   elseif keyed and not is_call then
-    redis.call('SET', keys.said(source, ARGV[4]), answer, 'PX', SAID_MILLIS)
+    redis.call('SET', keys.prefix .. NAME.said .. source .. ':' .. ARGV[4], answer, 'PX', SAID_MILLIS)
   end
   return { 'ok', answer, (meta[1] or meta[2]) and 0 or 1 }
 end

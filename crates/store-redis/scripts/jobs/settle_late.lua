@@ -15,7 +15,7 @@ local number, nonce, start, state, is_large
 
 -- Whether a record is that of a job which a reaper took from this very attempt.
 local function is_late(record)
-  return byte(record) < STATE.running and records.is_reaped(record)
+  return byte(record) < STATE.running and byte(record, RECORD.flags) % FLAGS.key == FLAGS.reaped % FLAGS.key
     and records.fence_of(record) == number .. nonce
 end
 

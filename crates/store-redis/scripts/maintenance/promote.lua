@@ -12,6 +12,7 @@ local STALE_MAX, MEMBERS_MAX = 1000, 250
 
 -- How many unique keys are forgotten, and how long after the first one could be: nobody waits for that.
 local KEYS_MAX, KEYS_LATER = 250, 60000000
+local windows = keys.prefix .. NAME.windows
 
 -- What lives at the head of the line goes to the kind's zset.
 local function clear_head(kind, key, stale)
@@ -55,19 +56,19 @@ end
 local function look(transfers)
   local leases = redis.call('ZCARD', KEY.leases)
   local has_lost = leases > 0 and redis.call('ZCOUNT', KEY.leases, '-inf', clock.now) > 0
-  local is_empty = leases + transfers + redis.call('HLEN', KEY.jobs) + redis.call('EXISTS', keys.windows()) == 0
+  local is_empty = leases + transfers + redis.call('HLEN', KEY.jobs) + redis.call('EXISTS', windows) == 0
     and redis.call('HEXISTS', KEY.meta, 'version') == 0
   return has_lost, is_empty
 end
 
 -- Forgets unique keys whose time is over. Answers when there is more to forget.
 local function forget_keys()
-  local first = first_score(keys.windows())
+  local first = first_score(windows)
   if first <= clock.now then
     local forgotten = uniques().forget(KEYS_MAX)
     batch.write()
     if forgotten == KEYS_MAX then return clock.now end
-    first = first_score(keys.windows())
+    first = first_score(windows)
   end
   return first < clock.NEVER_MICROS and first + KEYS_LATER or first
 end

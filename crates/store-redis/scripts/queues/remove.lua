@@ -13,7 +13,7 @@ local meta = redis.call('HMGET', KEY.meta, 'version', 'block', 'transfers', 'rul
 if (tonumber(meta[4]) or 0) > RULES.known then
   return { 'rules', meta[4] }
 elseif redis.call('HLEN', KEY.jobs) > 0
-  or ARGV[2] == '1' and redis.call('ZCOUNT', keys.windows(), '(' .. clock.now_text, '+inf') > 0 then
+  or ARGV[2] == '1' and redis.call('ZCOUNT', keys.prefix .. NAME.windows, '(' .. clock.now_text, '+inf') > 0 then
   return { 'full', unpack(redis.call('HMGET', KEY.meta, 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6')) }
 elseif redis.call('XLEN', KEY.transfers) > 0 then
   return { 'transfers' }
@@ -45,7 +45,8 @@ if forget_kinds(redis.call('SRANDMEMBER', keys.kinds, KINDS_MAX))
 end
 if meta[2] then blocks.drop(meta[2]) end
 redis.call('UNLINK', KEY.meta, KEY.bodies, KEY.outputs, KEY.progress, KEY.attempts, KEY.live, KEY.scheduled, KEY.expiring,
-  KEY.completed, KEY.dead, KEY.cancelled, KEY.transfers, keys.contents, keys.uniques(), keys.windows(), keys.spent())
+  KEY.completed, KEY.dead, KEY.cancelled, KEY.transfers, keys.contents, keys.prefix .. NAME.uniques,
+  keys.prefix .. NAME.windows, keys.spent())
 redis.call('ZREMRANGEBYSCORE', KEY.leases, '-inf', clock.now)
 if meta[3] then redis.call('HSET', KEY.meta, 'transfers', meta[3]) end
 return { meta[1] and 'done' or 'missing' }

@@ -2,7 +2,8 @@
 -- come, what follows an end. Who may bring them, and whether they are new, is the caller's to know.
 -- Needs: keys, clock, batch, kinds, blocks, tell, uniques, conflicts.
 local accept = (function()
-  local a = {}
+  -- A table that has all its fields from the beginning does not grow. `conflicts` is there once a job has a unique key.
+  local a = { begin = false, job = false, write = false, number = false, conflicts = false }
   local of, add = batch.of, batch.add
   local jobs, bodies, expiring, number = of('HSET', KEY.jobs), of('HSET', KEY.bodies), of('ZADD', KEY.expiring), 0
   local entered = { [STATE.scheduled] = 0, [STATE.ready] = 0 }

@@ -6,12 +6,8 @@ local calls = {
     return call ~= '' and redis.call('EXISTS', keys.call(call)) == 1
   end,
 
-  -- Remembers a call; false if it is remembered already.
-  remember = function(call)
-    return call == '' or redis.call('SET', keys.call(call), '1', 'PX', sub(call, CALL.memory), 'NX')
-  end,
-
-  forget = function(call)
-    return redis.call('DEL', keys.call(call))
+  -- Remembers a call, with the number of its first transfer if there are any; false if it is remembered already.
+  remember = function(call, transfer)
+    return call == '' or redis.call('SET', keys.call(call), transfer or '1', 'PX', sub(call, CALL.memory), 'NX')
   end,
 }

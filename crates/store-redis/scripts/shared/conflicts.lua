@@ -45,7 +45,7 @@ local function conflicts()
     local last = records.content_end(record)
     local said = sub(record, RECORD.content, RECORD.block_end + CONTENT.kind_length_end + byte(record, RECORD.content))
       .. sub(content, CONTENT.kind + byte(content), -1 - WIDTH.unique)
-      .. (records.is_keyed(record) and uniques().of_record(record) or '')
+      .. (byte(record, RECORD.flags) >= FLAGS.keyed and uniques().of_record(record) or '')
     replaced[id] = sub(record, RECORD.state, RECORD.fence_end) .. due8 .. sub(record, RECORD.seq, RECORD.finished_end)
       .. sub(head, HEAD.payload, HEAD.payload_end) .. pack('>I4', #said) .. sub(record, RECORD.block, RECORD.block_end)
       .. said .. sub(record, last + 1)
@@ -75,7 +75,7 @@ local function conflicts()
   function c.write()
     local jobs = {}
     for id, record in pairs(replaced) do
-      add(jobs, id, records.stored(record))
+      add(jobs, id, byte(record, RECORD.flags) >= FLAGS.keyed and uniques().stored(record) or record)
     end
     batch.give('HSET', KEY.jobs, jobs)
     for id, body in pairs(bodies) do

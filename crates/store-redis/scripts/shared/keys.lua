@@ -34,6 +34,8 @@ local keys = (function()
   end
 
   return {
+    -- What all keys of the queue begin with.
+    prefix = prefix,
     zset = zset,
     ready = ready,
     of_lease = of_lease,
@@ -53,11 +55,6 @@ local keys = (function()
     -- What was spent of the queue's rate (claim/rates.lua).
     spent = function() return prefix .. 'spent' end,
     block = function(number) return prefix .. 'block:' .. number end,
-    -- Who holds unique keys, and those that are held for a time (uniques.lua).
-    uniques = function() return prefix .. 'uniques' end,
-    windows = function() return prefix .. 'windows' end,
-    -- What was said of the jobs of a transfer (transfer_answers.lua).
-    said = function(source, number) return prefix .. 'said:' .. source .. ':' .. number end,
     call = function(call) return prefix .. 'call:' .. sub(call, CALL.id, CALL.id_end) end,
   }
 end)()

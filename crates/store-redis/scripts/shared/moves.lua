@@ -9,7 +9,7 @@ local moves = (function()
   -- (`start`, first_attempts.lua) only `tell`.
   local function tell_one(id, record, from, to, reason)
     tell(from, to, reason, 1)
-    if records.is_keyed(record) then uniques().moved(id, record, to) end
+    if byte(record, RECORD.flags) >= FLAGS.keyed then uniques().moved(id, record, to) end
     -- Gates: let the next job of its key in here, when `from` is running or when it leaves the line.
     -- Links: tell the jobs that wait for this one here, when it has ended or is removed.
     -- Follow-ups: accept the jobs that come with an end here.
@@ -19,7 +19,8 @@ local moves = (function()
   -- instant than it had. Answers its record.
   local function change(id, record, start, due8)
     local from, to, becomes = byte(record), byte(start), nil
-    if records.is_keyed(record) then
+    local is_keyed = byte(record, RECORD.flags) >= FLAGS.keyed
+    if is_keyed then
       start = char(to, byte(start, RECORD.flags) + FLAGS.key) .. sub(start, RECORD.reason)
     end
     if ENDED[to] then
@@ -38,7 +39,7 @@ local moves = (function()
     end
     places.leave(id, record)
     places.enter(id, becomes)
-    add(of('HSET', KEY.jobs), id, records.stored(becomes))
+    add(of('HSET', KEY.jobs), id, is_keyed and uniques().stored(becomes) or becomes)
     tell_one(id, record, from, to, byte(start, RECORD.reason))
     return becomes
   end

@@ -60,28 +60,20 @@ local packed = (function()
     end
   end
 
-  -- How many bytes of its content tell a job from others: kind and, if it stands there, payload.
-  local function compared(head, content, body)
-    return CONTENT.kind_length_end + byte(content) + (body and 0 or read('>I4', head, HEAD.payload))
-  end
-
-  -- Whether a job of the call before, under the same id, is the one that is handed in.
-  function p.is_repeat(before, head, content, body)
-    local length = compared(head, content, body)
-    return sub(before.head, HEAD.payload, HEAD.payload_end) == sub(head, HEAD.payload, HEAD.payload_end)
-      and sub(before.content, 1, length) == sub(content, 1, length) and before.body == body
-  end
-
-  -- Whether the job that has the id is the one that is handed in: kind and payload are the same.
-  function p.is_same(id, record, head, content, body)
-    if sub(record, RECORD.payload, RECORD.payload_end) ~= sub(head, HEAD.payload, HEAD.payload_end) then
+  -- Whether the job that has the id is the one that is handed in: kind and payload are the same. Either its record is given,
+  -- or what was handed in before it in the same call: head, content and payload.
+  function p.is_same(id, record, head, content, body, before)
+    local payload4 = before and sub(before.head, HEAD.payload, HEAD.payload_end)
+      or sub(record, RECORD.payload, RECORD.payload_end)
+    if payload4 ~= sub(head, HEAD.payload, HEAD.payload_end) then
       return false
     end
-    local length = compared(head, content, body)
-    if sub(record, RECORD.content, RECORD.block_end + length) ~= sub(content, 1, length) then
+    local compared = CONTENT.kind_length_end + byte(content) + (body and 0 or read('>I4', head, HEAD.payload))
+    local same = before and sub(before.content, 1, compared) or sub(record, RECORD.content, RECORD.block_end + compared)
+    if same ~= sub(content, 1, compared) then
       return false
     end
-    return not body or redis.call('HGET', KEY.bodies, id) == body
+    return not body or (before and before.body or redis.call('HGET', KEY.bodies, id)) == body
   end
 
   return p

@@ -85,7 +85,7 @@ local places = (function()
       add(of('HDEL', KEY.bodies), id)
     end
     local state, last = byte(record), read('>I8', record, RECORD.fence)
-    if state == STATE.running or state == STATE.completed and not records.is_reaped(record) then
+    if state == STATE.running or state == STATE.completed and byte(record, RECORD.flags) % FLAGS.key ~= FLAGS.reaped % FLAGS.key then
       last = last - 1
     end
     local attempts = math.min(last, MAX.attempts)

@@ -4,7 +4,7 @@
 --   to it makes the long form of it. Only accepting, promoting, claiming, beginning and settling know the short forms, which are
 --   for jobs without any feature; all else sees the long one, by `records.load`.
 -- A job with a unique key has the long form from its beginning, stored under first bytes of its own: `records.expand` and
---   `records.stored` lead from one to the other, and FLAGS.keyed tells it.
+--   `uniques().stored` lead from one to the other. Flags of FLAGS.keyed and more tell it; without that they are as in others.
 -- The first byte says the form. A record of a form that is not known here, or that is cut short, is strange: no script
 --   changes it, counts it or takes its places away. A later layout takes first bytes from FORM.later on, of which the
 --   lowest three bits are the state, so that it can be shown.
@@ -50,20 +50,6 @@ local records = (function()
     return false
   end
 
-  local function is_keyed(record)
-    return byte(record, RECORD.flags) >= FLAGS.keyed
-  end
-
-  -- A record in the long form as it is stored.
-  local function stored(record)
-    return is_keyed(record) and char(byte(record) + FORM.keyed_offset) .. sub(record, RECORD.flags) or record
-  end
-
-  -- Whether a reaper put the job back and nothing has happened to it since, or it came to its end from there.
-  local function is_reaped(record)
-    return byte(record, RECORD.flags) % FLAGS.key == FLAGS.reaped % FLAGS.key
-  end
-
   -- The records under ids, false where there is none or it is strange; and those that are strange, as they are stored.
   local function load(...)
     local found, strange = redis.call('HMGET', KEY.jobs, ...), {}
@@ -106,9 +92,6 @@ local records = (function()
 
   return {
     expand = expand,
-    is_keyed = is_keyed,
-    stored = stored,
-    is_reaped = is_reaped,
     load = load,
     strange_state = strange_state,
     kind_of = kind_of,

@@ -5,7 +5,7 @@
 local unique_keys
 local function uniques()
   if unique_keys then return unique_keys end
-  local of, add, holders, windows = batch.of, batch.add, keys.uniques(), keys.windows()
+  local of, add, holders, windows = batch.of, batch.add, keys.prefix .. NAME.uniques, keys.prefix .. NAME.windows
   local START, END, WINDOW = byte('s'), byte('e'), byte('w')
   -- Holders by digest, as this script has found or made them; false where there is none.
   local known = {}
@@ -49,6 +49,11 @@ local function uniques()
     return sub(record, last - WIDTH.unique + 1, last)
   end
 
+  -- The record of a job with a key, in the long form, as it is stored.
+  local function stored(record)
+    return char(byte(record) + FORM.keyed_offset) .. sub(record, RECORD.flags)
+  end
+
   -- Told of a job with a key that goes to another state, or nowhere if it is removed: gives up the key if its lifetime ends
   -- by that and the job holds it.
   local function moved(id, record, to)
@@ -88,6 +93,7 @@ local function uniques()
     holder_of = holder_of,
     take = take,
     of_record = of_record,
+    stored = stored,
     moved = moved,
     take_again = take_again,
     forget = forget,

@@ -2,4 +2,4 @@
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2 the call.
 -- Answer: how many were forgotten.
-return calls.forget(ARGV[2])
+return redis.call('DEL', keys.call(ARGV[2]))

@@ -1,5 +1,5 @@
 -- Tells whether a call was accepted before. Changes nothing.
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2 the call (shared/calls).
--- Answer: 1 if it was, else 0.
-return calls.is_repeated(ARGV[2]) and 1 or 0
+-- Answer: the number of its first transfer if it was, else nil.
+return ARGV[2] ~= '' and redis.call('GET', keys.call(ARGV[2]))

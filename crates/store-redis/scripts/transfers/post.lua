@@ -32,7 +32,7 @@ local function post()
     redis.call('XADD', KEY.transfers, last .. '-0', 'to', ARGV[i], 'seq', seq, 'at', accepted, field, ARGV[i + 1])
   end
   redis.call('HSET', KEY.meta, 'transfers', last)
-  calls.remember(ARGV[2])
+  calls.remember(ARGV[2], string.format('%.0f', transfer))
   return { string.format('%.0f', transfer), seq, accepted, waiting }
 end
 

@@ -8,8 +8,6 @@
 
 mod plan;
 
-use std::collections::HashSet;
-
 use bytes::Bytes;
 use redis::Value;
 use windlass_core::bell::Rings;
@@ -54,7 +52,8 @@ pub(super) async fn enqueue(
     // They are stored: an answer that does not read leaves it unknown which.
     let answers = plan.answers(jobs, &said).map_err(Fault::partial)?;
     if plan.chunks.len() > 1 && answers.iter().all(Enqueued::is_duplicate) {
-        transfers::forget(tools, session, first.queue, &call).await;
+        // It has stored nothing. One that is still remembered is found out by whoever repeats it.
+        drop(transfers::forget(tools, session, first.queue, &call).await);
     }
     if answers.contains(&Enqueued::New) {
         tools.ring(Rings::accepted(jobs));
@@ -73,39 +72,63 @@ async fn transfer(
     conflict: Option<JobId>,
     home: &Name,
 ) -> Result<Option<Vec<Bytes>>, Fault> {
-    // A repeat is one also where its jobs would be refused by now.
-    let (known, checked) =
-        tokio::join!(transfers::knows(tools, session, home, call), check(tools, session, jobs, chunks));
-    let targets = || chunks.iter().map(|chunk| chunk.queue.clone()).collect::<HashSet<_>>();
-    if known? {
-        transfers::settled(tools, session, home, targets()).await?;
-        return Ok(None);
-    }
-    let checked = checked?;
-    if let Some(id) = conflict {
-        return Err(StoreError::IdTaken { id }.into());
-    }
-    let (transfers, expected): (Vec<_>, Vec<_>) = chunks
-        .iter()
-        .zip(checked)
-        .map(|(chunk, Checked { packed, said })| {
-            (Transfer::enqueue(chunk.queue, packed, &chunk.places), said)
-        })
-        .unzip();
-    match transfers::send(tools, session, home, call, transfers).await? {
-        // What others delivered is as it was found by the check.
-        Some(said) => Ok(Some(
-            said.into_iter().zip(expected).map(|(said, expected)| said.unwrap_or(expected)).collect(),
-        )),
-        None => {
-            transfers::settled(tools, session, home, targets()).await?;
-            Ok(None)
+    for _ in 0..ROUNDS {
+        // A repeat is one also where its jobs would be refused by now.
+        let (known, checked) =
+            tokio::join!(transfers::knows(tools, session, home, call), check(tools, session, jobs, chunks));
+        if let Some(number) = known? {
+            let targets = chunks.iter().map(|chunk| chunk.queue.clone()).collect();
+            transfers::settled(tools, session, home, targets).await?;
+            if !has_stored_nothing(tools, session, jobs, chunks, home, number).await? {
+                return Ok(None);
+            }
+            transfers::forget(tools, session, home, call).await?;
+        }
+        let checked = checked?;
+        if let Some(id) = conflict {
+            return Err(StoreError::IdTaken { id }.into());
+        }
+        let (transfers, expected): (Vec<_>, Vec<_>) = chunks
+            .iter()
+            .zip(checked)
+            .map(|(chunk, Checked { packed, said })| {
+                (Transfer::enqueue(chunk.queue, packed, &chunk.places), said)
+            })
+            .unzip();
+        // What others delivered is as it was found by the check. A call that was accepted meanwhile is known now.
+        if let Some(said) = transfers::send(tools, session, home, call, transfers).await? {
+            let said = said.into_iter().zip(expected).map(|(said, expected)| said.unwrap_or(expected));
+            return Ok(Some(said.collect()));
         }
     }
+    Err(never_stands_still())
+}
+
+/// Whether all jobs of a call that was accepted, with transfers from this number on, met the holders of their unique keys:
+/// then it counts as one that was not accepted, and its sender was cut off before it could forget it.
+async fn has_stored_nothing(
+    tools: &Tools,
+    session: &Session,
+    jobs: &[NewJob],
+    chunks: &[Chunk<'_>],
+    home: &Name,
+    first: u64,
+) -> Result<bool, Fault> {
+    if jobs.iter().any(|job| job.unique.is_none()) {
+        return Ok(false);
+    }
+    for (number, chunk) in (first..).zip(chunks) {
+        let said = transfers::said_of(tools, session, home, chunk.queue, number).await?;
+        let has_met = |said: &Bytes| said.iter().take(chunk.places.len()).all(|said| b"dp".contains(said));
+        if !said.as_ref().is_some_and(has_met) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A call as scripts take it: 22 characters, then for how many milliseconds it is remembered.
-fn pack_call(call: CallId) -> Bytes {
+pub(crate) fn pack_call(call: CallId) -> Bytes {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let number = u128::from_be_bytes(*call.as_bytes());
     let digit = |place: u32| DIGITS[(number >> (6 * place)) as usize % 64];

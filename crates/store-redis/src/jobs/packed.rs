@@ -221,6 +221,7 @@ mod tests {
     use std::time::Duration;
 
     use windlass_core::Options;
+    use windlass_core::unique::Unique;
 
     use super::*;
 
@@ -242,6 +243,34 @@ mod tests {
         for length in 0..encoded.len() {
             assert!(Packed::decode(encoded.slice(..length)).is_err(), "{length} bytes");
         }
+    }
+
+    #[test]
+    fn a_key_is_told_from_none_and_its_end_is_looked_for() {
+        let span = Duration::from_secs(1);
+        let keys = [None, Some(Unique::key("k")), Some(Unique::key("k").for_window(span))];
+        let packed = keys.map(|key| {
+            let options = key.map_or_else(Options::new, |key| Options::new().unique(key));
+            Packed::of([NewJob::new("kind", "p", options).unwrap()].iter(), 9).unwrap()
+        });
+        assert_eq!(packed.each_ref().map(Packed::has_keys), [false, true, true]);
+        assert_eq!(packed.each_ref().map(|packed| packed.needs().promote), [false, false, true]);
+        let formats = packed.each_ref().map(|packed| {
+            let encoded = packed.encode();
+            assert_eq!(Packed::decode(encoded.clone()).unwrap(), *packed);
+            encoded[0]
+        });
+        assert_eq!(formats, [FORMAT, KEYED_FORMAT, KEYED_FORMAT]);
+    }
+
+    /// Of two payloads under one id only one could be written before the script.
+    #[test]
+    fn payloads_are_given_where_an_id_stands_twice() {
+        let long = || NewJob::new("k", vec![0; GIVEN_MAX], Options::new().unique(Unique::key("k"))).unwrap();
+        let (one, other) = (long(), long());
+        let bodies = |jobs: [&NewJob; 2]| Packed::of(jobs.into_iter(), 9).unwrap().bodies_for_script();
+        assert_eq!(bodies([&one, &other]), Bodies::Withheld);
+        assert_eq!(bodies([&one, &one]), Bodies::Given);
     }
 
     #[test]

@@ -245,11 +245,14 @@ async fn a_returned_job_goes_before_the_line() {
 
 #[tokio::test]
 async fn wrong_content_under_a_key_stops_a_script_before_it_writes() {
-    for key in ["line:k", "ready:k", "expiring", "scheduled", "jobs", "leases", "kinds", "parked:k"] {
+    for key in
+        ["line:k", "ready:k", "expiring", "scheduled", "jobs", "leases", "kinds", "parked:k", "uniques"]
+    {
         let scene = Scene::new().await;
         // One in the line and one in the zset, so that both are read.
         let before = scene.add(1, Options::new()).await;
-        scene.add(1, Options::new().priority(-1)).await;
+        let unique = windlass_core::unique::Unique::key("u").until_start();
+        scene.add(1, Options::new().priority(-1).unique(unique)).await;
         scene.ask("HSET", "meta", &["parked", "1"]).await;
         let lost = scene.ask("EXISTS", key, &[]).await;
         scene.ask("DEL", key, &[]).await;

@@ -4,6 +4,7 @@ use windlass_core::NewJob;
 use windlass_core::Options;
 use windlass_core::outcome::Ending;
 use windlass_core::retry::Policy;
+use windlass_core::unique::Unique;
 
 use super::*;
 
@@ -72,6 +73,26 @@ fn a_record_reads_back() {
     }
 }
 
+#[test]
+fn a_record_with_a_key_reads_back_under_either_first_byte() {
+    let span = Duration::from_micros(5);
+    let keys = [Unique::key("k"), Unique::key("k").until_start(), Unique::key("k").for_window(span)];
+    for key in keys.into_iter().chain([Unique::key("k").for_slot(span)]) {
+        let job = NewJob::new("k", "p", Options::new().unique(key).tag("t")).unwrap();
+        for first in [b'3', b'3' + KEYED_OFFSET] {
+            let mut record = packed(&job, 1, "w").to_vec();
+            (record[0], record[1]) = (first, b'8' + 2);
+            let row = Row::unpack(record.clone().into());
+            assert_eq!((row.state, row.has_begun, &row.unreadable), (State::Running, true, &None));
+            assert_eq!((row.content.unique, &row.content.tags), (job.unique, &job.tags));
+            assert_eq!(row.content.payload, Some(job.payload.clone()));
+            let lifetime = record.len() - format::CLAIM.before("label") - 3 - 9;
+            record[lifetime] = b'?';
+            assert!(matches!(Row::unpack(record.into()).unreadable, Some(Unreadable::Broken(_))));
+        }
+    }
+}
+
 /// A record as a claim would splice it for the first time.
 fn packed_first(job: &NewJob, label: &str, form: u8) -> Bytes {
     let content = content::pack(job).unwrap();
@@ -136,7 +157,7 @@ fn what_does_not_read_is_lost_by_its_fence() {
     let job = NewJob::new("k", "pay", Options::new()).unwrap();
     let (long, first) = (packed(&job, 7, "w"), packed_first(&job, "w", FIRST_BEGUN));
     // Flags, reason, a byte of the kind, and the byte that says what else was handed in.
-    let wrong = [(&long, 1, b'9'), (&long, 2, b'!'), (&long, 86, b' '), (&long, 90, 16), (&first, 68, 128)];
+    let wrong = [(&long, 1, b'@'), (&long, 2, b'!'), (&long, 86, b' '), (&long, 90, 16), (&first, 68, 128)];
     for (whole, place, byte) in wrong {
         let row = changed(whole, place, byte);
         assert!(matches!(row.unreadable, Some(Unreadable::Broken(_))), "{place}");

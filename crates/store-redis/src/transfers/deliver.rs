@@ -38,7 +38,7 @@ pub(crate) async fn deliver(tools: &Tools, session: &Session, source: &Name) -> 
     }
 }
 
-/// What targets said about transfers, by number; empty for one that was applied before, unless its jobs have unique keys.
+/// What targets said about transfers, by number; empty for one that was applied before.
 type Answers = Vec<(u64, Bytes)>;
 
 /// What came of a delivery.
@@ -152,9 +152,8 @@ impl<'a> Delivery<'a> {
         (delivered, fault.or_else(|| Some(Unreachable::passing("many transfers wait").into())))
     }
 
-    /// Applies a transfer in its target. Answers what that said of it; if it was applied before, what was said then, or nothing
-    /// if that is not known.
-    pub(super) async fn apply(&self, posted: &Posted) -> Result<Bytes, Fault> {
+    /// Applies a transfer in its target. Answers what that said of it, nothing if it was applied before.
+    async fn apply(&self, posted: &Posted) -> Result<Bytes, Fault> {
         let Transfer { target, content } = &posted.transfer;
         let Content::Enqueue { jobs, offsets } = content;
         let registry = &self.tools.registry;
@@ -176,7 +175,7 @@ impl<'a> Delivery<'a> {
             let (word, mut rest) = run.await?;
             let mut next = || rest.next().unwrap_or(Value::Nil);
             match &word[..] {
-                b"known" => return answer::bytes(next()),
+                b"known" => return Ok(Bytes::new()),
                 b"ok" => {
                     let said = answer::bytes(next());
                     if next() == Value::Int(1) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::queue::Removed;
 use windlass_core::store::{Enqueued, Filter, Inspect, Jobs, Maintenance, Queues, StoreResult};
-use windlass_core::{JobId, NewJob, Options};
+use windlass_core::{JobId, NewJob, Options, State};
 use windlass_store_testkit::servers::RedisServer;
 
 use super::*;
@@ -132,6 +132,46 @@ async fn a_transfer_counts_once_even_if_its_jobs_are_gone() {
     assert_eq!(listed(&one, "b").await, []);
     let counts = one.queues(None, 9).await.unwrap();
     assert!(counts.iter().all(|queue| queue.counts.total() == 0), "{counts:?}");
+}
+
+/// What became of a job with a unique key its target tells, whoever has delivered it.
+#[tokio::test]
+async fn a_sender_hears_of_holders_though_others_have_delivered() {
+    let (dying, other, namespace) = clients().await;
+    let unique = |queue: &str| {
+        let options = Options::new().queue(queue).unique(windlass_core::unique::Unique::key("k"));
+        NewJob::new("k", "payload", options).unwrap()
+    };
+    let held = [unique("a"), unique("b")];
+    other.enqueue(held.clone().into()).await.unwrap();
+    let (call, batch) = (windlass_core::CallId::new(), [unique("a"), unique("b")]);
+    let transfers = || vec![transfer("a", &batch[..1]), transfer("b", &batch[1..])];
+    let posted = dying.remote.call(Call::WRITE, {
+        let (call, transfers) = (crate::jobs::enqueue::pack_call(call), transfers());
+        async move |tools, session| {
+            let posted = post(&tools, &session, &name("a"), &call, transfers).await?;
+            // Its answer is lost, and others deliver.
+            Ok(posted.expect("the call is new").0)
+        }
+    });
+    let posted = posted.await.unwrap();
+    assert!(
+        posted.iter().all(|posted| posted.transfer.encode()[5 + 4] == 2),
+        "older programs leave it alone"
+    );
+    assert_eq!(deliver_all(&other).await.unwrap(), 2);
+    let number = posted[1].number;
+    let said = dying.remote.call(Call::READ, async move |tools, session| {
+        said_of(&tools, &session, &name("a"), &name("b"), number).await
+    });
+    let said = said.await.unwrap().expect("it is kept for a while");
+    assert_eq!((said[0], &said[1..17], said[17]), (b'd', &held[1].id.as_bytes()[..], b'2'));
+    // The call has stored nothing, and is tested anew.
+    let met = held.each_ref().map(|held| Enqueued::Duplicate { id: held.id, state: Some(State::Ready) });
+    assert_eq!(dying.enqueue_once(call, batch.clone().into()).await.unwrap(), met, "{namespace}");
+    dying.delete([held[0].id].into()).await.unwrap();
+    assert_eq!(dying.enqueue_once(call, batch.clone().into()).await.unwrap(), [Enqueued::New, met[1]]);
+    assert_eq!(other.enqueue_once(call, batch.into()).await.unwrap(), [Enqueued::Repeated; 2]);
 }
 
 #[tokio::test]

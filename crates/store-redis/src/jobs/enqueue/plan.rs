@@ -136,6 +136,7 @@ fn met(said: u8, holder: &[u8]) -> Result<Enqueued, Fault> {
 #[cfg(test)]
 mod tests {
     use windlass_core::Options;
+    use windlass_core::unique::Unique;
 
     use super::*;
 
@@ -181,6 +182,29 @@ mod tests {
         let existing = Enqueued::Existing;
         assert_eq!(answers, [Enqueued::New, existing(State::Completed), existing(State::Scheduled)]);
         assert!(plan.answers(&jobs, &[Bytes::from_static(b"s")]).is_err());
+    }
+
+    /// The first may not be stored, so that only the script knows what the second is.
+    #[test]
+    fn a_repeat_of_a_job_with_a_key_is_left_to_the_script() {
+        let options = || Options::new().queue("a").unique(Unique::key("k"));
+        let first = NewJob::new("k", "1", options()).unwrap();
+        let jobs = [first.clone(), job("a", b"2").with_id(first.id), first.clone()];
+        let plan = Plan::of(&jobs);
+        assert_eq!((plan.conflict, &plan.chunks[0].places[..]), (None, &[0, 1, 2][..]));
+        let holder = JobId::new();
+        let said = |state: &[u8]| {
+            Bytes::from([b"drp", &holder.as_bytes()[..], state, holder.as_bytes(), b"1"].concat())
+        };
+        let met = |state| Enqueued::Duplicate { id: holder, state };
+        for (state, met) in [(b"-", met(None)), (b"3", met(Some(State::Running)))] {
+            let answers = plan.answers(&jobs, &[said(state)]).unwrap();
+            assert_eq!(answers, [met, Enqueued::New, Enqueued::Replaced(holder)]);
+        }
+        for length in 0..said(b"-").len() {
+            assert!(plan.answers(&jobs, &[said(b"-").slice(..length)]).is_err(), "{length} bytes");
+        }
+        assert!(Plan::of(&[first.clone(), job("b", b"1").with_id(first.id)]).conflict.is_some());
     }
 
     #[test]
