@@ -15,8 +15,13 @@ use calls::CALLS;
 use stage::{Session, Stage};
 
 /// Tables that a call reads as a whole, and why it may.
-const WHOLE: &[(&str, &str, &str)] =
-    &[("lost", "leases", "there are as many leases as workers"), ("prune", "moved", "maintenance folds it")];
+const WHOLE: &[(&str, &str, &str)] = &[
+    ("lost", "leases", "there are as many leases as workers"),
+    ("prune", "moved", "maintenance folds it"),
+    ("claim, rules, anew", "moved", "maintenance folds it"),
+    ("claim, rules, marks", "moved", "maintenance folds it"),
+    ("claim, rules, marks", "running", "once after a queue was given a concurrency"),
+];
 
 /// Calls that sort, and what.
 const SORTS: &[(&str, &str)] = &[
@@ -24,6 +29,9 @@ const SORTS: &[(&str, &str)] = &[
     ("claim, several kinds", "the first jobs of each kind, at most as many as are asked for"),
     ("claim, many kinds", "the first jobs of each kind, at most as many as are asked for"),
     ("claim from a floor", "the first jobs of each kind, at most as many as are asked for"),
+    ("claim, rules", "the first jobs of each kind, at most as many as are asked for"),
+    ("claim, rules, anew", "the first jobs of each kind, at most as many as are asked for"),
+    ("claim, rules, marks", "the first jobs of each kind, at most as many as are asked for"),
     ("list", "the jobs of a page"),
     ("enqueue, unique", "keys are taken in one order"),
     ("enqueue, duplicate", "keys are taken in one order"),

@@ -67,6 +67,21 @@ pub(crate) const CALLS: &[Call] = &[
         "jobs_claim",
         "'{lease}', 1, '{late,q}', '{10,10}', '{k0,k1,k2,k3,k4,k5,k6,k7,k8,k9}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}', 10",
     ),
+    call(
+        "claim, rules",
+        "jobs_claim",
+        "'{lease}', 1, '{limited,q}', '{5,5}', '{k0,k1,k9}', 10, 1000000, 100, '{0,0}', '{}', '{}', '{}', 10",
+    ),
+    call(
+        "claim, rules, anew",
+        "jobs_claim",
+        "'{lease}', 1, '{limited-anew}', '{5}', '{k0,k1,k9}', 10, 1000000, 100, '{0}', '{}', '{}', '{}', 10",
+    ),
+    call(
+        "claim, rules, marks",
+        "jobs_claim",
+        "'{lease}', 1, '{limited-since}', '{5}', '{k0,k1,k9}', 10, 1000000, 100, '{0}', '{}', '{}', '{}', 10",
+    ),
     call("complete, one, kept", "jobs_complete_one", "1, {id}, 'q', 1, 1, 1, NULL, 1"),
     call("complete, one, dropped", "jobs_complete_one", "1, {id}, 'q', 1, 1, 1, NULL, 0"),
     call("complete, kept", "jobs_complete", "1, {ids}, {queues}, {ones}, {ones}, {ones}, 1"),

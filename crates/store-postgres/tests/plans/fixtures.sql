@@ -58,4 +58,43 @@ SELECT queue, unique_key, seq, id, NULL, false FROM jobs WHERE unique_key IS NOT
 INSERT INTO keys (queue, digest, seq, id, free_at, at_start)
 SELECT 'q', gen_random_uuid(), 0, gen_random_uuid(), i, false FROM generate_series(1, 20) AS i;
 
+-- Queues with rules, in which jobs wait and run: one whose running jobs can be counted in running, one in which that begins, and
+-- one in which it has begun long ago.
+INSERT INTO queues (name, config, payload_max, rules, counted_from)
+SELECT
+    q.name, '{"concurrency":1000,"rate":{"jobs":1000,"per":60000000,"shape":"sliding"},"pauses":{"kinds":{"k9":{}}}}', 1048576,
+    1, q.counted_from
+FROM (VALUES ('limited', 0), ('limited-anew', NULL), ('limited-since', 1)) AS q (name, counted_from);
+
+UPDATE settings SET value = 1 WHERE name = 'rules';
+
+WITH job AS (
+    INSERT INTO jobs (id, enqueued_at, due_at, priority, queue, kind, payload)
+    SELECT gen_random_uuid(), 1, 1, 0, q.name, 'k' || i % 3, ''
+    FROM queues AS q
+    CROSS JOIN generate_series(1, 20) AS i
+    RETURNING seq, queue, kind
+)
+INSERT INTO waiting (seq, due_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind)
+SELECT j.seq, 1, 0, 0, 0, 0, 0, 0, 2, 0, j.queue, j.kind
+FROM job AS j;
+
+WITH job AS (
+    INSERT INTO jobs (id, enqueued_at, due_at, priority, queue, kind, payload)
+    SELECT gen_random_uuid(), 1, 1, 0, q.name, 'k0', ''
+    FROM queues AS q
+    CROSS JOIN generate_series(1, 5) AS i
+    RETURNING seq, queue
+)
+INSERT INTO running (seq, lease, nonce, fence, claimed_at, due_at, backoff, attempt, stalls, ambiguous, cancel, worker, queue)
+SELECT
+    j.seq, (SELECT key FROM leases WHERE id = '{LEASE}'::uuid), 2, 1, 1, 1, 0, 1, 0, 0, false, 'w',
+    CASE WHEN j.queue = 'limited' THEN j.queue END
+FROM job AS j;
+
+INSERT INTO spent (queue, back_at, jobs)
+SELECT q.name, CASE WHEN i <= 10 THEN i ELSE clock_micros() + 86400000000 + i END, 1
+FROM queues AS q
+CROSS JOIN generate_series(1, 20) AS i;
+
 INSERT INTO counted (queue, state, jobs) VALUES ('q', 3, 20), ('q', 2, 10), ('late', 2, 10), ('late', 1, 10);

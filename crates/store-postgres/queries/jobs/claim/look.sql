@@ -28,7 +28,7 @@ BEGIN
             ),
             '{}'
         ),
-        min(l.due) FILTER (WHERE l.due > v_now)
+        min(l.due) FILTER (WHERE NOT l.is_moving)
     INTO o_moving, o_giving, o_due
     FROM (
         SELECT d.place, d.v_queue, d.share, d.due, d.is_late IS TRUE OR d.due <= v_now IS TRUE AS is_moving
