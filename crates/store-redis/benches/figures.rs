@@ -1,5 +1,5 @@
 //! Figures, not assertions: what the server pays for a job, and how long the longest script holds it where there is much
-//! of something. `cargo bench -p windlass-store-redis`, or only some of it: `… -- kinds payloads due jobs keys`.
+//! of something. `cargo bench -p windlass-store-redis`, or only some of it: `… -- kinds payloads due rules jobs keys`.
 //!
 //! Each case runs a few times; the least disturbed one is printed, since the server's log counts the time in which a
 //! script stood still because other programs ran. On a busy machine look at the time in which the server ran, which
@@ -9,8 +9,9 @@
 use std::time::Duration;
 
 use windlass_core::job::NewJob;
+use windlass_core::queue::{Pause, Pauses, QueueConfig, Rate, Shape};
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, QueueShare, Settlement,
+    ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues, Settlement,
 };
 use windlass_core::unique::Unique;
 use windlass_core::{ClaimedJob, Fence, LeaseId, Name, Options, Outcome, judge};
@@ -320,6 +321,38 @@ async fn server_time_per_key() {
     }
 }
 
+/// What the rules of a queue cost its claims, beside one that has none.
+async fn claims_by_rules() {
+    let (second, many) = (Duration::from_secs(1), 1_000_000);
+    let rate = |rate: Rate| QueueConfig { rate: Some(rate), ..QueueConfig::default() };
+    let kinds = [(name("l"), Pause::default())].into();
+    let bucket = Rate::new(10_000, second).shape(Shape::Bucket { burst: 10_000 });
+    let cases = [
+        ("no rules", QueueConfig::default()),
+        ("a paused kind", QueueConfig { pauses: Pauses { queue: None, kinds }, ..QueueConfig::default() }),
+        ("a concurrency", QueueConfig { concurrency: Some(many), ..QueueConfig::default() }),
+        ("a sliding rate", rate(Rate::new(many, second))),
+        ("a bucket", rate(bucket)),
+    ];
+    let mut rows = cases.each_ref().map(|(case, _)| (*case, f64::MAX));
+    for _ in 0..3 * ROUNDS {
+        for (row, (_, config)) in cases.iter().enumerate() {
+            let (scene, asked) = (Scene::new().await, [name("k"), name("l")]);
+            scene.store.define(&name("q"), config).await.unwrap();
+            scene.add((0..601).map(|_| job("k", 12, Options::new()))).await;
+            assert_eq!(scene.claim(&asked, 1, usize::MAX).await.len(), 1);
+            let mut since = scene.ran();
+            for _ in 0..600 {
+                scene.claim(&asked, 1, usize::MAX).await;
+            }
+            scene.note(&mut rows, row, 600, &mut since);
+        }
+    }
+    for (case, micros) in rows {
+        println!("claim, one a call, of a queue with {case}: {micros:.2} us of the server");
+    }
+}
+
 #[tokio::main]
 async fn main() {
     let asked: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -332,6 +365,9 @@ async fn main() {
     }
     if is_asked("due") {
         many_due_jobs().await;
+    }
+    if is_asked("rules") {
+        claims_by_rules().await;
     }
     if is_asked("jobs") {
         server_time_per_job().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::outcome::Failure;
-use windlass_core::queue::{Keep, QueueConfig, Retention};
+use windlass_core::queue::{Keep, QueueConfig, Rate, Retention};
 use windlass_core::store::{
     Begin, ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, Progress, QueueShare, Queues,
     Renewal, Settlement,
@@ -170,7 +170,11 @@ impl Play {
         let mut keep = |count| Keep { count: self.random.bool().then_some(count), age: None };
         let retention = Retention { completed: keep(0), dead: keep(3), cancelled: keep(0) };
         let queue = name(QUEUES[self.random.usize(..3)]);
-        self.store.define(&queue, &QueueConfig { retention, ..QueueConfig::default() }).await.unwrap();
+        let concurrency = (self.random.u8(..3) == 0).then_some(150);
+        let per = Duration::from_millis(self.random.u64(500..4_000));
+        let rate = (self.random.u8(..3) == 0).then(|| Rate::new(100, per));
+        let config = QueueConfig { retention, concurrency, rate, ..QueueConfig::default() };
+        self.store.define(&queue, &config).await.unwrap();
     }
 
     async fn step(&mut self) {
@@ -266,6 +270,7 @@ async fn every_key_agrees_with_the_records() {
         ("HSET", "progress", &["abcdefghabcdefgh", "half"]),
         ("HSET", "uniques", &["0123456701234567", "abcdefghabcdefgh12345678"]),
         ("ZADD", "windows", &["1", "7654321076543210"]),
+        ("HINCRBY", "meta", &["spent", "1"]),
     ] {
         let before = wrong(&server, "c").lines().count();
         let key = format!("wl:{{windlass:c}}:{key}");

@@ -4,6 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use windlass_core::queue::{QueueConfig, Rate};
 use windlass_core::store::{
     Begin, ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare,
     Queues, Settlement, Store,
@@ -37,7 +38,11 @@ async fn live(store: &RedisStore) {
     };
     let later = NewJob::new("k", "", Options::new().delay(ttl).expires_in(2 * ttl).priority(3)).unwrap();
     store.enqueue([job(&queues[0], 10), job(&queues[1], 5_000), later.clone()].into()).await.unwrap();
+    let limited =
+        QueueConfig { concurrency: Some(50), rate: Some(Rate::new(50, ttl)), ..QueueConfig::default() };
     store.define(&queues[0], &Default::default()).await.unwrap();
+    assert!(store.redefine(&queues[0], &Default::default(), &limited).await.unwrap());
+    store.now().await.unwrap();
     let request = ClaimRequest {
         lease,
         nonce: windlass_core::Fence::nonce(),

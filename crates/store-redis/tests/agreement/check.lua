@@ -198,6 +198,9 @@ for block, left in pairs(live) do
 end
 none(in_block, 'names a block without a count')
 if redis.call('ZCARD', P .. 'blocks') ~= redis.call('HLEN', P .. 'live') then say('', 'blocks without a count') end
+local spent = 0
+for entry in pairs(zset(P .. 'spent')) do spent = spent + u('>I8', entry, 9) end
+if spent ~= tonumber(meta.spent or 0) then say('', spent .. ' permits are spent, counted ' .. (meta.spent or 'none')) end
 if redis.call('XLEN', P .. 'transfers') > 0 then say('', 'transfers wait') end
 if redis.call('EXISTS', P .. 'contents') == 1 then say('', 'contents of transfers stay') end
 if redis.call('EXISTS', P .. 'none') == 1 then say('', 'none is there') end
