@@ -105,8 +105,8 @@ pub trait Jobs {
 
     /// Records the end of attempts that were reaped meanwhile, so that what was done is not done again: as
     /// [`settle`](Jobs::settle), for a job that `reap` has put back and that nothing has happened to since (no claim, no
-    /// cancel, no retry by hand, no other payload by its unique key), if the fence is that of the reaped attempt and the transition is terminal. All else
-    /// is fenced. The record of the lost attempt stays.
+    /// cancel, no retry by hand, no other payload by its unique key), if the fence is that of the reaped attempt and the
+    /// transition is terminal. All else is fenced. The record of the lost attempt stays.
     async fn settle_late(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>>;
 
     /// Stores what running attempts report of themselves, each only if its fence still holds and it is not

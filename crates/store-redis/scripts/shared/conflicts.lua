@@ -22,10 +22,15 @@ local function conflicts()
     return entered[id]
   end
 
-  -- The record of a job, nil if it is gone or strange, and its state as a digit, '-' if it is gone.
-  local function look_up(id)
+  -- The record of the job that holds a key, nil if it is gone or strange, and its state as a digit, '-' if it is gone. A key
+  -- that is held for a time outlives its job: another one under the same id does not hold it.
+  local function look_up(id, digest)
     local stored = not replaced[id] and (entered[id] and entered[id].stored or redis.call('HGET', KEY.jobs, id))
     local record = replaced[id] or stored and records.expand(stored) or nil
+    if record and (byte(record, RECORD.flags) < FLAGS.keyed
+      or sub(uniques().of_record(record), UNIQUE.digest, UNIQUE.digest_end) ~= digest) then
+      return nil, '-'
+    end
     return record, record and char(byte(record)) or stored and records.strange_state(stored) or '-'
   end
 
@@ -46,7 +51,9 @@ local function conflicts()
     local said = sub(record, RECORD.content, RECORD.block_end + CONTENT.kind_length_end + byte(record, RECORD.content))
       .. sub(content, CONTENT.kind + byte(content), -1 - WIDTH.unique)
       .. (byte(record, RECORD.flags) >= FLAGS.keyed and uniques().of_record(record) or '')
-    replaced[id] = sub(record, RECORD.state, RECORD.fence_end) .. due8 .. sub(record, RECORD.seq, RECORD.finished_end)
+    -- An outcome of an attempt before was about another payload: the job no longer counts as reaped.
+    local flags = byte(record, RECORD.flags) >= FLAGS.keyed and FLAGS.keyed or byte('0')
+    replaced[id] = char(byte(record), flags) .. sub(record, RECORD.reason, RECORD.fence_end) .. due8 .. sub(record, RECORD.seq, RECORD.finished_end)
       .. sub(head, HEAD.payload, HEAD.payload_end) .. pack('>I4', #said) .. sub(record, RECORD.block, RECORD.block_end)
       .. said .. sub(record, last + 1)
     bodies[id], c.has_replaced = body or false, true
@@ -55,9 +62,10 @@ local function conflicts()
   -- The answer for a job whose key another one holds: 'd' if that stays as it is, 'p' if it is replaced; nil if the key is
   -- free. `body` is nil also where the payload was written before.
   function c.meet(id, head, content, body, conflict, due)
-    local holder = uniques().holder_of(sub(content, -WIDTH.unique, UNIQUE.digest_end - WIDTH.unique - 1))
+    local digest = sub(content, -WIDTH.unique, UNIQUE.digest_end - WIDTH.unique - 1)
+    local holder = uniques().holder_of(digest)
     if not holder then return nil end
-    local record, state = look_up(holder)
+    local record, state = look_up(holder, digest)
     c.number = c.number + 1
     met[c.number] = holder .. state
     if not record or byte(record) >= STATE.running or byte(conflict, CONFLICT.how) == KEEP then return 'd' end

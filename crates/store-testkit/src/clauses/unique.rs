@@ -490,7 +490,7 @@ pub async fn an_enqueue_and_an_end_agree(h: &impl Harness) {
             match one(adding.enqueue([job.clone()].into()).await.expect("a proper job is answered")) {
                 Enqueued::New => new.push(job.id),
                 Enqueued::Duplicate { id, .. } => {
-                    assert_eq!(new.last(), Some(&id), "the holder is the newest")
+                    assert_eq!(new.last(), Some(&id), "the holder is the newest");
                 }
                 answer => panic!("{answer:?}"),
             }
