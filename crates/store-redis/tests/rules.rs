@@ -195,6 +195,20 @@ async fn few_entries_are_kept_of_a_rate() {
     assert_eq!(pair.spent(), (0, 0, 0));
 }
 
+/// More entries than one script removes are removed by several, in one claim.
+#[tokio::test]
+async fn many_permits_come_back_at_once() {
+    let scene = Scene::new().await;
+    scene.store.define(&name("bad"), &rate(Rate::new(9, TTL))).await.unwrap();
+    scene.add("bad", Options::new()).await;
+    let script = "for i = 1, 5000 do redis.call('ZADD', KEYS[1], i, struct.pack('>I8I8', i, 1)) end \
+         return redis.call('HSET', KEYS[2], 'spent', 5000)";
+    scene.server.command(&["EVAL", script, "2", &scene.key("spent"), &scene.key("meta")]);
+    assert_eq!(scene.claim(9).await.jobs.len(), 1);
+    assert_eq!(scene.server.command(&["ZCARD", &scene.key("spent")]), "1");
+    assert_eq!(scene.server.command(&["HGET", &scene.key("meta"), "spent"]), "1");
+}
+
 /// Nothing of a rate outlives its queue, and a queue without jobs is gone although it was spent.
 #[tokio::test]
 async fn a_removed_queue_has_spent_nothing() {

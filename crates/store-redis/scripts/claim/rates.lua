@@ -44,21 +44,32 @@ local function rates()
     return r
   end
 
-  -- How many of the permits that are out are still out. What came back is removed, at most so many entries: while more
-  -- have, they count as out, and `more_at` says that the caller should come again at once.
-  local function still_out(spent)
-    -- Without a sum the entries are those of a queue that was removed by a program which did not know them.
-    if not spent then redis.call('UNLINK', keys.spent()) end
+  -- The first of the permits that come back, with its instant; nothing if none is out.
+  local function first_entry()
+    return redis.call('ZRANGE', keys.spent(), '0', '0', 'WITHSCORES')
+  end
+
+  -- Removes entries whose permits have come back. Answers how many are still out, of so many.
+  local function take_back(out)
     local back = redis.call('ZRANGEBYSCORE', keys.spent(), '-inf', clock.now_text, 'LIMIT', '0', BACK_MAX)
-    local out = tonumber(spent) or 0
     for _, entry in ipairs(back) do
       out = out - read('>I8', entry, SPENT.jobs)
     end
-    if #back > 0 then
-      redis.call('ZREMRANGEBYRANK', keys.spent(), '0', #back - 1)
-      redis.call('HSET', KEY.meta, 'spent', text(math.max(0, out)))
+    redis.call('ZREMRANGEBYRANK', keys.spent(), '0', #back - 1)
+    redis.call('HSET', KEY.meta, 'spent', text(math.max(0, out)))
+    return out
+  end
+
+  -- How many permits are out, and when the next of them come back. That has passed while more entries have come back than one
+  -- script removes.
+  local function still_out(spent)
+    -- Without a sum the entries are those of a queue that was removed by a program which did not know them.
+    if not spent then redis.call('UNLINK', keys.spent()) end
+    local out, first = tonumber(spent) or 0, first_entry()
+    if first[1] and tonumber(first[2]) <= now then
+      out = take_back(out)
+      first = first_entry()
     end
-    local first = redis.call('ZRANGE', keys.spent(), '0', '0', 'WITHSCORES')
     -- Without entries nothing would ever come back.
     return first[1] and math.max(0, out) or 0, tonumber(first[2])
   end
@@ -66,6 +77,8 @@ local function rates()
   local function window(rate, spent)
     local out, first_at = still_out(spent)
     local r = { left = math.max(0, rate.jobs - out), more_at = first_at }
+    -- Nothing before all that has come back is counted; the caller comes again at once.
+    if first_at and first_at <= now then r.left = 0 end
 
     function r.spend(jobs)
       local back_at = rate.shape == 'fixed' and aligned(now, rate.per)
