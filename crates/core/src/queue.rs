@@ -68,6 +68,12 @@ impl QueueConfig {
         serde_json::to_string(self).expect("numbers and durations have a text")
     }
 
+    /// What [`text`](Self::text) says of the rate; two definitions with the same rate say the same. Nothing for none.
+    pub fn rate_text(&self) -> Option<String> {
+        let rate = serde_json::to_string(&self.rate?).expect("numbers have a text");
+        Some(format!("\"rate\":{rate}"))
+    }
+
     /// A definition that was stored. One that does not read is [`unreadable`](Self::unreadable), and it is said why.
     pub fn read(stored: &[u8]) -> (Self, Option<String>) {
         match stored::parsed("queue definition", stored) {
@@ -310,6 +316,16 @@ mod tests {
         };
         assert_eq!(QueueConfig::read(config.text().as_bytes()), (config, None));
         assert_eq!(QueueConfig::read(b"{}"), (QueueConfig::default(), None));
+    }
+
+    #[test]
+    fn the_text_of_a_rate_is_part_of_the_whole() {
+        let rate = |jobs| Some(Rate::new(jobs, Duration::from_secs(1)));
+        let config = QueueConfig { rate: rate(5), ..QueueConfig::default() };
+        assert!(config.text().contains(&config.rate_text().unwrap()));
+        let other = QueueConfig { rate: rate(50), ..QueueConfig::default() };
+        assert!(!other.text().contains(&config.rate_text().unwrap()));
+        assert_eq!(QueueConfig::default().rate_text(), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! A caller says what makes a job unique by [`Unique`]. A store sees a [`UniqueKey`]: 16 bytes that it compares, and how long
 //! they are held.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -98,8 +99,8 @@ impl Unique {
         self
     }
 
-    /// A holder that waits takes the payload, the tags and the cold options (retry, timeout, ..) of the new job, and keeps
-    /// its id and its place.
+    /// A holder that waits takes the payload, the tags, retry, timeout, trace and meta of the new job. It keeps its id, its
+    /// place in the order, its priority and its expiry.
     #[must_use]
     pub fn replace(mut self) -> Self {
         self.on_conflict = OnConflict::Replace;
@@ -134,6 +135,12 @@ impl Unique {
         if matches!(self.on_conflict, OnConflict::Debounce { .. }) && due == Due::Now {
             return Err(UniqueInvalid::NoDelay);
         }
+        if let (OnConflict::Debounce { wait_max: Some(wait_max) }, Some(delay)) =
+            (self.on_conflict, due.delay())
+            && delay > wait_max
+        {
+            return Err(UniqueInvalid::ShortWait);
+        }
         let mut parts = vec![if self.is_across_kinds { Vec::new() } else { kind.as_bytes().to_vec() }];
         match &self.by {
             By::Key(key) if key.is_empty() => return Err(UniqueInvalid::NoKey),
@@ -159,9 +166,36 @@ impl Unique {
     }
 }
 
-/// A value in one form: fields in the order of their names, no spaces.
+/// A value in one form: fields in the order of their names, no spaces. Written here, since the order in which serde_json
+/// writes them depends on what other crates ask of it.
 fn text(value: &Value) -> Vec<u8> {
-    value.to_string().into_bytes()
+    fn write(value: &Value, into: &mut String) {
+        match value {
+            Value::Array(values) => {
+                into.push('[');
+                for value in values {
+                    write(value, into);
+                    into.push(',');
+                }
+                into.push(']');
+            }
+            Value::Object(fields) => {
+                let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+                into.push('{');
+                for (name, value) in sorted {
+                    into.push_str(&Value::from(name.as_str()).to_string());
+                    into.push(':');
+                    write(value, into);
+                    into.push(',');
+                }
+                into.push('}');
+            }
+            other => into.push_str(&other.to_string()),
+        }
+    }
+    let mut text = String::new();
+    write(value, &mut text);
+    text.into_bytes()
 }
 
 /// Why a job cannot be unique in the way that was asked for.
@@ -177,6 +211,11 @@ pub enum UniqueInvalid {
     /// A window of no length.
     #[error("a window of zero holds a key for no time: give a longer one")]
     NoWindow,
+    /// A first delay that is longer than the longest wait.
+    #[error(
+        "a debounced job waits for longer than its maximum before it is put off once: give a shorter delay"
+    )]
+    ShortWait,
     /// Nothing to put off.
     #[error("a debounced job waits before it starts: give it a delay")]
     NoDelay,
@@ -351,6 +390,9 @@ mod tests {
         assert_eq!(refused(Unique::key("a").for_window(Duration::ZERO), ""), UniqueInvalid::NoWindow);
         assert_eq!(refused(Unique::key("a").for_slot(Duration::ZERO), ""), UniqueInvalid::NoWindow);
         assert_eq!(refused(Unique::key("a").debounce(None), ""), UniqueInvalid::NoDelay);
+        let debounced = Unique::key("a").debounce(Some(SECOND));
+        assert_eq!(debounced.of("k", b"", Due::After(2 * SECOND)), Err(UniqueInvalid::ShortWait));
+        assert!(debounced.of("k", b"", Due::After(SECOND)).is_ok());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How a job gets in: the only code that does it. Every enqueue comes through [`Table::accept_call`].
 
-use windlass_core::bell::Topic;
+use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
 use windlass_core::queue::check_rules;
@@ -53,6 +53,8 @@ impl Table {
                 if self.has(Bug::DebounceForEver) {
                     job.on_conflict = OnConflict::Debounce { wait_max: None };
                 }
+                // A holder that is due earlier now is worth a look.
+                self.ring(Rings::entered(State::Ready, &job.queue));
                 self.note(seq, |holder| holder.say(job, now));
             }
         }

@@ -74,6 +74,9 @@ impl MemoryStore {
 impl Table {
     fn define(&mut self, queue: &Name, config: &QueueConfig, rules: u32) {
         let defined = self.queues.entry(queue.clone()).or_default();
+        if defined.config.rate != config.rate {
+            defined.spent.clear();
+        }
         (defined.config, defined.rules, defined.is_defined) = (config.clone(), rules, true);
         self.ring(Rings::entered(State::Ready, queue));
     }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use windlass_core::bell::Rings;
 use windlass_core::clock::Timestamp;
 use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rules};
@@ -75,7 +76,9 @@ async fn define(
     let payload_max = i64::try_from(config.caps.payload).unwrap_or(i64::MAX);
     let (name, text, rules) = (queue.as_str(), config.text(), i64::from(config.rules()));
     let is_counted = config.concurrency.is_some();
-    let row = session.call_one(&DEFINE, &[&name, &text, &payload_max, &rules, &is_counted, &version]).await?;
+    let rate = config.rate_text();
+    let fields: [&(dyn ToSql + Sync); 7] = [&name, &text, &payload_max, &rules, &is_counted, &rate, &version];
+    let row = session.call_one(&DEFINE, &fields).await?;
     tools.definitions.forget();
     match at(&row, 0)? {
         "rules" => check_rules(queue, row::rules(at(&row, 1)?))?,

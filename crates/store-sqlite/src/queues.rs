@@ -24,24 +24,24 @@ const REMOVE: &str = include_str!("../queries/queues/remove.sql");
 impl Queues for SqliteStore {
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()> {
         config.check()?;
-        let (queue, text) = (queue.clone(), Definition::text(config)?);
+        let (queue, config) = (queue.clone(), config.clone());
         self.write(1, move |session| {
             session.definition(&queue)?.check_rules(&queue)?;
-            define(session, &queue, &text)
+            define(session, &queue, &config)
         })
         .await
     }
 
     async fn redefine(&self, queue: &Name, before: &QueueConfig, config: &QueueConfig) -> StoreResult<bool> {
         config.check()?;
-        let (queue, before, text) = (queue.clone(), before.clone(), Definition::text(config)?);
+        let (queue, before, config) = (queue.clone(), before.clone(), config.clone());
         self.write(1, move |session| {
             let definition = session.definition(&queue)?;
             definition.check_rules(&queue)?;
             if definition.config != before {
                 return Ok(false);
             }
-            define(session, &queue, &text).map(|()| true)
+            define(session, &queue, &config).map(|()| true)
         })
         .await
     }
@@ -70,15 +70,19 @@ impl Queues for SqliteStore {
     }
 }
 
-/// Nothing if the queue has more unique keys than one transaction forgets. No job of it is left, so these are keys that
-/// are held for a time.
-fn define(session: &Session<'_>, queue: &Name, text: &str) -> Result<(), Fault> {
-    session.prepare(DEFINE)?.execute([queue.as_str(), text])?;
+fn define(session: &Session<'_>, queue: &Name, config: &QueueConfig) -> Result<(), Fault> {
+    if session.definition(queue)?.config.rate != config.rate {
+        // Another rate begins anew.
+        rules::forget(session, queue)?;
+    }
+    session.prepare(DEFINE)?.execute([queue.as_str(), &Definition::text(config)?])?;
     session.forget_definitions();
     session.ring(Rings::entered(State::Ready, queue));
     Ok(())
 }
 
+/// Nothing if the queue has more unique keys than one transaction forgets. No job of it is left, so these are keys that
+/// are held for a time.
 fn remove(session: &Session<'_>, queue: &Name) -> Result<Option<Removed>, Fault> {
     session.definition(queue)?.check_rules(queue)?;
     // What operations before this one in the same transaction have moved counts as well.

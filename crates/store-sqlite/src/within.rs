@@ -18,6 +18,7 @@ use windlass_core::{NewJob, StoreError};
 use crate::SqliteStore;
 use crate::accept::accept;
 use crate::error::Fault;
+use crate::transaction::Transaction as _;
 pub(crate) use commit_watch::{Awaited, CommitWatch};
 use user_tx::UserTx;
 
@@ -46,7 +47,9 @@ impl Within for SqliteStore {
         let answer = complete::complete(&mut tx, settlement).await?;
         tx.write_counters().await?;
         if let Settled::Applied(_) = answer {
-            self.inner.watch_commit(Awaited::End { id: settlement.id, fence: settlement.fence });
+            let Settlement { queue, id, fence, .. } = settlement;
+            let makes_room = tx.definition(queue).await?.config.concurrency.is_some();
+            self.inner.watch_commit(Awaited::End { id: *id, fence: *fence, makes_room });
         }
         Ok(answer)
     }

@@ -33,7 +33,7 @@ pub use rules::Pausing;
 use self::endings::Endings;
 use self::in_flight::InFlight;
 use self::lane::{Begins, Enqueues, Reports};
-use self::repeat::{OneCall, miscounted};
+use self::repeat::{OneCall, Repeat, miscounted, repeat, retries};
 use crate::error::{ConfigError, Error, Result};
 use crate::job::Job;
 use crate::lanes::Lanes;
@@ -88,6 +88,17 @@ impl Client {
     /// been there before.
     pub async fn enqueue_new(&self, job: NewJob) -> Result<Enqueued> {
         let (_call, is_alone) = self.shared.calls.enter();
+        // A unique job may wait for a key that an open transaction holds, and a call is remembered only if it has stored
+        // a job: it holds up no other, and its answer is about itself.
+        if job.unique.is_some() {
+            let (store, jobs) = (Arc::clone(self.store()), Arc::<[NewJob]>::from([job]));
+            let call = tokio::spawn(async move {
+                let call = |id| store.enqueue_once(id, Arc::clone(&jobs));
+                repeat(1, Repeat::Whole, &mut retries(), call).await
+            });
+            let answers: Vec<Enqueued> = call.await.map_err(|_ended| Error::Closed)??;
+            return answers.first().copied().ok_or_else(|| miscounted(0, 1).into());
+        }
         if !is_alone || !self.shared.finishes_calls {
             let queue = job.queue.clone();
             return Ok(self.shared.enqueues.submit(&queue, job).await.map_err(|_closed| Error::Closed)??);

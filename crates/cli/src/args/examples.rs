@@ -54,7 +54,8 @@ Examples:
   windlass enqueue index.refresh --unique index --delay 2s --debounce 1m
   windlass enqueue ping --count 10000
 
-With --json: one line per job, with id, new, state, queue, kind and durability.";
+With --json: one line per job, with id, new, state, queue, kind and durability; for a job that was not stored since
+another one has its unique key, the id and state of that one, and duplicate: kept or replaced.";
 
 pub(super) const JOBS: &str = "\
 Examples:

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 use serde::Serialize;
+use windlass_core::clock::Timestamp;
 use windlass_core::queue::{Counts, Keep, QueueConfig, QueueRecord, Removed, Retention};
 use windlass_core::{Name, State};
 
@@ -46,7 +47,7 @@ async fn list(session: &mut Session) -> anyhow::Result<Exit> {
     } else if queues.is_empty() {
         session.note("no queues");
     } else {
-        print(session, &seen)?;
+        print(session, &seen, client.store().now().await?)?;
         let unserved = seen.iter().filter(|(queue, look)| look.lacks_workers(queue));
         let unserved: Vec<&str> = unserved.map(|(queue, _)| queue.name.as_str()).collect();
         if !unserved.is_empty() {
@@ -56,7 +57,7 @@ async fn list(session: &mut Session) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn print(session: &mut Session, queues: &[(&QueueRecord, Look)]) -> anyhow::Result<()> {
+fn print(session: &mut Session, queues: &[(&QueueRecord, Look)], now: Timestamp) -> anyhow::Result<()> {
     let titles: Vec<String> = State::ALL.iter().map(|state| state.as_str().to_uppercase()).collect();
     let mut header = vec!["QUEUE"];
     header.extend(titles.iter().map(String::as_str));
@@ -82,12 +83,17 @@ fn print(session: &mut Session, queues: &[(&QueueRecord, Look)]) -> anyhow::Resu
             true => Cell::new("none").add_attribute(Attribute::Dim),
             false => cell(look.workers()),
         });
-        row.extend(has_rules.then(|| cell(text::rules(&queue.config))));
+        row.extend(has_rules.then(|| cell(rules(queue, now))));
         row.extend(has_keeps.then(|| cell(keeps(queue).unwrap_or_default())));
         table.add_row(row);
     }
     keep_whole(&mut table, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     Ok(session.output.table(table)?)
+}
+
+/// What a queue hands out, where that is not everything.
+fn rules(queue: &QueueRecord, now: Timestamp) -> String {
+    if queue.config.rules() > 0 { text::rules(&queue.config, now) } else { String::new() }
 }
 
 /// What a queue keeps, where that is not the default.
@@ -108,12 +114,13 @@ async fn define(session: &mut Session, args: &DefineArgs) -> anyhow::Result<Exit
         // Defining a queue as it is makes it one that is there.
         let config = handle.change(|config| *config = changed(std::mem::take(config), args)).await?;
         if handle.record().await?.is_none() {
-            handle.define(&config).await?;
+            // Another program that defines it meanwhile is not undone.
+            client.store().redefine(&args.queue, &config, &config).await?;
         }
     }
     match handle.record().await? {
         Some(queue) if session.output.is_json() => session.output.json(&QueueJson::of(&queue))?,
-        Some(queue) => show::definition(session, &queue)?,
+        Some(queue) => show::definition(session, &queue, client.store().now().await?)?,
         None => session.note("the queue holds nothing and has no definition"),
     }
     Ok(Exit::Done)

@@ -84,14 +84,14 @@ pub(crate) fn by_state(counts: &Counts) -> impl Iterator<Item = (&'static str, u
     State::ALL.into_iter().map(|state| (state.as_str(), counts.of(state)))
 }
 
-/// What a queue hands out, in a few words.
-pub(crate) fn rules(config: &QueueConfig) -> String {
+/// What a queue hands out at an instant, in a few words.
+pub(crate) fn rules(config: &QueueConfig, now: Timestamp) -> String {
     let mut rules = Vec::new();
-    if let Some(pause) = &config.pauses.queue {
+    if let Some(pause) = config.pauses.queue.as_ref().filter(|pause| pause.holds(now)) {
         rules.push(format!("nothing: paused{}", about(pause)));
     }
-    rules
-        .extend(config.pauses.kinds.iter().map(|(kind, pause)| format!("no {kind}: paused{}", about(pause))));
+    let paused = config.pauses.kinds.iter().filter(|(_, pause)| pause.holds(now));
+    rules.extend(paused.map(|(kind, pause)| format!("no {kind}: paused{}", about(pause))));
     if let Some(most) = config.concurrency {
         rules.push(format!("{most} at once"));
     }
@@ -103,7 +103,7 @@ pub(crate) fn rules(config: &QueueConfig) -> String {
         };
         rules.push(format!("{jobs} in {}{shape}", duration(per)));
     }
-    rules.join(", ")
+    if rules.is_empty() { "everything: its pause is over".to_owned() } else { rules.join(", ") }
 }
 
 /// Who paused a queue, why and until when.

@@ -194,3 +194,53 @@ fn prune_removes_what_is_no_longer_kept_step_by_step() {
     let queues = shell.run(["queues", "--json"]).ok().json();
     assert_eq!(queues["queues"][0]["counts"]["completed"], 1);
 }
+
+#[test]
+fn a_queue_is_paused_limited_and_resumed() {
+    let shell = Shell::new();
+    shell.enqueue(&["k"]);
+    shell
+        .run(["queues", "pause", "default", "--by", "ada", "--why", "ill\u{1b}[2J"])
+        .ok()
+        .prints("default paused");
+    let text = shell.run(["queues"]).ok().prints("RULES").prints("nothing: paused by ada");
+    assert!(!text.stdout.contains("\u{1b}[2J"), "what was stored is shown harmless");
+    shell.run(["queues", "show", "default"]).ok().prints("hands out nothing: paused by ada (ill\\u{1b}[2J)");
+    shell.run(["queues", "resume", "default"]).ok().prints("default resumed");
+    assert_eq!(shell.run(["queues", "resume", "default"]).code, Some(1), "it was not paused");
+    shell
+        .run(["queues", "pause", "default", "--kind", "k", "--for", "1h"])
+        .ok()
+        .prints("kind k of default paused");
+    let set = ["queues", "set", "default", "--concurrency", "20", "--rate", "500/1m"];
+    shell.run(set).ok().prints("20 at once, 500 in 1m");
+    let queue = shell.run(["queues", "show", "default", "--json"]).ok().json();
+    assert_eq!(queue["rules"]["rate"], json!({"jobs": 500, "per": 60_000_000, "shape": "sliding"}));
+    assert_eq!(queue["rules"]["concurrency"], 20);
+    assert!(queue["rules"]["pauses"]["kinds"]["k"]["until"].is_number(), "a change keeps the rest: {queue}");
+    shell.run(["queues", "set", "default", "--concurrency", "none", "--rate", "none"]).ok();
+    for bad in [["--rate", "0/1s"], ["--rate", "5"], ["--concurrency", "0"], ["--rate", "5/-1s"]] {
+        let refused = shell.run(["queues", "set", "default", bad[0], bad[1]]);
+        assert_eq!(refused.code, Some(2), "{bad:?}: {}", refused.stderr);
+    }
+    assert_eq!(shell.run(["queues", "show", "defalt"]).code, Some(2));
+}
+
+#[test]
+fn a_unique_job_is_stored_once() {
+    let shell = Shell::new();
+    let first = shell.run(["enqueue", "k", "1", "--unique", "a", "--json"]).ok().json();
+    assert_eq!(first["new"], true);
+    let second = shell.run(["enqueue", "k", "2", "--unique", "a", "--json"]).ok().json();
+    assert_eq!(
+        (&second["id"], &second["new"], &second["duplicate"]),
+        (&first["id"], &json!(false), &json!("kept"))
+    );
+    shell.run(["enqueue", "k", "2", "--unique", "a"]).ok().prints("not stored: job");
+    shell.run(["enqueue", "k", "2", "--unique", "a", "--replace"]).ok().prints("replaced: job");
+    assert_eq!(shell.run(["enqueue", "k", "--unique-until", "start"]).code, Some(2), "of what?");
+    shell
+        .run(["enqueue", "k", "3", "--unique", "a", "--unique-until", "1h", "--queue", "other"])
+        .ok()
+        .prints("accepted");
+}

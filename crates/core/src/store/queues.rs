@@ -12,7 +12,8 @@ use crate::queue::{QueueConfig, QueueRecord, Removed};
 pub trait Queues {
     /// Sets the definition of a queue, replacing the one it had. One that [`QueueConfig::check`] refuses is
     /// refused. New caps hold for what is written from now on, new retention for what has finished as well.
-    /// Workers that wait are woken: there may be more to claim now.
+    /// Workers that wait are woken: there may be more to claim now. A rate that is not the one before begins anew: nothing
+    /// counts as spent.
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()>;
 
     /// Sets the definition of a queue as [`define`](Queues::define) does, if it is still the one that the caller has read:

@@ -3,11 +3,12 @@
 --
 -- p_rules        the newest rule that the definition uses
 -- p_is_counted   whether it says how many jobs may run
+-- p_rate         what its text says of its rate; NULL: it has none. One that the definition before does not say begins anew
 -- p_definitions  the version of the definitions by which the caller knows the one that is there; NULL: whatever is there
 -- result         'done', or 'stale' if the definitions have changed; or 'rules' and the newest rule that the queue uses, if this
 --                program does not know it: then nothing is changed
 CREATE FUNCTION {function}(
-    p_queue text, p_config text, p_payload_max int8, p_rules int8, p_is_counted bool, p_definitions int8
+    p_queue text, p_config text, p_payload_max int8, p_rules int8, p_is_counted bool, p_rate text, p_definitions int8
 ) RETURNS TABLE (o_answer text, o_unknown int8)
 LANGUAGE plpgsql VOLATILE {steady}
 AS $$
@@ -34,6 +35,9 @@ BEGIN
     END IF;
     -- A random step: a version that was lost in a failover is not given to another definition.
     UPDATE settings SET value = value + 1 + (random() * 1000000)::int8 WHERE name = 'definitions';
+    DELETE FROM spent
+    WHERE queue = p_queue
+        AND NOT EXISTS (SELECT 1 FROM queues AS q WHERE q.name = p_queue AND strpos(q.config, p_rate) > 0);
     -- Waits for a claim that has locked the definition.
     INSERT INTO queues AS q (name, config, payload_max, rules) VALUES (p_queue, p_config, p_payload_max, p_rules)
     ON CONFLICT (name) DO UPDATE

@@ -2,7 +2,8 @@
 --
 -- KEYS those of the queue
 -- ARGV 1 clock, 2 definition as JSON, 3 the newest rule that it uses, 4 '1' if the caller has entered the queue in this call,
---   5 the version that the definition before must have ('0': there is none), or '' if it may have any
+--   5 the version that the definition before must have ('0': there is none), or '' if it may have any, 6 what the definition
+--   says of its rate, or '': one that the definition before does not say begins anew
 -- Answers {'ok', 1 if jobs have ended there, which it may keep no longer, 1 if the queue was not there}; {'unentered'}: the
 -- queue has to be entered first; {'rules', rule}: the queue uses a rule that this program does not know; {'stale'}: it has
 -- another version. To define a queue as it is changes nothing.
@@ -20,5 +21,9 @@ end
 -- Versions grow with the time: a program may know one of a queue that was removed since, or that a server has lost.
 local version = string.format('%.0f', math.max((tonumber(known[1]) or 0) + 1, clock.real))
 redis.call('HSET', KEY.meta, 'version', version, 'config', ARGV[2], 'rules', ARGV[3])
+if ARGV[6] == '' or not find(known[2] or '', ARGV[6], 1, true) then
+  redis.call('HDEL', KEY.meta, 'spent', 'full')
+  redis.call('UNLINK', keys.spent())
+end
 return { 'ok', redis.call('EXISTS', KEY.completed, KEY.dead, KEY.cancelled) > 0 and 1 or 0,
   (known[1] or known[3]) and 0 or 1 }

@@ -55,7 +55,8 @@ pub(super) async fn enqueue(
         // It has stored nothing. One that is still remembered is found out by whoever repeats it.
         drop(transfers::forget(tools, session, first.queue, &call).await);
     }
-    if answers.contains(&Enqueued::New) {
+    // A holder that was replaced may be due earlier now.
+    if answers.iter().any(|answer| matches!(answer, Enqueued::New | Enqueued::Replaced(_))) {
         tools.ring(Rings::accepted(jobs));
     }
     Ok(answers)

@@ -34,8 +34,8 @@ const AWAITED_MAX: usize = 1_024;
 pub(crate) enum Awaited {
     /// A job that was not there.
     Enqueue { id: JobId },
-    /// The end of an attempt.
-    End { id: JobId, fence: Fence },
+    /// The end of an attempt, in a queue that may have room for another one by that.
+    End { id: JobId, fence: Fence, makes_room: bool },
 }
 
 /// The handle of the thread. Dropping it ends it.
@@ -144,7 +144,7 @@ impl Watcher {
             Awaited::Enqueue { id } => {
                 self.connection.prepare_cached(IS_THERE)?.query_row([id.as_bytes()], |row| row.get(0))?
             }
-            Awaited::End { id, fence } => {
+            Awaited::End { id, fence, .. } => {
                 let right = params![id.as_bytes(), row::to_stored(fence.number), row::to_stored(fence.nonce)];
                 self.connection.prepare_cached(IS_OVER)?.query_row(right, |row| row.get(0))?
             }
@@ -155,9 +155,10 @@ impl Watcher {
 
 impl Awaited {
     fn rings(self) -> Rings {
-        Rings::about(match self {
-            Self::Enqueue { .. } => Topic::Work,
-            Self::End { .. } => Topic::Finish,
-        })
+        match self {
+            Self::Enqueue { .. } => Rings::about(Topic::Work),
+            Self::End { makes_room: false, .. } => Rings::about(Topic::Finish),
+            Self::End { makes_room: true, .. } => Rings::about(Topic::Finish).and(Rings::about(Topic::Work)),
+        }
     }
 }

@@ -128,12 +128,13 @@ impl<J: Job> EnqueueAll<J> {
     /// # Errors
     /// As there.
     pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Vec<Handle<J>>> {
+        let choices = self.choices();
         let (client, jobs) = self.into_jobs()?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
         let answers = windlass_tx::enqueue(&**client.store(), tx, &jobs).await?;
-        Ok(handles(&client, &jobs, answers))
+        Ok(handles(&client, &jobs, answers, choices))
     }
 
     /// As [`within`](EnqueueAll::within), for drivers that block.
@@ -144,6 +145,12 @@ impl<J: Job> EnqueueAll<J> {
         windlass_tx::wait(self.within(tx))
     }
 
+    /// What made the id of each job.
+    fn choices(&self) -> Vec<Choice> {
+        let choice = |item: &Item| if item.id.is_some() { Choice::Caller } else { Choice::Call };
+        self.items.iter().flatten().map(choice).collect()
+    }
+
     fn into_jobs(self) -> Result<(Client, Arc<[NewJob]>)> {
         let items = self.items.map_err(|error| Error::Encode { kind: J::KIND, error })?;
         let (jobs, bytes) = (items.len(), items.iter().map(|item| item.payload.len()).sum());
@@ -151,17 +158,23 @@ impl<J: Job> EnqueueAll<J> {
             return Err(Error::BatchTooLarge { jobs, bytes, jobs_max: JOBS_MAX, bytes_max: BYTES_MAX });
         }
         let options = self.options.over(J::options());
-        let Some(first) = items.first() else { return Ok((self.client, Arc::from([]))) };
         // Names are checked once; the copies share them. A unique key is that of one payload.
-        let pattern = NewJob::new(J::KIND, first.payload.clone(), options.clone())?;
-        let plain = Options::new();
+        let (plain, mut pattern) = (Options::new(), None::<NewJob>);
         let job = |Item { payload, id, options: own }: Item| {
-            let job = if own == plain && pattern.unique.is_none() {
-                let mut job = pattern.clone().with_id(JobId::new());
-                job.payload = payload;
-                job
-            } else {
-                NewJob::new(J::KIND, payload, own.over(options.clone()))?
+            let job = match &pattern {
+                Some(pattern) if own == plain => {
+                    let mut job = pattern.clone().with_id(JobId::new());
+                    job.payload = payload;
+                    job
+                }
+                _ => {
+                    let is_pattern = own == plain;
+                    let job = NewJob::new(J::KIND, payload, own.over(options.clone()))?;
+                    if is_pattern && job.unique.is_none() {
+                        pattern = Some(job.clone());
+                    }
+                    job
+                }
             };
             Ok(match id {
                 Some(id) => job.with_id(id),
@@ -274,6 +287,7 @@ impl<J: Job> IntoFuture for EnqueueAll<J> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
+            let choices = self.choices();
             let (client, jobs) = self.into_jobs()?;
             if jobs.is_empty() {
                 return Ok(Vec::new());
@@ -285,12 +299,17 @@ impl<J: Job> IntoFuture for EnqueueAll<J> {
                 repeat(batch.len(), Repeat::Whole, &mut retries(), call).await
             });
             let answers: Vec<Enqueued> = call.await.map_err(|_ended| Error::Closed)??;
-            Ok(handles(&client, &jobs, answers))
+            Ok(handles(&client, &jobs, answers, choices))
         })
     }
 }
 
-fn handles<J: Job>(client: &Client, jobs: &[NewJob], answers: Vec<Enqueued>) -> Vec<Handle<J>> {
-    let answered = jobs.iter().zip(answers);
-    answered.map(|(job, enqueued)| Handle::new(client.clone(), job.id, enqueued, Choice::Call)).collect()
+fn handles<J: Job>(
+    client: &Client,
+    jobs: &[NewJob],
+    answers: Vec<Enqueued>,
+    choices: Vec<Choice>,
+) -> Vec<Handle<J>> {
+    let answered = jobs.iter().zip(answers).zip(choices);
+    answered.map(|((job, enqueued), choice)| Handle::new(client.clone(), job.id, enqueued, choice)).collect()
 }

@@ -1,6 +1,7 @@
 //! `queues show`: one queue, and what keeps its jobs from starting now.
 
 use windlass_core::State;
+use windlass_core::clock::Timestamp;
 use windlass_core::queue::QueueRecord;
 
 use super::look;
@@ -40,15 +41,15 @@ pub(crate) async fn run(session: &mut Session, args: &ShowArgs) -> anyhow::Resul
         let full = if running >= u64::from(most) { ": jobs wait for one of them to end" } else { "" };
         session.output.line(format_args!("{running} of {most} places are taken{full}"))?;
     }
-    definition(session, queue)?;
+    definition(session, queue, client.store().now().await?)?;
     Ok(Exit::Done)
 }
 
 /// What a queue hands out, keeps and permits.
-pub(super) fn definition(session: &mut Session, queue: &QueueRecord) -> anyhow::Result<()> {
+pub(super) fn definition(session: &mut Session, queue: &QueueRecord, now: Timestamp) -> anyhow::Result<()> {
     let config = &queue.config;
     if config.rules() > 0 {
-        session.output.line(format_args!("{} hands out {}", queue.name, text::rules(config)))?;
+        session.output.line(format_args!("{} hands out {}", queue.name, text::rules(config, now)))?;
     }
     session.output.line(format_args!("{} keeps {}", queue.name, text::retention(&config.retention)))?;
     let [payload, output, error] =
