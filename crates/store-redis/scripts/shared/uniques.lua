@@ -15,7 +15,7 @@ local function uniques()
     return known[digest]
   end
 
-  -- Takes the key away from whoever has it.
+  -- Takes the key away from the job that has it.
   local function drop(digest, holder)
     add(of('HDEL', holders), digest)
     if sub(holder, HOLDER.free, HOLDER.free_end) ~= BYTES.zero8 then add(of('ZREM', windows), digest) end
