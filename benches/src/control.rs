@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use windlass::queue::{QueueConfig, Rate};
-use windlass::{Client, Unique};
+use windlass::Client;
+use windlass::queue::{QueueConfig, Rate, Unique};
 
 use crate::ours::{self, BULK, Nothing};
 use crate::report::{self, Report};

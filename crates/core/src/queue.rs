@@ -15,6 +15,7 @@ use crate::size::{CAP_MAX, Caps};
 use crate::state::State;
 use crate::stored;
 
+pub use crate::unique::Unique;
 pub use pause::{Pause, Pauses};
 pub use rate::{Permits, Rate, RateInvalid, Shape, Spent};
 

@@ -117,7 +117,7 @@ functions! {
     HELD = "leases_held", "leases/held", [UUID, INT8, TEXT_ARRAY, INT8];
     SWEEP = "leases_sweep", "leases/sweep", [INT8];
     LEASES = "leases_list", "leases/list", [INT8];
-    DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8, INT8, BOOL, INT8];
+    DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8, INT8, BOOL, TEXT, INT8];
     DEFINITIONS = "queues_definitions", "queues/definitions", [TEXT_ARRAY];
     QUEUE_RULES = "queues_rules", "queues/rules", [TEXT, INT8];
     QUEUE_PERMITS = "queues_permits", "queues/permits", [INT8, TEXT, INT8, INT8, INT8];

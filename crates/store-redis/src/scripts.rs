@@ -74,7 +74,7 @@ scripts! {
 
     ENTER = [] "queues/enter";
     LEAVE = [] "queues/leave";
-    DEFINE = ["shared/clock"] "queues/define";
+    DEFINE = ["shared/keys" "shared/clock"] "queues/define";
     REMOVE = ["shared/keys" "shared/clock" "shared/blocks"] "queues/remove";
     WHERE = [] "queues/where";
     NOW = ["shared/clock"] "queues/now";

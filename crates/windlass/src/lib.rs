@@ -75,8 +75,6 @@ pub use windlass_core::job::{JobRecord, Trace};
 pub use windlass_core::outcome::{Ending, Reason};
 pub use windlass_core::queue;
 pub use windlass_core::retry::{Jitter, Policy as Retry};
-pub use windlass_core::store::Enqueued;
-pub use windlass_core::unique::Unique;
 pub use windlass_core::{JobId, Options, Outcome, State as JobState, StoreErrorKind};
 #[cfg(feature = "local")]
 pub use windlass_local as local;
@@ -84,5 +82,5 @@ pub use windlass_tx::{BlockingTx, Tx};
 pub use windlass_worker as worker;
 pub use windlass_worker::{
     Attempt, Classify, Client, Ctx, Error, FromCtx, FromRef, Handle, Health, Job, JobError, OutputError,
-    Pausing, QueueHandle, Result, ResultExt, Running, State, Verdict, Worker,
+    QueueHandle, Result, ResultExt, Running, State, Verdict, Worker,
 };

@@ -38,6 +38,8 @@ mod supervise;
 mod watchdog;
 mod worker;
 
+pub use windlass_core::store::Enqueued;
+
 pub use client::{Backlog, Client, Enqueue, EnqueueAll, Handle, Moved, OutputError, Pausing, QueueHandle};
 pub use ctx::Ctx;
 pub use error::{ConfigError, Error, Result};

@@ -148,7 +148,7 @@ fn what_makes_no_sense_is_refused_before_a_store_is_made() {
         (vec!["k", "--priority", "40000"], "40000 is not in -32768..=32767"),
         (vec!["k", "--attempts", "0"], "0 is not in 1.."),
         (vec!["k", "--backoff", "sometimes:1s"], "no such backoff; use fixed:10s"),
-        (vec!["k", "--jitter", "some"], "use none, equal, full or decorrelated"),
+        (vec!["k", "--jitter", "some"], "use none, equal, full, decorrelated or share:0.1"),
         (vec!["k", "--id", "12"], "\"12\" is not a job id: expected a UUID"),
         (vec!["k", "--id", ID, "--count", "2"], "cannot be used with"),
     ] {

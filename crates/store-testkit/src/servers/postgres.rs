@@ -5,6 +5,7 @@ mod settings;
 mod shared;
 
 use std::fs;
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
@@ -23,6 +24,9 @@ pub use shared::SharedPostgres;
 const ROLE: &str = "windlass";
 const SUPERUSER: &str = "postgres";
 const DATABASE: &str = "postgres";
+
+/// What is longer goes to psql as a file: a whole migration is longer than an argument may be.
+const ARGUMENT_MAX: usize = 64 << 10;
 
 /// A server of one's own: to be killed, stopped, filled up or set differently. It and its folder are gone when
 /// this is dropped, and also when the process that has it ends in any other way.
@@ -227,6 +231,18 @@ fn says_ready(status_file: &Path, id: u32) -> bool {
 fn psql(install: &Install, url: &str, sql: &str) -> Result<String, StartError> {
     let mut command = Command::new(install.program("psql"));
     home::forget_surroundings(&mut command);
-    command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql]);
+    command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url]);
+    if sql.len() < ARGUMENT_MAX {
+        command.args(["-c", sql]);
+    } else {
+        let written = |mut script: fs::File| {
+            script.write_all(sql.as_bytes())?;
+            script.rewind()?;
+            Ok(script)
+        };
+        let script = tempfile::tempfile().and_then(written);
+        let script = script.map_err(StartError::step("write a script for psql".to_owned()))?;
+        command.args(["-f", "-"]).stdin(script);
+    }
     home::run(command).map(|rows| rows.trim_end().to_owned())
 }

@@ -1,7 +1,7 @@
 //! `queues pause` and `queues resume`.
 
 use serde::Serialize;
-use windlass::Pausing;
+use windlass::worker::Pausing;
 use windlass_core::Name;
 
 use crate::args::{PauseArgs, ResumeArgs};
