@@ -39,6 +39,13 @@ struct Step {
     needs: i64,
 }
 
+/// One step in two files, for their length.
+const UNIQUE: &str = concat!(
+    include_str!("../migrations/0005_unique.sql"),
+    "\n",
+    include_str!("../migrations/0005_unique_accept.sql")
+);
+
 /// Every step, in order.
 const STEPS: &[Step] = &[
     Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
@@ -46,7 +53,7 @@ const STEPS: &[Step] = &[
     Step { version: 3, name: "inner functions", sql: include_str!("../migrations/0003_inner.sql"), needs: 1 },
     Step { version: 4, name: "bulk", sql: include_str!("../migrations/0004_bulk.sql"), needs: 1 },
     // Keys are given up whichever program calls, by inner functions.
-    Step { version: 5, name: "unique keys", sql: include_str!("../migrations/0005_unique.sql"), needs: 1 },
+    Step { version: 5, name: "unique keys", sql: UNIQUE, needs: 1 },
     Step { version: 6, name: "rules", sql: include_str!("../migrations/0006_rules.sql"), needs: 1 },
 ];
 

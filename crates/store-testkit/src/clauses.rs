@@ -23,6 +23,7 @@ pub mod prune;
 pub mod queues;
 pub mod reap;
 pub mod remove;
+pub mod replace;
 pub mod rules;
 pub mod settle;
 pub mod unique;
@@ -254,6 +255,12 @@ macro_rules! for_each_clause {
                 what_was_begun_may_end
                 a_queue_comes_back_when_the_rule_goes
             }
+            replace {
+                a_late_outcome_ends_no_replaced_job
+                a_waiting_job_is_replaced
+                payloads_of_any_length_are_replaced
+                a_debounced_job_waits_from_the_newest
+            }
             unique {
                 one_job_holds_a_key
                 queues_have_keys_of_their_own
@@ -262,13 +269,9 @@ macro_rules! for_each_clause {
                 every_end_frees_a_key
                 a_job_that_is_not_kept_frees_its_key
                 a_reaped_job_holds_its_key
-                a_late_outcome_ends_no_replaced_job
                 for_a_window
                 for_a_slot
                 old_windows_are_forgotten
-                a_waiting_job_is_replaced
-                payloads_of_any_length_are_replaced
-                a_debounced_job_waits_from_the_newest
                 a_key_may_stand_twice_in_a_batch
                 a_refused_call_takes_no_key
                 a_payload_is_tested_before_its_key

@@ -1,5 +1,5 @@
 //! Enqueue: all of a call's jobs or none. Whether an id or the call itself is known is found out by the same statement that
-//! stores the jobs (`accept` in `migrations/0005_unique.sql`), so a repeat costs no second call.
+//! stores the jobs (`accept` in `migrations/0005_unique_accept.sql`), so a repeat costs no second call.
 
 use std::collections::HashSet;
 
@@ -80,7 +80,7 @@ fn said(rows: &[Row]) -> Result<Vec<&str>, Fault> {
 
 /// Jobs as columns, one array each, in the order of their ids: in that order rows are locked everywhere, so that calls
 /// about the same ids never wait for each other in a circle. What all of them have is said once, and defaults are not said;
-/// see `accept` in `migrations/0005_unique.sql`.
+/// see `accept` in `migrations/0005_unique_accept.sql`.
 pub(crate) struct Columns<'j> {
     pub(crate) ids: Vec<Uuid>,
     /// Where each of them stands in the call, counted from 1.
