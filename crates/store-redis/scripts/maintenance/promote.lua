@@ -10,7 +10,7 @@
 -- How many stale members a line may have, and how many members of one are looked at.
 local STALE_MAX, MEMBERS_MAX = 1000, 250
 
--- How many unique keys are forgotten, and how long after the first one could be: nobody waits for that.
+-- How many unique keys are forgotten, and how long after the first one could be: no caller waits for that.
 local KEYS_MAX, KEYS_LATER = 250, 60000000
 local windows = keys.prefix .. NAME.windows
 

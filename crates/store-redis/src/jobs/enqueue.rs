@@ -52,7 +52,7 @@ pub(super) async fn enqueue(
     // They are stored: an answer that does not read leaves it unknown which.
     let answers = plan.answers(jobs, &said).map_err(Fault::partial)?;
     if plan.chunks.len() > 1 && answers.iter().all(Enqueued::is_duplicate) {
-        // It has stored nothing. One that is still remembered is found out by whoever repeats it.
+        // It has stored nothing. One that is still remembered is found out by the call that repeats it.
         drop(transfers::forget(tools, session, first.queue, &call).await);
     }
     // A holder that was replaced may be due earlier now.

@@ -134,7 +134,7 @@ async fn a_transfer_counts_once_even_if_its_jobs_are_gone() {
     assert!(counts.iter().all(|queue| queue.counts.total() == 0), "{counts:?}");
 }
 
-/// What became of a job with a unique key its target tells, whoever has delivered it.
+/// What became of a job with a unique key its target tells, whichever program has delivered it.
 #[tokio::test]
 async fn a_sender_hears_of_holders_though_others_have_delivered() {
     let (dying, other, namespace) = clients().await;

@@ -174,7 +174,7 @@ for digest, holder in pairs(uniques) do
   end
 end
 for digest in pairs(windows) do
-  if not uniques[digest] then say(digest, 'ends and nobody holds it') end
+  if not uniques[digest] then say(digest, 'ends and no job holds it') end
 end
 for id, job in pairs(jobs) do
   local lifetime = job.key and string.sub(job.key, 17, 17)
