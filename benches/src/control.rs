@@ -33,15 +33,16 @@ impl Scale {
 const BINDING: u32 = 500;
 
 /// Measures the stores whose name contains this.
-pub(crate) async fn run(is_quick: bool, only: Option<&str>, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(is_quick: bool, only: Option<&str>, mut report: Report) -> Result<()> {
     let scale = Scale::new(is_quick);
     let stores = [Subject::Memory, Subject::SqliteFull, Subject::Postgres, Subject::Redis];
     for subject in stores.into_iter().filter(|subject| only.is_none_or(|only| subject.name().contains(only)))
     {
-        enqueues(subject, scale, report).await?;
-        rules(subject, scale, report).await?;
-        binding(subject, scale, report).await?;
+        enqueues(subject, scale, &mut report).await?;
+        rules(subject, scale, &mut report).await?;
+        binding(subject, scale, &mut report).await?;
     }
+    report.print();
     Ok(())
 }
 

@@ -148,10 +148,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         return Ok(());
     }
     if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("control")) {
-        let store = Some(rest.trim_start_matches('/')).filter(|store| !store.is_empty());
-        control::run(arguments.quick, store, &mut report).await?;
-        report.print();
-        return Ok(());
+        return control::run(arguments.quick, rest.strip_prefix('/'), report).await;
     }
     for subject in Subject::ALL {
         if arguments.only.as_ref().is_some_and(|only| !subject.name().contains(only.as_str())) {

@@ -223,7 +223,7 @@ fn unique(random: &mut fastrand::Rng) -> Unique {
     };
     match random.u8(..3) {
         0 => unique.replace(),
-        1 => unique.debounce(random.bool().then_some(Duration::from_secs(2))),
+        1 => unique.debounce(random.bool().then_some(Duration::from_secs(3))),
         _ => unique,
     }
 }

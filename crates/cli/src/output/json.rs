@@ -255,7 +255,7 @@ impl<'a> QueueJson<'a> {
                 cancelled: retention.cancelled.into(),
             },
             caps: queue.config.caps,
-            rules: (queue.config.rules() > 0).then(|| RulesJson {
+            rules: (queue.config.rules() > 0).then_some(RulesJson {
                 pauses: &queue.config.pauses,
                 concurrency: queue.config.concurrency,
                 rate: queue.config.rate,

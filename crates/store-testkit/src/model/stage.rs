@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::job::{ClaimedJob, NewJob};
 use windlass_core::store::{
-    Begin, ClaimAnswer, ClaimRequest, NewLease, Progress, Settlement, SharedStore, StoreResult,
+    Begin, ClaimAnswer, ClaimRequest, Enqueued, NewLease, Progress, Settlement, SharedStore, StoreResult,
 };
 use windlass_core::{CallId, Fence, JobId, LeaseId, Outcome, judge};
 use windlass_store_memory::MemoryStore;
@@ -79,19 +79,22 @@ impl Side {
         View::of(&self.store, self.start).await.map_err(|error| format!("looking fails: {error}"))
     }
 
+    /// Hands jobs in, or the call before once more.
+    async fn enqueue(&mut self, jobs: &[NewJob], is_repeat: bool) -> StoreResult<Vec<Enqueued>> {
+        if !is_repeat {
+            self.call = (CallId::new(), jobs.to_vec());
+        }
+        let (call, jobs) = &self.call;
+        self.store.enqueue_once(*call, jobs.as_slice().into()).await
+    }
+
     /// Does one operation and answers it as a comparable text.
     async fn act(&mut self, operation: &Operation, leases: &[LeaseId]) -> String {
         let store = Arc::clone(&self.store);
         let lease_id = |index: usize| leases[index % leases.len()];
         let ids = |jobs: &[usize]| jobs.iter().map(|&index| job_id(index)).collect::<Vec<JobId>>();
         match operation {
-            Operation::Enqueue { jobs, is_repeat } => {
-                if !is_repeat {
-                    self.call = (CallId::new(), jobs.clone());
-                }
-                let (call, jobs) = &self.call;
-                text(store.enqueue_once(*call, jobs.as_slice().into()).await)
-            }
+            Operation::Enqueue { jobs, is_repeat } => text(self.enqueue(jobs, *is_repeat).await),
             Operation::Begin { attempt, is_forged } => {
                 let begin = self.attempt(*attempt).map(|job| Begin {
                     queue: job.queue.clone(),
@@ -110,17 +113,10 @@ impl Side {
             }
             Operation::Claim { lease, queues, kinds, limit, at_once, bytes } => {
                 let (queues, kinds) = (queues.clone(), kinds.clone());
-                let (lease, nonce) = (lease_id(*lease), Fence::nonce());
-                let request = ClaimRequest {
-                    lease,
-                    nonce,
-                    queues,
-                    kinds,
-                    limit: *limit,
-                    at_once: *at_once,
-                    bytes: *bytes,
-                };
-                text(store.claim(request.clone()).await.map(|answer| self.remember(answer, nonce)))
+                let (lease, nonce, limit, at_once, bytes) =
+                    (lease_id(*lease), Fence::nonce(), *limit, *at_once, *bytes);
+                let request = ClaimRequest { lease, nonce, queues, kinds, limit, at_once, bytes };
+                text(store.claim(request).await.map(|answer| self.remember(answer, nonce)))
             }
             Operation::Settle(batch) => {
                 let batch: Vec<_> = batch.iter().filter_map(|each| self.settlement(each)).collect();

@@ -40,13 +40,13 @@ async fn a_key_is_held_from_the_commit_on_and_a_rollback_leaves_it_free() {
     tx.rollback().unwrap();
     assert_eq!(outside(&scene, &second).await, Enqueued::New, "the first was never there");
     let mut tx = connection.transaction().unwrap();
-    let answers = enqueue(scene.store(), &mut tx, &[first.clone()]).await.unwrap();
+    let answers = enqueue(scene.store(), &mut tx, std::slice::from_ref(&first)).await.unwrap();
     assert_eq!(answers, [held_by(second.id, State::Ready)]);
     tx.commit().unwrap();
     assert_eq!(scene.record(&first).await, None);
     scene.store.delete([second.id].into()).await.unwrap();
     let mut tx = connection.transaction().unwrap();
-    assert_eq!(enqueue(scene.store(), &mut tx, &[first.clone()]).await.unwrap(), [Enqueued::New]);
+    assert_eq!(enqueue(scene.store(), &mut tx, std::slice::from_ref(&first)).await.unwrap(), [Enqueued::New]);
     tx.commit().unwrap();
     assert_eq!(outside(&scene, &second).await, held_by(first.id, State::Ready));
     assert_eq!(scene.record(&first).await.unwrap().unique, first.unique);
@@ -86,9 +86,9 @@ async fn what_a_holder_takes_over_is_the_transactions_to_decide() {
         let answers = enqueue(scene.store(), &mut tx, &[replacing("new"), replacing(&long)]).await.unwrap();
         assert_eq!(answers, [Enqueued::Replaced(holder.id); 2]);
         if is_kept {
-            tx.commit().unwrap()
+            tx.commit().unwrap();
         } else {
-            tx.rollback().unwrap()
+            tx.rollback().unwrap();
         }
         let expected = if is_kept { &long } else { "old" };
         assert_eq!(scene.record(&holder).await.unwrap().payload, expected.as_bytes());
@@ -104,7 +104,7 @@ async fn a_refused_call_takes_no_key_and_leaves_those_of_the_transaction() {
     let mut connection = scene.rusqlite();
     let mut tx = connection.transaction().unwrap();
     let (kept, refused) = (unique(), saying("r", Unique::key("refused")));
-    enqueue(scene.store(), &mut tx, &[kept.clone()]).await.unwrap();
+    enqueue(scene.store(), &mut tx, std::slice::from_ref(&kept)).await.unwrap();
     let call = [kept.clone(), refused.clone(), job(&"x".repeat(101))];
     let (_, text) = kind(enqueue(scene.store(), &mut tx, &call).await);
     assert!(text.contains("payload has 101 bytes, the cap is 100"), "{text}");
@@ -128,12 +128,12 @@ async fn completing_frees_the_key_when_it_is_committed() {
             let mut tx = connection.transaction().unwrap();
             let settled = complete(scene.store(), &mut tx, &done(&running, None)).await.unwrap();
             assert_eq!(settled, Settled::Applied(State::Completed));
-            let next = enqueue(scene.store(), &mut tx, &[second.clone()]).await.unwrap();
+            let next = enqueue(scene.store(), &mut tx, std::slice::from_ref(&second)).await.unwrap();
             assert_eq!(next, [Enqueued::New], "the same transaction sees it");
             if is_kept {
-                tx.commit().unwrap()
+                tx.commit().unwrap();
             } else {
-                tx.rollback().unwrap()
+                tx.rollback().unwrap();
             }
             let holder = if is_kept { (second.id, State::Ready) } else { (first.id, State::Running) };
             assert_eq!(outside(&scene, &unique()).await, held_by(holder.0, holder.1));
