@@ -22,6 +22,8 @@ const BYTES_MAX: usize = 16 << 20;
 const BYTES_LEAST: usize = 1 << 20;
 /// How often bytes and prefetch are halved at most while claims are not answered.
 const SHRINKS_MAX: u32 = 10;
+/// How soon a queue is asked again that gave nothing while no slot was free.
+const FULL_PAUSE: Duration = Duration::from_millis(50);
 /// How long a queue that could not be asked is left alone.
 const SICK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -143,17 +145,21 @@ impl Slots {
             buffer.is_dry |= found.is_some();
         }
         let bytes: usize = jobs.iter().map(|ctx| ctx.payload().len()).sum();
-        // A job that no longer fitted ends a claim as well, so only a small answer means that there was no
-        // more.
-        if jobs.len() >= plan.limit || bytes > plan.bytes / 8 {
+        // A job that no longer fitted ends a claim as well, and a queue with rules gives none to wait for a slot. So only
+        // an answer that is small and leaves slots free means that there was no more.
+        let is_filled = plan.at_once > 0 && jobs.len() >= plan.at_once;
+        if jobs.len() >= plan.limit || is_filled || bytes > plan.bytes / 8 {
             return;
         }
+        // Without a free slot, a queue with rules gives nothing whatever it holds.
+        let again = Instant::now().checked_add(FULL_PAUSE).filter(|_| plan.at_once == 0);
         for asking in &plan.shares {
             let buffer = &mut self.buffers[asking.queue];
             // No answer means it for what came after the claim had looked.
             if buffer.hints == asking.hints {
                 let got = jobs.iter().filter(|ctx| *ctx.queue() == buffer.queue).count();
                 buffer.is_dry = got < asking.limit || buffer.sick.is_some();
+                buffer.due = buffer.due.into_iter().chain(again).min();
             }
         }
     }
