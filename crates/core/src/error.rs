@@ -41,6 +41,22 @@ pub enum StoreError {
         /// The newest rule known.
         known: u32,
     },
+    /// A job with a key, for a queue that has none.
+    #[error("queue {queue} takes no jobs with a key: define it with rules for keys first, which may be empty")]
+    NoKeys {
+        /// The queue.
+        queue: Name,
+    },
+    /// A queue that has no room for what was handed in.
+    #[error("queue {queue} is full: {waiting} jobs wait, and it takes {capacity}; enqueue later, or fewer at once")]
+    QueueFull {
+        /// The queue.
+        queue: Name,
+        /// How many may wait.
+        capacity: u64,
+        /// How many do.
+        waiting: u64,
+    },
     /// A page cursor that this store did not hand out.
     #[error("{cursor:?} is not a page cursor: pass the one that the page before ended with")]
     Cursor {
@@ -115,6 +131,8 @@ impl StoreError {
             | Self::IdTaken { .. }
             | Self::Queue(_)
             | Self::UnknownRules { .. }
+            | Self::NoKeys { .. }
+            | Self::QueueFull { .. }
             | Self::Cursor { .. }
             | Self::Transaction(_) => StoreErrorKind::Refused,
             Self::Unavailable { .. } => StoreErrorKind::Unavailable,

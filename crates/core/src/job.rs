@@ -43,6 +43,8 @@ pub struct NewJob {
     pub due: Due,
     /// Dead unless started this long after it was accepted.
     pub expires: Option<Duration>,
+    /// The key that it takes turns by with jobs of other keys, if any.
+    pub key: Option<Name>,
     /// The key that no other job of its queue may hold, if any.
     pub unique: Option<UniqueKey>,
     /// What happens if another job holds it.
@@ -57,9 +59,9 @@ impl NewJob {
     /// Whether it has nothing that a store decides by but its queue, kind and priority. Short forms in a store are for
     /// these; others go the general way. By all fields, so that a new one is decided about here.
     pub fn is_plain(&self) -> bool {
-        let Self { id: _, queue: _, kind: _, payload: _, priority: _, due, expires, unique, .. } = self;
+        let Self { id: _, queue: _, kind: _, payload: _, priority: _, due, expires, key, unique, .. } = self;
         let Self { on_conflict: _, spec: _, tags: _, .. } = self;
-        *due == Due::Now && expires.is_none() && unique.is_none()
+        *due == Due::Now && expires.is_none() && key.is_none() && unique.is_none()
     }
 
     /// Checks a kind and its options. The payload's size is the store's to check, for the cap is the queue's.
@@ -70,6 +72,8 @@ impl NewJob {
     ) -> Result<Self, JobInvalid> {
         let queue = options.queue_name().map_err(|error| JobInvalid::Name { what: "queue", error })?;
         let kind = Name::new(kind).map_err(|error| JobInvalid::Name { what: "kind", error })?;
+        let key = options.key.as_ref().map(Name::new).transpose();
+        let key = key.map_err(|error| JobInvalid::Name { what: "key", error })?;
         options.check()?;
         if options.tags.len() > TAGS_MAX {
             return Err(JobInvalid::Tags { count: options.tags.len() });
@@ -92,6 +96,7 @@ impl NewJob {
             priority: options.priority.unwrap_or(0),
             due,
             expires: options.expires,
+            key,
             unique,
             on_conflict: on_conflict.unwrap_or_default(),
             spec: Spec {
@@ -139,10 +144,10 @@ impl NewJob {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JobInvalid {
-    /// A queue, kind or tag that is not a name.
+    /// A queue, kind, key or tag that is not a name.
     #[error("bad {what}: {error}")]
     Name {
-        /// `queue`, `kind` or `tag`.
+        /// `queue`, `kind`, `key` or `tag`.
         what: &'static str,
         /// What is wrong with it.
         error: NameError,
@@ -208,6 +213,8 @@ pub struct ClaimedJob {
     pub payload: Bytes,
     /// Its priority.
     pub priority: i16,
+    /// The key that it takes turns by.
+    pub key: Option<Name>,
     /// The right to write about this attempt.
     pub fence: Fence,
     /// What the judge must know.
@@ -294,6 +301,8 @@ pub struct JobRecord {
     pub progress: Option<Bytes>,
     /// Higher is claimed first.
     pub priority: i16,
+    /// The key that it takes turns by.
+    pub key: Option<Name>,
     /// The unique key that it was enqueued with; whether it holds it still follows from its state and the key's lifetime.
     pub unique: Option<UniqueKey>,
     /// Its counters.
@@ -332,7 +341,7 @@ impl JobRecord {
     /// The same job for another queue, as one that is handed in anew: with fresh attempts, an expiry that counts anew,
     /// and an id of its own ([`JobId::moved_to`]). A job that was scheduled keeps its instant.
     pub fn moved_to(&self, queue: &Name) -> NewJob {
-        let Self { kind, payload, priority, unique, spec, tags, enqueued_at, due_at, .. } = self;
+        let Self { kind, payload, priority, key, unique, spec, tags, enqueued_at, due_at, .. } = self;
         NewJob {
             id: self.id.moved_to(queue),
             queue: queue.clone(),
@@ -341,6 +350,7 @@ impl JobRecord {
             priority: *priority,
             due: if self.state == State::Scheduled { Due::At(*due_at) } else { Due::Now },
             expires: self.expires_at.map(|expires_at| expires_at.since(*enqueued_at)),
+            key: key.clone(),
             unique: *unique,
             on_conflict: OnConflict::Keep,
             spec: spec.clone(),

@@ -32,6 +32,7 @@ pub struct Options {
     /// Both a delay and an instant were said at one place.
     is_due_twice: bool,
     pub(crate) expires: Option<Duration>,
+    pub(crate) key: Option<String>,
     pub(crate) unique: Option<Unique>,
     pub(crate) retry: Option<Policy>,
     pub(crate) timeout: Option<Duration>,
@@ -121,6 +122,14 @@ impl Options {
         self
     }
 
+    /// The key that it takes turns by with jobs of other keys in its queue, such as the customer that it is for. Its queue may
+    /// limit how many jobs of one key run or start ([`KeyRules`](crate::queue::KeyRules)). Checked when the job is enqueued.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
     /// At most one job of its queue has this; see [`Unique`].
     #[must_use]
     pub fn unique(mut self, unique: Unique) -> Self {
@@ -183,6 +192,7 @@ impl Options {
             due: self.due.or(base.due),
             is_due_twice: if self.due.is_some() { self.is_due_twice } else { base.is_due_twice },
             expires: self.expires.or(base.expires),
+            key: self.key.or(base.key),
             unique: self.unique.or(base.unique),
             retry: self.retry.or(base.retry),
             timeout: self.timeout.or(base.timeout),

@@ -1,5 +1,6 @@
 //! What a queue keeps and permits, and what it holds.
 
+mod keys;
 mod pause;
 mod rate;
 
@@ -16,6 +17,7 @@ use crate::state::State;
 use crate::stored;
 
 pub use crate::unique::Unique;
+pub use keys::{GATES_LOOKED_MAX, KEYS_NAMED_MAX, KeyRules, PASSED_MAX, TURN_COST, WEIGHT_MAX};
 pub use pause::{Pause, Pauses};
 pub use rate::{Permits, Rate, RateInvalid, Shape, Spent};
 
@@ -26,7 +28,12 @@ pub use rate::{Permits, Rate, RateInvalid, Shape, Spent};
 /// | number | rules |
 /// |---|---|
 /// | 1 | pauses of a queue and of kinds, the concurrency and the rate of a queue |
-pub const RULES: u32 = 1;
+/// | 2 | keys of jobs, pauses of keys, the capacity of a queue |
+pub const RULES: u32 = 2;
+
+/// The rule that a queue uses from its first definition with keys on. It stays until the queue is removed: its jobs may stand
+/// behind gates.
+pub const RULE_OF_KEYS: u32 = 2;
 
 /// Fails when a queue uses a rule that this library does not know.
 pub fn check_rules(queue: &Name, rules: u32) -> Result<(), StoreError> {
@@ -54,6 +61,12 @@ pub struct QueueConfig {
     /// How many of its jobs may start in a time, over all workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// How many of its jobs may wait; at least one. An enqueue that would make it more is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u64>,
+    /// What holds for each key of its jobs. Only a queue that has this takes jobs with a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys: Option<KeyRules>,
 }
 
 impl QueueConfig {
@@ -85,8 +98,36 @@ impl QueueConfig {
 
     /// The newest rule that it uses.
     pub fn rules(&self) -> u32 {
-        let Self { retention: _, caps: _, pauses, concurrency, rate } = self;
-        u32::from(!pauses.is_empty() || concurrency.is_some() || rate.is_some())
+        let Self { retention: _, caps: _, pauses, concurrency, rate, capacity, keys } = self;
+        if keys.is_some() || capacity.is_some() || !pauses.keys.is_empty() {
+            RULE_OF_KEYS
+        } else {
+            u32::from(!pauses.is_empty() || concurrency.is_some() || rate.is_some())
+        }
+    }
+
+    /// The newest rule that a queue uses from now on which used this one before.
+    pub fn rules_after(&self, before: u32) -> u32 {
+        if before >= RULE_OF_KEYS { self.rules().max(before) } else { self.rules() }
+    }
+
+    /// Whether it has a concurrency or a rate, for itself or for keys. Then it gives no jobs to wait for a slot: they would
+    /// hold places and permits that others could use at once.
+    pub fn limits(&self) -> bool {
+        self.concurrency.is_some() || self.rate.is_some() || self.keys.as_ref().is_some_and(KeyRules::limit)
+    }
+
+    /// Fails when the queue has no room for more jobs, while so many wait.
+    ///
+    /// # Errors
+    /// [`StoreError::QueueFull`].
+    pub fn check_room(&self, queue: &Name, waiting: u64, more: u64) -> Result<(), StoreError> {
+        match self.capacity {
+            Some(capacity) if waiting.saturating_add(more) > capacity => {
+                Err(StoreError::QueueFull { queue: queue.clone(), capacity, waiting })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How many jobs its rules leave of those that a claim wants, while so many of its jobs run. Pauses are not looked at.
@@ -103,6 +144,15 @@ impl QueueConfig {
         }
         if let Some(rate) = self.rate {
             rate.check().map_err(QueueInvalid::Rate)?;
+        }
+        if self.capacity == Some(0) {
+            return Err(QueueInvalid::NoCapacity);
+        }
+        if self.pauses.keys.len() > KEYS_NAMED_MAX {
+            return Err(QueueInvalid::KeysNamed { count: self.pauses.keys.len() });
+        }
+        if let Some(keys) = &self.keys {
+            keys.check()?;
         }
         let Caps { payload, output, error } = self.caps;
         for (what, bytes) in [("payload", payload), ("output", output), ("error", error)] {
@@ -132,6 +182,26 @@ pub enum QueueInvalid {
     /// A rate that makes no sense.
     #[error("{0}")]
     Rate(RateInvalid),
+    /// No job of a key may run.
+    #[error("a concurrency of 0 for each key: pause the queue, or single keys, instead")]
+    NoKeyConcurrency,
+    /// A weight that makes no sense.
+    #[error("a weight of {weight} for key {key}: give 1 to {WEIGHT_MAX}")]
+    Weight {
+        /// The key.
+        key: Name,
+        /// What was given.
+        weight: u32,
+    },
+    /// Too many keys that are named.
+    #[error("{count} keys with a weight or a pause: at most {KEYS_NAMED_MAX} are possible")]
+    KeysNamed {
+        /// How many were given.
+        count: usize,
+    },
+    /// No job may wait.
+    #[error("a capacity of 0: pause the queue, or remove it, instead")]
+    NoCapacity,
 }
 
 /// How long finished jobs of a queue stay, by state. [`Keep::NONE`] for a state makes its ends leave nothing:
@@ -262,6 +332,11 @@ impl Counts {
     /// All jobs, finished ones included.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
+    }
+
+    /// Jobs that wait: blocked, scheduled and ready ones.
+    pub fn waiting(&self) -> u64 {
+        State::ALL.into_iter().filter(|state| state.is_waiting()).map(|state| self.of(state)).sum()
     }
 
     /// Jobs that have not come to their end.

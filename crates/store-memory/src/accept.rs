@@ -3,7 +3,7 @@
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
-use windlass_core::queue::check_rules;
+use windlass_core::queue::{RULE_OF_KEYS, check_rules};
 use windlass_core::store::{Cause, Enqueued, StoreResult};
 use windlass_core::unique::{Digest, OnConflict};
 use windlass_core::{CallId, JobId, State, StoreError};
@@ -22,6 +22,10 @@ impl Table {
     ) -> StoreResult<Vec<Enqueued>> {
         if self.calls.knows(call) && !self.has(Bug::ForgetCall) {
             return Ok(vec![Enqueued::Repeated; jobs.len()]);
+        }
+        let has_none = |job: &&NewJob| job.key.is_some() && self.rules(&job.queue) < RULE_OF_KEYS;
+        if let Some(job) = jobs.iter().find(has_none).filter(|_| !self.has(Bug::AcceptAnyKey)) {
+            return Err(StoreError::NoKeys { queue: job.queue.clone() });
         }
         let answers = self.accept_all(jobs, now)?;
         // A call of duplicates only is tested anew when it is repeated.
@@ -46,6 +50,10 @@ impl Table {
                 }
             }
         }
+        if let Err(full) = self.check_room(jobs, &answers) {
+            self.take_back(jobs, &answers);
+            return Err(full);
+        }
         for (job, answer) in jobs.iter().zip(&answers) {
             if let Enqueued::Replaced(holder) = *answer {
                 let seq = self.get(holder).expect("it held the key").seq;
@@ -62,6 +70,24 @@ impl Table {
             self.rings = std::mem::take(&mut self.rings).without(Topic::Work);
         }
         Ok(answers)
+    }
+
+    /// Whether the queues of new jobs have room for them, which are counted already.
+    fn check_room(&self, jobs: &[NewJob], answers: &[Enqueued]) -> Result<(), StoreError> {
+        if self.has(Bug::IgnoreCapacity) {
+            return Ok(());
+        }
+        let is_new = |answer: &Enqueued| *answer == Enqueued::New;
+        for job in jobs.iter().zip(answers).filter(|(_, answer)| is_new(answer)).map(|(job, _)| job) {
+            let queue = self.queues.get(&job.queue).expect("it has a new job");
+            if queue.config.capacity.is_none() {
+                continue;
+            }
+            let more = jobs.iter().zip(answers).filter(|(other, answer)| other.queue == job.queue && is_new(answer));
+            let more = more.count() as u64;
+            queue.config.check_room(&job.queue, queue.counts.waiting() - more, more)?;
+        }
+        Ok(())
     }
 
     /// Accepts one job. The id is tested before the payload, so that a repeat is answered even if the cap has shrunk.

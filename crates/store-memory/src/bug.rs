@@ -95,12 +95,30 @@ pub enum Bug {
     ClaimLimitedAhead,
     /// A definition is changed although it is not the one that was read.
     RedefineBlindly,
+    /// More jobs of a key run than its queue permits.
+    IgnoreKeyConcurrency,
+    /// More jobs of a key start than its queue permits.
+    IgnoreKeyRate,
+    /// Jobs of a paused key are handed out.
+    IgnoreKeyPause,
+    /// A job that is reaped still counts as one of its key that runs.
+    KeyHeldAtReap,
+    /// The end of a job does not open the gate of its key.
+    GateStaysClosed,
+    /// The first key has every turn.
+    NoTurns,
+    /// A job with a key is accepted where no claim looks for it.
+    AcceptAnyKey,
+    /// A queue takes more jobs than it has room for.
+    IgnoreCapacity,
+    /// Jobs without a key go before all that have one.
+    KeylessAlwaysFirst,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 53] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -145,5 +163,14 @@ impl Bug {
         Self::IgnoreRate,
         Self::ClaimLimitedAhead,
         Self::RedefineBlindly,
+        Self::IgnoreKeyConcurrency,
+        Self::IgnoreKeyRate,
+        Self::IgnoreKeyPause,
+        Self::KeyHeldAtReap,
+        Self::GateStaysClosed,
+        Self::NoTurns,
+        Self::AcceptAnyKey,
+        Self::IgnoreCapacity,
+        Self::KeylessAlwaysFirst,
     ];
 }

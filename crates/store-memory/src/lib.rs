@@ -19,6 +19,7 @@
 mod accept;
 mod bug;
 mod calls;
+mod gates;
 mod inspect;
 mod job;
 mod jobs;

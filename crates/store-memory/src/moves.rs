@@ -4,10 +4,10 @@
 //! [`moved`] which job went from which state to which, and why. So orders, counters and rings cannot drift from the
 //! jobs, and no operation has to keep them in step itself.
 
-use windlass_core::State;
 use windlass_core::bell::Rings;
 use windlass_core::store::{Cause, Move};
 use windlass_core::unique::UniqueKey;
+use windlass_core::{Name, State};
 
 use crate::bug::Bug;
 use crate::job::{Job, Seq};
@@ -118,10 +118,32 @@ fn moved(
         // Another one may start.
         rings.add_entered(State::Ready, change.queue);
     }
-    // Gates: a job that starts takes a place in the gate of its key here; one that stops running frees it.
+    if let Some(key) = &job.new.key {
+        pass_gate(queue, key, rings, bug, change);
+    }
     // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
     // Follow-ups: what an enqueue or a settlement carries is accepted here, after the fence was tested.
     change.ring(rings);
+}
+
+/// What a change of state means to the gate of the job's key.
+fn pass_gate(queue: &mut Queue, key: &Name, rings: &mut Rings, bug: Option<Bug>, change: Move<'_>) {
+    if change.to == Some(State::Running) {
+        queue.gates.started(key);
+    }
+    if change.from == Some(State::Running) && !(bug == Some(Bug::KeyHeldAtReap) && change.cause == Cause::Reaped) {
+        queue.gates.stopped(key);
+        if bug != Some(Bug::GateStaysClosed) {
+            queue.gates.open(key);
+        }
+        if queue.config.keys.as_ref().is_some_and(|keys| keys.concurrency.is_some()) {
+            // Another one of the key may start.
+            rings.add_entered(State::Ready, change.queue);
+        }
+    }
+    if change.to == Some(State::Ready) {
+        queue.gates.came(key);
+    }
 }
 
 /// Whether a job gives up its unique key with this change.

@@ -7,13 +7,14 @@ use windlass_core::clock::Timestamp;
 use windlass_core::queue::{Counts, Permits, QueueConfig, Spent};
 use windlass_core::{Name, State};
 
+use crate::gates::Gates;
 use crate::job::{Job, Seq};
 
 /// Jobs by an instant; those of one instant in the order of acceptance.
 pub(crate) type ByTime = BTreeSet<(Timestamp, Seq)>;
 
 /// The place of a ready job: by priority, then by due instant, then by acceptance.
-type Place = (Reverse<i16>, Timestamp, Seq);
+pub(crate) type Place = (Reverse<i16>, Timestamp, Seq);
 
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
@@ -23,7 +24,9 @@ pub(crate) struct Queue {
     /// Whether it was defined; otherwise it is there only as long as it holds jobs.
     pub(crate) is_defined: bool,
     pub(crate) counts: Counts,
-    /// Ready jobs by kind. A kind stays when its last job leaves: there are few, and it will be back.
+    /// Ready jobs with a key.
+    pub(crate) gates: Gates,
+    /// Ready jobs without a key, by kind. A kind stays when its last job leaves: there are few, and it will be back.
     ready: BTreeMap<Name, BTreeSet<Place>>,
     /// Scheduled jobs by due instant.
     pub(crate) scheduled: ByTime,
@@ -39,14 +42,15 @@ pub(crate) struct Queue {
 impl Queue {
     /// Puts a job into every order that its state belongs in.
     pub(crate) fn add(&mut self, job: &Job) {
-        match job.state {
-            State::Ready => {
+        match (job.state, &job.new.key) {
+            (State::Ready, Some(key)) => self.gates.add(key, place(job)),
+            (State::Ready, None) => {
                 if !self.ready.contains_key(&job.new.kind) {
                     self.ready.insert(job.new.kind.clone(), BTreeSet::new());
                 }
                 self.ready.get_mut(&job.new.kind).expect("it was made above").insert(place(job));
             }
-            State::Scheduled => {
+            (State::Scheduled, _) => {
                 self.scheduled.insert((job.due_at, job.seq));
             }
             _ => {}
@@ -61,13 +65,14 @@ impl Queue {
 
     /// Takes a job out of every order that `add` put it in.
     pub(crate) fn take_out(&mut self, job: &Job) {
-        match job.state {
-            State::Ready => {
+        match (job.state, &job.new.key) {
+            (State::Ready, Some(key)) => self.gates.take_out(key, place(job)),
+            (State::Ready, None) => {
                 if let Some(places) = self.ready.get_mut(&job.new.kind) {
                     places.remove(&place(job));
                 }
             }
-            State::Scheduled => {
+            (State::Scheduled, _) => {
                 self.scheduled.remove(&(job.due_at, job.seq));
             }
             _ => {}

@@ -19,7 +19,7 @@ impl Queues for MemoryStore {
         config.check()?;
         self.write(|table, _| {
             check_rules(queue, table.rules(queue))?;
-            table.define(queue, config, config.rules());
+            table.define(queue, config);
             Ok(())
         })
     }
@@ -30,7 +30,7 @@ impl Queues for MemoryStore {
             check_rules(queue, table.rules(queue))?;
             let is_same = table.config(queue) == *before || table.has(Bug::RedefineBlindly);
             if is_same {
-                table.define(queue, config, config.rules());
+                table.define(queue, config);
             }
             Ok(is_same)
         })
@@ -67,16 +67,25 @@ impl MemoryStore {
     /// Defines a queue as a program does that knows this rule. For tests of what programs do that know fewer.
     #[doc(hidden)]
     pub fn use_rule(&self, queue: &Name, rule: u32) {
-        self.write(|table, _| table.define(queue, &QueueConfig::default(), rule));
+        self.write(|table, _| {
+            table.define(queue, &QueueConfig::default());
+            table.queues.get_mut(queue).expect("it was just defined").rules = rule;
+        });
     }
 }
 
 impl Table {
-    fn define(&mut self, queue: &Name, config: &QueueConfig, rules: u32) {
+    fn define(&mut self, queue: &Name, config: &QueueConfig) {
         let defined = self.queues.entry(queue.clone()).or_default();
         if defined.config.rate != config.rate {
             defined.spent.clear();
         }
+        let rate_of_keys = |config: &QueueConfig| config.keys.as_ref().and_then(|keys| keys.rate);
+        if rate_of_keys(&defined.config) != rate_of_keys(config) {
+            defined.gates.forget_spent();
+        }
+        defined.gates.hasten();
+        let rules = config.rules_after(defined.rules);
         (defined.config, defined.rules, defined.is_defined) = (config.clone(), rules, true);
         self.ring(Rings::entered(State::Ready, queue));
     }

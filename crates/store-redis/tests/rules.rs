@@ -138,7 +138,7 @@ fn random_config(random: &mut fastrand::Rng, now: Timestamp) -> QueueConfig {
     let (queue, kind) = (pause(), pause());
     let kinds = [(name("l"), kind)].into_iter().filter(|_| random.u8(..4) == 0).collect();
     QueueConfig {
-        pauses: Pauses { queue: (random.u8(..5) == 0).then_some(queue), kinds },
+        pauses: Pauses { queue: (random.u8(..5) == 0).then_some(queue), kinds, ..Pauses::default() },
         concurrency: (random.u8(..3) == 0).then(|| random.u32(1..9)),
         rate: (random.u8(..4) > 0).then(|| random_rate(random)),
         ..QueueConfig::default()

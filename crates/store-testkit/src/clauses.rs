@@ -7,6 +7,7 @@ pub mod at_once;
 pub mod begin;
 pub mod calls;
 pub mod cancel;
+pub mod capacity;
 pub mod claim;
 pub mod control;
 pub mod duties;
@@ -14,6 +15,7 @@ pub mod enqueue;
 pub mod fence;
 pub mod handles;
 pub mod keep;
+pub mod keys;
 pub mod late;
 pub mod leases;
 pub mod list;
@@ -299,6 +301,38 @@ macro_rules! for_each_clause {
                 rules_hold_together
                 those_who_wait_hear_of_room
                 order_and_content_are_as_ever
+            }
+            keys {
+                a_key_reads_back
+                a_queue_without_keys_refuses_them
+                a_queue_keeps_its_keys
+                keys_take_turns
+                a_claim_takes_parts
+                a_new_key_begins_where_the_others_are
+                a_heavier_key_has_more_turns
+                priority_is_within_a_key
+                jobs_without_a_key_have_half_of_the_claims
+                a_key_has_its_concurrency
+                a_reaped_job_makes_room_for_its_key
+                claims_at_once_heed_the_keys
+                a_key_has_its_rate
+                a_rate_of_keys_may_change
+                a_paused_key_is_passed_over
+                rules_of_the_queue_hold_too
+                limits_are_named
+                other_kinds_are_passed_over
+                a_job_with_a_key_has_its_life
+                those_who_wait_hear_of_a_free_key
+                many_keys_are_served
+                bad_rules_for_keys_are_refused
+            }
+            capacity {
+                a_full_queue_takes_no_job
+                a_call_fits_as_a_whole
+                what_is_known_needs_no_room
+                what_comes_back_has_room
+                jobs_with_a_key_count
+                a_bad_capacity_is_refused
             }
             wakeup {
                 work_rings

@@ -189,7 +189,7 @@ impl Fetcher {
         let request = plan.request(&self.config.queues, &self.config.kinds);
         let _in_flight = ClaimInFlight(&self.attempts);
         match self.board.guard(Part::Fetcher, self.client.store().claim(request)).await {
-            Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick }) => {
+            Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited: _ }) => {
                 let claimed = Some(jobs.len());
                 self.board.success(Part::Fetcher);
                 self.reconciler.settle_unreadable(plan.lease, unreadable);

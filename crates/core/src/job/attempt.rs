@@ -85,6 +85,7 @@ mod tests {
             output: None,
             progress: None,
             priority: 0,
+            key: None,
             unique: None,
             counters: Counters { attempt: 3, ..Counters::default() },
             spec,

@@ -1,4 +1,4 @@
-//! Pauses: of a queue as a whole, or of some of its kinds. They are part of the definition. What runs goes on, what is
+//! Pauses: of a queue as a whole, or of some of its kinds or keys. They are part of the definition. What runs goes on, what is
 //! scheduled becomes ready; nothing is handed out.
 
 use std::collections::BTreeMap;
@@ -40,12 +40,15 @@ pub struct Pauses {
     /// Of some kinds.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<Name, Pause>,
+    /// Of some keys.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys: BTreeMap<Name, Pause>,
 }
 
 impl Pauses {
     /// Whether there is none, not even one that is over.
     pub fn is_empty(&self) -> bool {
-        self.queue.is_none() && self.kinds.is_empty()
+        self.queue.is_none() && self.kinds.is_empty() && self.keys.is_empty()
     }
 
     /// Whether jobs of a kind are handed out at an instant.
@@ -53,9 +56,15 @@ impl Pauses {
         ![self.queue.as_ref(), self.kinds.get(kind)].into_iter().flatten().any(|pause| pause.holds(now))
     }
 
+    /// Whether jobs of a key are handed out at an instant, if those of the queue are.
+    pub fn permit_key(&self, key: &Name, now: Timestamp) -> bool {
+        !self.keys.get(key).is_some_and(|pause| pause.holds(now))
+    }
+
     /// When the next of them ends by itself.
     pub fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
-        let ends = self.queue.iter().chain(self.kinds.values()).filter_map(|pause| pause.until);
+        let parts = self.kinds.values().chain(self.keys.values());
+        let ends = self.queue.iter().chain(parts).filter_map(|pause| pause.until);
         ends.filter(|until| *until > now).min()
     }
 }

@@ -35,6 +35,13 @@ pub trait Jobs {
     /// are given up in the write in which their job changes its state ([`Lifetime::ends_with`]), and are not taken again by a
     /// job that comes back from a worker. A queue that is removed holds no key.
     ///
+    /// A call that brings a job with a key for a queue that does not use the [rule of keys](crate::queue::RULE_OF_KEYS) is
+    /// refused ([`StoreError::NoKeys`]) before anything else is tested. When all else is in order, a call that brings more jobs
+    /// than the [capacity] of a queue leaves room for is refused as a whole ([`StoreError::QueueFull`]): what waits counts
+    /// (blocked, scheduled and ready jobs), what the store has already and what meets the holder of its unique key does not.
+    /// Calls that a store takes side by side may exceed the capacity by what they bring.
+    ///
+    /// [capacity]: crate::queue::QueueConfig::capacity
     /// [`Lifetime::ends_with`]: crate::unique::Lifetime::ends_with
     /// [`OnConflict::replaces`]: crate::unique::OnConflict::replaces
     /// [`OnConflict::due_at`]: crate::unique::OnConflict::due_at
@@ -62,11 +69,38 @@ pub trait Jobs {
     ///
     /// A queue whose definition has [rules](crate::queue::RULES) gives what they leave, decided in the same write and by the
     /// store's clock: nothing of what is paused ([`Pauses::permit`]); no more than its concurrency, counting every job of the
-    /// queue that runs; no more than its rate permits, and what it gives is spent ([`Rate`]); and no more than can begin
-    /// [at once](ClaimRequest::at_once). What it does not give stays as it is. The answer tells when to come back, for the end
+    /// queue that runs; no more than its rate permits, and what it gives is spent ([`Rate`]); and, where it has a concurrency or
+    /// a rate ([`QueueConfig::limits`]), no more than can begin [at once](ClaimRequest::at_once): the answer names such queues.
+    /// What it does not give stays as it is. The answer tells when to come back, for the end
     /// of a pause and for the next permit; for a job that ends where the concurrency was reached the bell rings instead. A
     /// permit is spent also if the job is given back.
     ///
+    /// # Keys
+    ///
+    /// In a queue that uses the [rule of keys](crate::queue::RULE_OF_KEYS), ready jobs with a key stand behind the gate of their
+    /// key, in the documented order. Such a queue gives jobs without a key first and then jobs with one where the request's
+    /// nonce is even, and the other way round where it is odd; what the first part leaves of the limits is for the second.
+    /// A gate comes into being, open, when a job of its key becomes ready and there is none. It has a *turn*, a number. A gate
+    /// that is made or opens gets the lowest turn of those that are open then, or 0.
+    ///
+    /// A claim first opens the gates whose time has come. It then goes in rounds, as long as it wants more jobs. In a round it
+    /// asks the first gates that are open, by turn and then by key in byte order, as many as it wants jobs; not those that gave
+    /// less than their quota in a round before, and no more than [`GATES_LOOKED_MAX`] in all. Each may give
+    /// [its part](crate::queue::KeyRules::quota) of the jobs wanted at the beginning of the round, as far as the limits of the request and the
+    /// [rules for keys](crate::queue::KeyRules::leave) leave them, of the requested kinds that are not paused; it looks at its first jobs only,
+    /// [`PASSED_MAX`] more than it may give. Its turn moves by [`KeyRules::cost`]. Then, of these, the first that is true:
+    /// - no ready job of any kind is left behind it: the gate is forgotten;
+    /// - its key is paused: it is closed until the pause ends, or the queue is defined;
+    /// - so many jobs of its key run as may: it is closed until one of them no longer runs, or the queue is defined;
+    /// - its rate has no permit: it is closed until there is one, or the queue is defined.
+    ///
+    /// An end opens the gate of its key, if there is one that is closed, and rings where the rules for keys have a concurrency.
+    /// Permits of keys are spent as those of the queue are, and begin anew where their rate changes.
+    ///
+    /// [`GATES_LOOKED_MAX`]: crate::queue::GATES_LOOKED_MAX
+    /// [`PASSED_MAX`]: crate::queue::PASSED_MAX
+    /// [`KeyRules::cost`]: crate::queue::KeyRules::cost
+    /// [`QueueConfig::limits`]: crate::queue::QueueConfig::limits
     /// [`Pauses::permit`]: crate::queue::Pauses::permit
     /// [`Rate`]: crate::queue::Rate
     ///
@@ -202,11 +236,18 @@ pub struct ClaimRequest {
     pub kinds: Vec<Name>,
     /// How many jobs at most.
     pub limit: u32,
-    /// How many of them can begin as soon as they are there. The others wait for a slot, and a queue with rules gives none to
+    /// How many of them can begin as soon as they are there. The others wait for a slot, and a queue with limits gives none to
     /// wait: they would take the place of jobs that could run elsewhere.
     pub at_once: u32,
     /// How many bytes of payload at most; the first job is handed out whatever its size.
     pub bytes: usize,
+}
+
+impl ClaimRequest {
+    /// Whether a queue with the rule of keys gives jobs without a key first, and then those that have one.
+    pub const fn keyless_first(&self) -> bool {
+        self.nonce.is_multiple_of(2)
+    }
 }
 
 /// How many jobs one queue may give to a claim.
@@ -277,6 +318,8 @@ pub enum ClaimAnswer {
         unreadable: Vec<LostJob>,
         /// Queues that could not be asked; the others were.
         sick: Vec<SickQueue>,
+        /// Queues that have limits, and gave no more than could begin at once.
+        limited: Vec<Name>,
     },
     /// The lease is unknown or has run out; nothing was handed out.
     LeaseLost,
@@ -285,7 +328,7 @@ pub enum ClaimAnswer {
 impl ClaimAnswer {
     /// Jobs and when the next one is due, where nothing is wrong.
     pub fn jobs(jobs: Vec<ClaimedJob>, next_due: Option<Duration>) -> Self {
-        Self::Jobs { jobs, next_due, unreadable: Vec::new(), sick: Vec::new() }
+        Self::Jobs { jobs, next_due, unreadable: Vec::new(), sick: Vec::new(), limited: Vec::new() }
     }
 }
 

@@ -1,9 +1,12 @@
 //! The claim: what is due becomes ready, and whose turn it is becomes running, in one step.
 
+mod keyed;
+
 use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
+use windlass_core::queue::RULE_OF_KEYS;
 use windlass_core::store::{Cause, ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue};
 use windlass_core::{Fence, Name, State};
 
@@ -32,7 +35,7 @@ impl Table {
         let room = Room::new(limit, bytes);
         let nonce = if self.has(Bug::OwnNonce) { Fence::nonce() } else { request.nonce };
         let mut filling = Filling { request, claim, nonce, room, jobs: Vec::new() };
-        let (mut next_due, mut sick): (Option<Duration>, _) = (None, Vec::new());
+        let (mut next_due, mut sick, mut limited): (Option<Duration>, _, _) = (None, Vec::new(), Vec::new());
         for share in &request.queues {
             if let Some(unknown) = SickQueue::of_rules(&share.queue, self.rules(&share.queue)) {
                 sick.push(unknown);
@@ -45,36 +48,66 @@ impl Table {
                 next_due = Some(Duration::ZERO);
                 continue;
             }
+            if self.queues.get(&share.queue).is_some_and(|queue| queue.config.limits()) {
+                limited.push(share.queue.clone());
+            }
             self.fill(&mut filling, share, now);
             next_due = [next_due, self.next_due(&share.queue, now)].into_iter().flatten().min();
         }
-        ClaimAnswer::Jobs { jobs: filling.jobs, next_due, unreadable: Vec::new(), sick }
+        ClaimAnswer::Jobs { jobs: filling.jobs, next_due, unreadable: Vec::new(), sick, limited }
     }
 
     /// Takes jobs of one queue, in their turn and as far as its rules leave any.
     fn fill(&mut self, filling: &mut Filling<'_>, share: &QueueShare, now: Timestamp) {
         let wanted = if self.has(Bug::IgnoreClaimLimit) { u32::MAX } else { filling.room.of(share) };
-        let (wanted, kinds) = self.left(filling, &share.queue, wanted, now);
-        let caps = self.config(&share.queue).caps;
-        let mut taken = 0;
-        for _ in 0..wanted {
-            let Some(seq) = self.first_ready(&share.queue, &kinds) else {
-                break;
-            };
-            if !filling.room.take(self.jobs[&seq].new.payload.len()) {
-                break;
+        let (mut wanted, kinds) = self.left(filling, &share.queue, wanted, now);
+        let has_keys = self.rules(&share.queue) >= RULE_OF_KEYS;
+        let before = filling.jobs.len();
+        if !has_keys || filling.request.keyless_first() || self.has(Bug::KeylessAlwaysFirst) {
+            wanted -= self.fill_keyless(filling, &share.queue, &kinds, wanted, now);
+            if has_keys {
+                self.fill_keyed(filling, &share.queue, &kinds, wanted, now);
             }
-            let counts_late = self.has(Bug::CountAttemptLate);
-            self.change(seq, Cause::Claimed, |job| {
-                job.start(filling.claim.clone(), filling.nonce);
-                job.counters.attempt -= u32::from(counts_late);
-            });
-            filling.jobs.push(self.jobs[&seq].claimed(caps, now));
-            taken += 1;
+        } else {
+            wanted -= self.fill_keyed(filling, &share.queue, &kinds, wanted, now);
+            self.fill_keyless(filling, &share.queue, &kinds, wanted, now);
         }
         if let Some(queue) = self.queues.get_mut(&share.queue) {
-            queue.spend(taken, now);
+            queue.spend((filling.jobs.len() - before) as u64, now);
         }
+    }
+
+    /// Takes jobs without a key. Answers how many.
+    fn fill_keyless(
+        &mut self,
+        filling: &mut Filling<'_>,
+        queue: &Name,
+        kinds: &[Name],
+        wanted: u32,
+        now: Timestamp,
+    ) -> u32 {
+        for taken in 0..wanted {
+            let Some(seq) = self.first_ready(queue, kinds) else { return taken };
+            if !self.take(filling, seq, now) {
+                return taken;
+            }
+        }
+        wanted
+    }
+
+    /// Hands out a job, if it fits.
+    fn take(&mut self, filling: &mut Filling<'_>, seq: Seq, now: Timestamp) -> bool {
+        if !filling.room.take(self.jobs[&seq].new.payload.len()) {
+            return false;
+        }
+        let counts_late = self.has(Bug::CountAttemptLate);
+        self.change(seq, Cause::Claimed, |job| {
+            job.start(filling.claim.clone(), filling.nonce);
+            job.counters.attempt -= u32::from(counts_late);
+        });
+        let job = &self.jobs[&seq];
+        filling.jobs.push(job.claimed(self.config(&job.new.queue).caps, now));
+        true
     }
 
     /// What the rules of a queue leave of what a claim wants: how many jobs, and of which kinds.
@@ -88,8 +121,8 @@ impl Table {
                 .filter(|kind| self.has(Bug::IgnorePause) || found.config.pauses.permit(kind, now))
                 .cloned(),
         );
-        let at_once =
-            if self.has(Bug::ClaimLimitedAhead) { u32::MAX } else { filling.room.at_once(filling.request) };
+        let is_ahead = self.has(Bug::ClaimLimitedAhead) || !found.config.limits();
+        let at_once = if is_ahead { u32::MAX } else { filling.room.at_once(filling.request) };
         let running = if self.has(Bug::IgnoreConcurrency) { 0 } else { found.counts.of(State::Running) };
         let permits = found.permits(now).filter(|_| !self.has(Bug::IgnoreRate));
         (found.config.leave(wanted.min(at_once), running, permits), kinds)
@@ -111,7 +144,8 @@ impl Table {
         let due_at = queue.scheduled.first().map(|&(due_at, _)| due_at);
         let permit_at =
             queue.permits(now).filter(|permits| permits.jobs == 0).and_then(|permits| permits.more_at);
-        let next = [due_at, permit_at, queue.config.pauses.next_end(now)].into_iter().flatten().min();
+        let ends = [permit_at, queue.config.pauses.next_end(now), queue.gates.next_open()];
+        let next = ends.into_iter().chain([due_at]).flatten().min();
         Some(next?.since(now))
     }
 }

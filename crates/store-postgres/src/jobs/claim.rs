@@ -195,7 +195,7 @@ impl<'r> Asking<'r> {
             kind: StoreErrorKind::Unavailable,
         });
         let sick = if has_unknown_rules { sick.collect() } else { Vec::new() };
-        Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick })
+        Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited: Vec::new() })
     }
 }
 
@@ -244,6 +244,7 @@ impl Reading<'_> {
             kind: known.cloned().map_or_else(|| row::name(found, 4), Ok)?,
             payload: row::bytes(found, 5)?,
             priority: at(found, 6)?,
+            key: None,
             fence: self.fence(found)?,
             facts: row::facts(found, 8, 12)?,
             caps,

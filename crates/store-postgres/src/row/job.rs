@@ -88,6 +88,7 @@ fn fields(row: &Row, trouble: &Trouble) -> Result<JobRecord, Fault> {
         // Such a job is never handed out.
         state: trouble.or(state, State::Dead),
         priority: at(row, 5)?,
+        key: None,
         unique: trouble.or(unique, None),
         due_at: time(at::<Option<i64>>(row, 6)?.unwrap_or(0)),
         enqueued_at: time(at(row, 7)?),

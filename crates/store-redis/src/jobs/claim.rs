@@ -183,7 +183,7 @@ impl<'a> Claim<'a> {
         match self.sick.first() {
             None if !has_any && self.is_lost => Ok(ClaimAnswer::LeaseLost),
             Some(sick) if !has_any && !self.is_lost => Err(Fault::Sick(sick.clone())),
-            _ => Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: self.sick }),
+            _ => Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: self.sick, limited: Vec::new() }),
         }
     }
 }

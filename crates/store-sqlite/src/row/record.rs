@@ -58,6 +58,7 @@ impl JobRow {
             kind: reading.or(name(row, 3), Name::unreadable)?,
             state,
             priority: reading.or_default(get(row, 5))?,
+            key: None,
             unique: reading.or_default(unique(row, 26))?,
             due_at: time(row.get(6)?),
             enqueued_at: time(row.get(7)?),

@@ -84,7 +84,7 @@ pub async fn a_paused_kind_is_passed_over(h: &impl Harness) {
         scene.enqueue(job.clone()).await;
     }
     let kinds = [(name("x"), Pause::default())].into();
-    let pauses = Pauses { queue: None, kinds };
+    let pauses = Pauses { kinds, ..Pauses::default() };
     define(&scene, QueueConfig { pauses, ..QueueConfig::default() }).await;
     let lease = scene.lease().await;
     let all = ClaimRequest { kinds: ["x", KIND, "y"].map(name).to_vec(), ..request(lease, 9) };

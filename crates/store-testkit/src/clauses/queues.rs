@@ -2,7 +2,7 @@
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
-use windlass_core::queue::{Keep, Pause, Pauses, QueueConfig, QueueRecord, Rate, Retention, Shape};
+use windlass_core::queue::{Keep, KeyRules, Pause, Pauses, QueueConfig, QueueRecord, Rate, Retention, Shape};
 use windlass_core::size::{CAP_MAX, Caps};
 use windlass_core::store::Filter;
 use windlass_core::{Options, Outcome, State, StoreError, StoreErrorKind};
@@ -31,9 +31,16 @@ pub async fn a_definition_reads_back(h: &impl Harness) {
                 until: Some(Timestamp::from_micros(7)),
             }),
             kinds: [(name("k"), Pause::default())].into(),
+            keys: [(name("t"), Pause::default())].into(),
         },
         concurrency: Some(u32::MAX),
         rate: Some(Rate::new(u32::MAX, seconds(1)).shape(Shape::Fixed)),
+        capacity: Some(u64::MAX >> 1),
+        keys: Some(KeyRules {
+            concurrency: Some(u32::MAX),
+            rate: Some(Rate::new(1, seconds(1))),
+            weights: [(name("t"), 7)].into(),
+        }),
     };
     for config in [first, QueueConfig::default()] {
         scene.store.define(&name("q"), &config).await.expect("a queue can be defined");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use windlass_core::job::NewJob;
 use windlass_core::outcome::{Cause, Failure};
-use windlass_core::queue::{Keep, Pause, Pauses, QueueConfig, Rate, Retention, Shape};
+use windlass_core::queue::{Keep, KeyRules, Pause, Pauses, QueueConfig, Rate, Retention, Shape};
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::size::Caps;
 use windlass_core::store::{Filter, QueueShare};
@@ -36,6 +36,8 @@ pub(super) enum Operation {
         limit: u32,
         at_once: u32,
         bytes: usize,
+        /// Of the nonce.
+        is_odd: bool,
     },
     Begin {
         attempt: usize,
@@ -113,7 +115,8 @@ pub(super) fn job_id(index: usize) -> JobId {
     JobId::from_bytes(bytes)
 }
 
-/// The operations of a seed. One of the queues begins as one that keeps none, and one as one of which few jobs may run.
+/// The operations of a seed. One of the queues begins as one that keeps none, one as one of which few jobs may run, and one
+/// with keys.
 pub(super) fn script(seed: u64, steps: usize, ids: Ids) -> Vec<Operation> {
     let mut rng = Rng::with_seed(seed);
     let retention = Retention { completed: Keep::NONE, dead: Keep::NONE, cancelled: Keep::NONE };
@@ -121,7 +124,10 @@ pub(super) fn script(seed: u64, steps: usize, ids: Ids) -> Vec<Operation> {
     let first = Operation::Define { queue: name("c"), config: none };
     let few = QueueConfig { concurrency: Some(2), ..QueueConfig::default() };
     let second = Operation::Define { queue: name("b"), config: few };
-    [first, second].into_iter().chain((0..steps).map(|_| operation(&mut rng, ids))).collect()
+    let keys = KeyRules { concurrency: Some(2), ..KeyRules::default() };
+    let keyed = QueueConfig { keys: Some(keys), ..QueueConfig::default() };
+    let third = Operation::Define { queue: name("a"), config: keyed };
+    [first, second, third].into_iter().chain((0..steps).map(|_| operation(&mut rng, ids))).collect()
 }
 
 fn operation(rng: &mut Rng, ids: Ids) -> Operation {
@@ -196,6 +202,9 @@ fn new_job(rng: &mut Rng, ids: Ids) -> NewJob {
         options = options.tag(pick(rng, ["s", "t"])).timeout(seconds(9));
     }
     if rng.u32(..3) == 0 {
+        options = options.key(pick(rng, ["x", "y", "z"]));
+    }
+    if rng.u32(..3) == 0 {
         options = options.unique(unique(rng)).delay(seconds(pick(rng, [0, 0, 2, 6])));
     }
     let payload = vec![b'x'; [0, 3, 10, 30][(index + other_payload) % 4]];
@@ -235,6 +244,7 @@ fn claim(rng: &mut Rng) -> Operation {
         limit: pick(rng, [0, 1, 2, 5, 9]),
         at_once: pick(rng, [0, 2, 9, 9]),
         bytes: pick(rng, [0, 20, 50, usize::MAX, usize::MAX]),
+        is_odd: rng.bool(),
     }
 }
 
@@ -274,12 +284,23 @@ fn config(rng: &mut Rng) -> QueueConfig {
     // Neither fixed nor sliding rates: the stores agree on how much time has passed, not on what time it is.
     let bucket = Rate::new(1, seconds(2)).shape(Shape::Bucket { burst: 2 });
     let kinds = [(name("k"), Pause::default())].into_iter().filter(|_| rng.u32(..4) == 0).collect();
+    let keys = [(name("y"), Pause::default())].into_iter().filter(|_| rng.u32(..6) == 0).collect();
     QueueConfig {
         retention,
         caps,
-        pauses: Pauses { queue: (rng.u32(..6) == 0).then(Pause::default), kinds },
+        pauses: Pauses { queue: (rng.u32(..6) == 0).then(Pause::default), kinds, keys },
         concurrency: (rng.u32(..3) == 0).then(|| rng.u32(1..4)),
         rate: (rng.u32(..4) == 0).then_some(bucket),
+        capacity: (rng.u32(..6) == 0).then(|| rng.u64(1..12)),
+        keys: rng.bool().then(|| key_rules(rng, bucket)),
+    }
+}
+
+fn key_rules(rng: &mut Rng, bucket: Rate) -> KeyRules {
+    KeyRules {
+        concurrency: rng.bool().then(|| rng.u32(1..3)),
+        rate: (rng.u32(..4) == 0).then_some(bucket),
+        weights: [(name("y"), rng.u32(1..5))].into_iter().filter(|_| rng.u32(..4) == 0).collect(),
     }
 }
 

@@ -111,10 +111,11 @@ impl Side {
                 let held = store.held(lease_id(*lease), nonce, QUEUES.map(name).into(), ALL).await;
                 text(held.map(comparable_lost))
             }
-            Operation::Claim { lease, queues, kinds, limit, at_once, bytes } => {
+            Operation::Claim { lease, queues, kinds, limit, at_once, bytes, is_odd } => {
                 let (queues, kinds) = (queues.clone(), kinds.clone());
-                let (lease, nonce, limit, at_once, bytes) =
-                    (lease_id(*lease), Fence::nonce(), *limit, *at_once, *bytes);
+                // Whether jobs with a key come first is decided by the nonce.
+                let nonce = Fence::nonce() & !1 | u64::from(*is_odd);
+                let (lease, limit, at_once, bytes) = (lease_id(*lease), *limit, *at_once, *bytes);
                 let request = ClaimRequest { lease, nonce, queues, kinds, limit, at_once, bytes };
                 text(store.claim(request).await.map(|answer| self.remember(answer, nonce)))
             }
@@ -167,10 +168,10 @@ impl Side {
 
     fn remember(&mut self, answer: ClaimAnswer, nonce: u64) -> ClaimAnswer {
         match answer {
-            ClaimAnswer::Jobs { jobs, next_due, unreadable, sick } => {
+            ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited } => {
                 self.attempts.extend(jobs.iter().cloned());
                 let jobs = jobs.into_iter().map(|job| comparable_claim(job, nonce, self.start)).collect();
-                ClaimAnswer::Jobs { jobs, next_due, unreadable, sick }
+                ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited }
             }
             ClaimAnswer::LeaseLost => ClaimAnswer::LeaseLost,
         }

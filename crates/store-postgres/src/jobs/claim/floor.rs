@@ -225,6 +225,7 @@ mod tests {
             kind,
             payload,
             priority,
+            key: None,
             fence,
             facts,
             caps,

@@ -12,7 +12,7 @@ use super::waiting::Ended;
 use super::*;
 
 const NOTHING: ClaimAnswer =
-    ClaimAnswer::Jobs { jobs: Vec::new(), next_due: None, unreadable: Vec::new(), sick: Vec::new() };
+    ClaimAnswer::Jobs { jobs: Vec::new(), next_due: None, unreadable: Vec::new(), sick: Vec::new(), limited: Vec::new() };
 
 fn request(queue: &str) -> Arc<ClaimRequest> {
     let name = |text| Name::new(text).unwrap();

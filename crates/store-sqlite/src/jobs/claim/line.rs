@@ -138,6 +138,7 @@ fn claimed(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<Claim
         kind: kind.clone(),
         payload: row::bytes(row, 12)?,
         priority: row.get(2)?,
+        key: None,
         fence: fence(row)?,
         facts: row::facts(row, 6, 10)?,
         caps,
