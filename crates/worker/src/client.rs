@@ -4,10 +4,12 @@ mod endings;
 mod enqueue;
 mod handle;
 mod in_flight;
+mod keyed;
 mod lane;
 mod moved;
 mod queue;
 mod repeat;
+mod room;
 mod rules;
 mod shared_error;
 mod split;
@@ -32,6 +34,7 @@ pub use rules::Pausing;
 
 use self::endings::Endings;
 use self::in_flight::InFlight;
+use self::keyed::KeyedQueues;
 use self::lane::{Begins, Enqueues, Reports};
 use self::repeat::{OneCall, Repeat, miscounted, repeat, retries};
 use crate::error::{ConfigError, Error, Result};
@@ -54,6 +57,7 @@ struct Shared {
     reports: Lanes<Reports>,
     begins: Lanes<Begins>,
     endings: Arc<Endings>,
+    keyed: KeyedQueues,
 }
 
 impl Client {
@@ -68,7 +72,10 @@ impl Client {
         let reports = Lanes::new(sharing, runtime.clone(), Arc::new(Reports(Arc::clone(&store))));
         let begins = Lanes::new(sharing, runtime, Arc::new(Begins(Arc::clone(&store))));
         let (finishes_calls, calls, endings) = (store.finishes_calls(), InFlight::default(), Arc::default());
-        Self { shared: Arc::new(Shared { store, finishes_calls, calls, enqueues, reports, begins, endings }) }
+        let keyed = KeyedQueues::default();
+        let shared =
+            Shared { store, finishes_calls, calls, enqueues, reports, begins, endings, keyed };
+        Self { shared: Arc::new(shared) }
     }
 
     /// The store, for what this type has no method for.
@@ -91,13 +98,11 @@ impl Client {
         // A unique job may wait for a key that an open transaction holds, and a call is remembered only if it has stored
         // a job: it holds up no other, and its answer is about itself.
         if job.unique.is_some() {
-            let (store, jobs) = (Arc::clone(self.store()), Arc::<[NewJob]>::from([job]));
-            let call = tokio::spawn(async move {
-                let call = |id| store.enqueue_once(id, Arc::clone(&jobs));
-                repeat(1, Repeat::Whole, &mut retries(), call).await
-            });
-            let answers: Vec<Enqueued> = call.await.map_err(|_ended| Error::Closed)??;
+            let answers = Box::pin(self.enqueue_whole([job].into())).await?;
             return answers.first().copied().ok_or_else(|| miscounted(0, 1).into());
+        }
+        if job.key.is_some() {
+            return Box::pin(self.enqueue_keyed(job)).await;
         }
         if !is_alone || !self.shared.finishes_calls {
             let queue = job.queue.clone();
@@ -118,6 +123,19 @@ impl Client {
             [answer] => Ok(answer),
             _ => Err(miscounted(answers.len(), jobs.len()).into()),
         }
+    }
+
+    /// Enqueues jobs in a call of their own. A caller that goes away must not interrupt it between two tries.
+    async fn enqueue_whole(&self, jobs: Arc<[NewJob]>) -> Result<Vec<Enqueued>> {
+        let enqueue = || {
+            let (store, batch) = (Arc::clone(self.store()), Arc::clone(&jobs));
+            let call = tokio::spawn(async move {
+                let call = |id| store.enqueue_once(id, Arc::clone(&batch));
+                repeat(batch.len(), Repeat::Whole, &mut retries(), call).await
+            });
+            async { Ok(call.await.map_err(|_ended| Error::Closed)??) }
+        };
+        self.with_keys(&jobs, enqueue).await
     }
 
     /// The job as it is now, with its attempts.

@@ -130,6 +130,11 @@ impl Ctx {
         &self.attempt.job.kind
     }
 
+    /// The key that the job takes turns by, if it has one.
+    pub fn key(&self) -> Option<&Name> {
+        self.attempt.job.key.as_ref()
+    }
+
     /// Which attempt this is, from 1.
     pub fn attempt(&self) -> u32 {
         self.attempt.job.facts.counters.attempt

@@ -51,6 +51,9 @@ pub enum Verdict {
     Fail,
     /// Not yet: come back after this delay. Costs no attempt.
     Snooze(Duration),
+    /// Another system permits no more for now: come back after this delay, and let the job's key, or its queue where it has
+    /// none, rest that long on all workers. Costs no attempt.
+    RateLimited(Duration),
     /// No longer wanted: cancelled, as intended.
     Discard,
 }
@@ -127,6 +130,21 @@ impl JobError {
         Self::with(Verdict::Snooze(delay), "not yet")
     }
 
+    /// Another system permits no more for now, as with an HTTP status of 429: come back after this delay. Until then no job
+    /// of the same key starts on any worker, or none of the queue if the job has no key. Costs no attempt. The rest is a
+    /// pause with an end: `windlass queues` shows it, and it can be ended earlier.
+    pub fn rate_limited(delay: Duration) -> Self {
+        Self::with(Verdict::RateLimited(delay), format!("rate limited for {delay:?}"))
+    }
+
+    /// How long the key or the queue should rest, if so.
+    pub(crate) fn rate_limit(&self) -> Option<Duration> {
+        match self.verdict {
+            Verdict::RateLimited(delay) => Some(delay),
+            _ => None,
+        }
+    }
+
     /// No longer wanted: cancelled, as intended.
     pub fn discard(why: impl Into<String>) -> Self {
         Self::with(Verdict::Discard, why)
@@ -150,7 +168,7 @@ impl JobError {
             Verdict::RetryAfter(after) => Outcome::RetryAfter { after, failure: failure() },
             Verdict::Ambiguous => Outcome::Ambiguous { failure: failure() },
             Verdict::Fail => Outcome::Fail { failure: failure() },
-            Verdict::Snooze(after) => Outcome::Snooze { after },
+            Verdict::Snooze(after) | Verdict::RateLimited(after) => Outcome::Snooze { after },
             Verdict::Discard => Outcome::Discard { why: bounded_text(&self.text, cap) },
         }
     }

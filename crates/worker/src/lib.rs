@@ -30,6 +30,7 @@ mod panicked;
 mod polling;
 mod reconcile;
 mod registry;
+mod rest;
 mod retries;
 mod settler;
 mod shutdown;

@@ -25,6 +25,7 @@ use crate::error::ConfigError;
 use crate::handler::{BlockingHandler, Handler};
 use crate::job::{self, Job};
 use crate::job_error::{JobError, chain};
+use crate::rest;
 
 /// A future of an attempt's outcome.
 pub(crate) type OutcomeFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -54,7 +55,9 @@ impl Registry {
                     Ok(job) => job,
                     Err(outcome) => return outcome,
                 };
-                outcome_of(handler.call(job, &ctx, state).await, caps)
+                let result = handler.call(job, &ctx, state).await;
+                rest::heed(&ctx, result.as_ref().err()).await;
+                outcome_of(result, caps)
             })
         }));
     }
@@ -75,9 +78,10 @@ impl Registry {
                     Err(outcome) => return outcome,
                 };
                 let result = match handler.prepare(job, &ctx, state).await {
-                    Ok(work) => pool.run(ctx, work).await,
+                    Ok(work) => pool.run(ctx.clone(), work).await,
                     Err(error) => Err(error),
                 };
+                rest::heed(&ctx, result.as_ref().err()).await;
                 outcome_of(result, caps)
             })
         }));

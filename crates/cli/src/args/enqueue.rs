@@ -43,6 +43,10 @@ pub(crate) struct EnqueueArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
     pub(crate) expires_in: Option<Duration>,
 
+    /// The key that it takes turns by with jobs of other keys, such as the customer that it is for
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+
     /// At most one job of its queue and kind has this key until it ends; another one is not stored
     #[arg(long, value_name = "KEY")]
     pub(crate) unique: Option<String>,

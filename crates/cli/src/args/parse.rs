@@ -2,8 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use windlass_core::Name;
 use windlass_core::job::{Trace, TraceInvalid};
-use windlass_core::queue::{Rate, Shape};
+use windlass_core::queue::{Rate, Shape, WEIGHT_MAX};
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::unique::Lifetime;
 
@@ -36,6 +37,32 @@ pub(crate) fn concurrency(text: &str) -> Result<Concurrency, String> {
             Ok(most) => Ok(Concurrency(Some(most))),
             Err(error) => Err(format!("{error}; use a number, or none")),
         },
+    }
+}
+
+/// How many jobs may wait; nothing for no limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Capacity(pub(crate) Option<u64>);
+
+/// `10000`, or `none`.
+pub(crate) fn capacity(text: &str) -> Result<Capacity, String> {
+    match text {
+        "none" => Ok(Capacity(None)),
+        _ => match text.parse() {
+            Ok(0) => Err("no job could be enqueued; use windlass queues pause, or remove".to_owned()),
+            Ok(most) => Ok(Capacity(Some(most))),
+            Err(error) => Err(format!("{error}; use a number, or none")),
+        },
+    }
+}
+
+/// `acme=5`.
+pub(crate) fn weight(text: &str) -> Result<(Name, u32), String> {
+    let (key, weight) = pair(text).map_err(|_| "not a key and a weight; use KEY=N, as acme=5".to_owned())?;
+    let key = Name::new(key).map_err(|error| error.to_string())?;
+    match weight.parse() {
+        Ok(weight @ 1..=WEIGHT_MAX) => Ok((key, weight)),
+        _ => Err(format!("a weight is a number from 1 to {WEIGHT_MAX}")),
     }
 }
 

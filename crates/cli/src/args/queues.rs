@@ -28,7 +28,7 @@ pub(crate) enum QueuesCommand {
     /// for all workers together; running workers heed them from their next claim on.
     #[command(visible_alias = "set", after_help = examples::DEFINE)]
     Define(DefineArgs),
-    /// Hand out no job of a queue, or of some of its kinds
+    /// Hand out no job of a queue, or of some of its kinds or keys
     ///
     /// Jobs that run go on to their end, scheduled ones become ready, and new ones are accepted.
     #[command(after_help = examples::PAUSE)]
@@ -59,6 +59,9 @@ pub(crate) struct PauseArgs {
     /// Only jobs of this kind; can be given several times
     #[arg(long = "kind", value_name = "KIND")]
     pub(crate) kinds: Vec<Name>,
+    /// Only jobs of this key; can be given several times
+    #[arg(long = "key", value_name = "KEY")]
+    pub(crate) keys: Vec<Name>,
     /// Why, for those who find it paused
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) why: String,
@@ -78,6 +81,9 @@ pub(crate) struct ResumeArgs {
     /// Only jobs of this kind; can be given several times
     #[arg(long = "kind", value_name = "KIND")]
     pub(crate) kinds: Vec<Name>,
+    /// Only jobs of this key; can be given several times
+    #[arg(long = "key", value_name = "KEY")]
+    pub(crate) keys: Vec<Name>,
 }
 
 #[derive(Debug, Args)]
@@ -105,6 +111,21 @@ pub(crate) struct DefineArgs {
     /// bucket:N (evenly, N at once after a rest) [default: sliding]
     #[arg(long, value_name = "SHAPE", value_parser = parse::shape, requires = "rate")]
     pub(crate) rate_shape: Option<Shape>,
+    /// How many jobs of one key run at once, over all workers; or none for no limit
+    #[arg(long, value_name = "N|none", value_parser = parse::concurrency)]
+    pub(crate) per_key_concurrency: Option<parse::Concurrency>,
+    /// How many jobs of one key start in a time, over all workers, as 10/1s; or none for no limit
+    #[arg(long, value_name = "N/DURATION|none", value_parser = parse::rate)]
+    pub(crate) per_key_rate: Option<parse::RateLimit>,
+    /// How the rate of each key is spread; see --rate-shape
+    #[arg(long, value_name = "SHAPE", value_parser = parse::shape, requires = "per_key_rate")]
+    pub(crate) per_key_rate_shape: Option<Shape>,
+    /// How often a key has its turn beside others, 1 to 1000, as acme=5; 1 takes it back. Can be given several times
+    #[arg(long = "weight", value_name = "KEY=N", value_parser = parse::weight)]
+    pub(crate) weights: Vec<(Name, u32)>,
+    /// How many of its jobs may wait; an enqueue beyond that is refused. Or none for no limit
+    #[arg(long, value_name = "N|none", value_parser = parse::capacity)]
+    pub(crate) capacity: Option<parse::Capacity>,
     /// How long completed jobs stay
     #[arg(long, value_name = "AGE", value_parser = parse::age, allow_hyphen_values = true)]
     pub(crate) keep_completed: Option<parse::Age>,

@@ -50,6 +50,9 @@ pub(crate) async fn run(session: &mut Session, args: EnqueueArgs) -> anyhow::Res
         return answer_one(session, &job, enqueued, durability);
     }
 
+    if job.key.is_some() {
+        client.queue(&job.queue)?.permit_keys().await?;
+    }
     let (mut first, mut last) = (None, None);
     let mut accepted = 0;
     while accepted < args.count {
@@ -146,6 +149,9 @@ fn options(args: &EnqueueArgs) -> Options {
     }
     if let Some(expiry) = args.expires_in {
         options = options.expires_in(expiry);
+    }
+    if let Some(key) = &args.key {
+        options = options.key(key);
     }
     if let Some(unique) = unique(args) {
         options = options.unique(unique);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 use serde::Serialize;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Counts, Keep, QueueConfig, QueueRecord, Removed, Retention};
+use windlass_core::queue::{Counts, Keep, KeyRules, QueueConfig, QueueRecord, Removed, Retention};
 use windlass_core::{Name, State};
 
 pub(crate) use self::look::Look;
@@ -201,5 +201,29 @@ fn changed(mut config: QueueConfig, args: &DefineArgs) -> QueueConfig {
     if let Some(parse::RateLimit(rate)) = args.rate {
         config.rate = rate.map(|rate| rate.shape(args.rate_shape.unwrap_or_default()));
     }
+    changed_keys(&mut config, args);
+    if let Some(parse::Capacity(capacity)) = args.capacity {
+        config.capacity = capacity;
+    }
     config
+}
+
+/// What was given about keys put in. A queue has rules for keys from the first of these on.
+fn changed_keys(config: &mut QueueConfig, args: &DefineArgs) {
+    if args.per_key_concurrency.is_none() && args.per_key_rate.is_none() && args.weights.is_empty() {
+        return;
+    }
+    let keys = config.keys.get_or_insert_with(KeyRules::default);
+    if let Some(parse::Concurrency(concurrency)) = args.per_key_concurrency {
+        keys.concurrency = concurrency;
+    }
+    if let Some(parse::RateLimit(rate)) = args.per_key_rate {
+        keys.rate = rate.map(|rate| rate.shape(args.per_key_rate_shape.unwrap_or_default()));
+    }
+    for (key, weight) in &args.weights {
+        match weight {
+            1 => keys.weights.remove(key),
+            _ => keys.weights.insert(key.clone(), *weight),
+        };
+    }
 }

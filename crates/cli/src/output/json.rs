@@ -8,7 +8,7 @@ use serde::Serialize;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{AttemptRecord, Trace};
 use windlass_core::outcome::{Ending, Reason};
-use windlass_core::queue::{Keep, Pauses, QueueRecord, Rate};
+use windlass_core::queue::{Keep, KeyRules, Pauses, QueueRecord, Rate};
 use windlass_core::retry::{Backoff, Policy};
 use windlass_core::size::Caps;
 use windlass_core::store::{Durability, LeaseRecord};
@@ -39,6 +39,8 @@ pub(crate) struct JobJson<'a> {
     id: String,
     queue: &'a Name,
     kind: &'a Name,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a Name>,
     state: State,
     reason: Option<&'static str>,
     priority: i16,
@@ -86,6 +88,7 @@ impl<'a> JobJson<'a> {
             id: job.id.to_string(),
             queue: &job.queue,
             kind: &job.kind,
+            key: job.key.as_ref(),
             state: job.state,
             reason: job.reason.map(Reason::as_str),
             priority: job.priority,
@@ -191,7 +194,7 @@ pub(crate) struct QueueJson<'a> {
     counts: std::collections::BTreeMap<&'static str, u64>,
     keep: KeepsJson,
     caps: Caps,
-    /// What it hands out: pauses, `concurrency` and `rate`, as far as there are any.
+    /// What it hands out and takes: pauses, `concurrency`, `rate`, `capacity` and `keys`, as far as there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<RulesJson<'a>>,
     /// Why its definition does not read.
@@ -222,6 +225,8 @@ struct RulesJson<'a> {
     pauses: &'a Pauses,
     concurrency: Option<u32>,
     rate: Option<Rate>,
+    capacity: Option<u64>,
+    keys: Option<&'a KeyRules>,
 }
 
 #[derive(Debug, Serialize)]
@@ -259,6 +264,8 @@ impl<'a> QueueJson<'a> {
                 pauses: &queue.config.pauses,
                 concurrency: queue.config.concurrency,
                 rate: queue.config.rate,
+                capacity: queue.config.capacity,
+                keys: queue.config.keys.as_ref(),
             }),
             unreadable: queue.unreadable.as_deref(),
             overdue: None,

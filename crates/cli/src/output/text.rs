@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use windlass_core::State;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Counts, Keep, Pause, QueueConfig, Rate, Retention, Shape};
+use windlass_core::queue::{Counts, Keep, KeyRules, Pause, QueueConfig, Rate, Retention, Shape};
 use windlass_core::retry::{Backoff, Jitter, Policy};
 
 use super::{Format, clean};
@@ -92,18 +92,39 @@ pub(crate) fn rules(config: &QueueConfig, now: Timestamp) -> String {
     }
     let paused = config.pauses.kinds.iter().filter(|(_, pause)| pause.holds(now));
     rules.extend(paused.map(|(kind, pause)| format!("no {kind}: paused{}", about(pause))));
-    if let Some(most) = config.concurrency {
-        rules.push(format!("{most} at once"));
+    let paused = config.pauses.keys.iter().filter(|(_, pause)| pause.holds(now));
+    rules.extend(paused.map(|(key, pause)| format!("none of key {key}: paused{}", about(pause))));
+    rules.extend(config.concurrency.map(|most| format!("{most} at once")));
+    rules.extend(config.rate.map(|rate| self::rate(&rate)));
+    if let Some(keys) = &config.keys {
+        rules.push(self::keys(keys));
     }
-    if let Some(Rate { jobs, per, shape }) = config.rate {
-        let shape = match shape {
-            Shape::Sliding => String::new(),
-            Shape::Fixed => " in each slot".to_owned(),
-            Shape::Bucket { burst } => format!(" evenly, {burst} after a rest"),
-        };
-        rules.push(format!("{jobs} in {}{shape}", duration(per)));
-    }
+    rules.extend(config.capacity.map(|most| format!("at most {most} wait")));
     if rules.is_empty() { "everything: its pause is over".to_owned() } else { rules.join(", ") }
+}
+
+fn rate(&Rate { jobs, per, shape }: &Rate) -> String {
+    let shape = match shape {
+        Shape::Sliding => String::new(),
+        Shape::Fixed => " in each slot".to_owned(),
+        Shape::Bucket { burst } => format!(" evenly, {burst} after a rest"),
+    };
+    format!("{jobs} in {}{shape}", duration(per))
+}
+
+/// What holds for each key.
+fn keys(keys: &KeyRules) -> String {
+    let limits = [keys.concurrency.map(|most| format!("{most} at once")), keys.rate.map(|rate| self::rate(&rate))];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    let weights: Vec<String> = keys.weights.iter().map(|(key, weight)| format!("{key}={weight}")).collect();
+    let mut text = "keys in turn".to_owned();
+    if !limits.is_empty() {
+        text = format!("{text}, each {}", limits.join(" and "));
+    }
+    if !weights.is_empty() {
+        text = format!("{text}, weights {}", weights.join(" "));
+    }
+    text
 }
 
 /// Who paused a queue, why and until when.

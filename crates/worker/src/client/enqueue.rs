@@ -15,7 +15,7 @@ use windlass_tx::{BlockingTx, Tx};
 
 use super::Client;
 use super::handle::{Choice, Handle};
-use super::repeat::{Repeat, repeat, retries};
+use super::room::wait_for_room;
 use crate::error::{Error, Result};
 use crate::job::{IntoJob, Job, With};
 
@@ -33,6 +33,7 @@ pub struct Enqueue<J> {
     payload: serde_json::Result<Bytes>,
     id: Option<JobId>,
     options: Options,
+    wait_max: Option<Duration>,
     job: PhantomData<fn() -> J>,
 }
 
@@ -42,6 +43,7 @@ pub struct EnqueueAll<J> {
     client: Client,
     items: serde_json::Result<Vec<Item>>,
     options: Options,
+    wait_max: Option<Duration>,
     job: PhantomData<fn() -> J>,
 }
 
@@ -56,7 +58,14 @@ impl Client {
     /// Enqueues a job: a builder that is awaited. Await it inside the runtime that the client was made in.
     pub fn enqueue<J: Job>(&self, job: J) -> Enqueue<J> {
         let payload = serde_json::to_vec(&job).map(Bytes::from);
-        Enqueue { client: self.clone(), payload, id: None, options: Options::new(), job: PhantomData }
+        Enqueue {
+            client: self.clone(),
+            payload,
+            id: None,
+            options: Options::new(),
+            wait_max: None,
+            job: PhantomData,
+        }
     }
 
     /// Enqueues many jobs in one call: all of them or none. What the builder says holds for all of them; a job that is given
@@ -67,7 +76,7 @@ impl Client {
             Ok(Item { payload: serde_json::to_vec(&job)?.into(), id, options })
         };
         let items = jobs.into_iter().map(item).collect();
-        EnqueueAll { client: self.clone(), items, options: Options::new(), job: PhantomData }
+        EnqueueAll { client: self.clone(), items, options: Options::new(), wait_max: None, job: PhantomData }
     }
 }
 
@@ -95,6 +104,7 @@ impl<J: Job> Enqueue<J> {
     pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Handle<J>> {
         let choice = self.choice();
         let (client, job) = self.into_job()?;
+        client.permit_keys(std::slice::from_ref(&job)).await?;
         let answers = windlass_tx::enqueue(&**client.store(), tx, std::slice::from_ref(&job)).await?;
         let enqueued = answers.first().copied().unwrap_or(Enqueued::New);
         Ok(Handle::new(client, job.id, enqueued, choice))
@@ -133,6 +143,7 @@ impl<J: Job> EnqueueAll<J> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
+        client.permit_keys(&jobs).await?;
         let answers = windlass_tx::enqueue(&**client.store(), tx, &jobs).await?;
         Ok(handles(&client, &jobs, answers, choices))
     }
@@ -214,6 +225,20 @@ macro_rules! options {
                 self.with(|options| options.expires_in(expiry))
             }
 
+            /// The key that it takes turns by with jobs of other keys in its queue, such as the customer that it is for. The
+            /// rules for keys of its queue limit how many jobs of one key run and start
+            /// ([`KeyRules`](windlass_core::queue::KeyRules)).
+            pub fn key(self, key: impl Into<String>) -> Self {
+                self.with(|options| options.key(key))
+            }
+
+            /// Where its queue is [full](windlass_core::queue::QueueConfig::capacity), waits for room, for as long as this at
+            /// most, before it fails. Not heeded inside a transaction.
+            pub fn wait_for_room(mut self, wait_max: Duration) -> Self {
+                self.wait_max = Some(wait_max);
+                self
+            }
+
             /// At most one job of its queue has this; another one is answered with the job that has it. See [`Unique`],
             /// [`Handle::is_new`] and [`Handle::answer`].
             pub fn unique(self, unique: Unique) -> Self {
@@ -272,10 +297,13 @@ impl<J: Job> IntoFuture for Enqueue<J> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let choice = self.choice();
+            let (choice, wait_max) = (self.choice(), self.wait_max);
             let (client, job) = self.into_job()?;
             let id = job.id;
-            let enqueued = client.enqueue_new(job).await?;
+            let enqueued = match wait_max {
+                None => client.enqueue_new(job).await?,
+                Some(wait_max) => wait_for_room(wait_max, || client.enqueue_new(job.clone())).await?,
+            };
             Ok(Handle::new(client, id, enqueued, choice))
         })
     }
@@ -287,18 +315,15 @@ impl<J: Job> IntoFuture for EnqueueAll<J> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let choices = self.choices();
+            let (choices, wait_max) = (self.choices(), self.wait_max);
             let (client, jobs) = self.into_jobs()?;
             if jobs.is_empty() {
                 return Ok(Vec::new());
             }
-            // A caller that goes away must not interrupt the call between two tries.
-            let (store, batch) = (Arc::clone(client.store()), Arc::clone(&jobs));
-            let call = tokio::spawn(async move {
-                let call = |id| store.enqueue_once(id, Arc::clone(&batch));
-                repeat(batch.len(), Repeat::Whole, &mut retries(), call).await
-            });
-            let answers: Vec<Enqueued> = call.await.map_err(|_ended| Error::Closed)??;
+            let answers = match wait_max {
+                None => client.enqueue_whole(Arc::clone(&jobs)).await?,
+                Some(wait_max) => wait_for_room(wait_max, || client.enqueue_whole(Arc::clone(&jobs))).await?,
+            };
             Ok(handles(&client, &jobs, answers, choices))
         })
     }

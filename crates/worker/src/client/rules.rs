@@ -101,6 +101,20 @@ impl QueueHandle {
         Ok(was_paused)
     }
 
+    /// As [`pause`](Self::pause), for the jobs of one key.
+    pub async fn pause_key(&self, key: impl AsRef<str>, pausing: Pausing) -> Result<()> {
+        let (key, pause) = (key_name(key)?, self.made(pausing).await?);
+        let put = |config: &mut QueueConfig| drop(config.pauses.keys.insert(key.clone(), pause.clone()));
+        self.change(put).await.map(drop)
+    }
+
+    /// Ends the pause of a key. Answers whether there was one.
+    pub async fn resume_key(&self, key: impl AsRef<str>) -> Result<bool> {
+        let (key, mut was_paused) = (key_name(key)?, false);
+        self.change(|config| was_paused = config.pauses.keys.remove(&key).is_some()).await?;
+        Ok(was_paused)
+    }
+
     async fn made(&self, Pausing { by, why, time }: Pausing) -> Result<Pause> {
         let until = match time {
             Some(time) => Some(self.store().now().await?.plus(time)),
@@ -108,6 +122,10 @@ impl QueueHandle {
         };
         Ok(Pause { by, why, until })
     }
+}
+
+fn key_name(key: impl AsRef<str>) -> Result<Name> {
+    Ok(Name::new(key).map_err(|error| ConfigError::Name { what: "key", error })?)
 }
 
 fn kind_name(kind: impl AsRef<str>) -> Result<Name> {

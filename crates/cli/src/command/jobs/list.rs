@@ -123,6 +123,7 @@ fn note(job: &JobRecord, format: Format) -> String {
     let unreadable = job.unreadable.as_ref().map(|why| format!("does not read: {why}"));
     let priority = (job.priority != 0).then(|| format!("priority {}", job.priority));
     let error = job.last_error().map(|error| format!("last error: {}", text::first_line(error)));
-    let parts = running.into_iter().chain(about_state).chain(unreadable).chain(priority).chain(error);
+    let key = job.key.as_ref().map(|key| format!("key {key}"));
+    let parts = running.into_iter().chain(about_state).chain(unreadable).chain(priority).chain(key).chain(error);
     parts.collect::<Vec<_>>().join(", ")
 }

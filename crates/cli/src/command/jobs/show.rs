@@ -76,6 +76,7 @@ fn fields(job: &JobRecord, format: Format) -> Vec<(&'static str, String)> {
         ("queue", Some(job.queue.to_string())),
         ("kind", Some(job.kind.to_string())),
         ("priority", Some(job.priority.to_string())),
+        ("key", job.key.as_ref().map(ToString::to_string)),
         ("tags", (!tags.is_empty()).then_some(tags)),
         ("meta", (!meta.is_empty()).then_some(meta)),
         ("trace", job.spec.trace.as_ref().map(|trace| trace.parent().to_owned())),

@@ -13,6 +13,7 @@ use crate::session::{Access, Session};
 struct Answer<'a> {
     queue: &'a Name,
     kinds: &'a [Name],
+    keys: &'a [Name],
     paused: bool,
 }
 
@@ -24,13 +25,16 @@ pub(crate) async fn pause(session: &mut Session, args: PauseArgs) -> anyhow::Res
     if let Some(time) = args.time {
         pausing = pausing.for_time(time);
     }
-    if args.kinds.is_empty() {
+    if args.kinds.is_empty() && args.keys.is_empty() {
         queue.pause(pausing.clone()).await?;
     }
     for kind in &args.kinds {
         queue.pause_kind(kind, pausing.clone()).await?;
     }
-    said(session, &args.queue, &args.kinds, true)
+    for key in &args.keys {
+        queue.pause_key(key, pausing.clone()).await?;
+    }
+    said(session, Answer { queue: &args.queue, kinds: &args.kinds, keys: &args.keys, paused: true })
 }
 
 /// Resumes a queue; one that was not paused is said to be.
@@ -38,32 +42,45 @@ pub(crate) async fn resume(session: &mut Session, args: &ResumeArgs) -> anyhow::
     let client = session.open(Access::Existing).await?;
     known::check_queue(&client, &args.queue).await?;
     let queue = client.queue(&args.queue)?;
-    let mut was_paused = args.kinds.is_empty() && queue.resume().await?;
+    let is_whole = args.kinds.is_empty() && args.keys.is_empty();
+    let mut was_paused = is_whole && queue.resume().await?;
     for kind in &args.kinds {
         was_paused |= queue.resume_kind(kind).await?;
     }
+    for key in &args.keys {
+        was_paused |= queue.resume_key(key).await?;
+    }
+    let answer = Answer { queue: &args.queue, kinds: &args.kinds, keys: &args.keys, paused: false };
     if !was_paused {
-        session.note(&format!("{} was not paused", subject(&args.queue, &args.kinds)));
+        session.note(&format!("{} was not paused", answer.subject()));
         return Ok(Exit::Failed);
     }
-    said(session, &args.queue, &args.kinds, false)
+    said(session, answer)
 }
 
-fn said(session: &mut Session, queue: &Name, kinds: &[Name], paused: bool) -> anyhow::Result<Exit> {
+fn said(session: &mut Session, answer: Answer<'_>) -> anyhow::Result<Exit> {
     if session.output.is_json() {
-        session.output.json(&Answer { queue, kinds, paused })?;
+        session.output.json(&answer)?;
     } else {
-        let what = if paused { "paused: jobs that run go on, no other is handed out" } else { "resumed" };
-        session.output.line(format_args!("{} {what}", subject(queue, kinds)))?;
+        let what =
+            if answer.paused { "paused: jobs that run go on, no other is handed out" } else { "resumed" };
+        session.output.line(format_args!("{} {what}", answer.subject()))?;
     }
     Ok(Exit::Done)
 }
 
-fn subject(queue: &Name, kinds: &[Name]) -> String {
-    let kinds: Vec<&str> = kinds.iter().map(Name::as_str).collect();
-    match &kinds[..] {
-        [] => queue.to_string(),
-        [kind] => format!("kind {kind} of {queue}"),
-        kinds => format!("kinds {} of {queue}", kinds.join(", ")),
+impl Answer<'_> {
+    /// What is paused or resumed, as people read it.
+    fn subject(&self) -> String {
+        let named = |noun: &str, names: &[Name]| {
+            let names: Vec<&str> = names.iter().map(Name::as_str).collect();
+            match &names[..] {
+                [] => None,
+                [name] => Some(format!("{noun} {name}")),
+                names => Some(format!("{noun}s {}", names.join(", "))),
+            }
+        };
+        let parts: Vec<String> = [named("kind", self.kinds), named("key", self.keys)].into_iter().flatten().collect();
+        if parts.is_empty() { self.queue.to_string() } else { format!("{} of {}", parts.join(" and "), self.queue) }
     }
 }

@@ -1,0 +1,60 @@
+//! Waiting for room in a queue that has a capacity.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::StoreError;
+
+use super::QueueHandle;
+use crate::error::{Error, Result};
+
+/// The first pause between two looks, and the longest.
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Pauses that grow, and differ between those who wait.
+struct Pauses(Duration);
+
+impl Pauses {
+    async fn next(&mut self) {
+        tokio::time::sleep(self.0.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+        self.0 = (self.0 * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Repeats an enqueue that is refused because its queue is full, until this long has passed.
+pub(super) async fn wait_for_room<T, F>(wait_max: Duration, enqueue: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let (began, mut pauses) = (Instant::now(), Pauses(PAUSE));
+    loop {
+        match enqueue().await {
+            Err(Error::Store(StoreError::QueueFull { .. })) if began.elapsed() < wait_max => pauses.next().await,
+            answer => return answer,
+        }
+    }
+}
+
+impl QueueHandle {
+    /// Waits until fewer than so many of its jobs wait to run: for producers that stop at a high mark and go on at a low one.
+    /// Looks now and then, at most about once a second.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass_worker::Result<()> {
+    /// # use std::sync::Arc;
+    /// # let client = windlass_worker::Client::new(Arc::new(windlass_store_memory::MemoryStore::new()));
+    /// client.queue("imports")?.below(1_000).await?;
+    /// // enqueue the next few thousand
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn below(&self, jobs: u64) -> Result<()> {
+        let mut pauses = Pauses(PAUSE);
+        while self.counts().await?.waiting() >= jobs.max(1) {
+            pauses.next().await;
+        }
+        Ok(())
+    }
+}
