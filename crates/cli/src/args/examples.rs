@@ -52,6 +52,7 @@ Examples:
   windlass enqueue import --raw @rows.csv
   windlass enqueue report.build --unique 2026-11 --unique-until 1h
   windlass enqueue index.refresh --unique index --delay 2s --debounce 1m
+  windlass enqueue export.build --queue exports --key acme
   windlass enqueue ping --count 10000
 
 With --json: one line per job, with id, new, state, queue, kind and durability; for a job that was not stored since
@@ -141,6 +142,8 @@ Examples:
   windlass queues set mail --rate 500/1m --concurrency 20
   windlass queues set api --rate 100/1s --rate-shape bucket:10
   windlass queues set mail --rate none --concurrency none
+  windlass queues set mail --per-key-concurrency 1 --per-key-rate 10/1s --weight acme=3
+  windlass queues set imports --capacity 10000
   windlass queues define mail --reset";
 
 pub(super) const SHOW_QUEUE: &str = "\
@@ -154,12 +157,14 @@ pub(super) const PAUSE: &str = "\
 Examples:
   windlass queues pause mail --why 'the mail server is ill'
   windlass queues pause mail --for 30m
-  windlass queues pause mail --kind newsletter.send";
+  windlass queues pause mail --kind newsletter.send
+  windlass queues pause mail --key acme";
 
 pub(super) const RESUME: &str = "\
 Examples:
   windlass queues resume mail
   windlass queues resume mail --kind newsletter.send
+  windlass queues resume mail --key acme
 
 Exit code 1 if it was not paused.";
 

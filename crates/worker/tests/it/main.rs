@@ -9,6 +9,7 @@ mod drain;
 mod faults;
 mod faulty;
 mod isolation;
+mod keys;
 mod lease;
 mod moved;
 mod outcomes;
