@@ -1,6 +1,8 @@
 //! What flow control costs where it does not bind: unique keys beside plain enqueues, and rules of a queue beside the same
 //! queue without any. And how exact a rate is where it binds.
 
+mod keys;
+
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -16,6 +18,8 @@ use crate::subject::{Finished, Subject};
 pub(crate) struct Scale {
     jobs: u32,
     rounds: u32,
+    /// Jobs of a closed key in front of others.
+    front: u32,
     /// For how long a rate that binds is measured.
     span: Duration,
 }
@@ -23,8 +27,8 @@ pub(crate) struct Scale {
 impl Scale {
     pub(crate) fn new(is_quick: bool) -> Self {
         match is_quick {
-            true => Self { jobs: 20_000, rounds: 1, span: Duration::from_secs(10) },
-            false => Self { jobs: 60_000, rounds: 5, span: Duration::from_secs(60) },
+            true => Self { jobs: 20_000, rounds: 1, front: 20_000, span: Duration::from_secs(10) },
+            false => Self { jobs: 60_000, rounds: 5, front: 100_000, span: Duration::from_secs(60) },
         }
     }
 }
@@ -40,6 +44,7 @@ pub(crate) async fn run(is_quick: bool, only: Option<&str>, mut report: Report) 
     {
         enqueues(subject, scale, &mut report).await?;
         rules(subject, scale, &mut report).await?;
+        keys::run(subject, scale, &mut report).await?;
         binding(subject, scale, &mut report).await?;
     }
     report.print();

@@ -51,17 +51,21 @@ pub(crate) struct Chaos {
     /// How many times to set the clock by two hours
     #[arg(long, default_value_t = 40)]
     clock_steps: u32,
+    /// How many times to kill or stop a worker beside limits
+    #[arg(long, default_value_t = 30)]
+    limit_rounds: u32,
     /// How many outcomes to hold up beyond the lease
     #[arg(long, default_value_t = 1_000)]
     late_outcomes: u32,
 }
 
-const TESTS: [&str; 12] = [
+const TESTS: [&str; 13] = [
     "hammer",
     "server_kill",
     "faults",
     "redis_faults",
     "cluster_faults",
+    "limits",
     "lost_answers",
     "poison",
     "sick_queue",
@@ -120,6 +124,7 @@ impl Chaos {
             .env("WINDLASS_SICK_SECONDS", self.sick_seconds)
             .env("WINDLASS_LARGE_PAYLOADS", self.large_payloads)
             .env("WINDLASS_CLOCK_STEPS", self.clock_steps)
+            .env("WINDLASS_LIMIT_ROUNDS", self.limit_rounds)
             .env("WINDLASS_LATE_OUTCOMES", self.late_outcomes)
             .args(["--", "--nocapture", "--test-threads=1"])
             .run()

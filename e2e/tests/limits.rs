@@ -1,0 +1,159 @@
+//! Limits and unique keys while workers are killed and stopped: what the store recorded, by its own clock, never shows more
+//! than was permitted, everything is done in the end, and no place is lost.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use windlass::queue::{KeyRules, Rate, Unique};
+use windlass::{Client, JobId, JobRecord, JobState};
+use windlass_e2e::fleet::{Fleet, WorkerProcess, WorkerSettings};
+use windlass_e2e::history::{attempts, most_at_once, most_begun_within};
+use windlass_e2e::jobs::Plain;
+use windlass_e2e::{eventually, setting};
+use windlass_store_testkit::servers::{PostgresServer, RedisServer, RedisSettings, Settings};
+
+const WORKER: &str = env!("CARGO_BIN_EXE_e2e-worker");
+const QUEUES: [&str; 3] = ["keyed", "rated", "unique"];
+const KEYS: u32 = 5;
+const PER_KEY: u32 = 2;
+const RATE: Rate = Rate::new(30, Duration::from_secs(1));
+const LEASE: Duration = Duration::from_millis(1_500);
+
+fn start(fleet: &Fleet, number: u32) -> WorkerProcess {
+    let extra = ["--queues", &QUEUES.join(","), "--poll-ms", "300"].map(ToOwned::to_owned).to_vec();
+    let label = format!("limits{number}");
+    fleet.start(&WorkerSettings { label, concurrency: 12, lease: LEASE, extra, ..WorkerSettings::default() })
+}
+
+async fn define(client: &Client) {
+    let keys = KeyRules { concurrency: Some(PER_KEY), ..KeyRules::default() };
+    client.queue("keyed").unwrap().change(|queue| queue.keys = Some(keys.clone())).await.unwrap();
+    client.queue("rated").unwrap().change(|queue| queue.rate = Some(RATE)).await.unwrap();
+}
+
+/// Hands in some jobs for each queue. Unique ones that meet a holder are not stored.
+async fn hand_in(client: &Client, round: u32) -> Vec<JobId> {
+    let mut ids = Vec::new();
+    let job = |millis| Plain { word: round.to_string(), millis };
+    for number in 0..10 {
+        let keyed = client.enqueue(job(40)).queue("keyed").key(format!("key-{}", number % KEYS));
+        let rated = client.enqueue(job(1)).queue("rated");
+        let unique = client.enqueue(job(60)).queue("unique").unique(Unique::key(format!("u{}", number % 3)));
+        for enqueue in [keyed, rated, unique] {
+            let handle = enqueue.max_stalls(1_000).await.unwrap();
+            if handle.is_new() {
+                ids.push(handle.id());
+            }
+        }
+    }
+    ids
+}
+
+async fn records(client: &Client, ids: &[JobId]) -> Vec<JobRecord> {
+    let mut found = Vec::new();
+    for chunk in ids.chunks(500) {
+        let records = client.store().get(chunk.into()).await.unwrap();
+        found.extend(records.into_iter().map(|record| record.expect("no job is lost")));
+    }
+    found
+}
+
+async fn open_jobs(client: &Client) -> u64 {
+    client.store().queues(None, 100).await.unwrap().iter().map(|queue| queue.counts.open()).sum()
+}
+
+/// Workers come and go while jobs with limits run.
+async fn torment(fleet: &Fleet) -> (Client, Vec<JobId>) {
+    let client = fleet.client().await;
+    define(&client).await;
+    let rounds = setting("WINDLASS_LIMIT_ROUNDS", 8);
+    let mut processes: Vec<WorkerProcess> = (0..4).map(|number| start(fleet, number)).collect();
+    let mut ids = Vec::new();
+    for round in 0..rounds {
+        ids.extend(hand_in(&client, round).await);
+        let half = open_jobs(&client).await / 2;
+        eventually("jobs are being done", async || (open_jobs(&client).await <= half).then_some(())).await;
+        let victim = processes.swap_remove(fastrand::usize(..processes.len()));
+        if round % 3 == 2 {
+            // Longer than its lease lives: what it held goes to others, and it comes back.
+            fleet.pause(&victim, &client).await;
+            ids.extend(hand_in(&client, round).await);
+            let idle = || async { (open_jobs(&client).await == 0).then_some(()) };
+            eventually("the others go on without it", async || idle().await).await;
+            victim.resume();
+            processes.push(victim);
+        } else {
+            victim.kill();
+            processes.push(start(fleet, 4 + round));
+        }
+    }
+    eventually("every job has ended", async || (open_jobs(&client).await == 0).then_some(())).await;
+    (client, ids)
+}
+
+fn check(records: &[JobRecord]) {
+    let mut by_key: BTreeMap<String, Vec<&JobRecord>> = BTreeMap::new();
+    let (mut rated, mut by_unique) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
+    for record in records {
+        assert_eq!(record.state, JobState::Completed, "{record:?}");
+        match record.queue.as_str() {
+            "keyed" => by_key.entry(record.key.clone().unwrap().to_string()).or_default().push(record),
+            "rated" => rated.push(record),
+            _ => {
+                let span = (record.enqueued_at, record.finished_at.unwrap());
+                by_unique.entry(format!("{:?}", record.unique.unwrap().digest)).or_default().push(span);
+            }
+        }
+    }
+    for (key, jobs) in &by_key {
+        let most = most_at_once(&attempts(jobs.iter().copied()));
+        assert!(most <= PER_KEY as usize, "{most} attempts of {key} at once");
+    }
+    let most = most_begun_within(&attempts(rated), RATE.per);
+    assert!(most <= RATE.jobs as usize, "{most} jobs began within {:?}", RATE.per);
+    for spans in by_unique.values() {
+        assert_eq!(most_at_once(spans), 1, "two jobs held one key: {spans:?}");
+    }
+    println!("{} jobs of {} keys, at most {most} starts in a second", records.len(), by_key.len());
+}
+
+/// No place was lost: of each key as many as may run are handed out, and no more.
+async fn check_at_rest(fleet: &Fleet, client: &Client) {
+    for number in 0..KEYS * (PER_KEY + 1) {
+        let job = Plain { word: "rest".into(), millis: 400 };
+        client.enqueue(job).queue("keyed").key(format!("key-{}", number % KEYS)).await.unwrap();
+    }
+    let _worker = start(fleet, 1_000);
+    let keyed = client.queue("keyed").unwrap();
+    let running = || async { keyed.counts().await.unwrap().of(JobState::Running) };
+    let full = u64::from(KEYS * PER_KEY);
+    eventually("every place is used", async || (running().await == full).then_some(())).await;
+    eventually("all are done", async || (keyed.counts().await.unwrap().open() == 0).then_some(())).await;
+}
+
+async fn limits_hold(fleet: Fleet) {
+    let (client, ids) = torment(&fleet).await;
+    check(&records(&client, &ids).await);
+    check_at_rest(&fleet, &client).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_sqlite() {
+    limits_hold(Fleet::new(WORKER)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgres() {
+    let server = PostgresServer::start(&Settings::default());
+    limits_hold(Fleet::on(WORKER, server.url())).await;
+    server.assert_tidy();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_redis() {
+    let server = RedisServer::start(&RedisSettings::default());
+    limits_hold(Fleet::on(WORKER, server.url())).await;
+    server.assert_tidy();
+}
