@@ -30,7 +30,8 @@ pub fn most_at_once(spans: &[(Timestamp, Timestamp)]) -> usize {
 pub fn most_begun_within(spans: &[(Timestamp, Timestamp)], time: Duration) -> usize {
     let mut begins: Vec<Timestamp> = spans.iter().map(|&(start, _)| start).collect();
     begins.sort_unstable();
-    let within = |first: usize| begins[first..].iter().take_while(|at| at.since(begins[first]) < time).count();
+    let within =
+        |first: usize| begins[first..].iter().take_while(|at| at.since(begins[first]) < time).count();
     (0..begins.len()).map(within).max().unwrap_or(0)
 }
 

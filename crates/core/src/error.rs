@@ -42,13 +42,17 @@ pub enum StoreError {
         known: u32,
     },
     /// A job with a key, for a queue that has none.
-    #[error("queue {queue} takes no jobs with a key: define it with rules for keys first, which may be empty")]
+    #[error(
+        "queue {queue} takes no jobs with a key: define it with rules for keys first, which may be empty"
+    )]
     NoKeys {
         /// The queue.
         queue: Name,
     },
     /// A queue that has no room for what was handed in.
-    #[error("queue {queue} is full: {waiting} jobs wait, and it takes {capacity}; enqueue later, or fewer at once")]
+    #[error(
+        "queue {queue} is full: {waiting} jobs wait, and it takes {capacity}; enqueue later, or fewer at once"
+    )]
     QueueFull {
         /// The queue.
         queue: Name,

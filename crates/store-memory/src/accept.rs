@@ -83,7 +83,8 @@ impl Table {
             if queue.config.capacity.is_none() {
                 continue;
             }
-            let more = jobs.iter().zip(answers).filter(|(other, answer)| other.queue == job.queue && is_new(answer));
+            let more =
+                jobs.iter().zip(answers).filter(|(other, answer)| other.queue == job.queue && is_new(answer));
             let more = more.count() as u64;
             queue.config.check_room(&job.queue, queue.counts.waiting() - more, more)?;
         }

@@ -131,7 +131,9 @@ fn pass_gate(queue: &mut Queue, key: &Name, rings: &mut Rings, bug: Option<Bug>,
     if change.to == Some(State::Running) {
         queue.gates.started(key);
     }
-    if change.from == Some(State::Running) && !(bug == Some(Bug::KeyHeldAtReap) && change.cause == Cause::Reaped) {
+    if change.from == Some(State::Running)
+        && !(bug == Some(Bug::KeyHeldAtReap) && change.cause == Cause::Reaped)
+    {
         queue.gates.stopped(key);
         if bug != Some(Bug::GateStaysClosed) {
             queue.gates.open(key);

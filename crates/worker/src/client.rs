@@ -73,8 +73,7 @@ impl Client {
         let begins = Lanes::new(sharing, runtime, Arc::new(Begins(Arc::clone(&store))));
         let (finishes_calls, calls, endings) = (store.finishes_calls(), InFlight::default(), Arc::default());
         let keyed = KeyedQueues::default();
-        let shared =
-            Shared { store, finishes_calls, calls, enqueues, reports, begins, endings, keyed };
+        let shared = Shared { store, finishes_calls, calls, enqueues, reports, begins, endings, keyed };
         Self { shared: Arc::new(shared) }
     }
 

@@ -114,7 +114,8 @@ fn rate(&Rate { jobs, per, shape }: &Rate) -> String {
 
 /// What holds for each key.
 fn keys(keys: &KeyRules) -> String {
-    let limits = [keys.concurrency.map(|most| format!("{most} at once")), keys.rate.map(|rate| self::rate(&rate))];
+    let limits =
+        [keys.concurrency.map(|most| format!("{most} at once")), keys.rate.map(|rate| self::rate(&rate))];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     let weights: Vec<String> = keys.weights.iter().map(|(key, weight)| format!("{key}={weight}")).collect();
     let mut text = "keys in turn".to_owned();

@@ -52,7 +52,8 @@ pub async fn a_call_fits_as_a_whole(h: &impl Harness) {
     define(&scene, room_for(5)).await;
     scene.add_many(3).await;
     assert_eq!(refusal(&scene, 3).await, (5, 3));
-    let mixed = [job(Options::new().queue("a")), job(Options::new()), job(Options::new()), job(Options::new())];
+    let mixed =
+        [job(Options::new().queue("a")), job(Options::new()), job(Options::new()), job(Options::new())];
     let answer = scene.store.enqueue(mixed.as_slice().into()).await;
     assert!(matches!(answer, Err(StoreError::QueueFull { waiting: 3, .. })), "{answer:?}");
     assert_eq!(scene.find(mixed[0].id).await, None, "not even in the other queue");

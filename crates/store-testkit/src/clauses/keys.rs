@@ -111,7 +111,8 @@ pub async fn keys_take_turns(h: &impl Harness) {
         order.extend(claim(&scene, 1).await);
     }
     assert_eq!(keys_of(&order), "abcabaa");
-    let first_of = |key: &str| order.iter().filter(|job| job.key == Some(name(key))).map(|job| job.id).collect();
+    let first_of =
+        |key: &str| order.iter().filter(|job| job.key == Some(name(key))).map(|job| job.id).collect();
     let of_a: Vec<JobId> = first_of("a");
     assert_eq!(of_a, added[..4], "in their order");
     assert_eq!(claim(&scene, 1).await, []);
@@ -323,11 +324,7 @@ pub async fn a_paused_key_is_passed_over(h: &impl Harness) {
 /// The rules of the queue hold for jobs with and without a key together.
 pub async fn rules_of_the_queue_hold_too(h: &impl Harness) {
     let scene = Scene::new(h).await;
-    let config = QueueConfig {
-        concurrency: Some(4),
-        rate: Some(Rate::new(5, seconds(600))),
-        ..at_most(2)
-    };
+    let config = QueueConfig { concurrency: Some(4), rate: Some(Rate::new(5, seconds(600))), ..at_most(2) };
     define(&scene, config).await;
     add(&scene, "aaab----").await;
     let first = claim(&scene, 9).await;

@@ -115,16 +115,21 @@ pub(super) fn job_id(index: usize) -> JobId {
     JobId::from_bytes(bytes)
 }
 
-/// The operations of a seed. One of the queues begins as one that keeps none, one as one of which few jobs may run, and one
-/// with keys.
+/// The operations of a seed. One of the queues begins as one that keeps none, one as one of which few jobs may run or
+/// start, and one with keys.
 pub(super) fn script(seed: u64, steps: usize, ids: Ids) -> Vec<Operation> {
     let mut rng = Rng::with_seed(seed);
     let retention = Retention { completed: Keep::NONE, dead: Keep::NONE, cancelled: Keep::NONE };
     let none = QueueConfig { retention, ..QueueConfig::default() };
     let first = Operation::Define { queue: name("c"), config: none };
-    let few = QueueConfig { concurrency: Some(2), ..QueueConfig::default() };
+    let (few, slow) = ((seed.is_multiple_of(2)).then_some(2), (!seed.is_multiple_of(2)).then(bucket));
+    let few = QueueConfig { concurrency: few, rate: slow, ..QueueConfig::default() };
     let second = Operation::Define { queue: name("b"), config: few };
-    let keys = KeyRules { concurrency: Some(2), ..KeyRules::default() };
+    let keys = match seed % 3 {
+        0 => KeyRules { concurrency: Some(1), ..KeyRules::default() },
+        1 => KeyRules { rate: Some(bucket()), ..KeyRules::default() },
+        _ => KeyRules::default(),
+    };
     let keyed = QueueConfig { keys: Some(keys), ..QueueConfig::default() };
     let third = Operation::Define { queue: name("a"), config: keyed };
     [first, second, third].into_iter().chain((0..steps).map(|_| operation(&mut rng, ids))).collect()
@@ -201,8 +206,9 @@ fn new_job(rng: &mut Rng, ids: Ids) -> NewJob {
     if rng.bool() {
         options = options.tag(pick(rng, ["s", "t"])).timeout(seconds(9));
     }
-    if rng.u32(..3) == 0 {
-        options = options.key(pick(rng, ["x", "y", "z"]));
+    // Mostly where the queue has keys at first: elsewhere the whole call is refused.
+    if rng.u32(..if queue == "a" { 2 } else { 40 }) == 0 {
+        options = options.key(pick(rng, ["x", "y"]));
     }
     if rng.u32(..3) == 0 {
         options = options.unique(unique(rng)).delay(seconds(pick(rng, [0, 0, 2, 6])));
@@ -281,8 +287,6 @@ fn config(rng: &mut Rng) -> QueueConfig {
         output: pick(rng, [10, 1 << 20]),
         error: pick(rng, [0, 40, 1 << 16]),
     };
-    // Neither fixed nor sliding rates: the stores agree on how much time has passed, not on what time it is.
-    let bucket = Rate::new(1, seconds(2)).shape(Shape::Bucket { burst: 2 });
     let kinds = [(name("k"), Pause::default())].into_iter().filter(|_| rng.u32(..4) == 0).collect();
     let keys = [(name("y"), Pause::default())].into_iter().filter(|_| rng.u32(..6) == 0).collect();
     QueueConfig {
@@ -290,16 +294,21 @@ fn config(rng: &mut Rng) -> QueueConfig {
         caps,
         pauses: Pauses { queue: (rng.u32(..6) == 0).then(Pause::default), kinds, keys },
         concurrency: (rng.u32(..3) == 0).then(|| rng.u32(1..4)),
-        rate: (rng.u32(..4) == 0).then_some(bucket),
+        rate: (rng.u32(..4) == 0).then(bucket),
         capacity: (rng.u32(..6) == 0).then(|| rng.u64(1..12)),
-        keys: rng.bool().then(|| key_rules(rng, bucket)),
+        keys: rng.bool().then(|| key_rules(rng)),
     }
 }
 
-fn key_rules(rng: &mut Rng, bucket: Rate) -> KeyRules {
+/// Neither fixed nor sliding rates: the stores agree on how much time has passed, not on what time it is.
+fn bucket() -> Rate {
+    Rate::new(1, seconds(2)).shape(Shape::Bucket { burst: 2 })
+}
+
+fn key_rules(rng: &mut Rng) -> KeyRules {
     KeyRules {
         concurrency: rng.bool().then(|| rng.u32(1..3)),
-        rate: (rng.u32(..4) == 0).then_some(bucket),
+        rate: (rng.u32(..4) == 0).then(bucket),
         weights: [(name("y"), rng.u32(1..5))].into_iter().filter(|_| rng.u32(..4) == 0).collect(),
     }
 }

@@ -30,7 +30,9 @@ where
     let (began, mut pauses) = (Instant::now(), Pauses(PAUSE));
     loop {
         match enqueue().await {
-            Err(Error::Store(StoreError::QueueFull { .. })) if began.elapsed() < wait_max => pauses.next().await,
+            Err(Error::Store(StoreError::QueueFull { .. })) if began.elapsed() < wait_max => {
+                pauses.next().await
+            }
             answer => return answer,
         }
     }

@@ -126,9 +126,11 @@ async fn producers_wait_for_room() {
     }
     let full = client.enqueue(probe(Act::Succeed)).await.unwrap_err();
     assert!(matches!(full, Error::Store(StoreError::QueueFull { capacity: 2, waiting: 2, .. })), "{full}");
-    let late = client.enqueue(probe(Act::Succeed)).wait_for_room(Duration::from_millis(50)).await.unwrap_err();
+    let late =
+        client.enqueue(probe(Act::Succeed)).wait_for_room(Duration::from_millis(50)).await.unwrap_err();
     assert!(matches!(late, Error::Store(StoreError::QueueFull { .. })), "{late}");
-    let waiting = tokio::spawn(client.enqueue_all([probe(Act::Succeed)]).wait_for_room(PATIENCE).into_future());
+    let waiting =
+        tokio::spawn(client.enqueue_all([probe(Act::Succeed)]).wait_for_room(PATIENCE).into_future());
     let running = worker(&client, &stage).start().unwrap();
     assert!(waiting.await.unwrap().unwrap()[0].is_new());
     queue.below(1).await.unwrap();

@@ -124,6 +124,7 @@ fn note(job: &JobRecord, format: Format) -> String {
     let priority = (job.priority != 0).then(|| format!("priority {}", job.priority));
     let error = job.last_error().map(|error| format!("last error: {}", text::first_line(error)));
     let key = job.key.as_ref().map(|key| format!("key {key}"));
-    let parts = running.into_iter().chain(about_state).chain(unreadable).chain(priority).chain(key).chain(error);
+    let parts =
+        running.into_iter().chain(about_state).chain(unreadable).chain(priority).chain(key).chain(error);
     parts.collect::<Vec<_>>().join(", ")
 }

@@ -80,7 +80,12 @@ impl Answer<'_> {
                 names => Some(format!("{noun}s {}", names.join(", "))),
             }
         };
-        let parts: Vec<String> = [named("kind", self.kinds), named("key", self.keys)].into_iter().flatten().collect();
-        if parts.is_empty() { self.queue.to_string() } else { format!("{} of {}", parts.join(" and "), self.queue) }
+        let parts: Vec<String> =
+            [named("kind", self.kinds), named("key", self.keys)].into_iter().flatten().collect();
+        if parts.is_empty() {
+            self.queue.to_string()
+        } else {
+            format!("{} of {}", parts.join(" and "), self.queue)
+        }
     }
 }
