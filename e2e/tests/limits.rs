@@ -11,6 +11,7 @@ use windlass::{Client, JobId, JobRecord, JobState};
 use windlass_e2e::fleet::{Fleet, WorkerProcess, WorkerSettings};
 use windlass_e2e::history::{attempts, most_at_once, most_begun_within};
 use windlass_e2e::jobs::Plain;
+use windlass_e2e::server::StoreServer;
 use windlass_e2e::{eventually, setting};
 use windlass_store_testkit::servers::{PostgresServer, RedisServer, RedisSettings, Settings};
 

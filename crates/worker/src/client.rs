@@ -1,5 +1,6 @@
 //! The client: puts jobs into a store and asks about them. Cheap to clone, not generic over the store.
 
+mod by_key;
 mod endings;
 mod enqueue;
 mod handle;
@@ -26,6 +27,7 @@ use windlass_core::store::{
 };
 use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
 
+pub use by_key::{ByKey, KeyBacklog};
 pub use enqueue::{Enqueue, EnqueueAll};
 pub use handle::{Handle, OutputError};
 pub use moved::Moved;

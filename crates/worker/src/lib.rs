@@ -41,7 +41,9 @@ mod worker;
 
 pub use windlass_core::store::Enqueued;
 
-pub use client::{Backlog, Client, Enqueue, EnqueueAll, Handle, Moved, OutputError, Pausing, QueueHandle};
+pub use client::{
+    Backlog, ByKey, Client, Enqueue, EnqueueAll, Handle, KeyBacklog, Moved, OutputError, Pausing, QueueHandle,
+};
 pub use ctx::Ctx;
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};

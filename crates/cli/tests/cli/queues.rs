@@ -244,3 +244,52 @@ fn a_unique_job_is_stored_once() {
         .ok()
         .prints("accepted");
 }
+
+#[test]
+fn keys_are_limited_paused_and_shown() {
+    let shell = Shell::new();
+    let id = shell.enqueue(&["k", "--key", "acme"]);
+    shell.run(["enqueue", "k", "--key", "acme", "--count", "3"]).ok();
+    assert_eq!(shell.show(&id)["key"], "acme");
+    shell.run(["jobs", "list"]).ok().prints("key acme");
+    let set = [
+        "queues",
+        "set",
+        "default",
+        "--per-key-concurrency",
+        "1",
+        "--per-key-rate",
+        "10/1s",
+        "--weight",
+        "acme=3",
+    ];
+    shell.run(set).ok().prints("keys in turn, each 1 at once and 10 in 1s, weights acme=3");
+    shell.attempt("k", None);
+    let show = shell.run(["queues", "show", "default"]).ok();
+    show.prints("key acme: 3 ready, 1 running").prints("wait for one of those that run to end");
+    shell.run(["queues", "pause", "default", "--key", "acme"]).ok().prints("key acme of default paused");
+    shell.run(["queues", "show", "default"]).ok().prints("the key is paused");
+    shell.run(["queues", "resume", "default", "--key", "acme"]).ok().prints("key acme of default resumed");
+    let json = shell.run(["queues", "set", "default", "--weight", "acme=1", "--json"]).ok().json();
+    assert_eq!(
+        (&json["rules"]["keys"]["concurrency"], &json["rules"]["keys"]["weights"]),
+        (&json!(1), &json!(null))
+    );
+    shell.run(["queues", "set", "default", "--weight", "acme"]).exits(2).complains("use KEY=N, as acme=5");
+    shell.run(["queues", "set", "default", "--weight", "acme=0"]).exits(2).complains("from 1 to 1000");
+    shell.run(["enqueue", "k", "--key", "two words"]).exits(2).complains("bad key");
+}
+
+#[test]
+fn a_full_queue_refuses_and_says_so() {
+    let shell = Shell::new();
+    shell.run(["queues", "set", "small", "--capacity", "2"]).ok().prints("at most 2 wait");
+    shell.run(["enqueue", "k", "--queue", "small", "--count", "2"]).ok();
+    shell
+        .run(["enqueue", "k", "--queue", "small"])
+        .exits(1)
+        .complains("queue small is full: 2 jobs wait, and it takes 2");
+    shell.run(["queues", "set", "small", "--capacity", "0"]).exits(2).complains("no job could be enqueued");
+    shell.run(["queues", "set", "small", "--capacity", "none"]).ok();
+    shell.enqueue(&["k", "--queue", "small"]);
+}

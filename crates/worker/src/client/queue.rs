@@ -18,9 +18,9 @@ pub struct QueueHandle {
 }
 
 /// Jobs that one call reads; each comes with its payload.
-const PAGE: u32 = 100;
+pub(super) const PAGE: u32 = 100;
 /// Calls for the jobs of one state.
-const CALLS_MAX: usize = 10;
+pub(super) const CALLS_MAX: usize = 10;
 
 /// What waits in a queue and could have started. [`QueueHandle::backlog`] looks at no more than 1,000 jobs of each state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! `queues show`: one queue, and what keeps its jobs from starting now.
 
+use windlass::worker::ByKey;
 use windlass_core::State;
 use windlass_core::clock::Timestamp;
 use windlass_core::queue::QueueRecord;
@@ -11,6 +12,9 @@ use crate::exit::Exit;
 use crate::output::json::QueueJson;
 use crate::output::text;
 use crate::session::{Access, Session};
+
+/// How many keys are shown, those that wait longest first.
+const KEYS_SHOWN: usize = 10;
 
 pub(crate) async fn run(session: &mut Session, args: &ShowArgs) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
@@ -41,8 +45,44 @@ pub(crate) async fn run(session: &mut Session, args: &ShowArgs) -> anyhow::Resul
         let full = if running >= u64::from(most) { ": jobs wait for one of them to end" } else { "" };
         session.output.line(format_args!("{running} of {most} places are taken{full}"))?;
     }
-    definition(session, queue, client.store().now().await?)?;
+    let now = client.store().now().await?;
+    if queue.config.keys.is_some() {
+        keys(session, &client.queue(&args.queue)?.by_key().await?, queue, now)?;
+    }
+    definition(session, queue, now)?;
     Ok(Exit::Done)
+}
+
+/// The keys whose jobs wait longest, and what keeps them from starting.
+fn keys(session: &mut Session, found: &ByKey, queue: &QueueRecord, now: Timestamp) -> anyhow::Result<()> {
+    for key in found.keys.iter().take(KEYS_SHOWN) {
+        let rules = queue.config.keys.as_ref();
+        let most = rules.and_then(|rules| rules.concurrency).map(u64::from);
+        let why = match most {
+            _ if key.ready == 0 => "",
+            _ if !queue.config.pauses.permit_key(&key.key, now) => ": the key is paused",
+            Some(most) if key.running >= most => ": they wait for one of those that run to end",
+            _ => "",
+        };
+        let waits = key
+            .oldest
+            .map(|since| format!(", oldest waits {}", text::duration(text::coarse(now.since(since)))));
+        let (name, ready, running) = (&key.key, key.ready, key.running);
+        session.output.line(format_args!(
+            "key {name}: {ready} ready, {running} running{}{why}",
+            waits.unwrap_or_default()
+        ))?;
+    }
+    let hidden = found.keys.len().saturating_sub(KEYS_SHOWN);
+    if hidden > 0 || found.has_more_ready || found.has_more_running {
+        let more = if found.has_more_ready || found.has_more_running {
+            ", and of jobs that were not looked at"
+        } else {
+            ""
+        };
+        session.output.line(format_args!("{hidden} more keys{more}"))?;
+    }
+    Ok(())
 }
 
 /// What a queue hands out, keeps and permits.
