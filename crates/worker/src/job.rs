@@ -41,6 +41,12 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         Options::new()
     }
 
+    /// The key that this job takes turns by, taken from its payload, such as the customer that it is for. What a call says
+    /// wins over it, and it wins over [`options`](Job::options). None by default.
+    fn key(&self) -> Option<String> {
+        None
+    }
+
     /// This job with options of its own, to be enqueued among others by
     /// [`enqueue_all`](crate::Client::enqueue_all).
     fn with(self, options: Options) -> With<Self> {

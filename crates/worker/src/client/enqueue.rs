@@ -52,20 +52,15 @@ struct Item {
     payload: Bytes,
     id: Option<JobId>,
     options: Options,
+    /// The key that it names itself, if any.
+    own_key: Options,
 }
 
 impl Client {
     /// Enqueues a job: a builder that is awaited. Await it inside the runtime that the client was made in.
     pub fn enqueue<J: Job>(&self, job: J) -> Enqueue<J> {
-        let payload = serde_json::to_vec(&job).map(Bytes::from);
-        Enqueue {
-            client: self.clone(),
-            payload,
-            id: None,
-            options: Options::new(),
-            wait_max: None,
-            job: PhantomData,
-        }
+        let (payload, options) = (serde_json::to_vec(&job).map(Bytes::from), own_key(&job));
+        Enqueue { client: self.clone(), payload, id: None, options, wait_max: None, job: PhantomData }
     }
 
     /// Enqueues many jobs in one call: all of them or none. What the builder says holds for all of them; a job that is given
@@ -73,10 +68,19 @@ impl Client {
     pub fn enqueue_all<I: IntoJob>(&self, jobs: impl IntoIterator<Item = I>) -> EnqueueAll<I::Job> {
         let item = |each: I| {
             let With { job, id, options } = each.into_job();
-            Ok(Item { payload: serde_json::to_vec(&job)?.into(), id, options })
+            let own_key = own_key(&job);
+            Ok(Item { payload: serde_json::to_vec(&job)?.into(), id, options, own_key })
         };
         let items = jobs.into_iter().map(item).collect();
         EnqueueAll { client: self.clone(), items, options: Options::new(), wait_max: None, job: PhantomData }
+    }
+}
+
+/// The key that a job names itself, as options.
+fn own_key<J: Job>(job: &J) -> Options {
+    match job.key() {
+        Some(key) => Options::new().key(key),
+        None => Options::new(),
     }
 }
 
@@ -168,20 +172,21 @@ impl<J: Job> EnqueueAll<J> {
         if jobs > JOBS_MAX || bytes > BYTES_MAX {
             return Err(Error::BatchTooLarge { jobs, bytes, jobs_max: JOBS_MAX, bytes_max: BYTES_MAX });
         }
-        let options = self.options.over(J::options());
+        let (call, of_type) = (self.options, J::options());
         // Names are checked once; the copies share them. A unique key is that of one payload.
         let (plain, mut pattern) = (Options::new(), None::<NewJob>);
-        let job = |Item { payload, id, options: own }: Item| {
+        let job = |Item { payload, id, options: own, own_key }: Item| {
+            let is_plain = own == plain && own_key == plain;
             let job = match &pattern {
-                Some(pattern) if own == plain => {
+                Some(pattern) if is_plain => {
                     let mut job = pattern.clone().with_id(JobId::new());
                     job.payload = payload;
                     job
                 }
                 _ => {
-                    let is_pattern = own == plain;
-                    let job = NewJob::new(J::KIND, payload, own.over(options.clone()))?;
-                    if is_pattern && job.unique.is_none() {
+                    let options = own.over(call.clone()).over(own_key).over(of_type.clone());
+                    let job = NewJob::new(J::KIND, payload, options)?;
+                    if is_plain && job.unique.is_none() {
                         pattern = Some(job.clone());
                     }
                     job

@@ -88,6 +88,26 @@ struct Limited {
 impl Job for Limited {
     const KIND: &'static str = "limited";
     type Output = ();
+
+    fn key(&self) -> Option<String> {
+        self.delay.is_zero().then(|| "own".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn a_job_type_may_name_its_key() {
+    let (client, _) = scene();
+    let job = || Limited { delay: Duration::ZERO };
+    let own = client.enqueue(job()).await.unwrap().id();
+    let said = client.enqueue(job()).key("said").await.unwrap().id();
+    let all = [job().with(Options::new().priority(1)), job().with(Options::new().key("with"))];
+    let all = client.enqueue_all(all).await.unwrap();
+    let call = client.enqueue_all([job()]).key("call").await.unwrap();
+    for (id, key) in
+        [(own, "own"), (said, "said"), (all[0].id(), "own"), (all[1].id(), "with"), (call[0].id(), "call")]
+    {
+        assert_eq!(client.job(id).await.unwrap().unwrap().key, Some(name(key)));
+    }
 }
 
 #[tokio::test]
