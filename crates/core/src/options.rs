@@ -1,8 +1,7 @@
 //! What can be said about a job when it is enqueued, at one place or another.
 //!
-//! One precedence everywhere: what the call says wins over the job type's options, and those over the library's
-//! default. [`Options::over`] is that rule. The definition of a queue says nothing about jobs: it has what is kept
-//! and how large things may be ([`QueueConfig`](crate::queue::QueueConfig)).
+//! One precedence everywhere: what the call says wins over the job type's options, those over the definition of the queue
+//! ([`JobDefaults`](crate::queue::JobDefaults)), and that over the library's default. [`Options::over`] is that rule.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};

@@ -1,5 +1,6 @@
 //! What a queue keeps and permits, and what it holds.
 
+mod defaults;
 mod keys;
 mod pause;
 mod rate;
@@ -11,12 +12,14 @@ use thiserror::Error;
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
+use crate::job::JobInvalid;
 use crate::name::Name;
 use crate::size::{CAP_MAX, Caps};
 use crate::state::State;
 use crate::stored;
 
 pub use crate::unique::Unique;
+pub use defaults::JobDefaults;
 pub use keys::{GATES_LOOKED_MAX, KEYS_NAMED_MAX, KeyRules, PASSED_MAX, TURN_COST, WEIGHT_MAX};
 pub use pause::{Pause, Pauses};
 pub use rate::{Permits, Rate, RateInvalid, Shape, Spent};
@@ -45,7 +48,7 @@ pub fn check_rules(queue: &Name, rules: u32) -> Result<(), StoreError> {
 }
 
 /// The definition of a queue. A queue without one has the default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueConfig {
     /// How long finished jobs stay.
@@ -67,6 +70,9 @@ pub struct QueueConfig {
     /// What holds for each key of its jobs. Only a queue that has this takes jobs with a key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<KeyRules>,
+    /// What holds for jobs that say nothing themselves.
+    #[serde(skip_serializing_if = "JobDefaults::is_empty")]
+    pub defaults: JobDefaults,
 }
 
 impl QueueConfig {
@@ -98,7 +104,7 @@ impl QueueConfig {
 
     /// The newest rule that it uses.
     pub fn rules(&self) -> u32 {
-        let Self { retention: _, caps: _, pauses, concurrency, rate, capacity, keys } = self;
+        let Self { retention: _, caps: _, defaults: _, pauses, concurrency, rate, capacity, keys } = self;
         if keys.is_some() || capacity.is_some() || !pauses.keys.is_empty() {
             RULE_OF_KEYS
         } else {
@@ -154,6 +160,7 @@ impl QueueConfig {
         if let Some(keys) = &self.keys {
             keys.check()?;
         }
+        self.defaults.check()?;
         let Caps { payload, output, error } = self.caps;
         for (what, bytes) in [("payload", payload), ("output", output), ("error", error)] {
             if bytes > CAP_MAX {
@@ -199,6 +206,9 @@ pub enum QueueInvalid {
         /// How many were given.
         count: usize,
     },
+    /// Defaults for jobs that make no sense.
+    #[error("defaults of its jobs: {0}")]
+    Defaults(Box<JobInvalid>),
     /// No job may wait.
     #[error("a capacity of 0: pause the queue, or remove it, instead")]
     NoCapacity,

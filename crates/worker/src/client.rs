@@ -1,6 +1,7 @@
 //! The client: puts jobs into a store and asks about them. Cheap to clone, not generic over the store.
 
 mod by_key;
+mod defaults;
 mod endings;
 mod enqueue;
 mod handle;
@@ -34,6 +35,7 @@ pub use moved::Moved;
 pub use queue::{Backlog, QueueHandle};
 pub use rules::Pausing;
 
+use self::defaults::Defaults;
 use self::endings::Endings;
 use self::in_flight::InFlight;
 use self::keyed::KeyedQueues;
@@ -60,6 +62,7 @@ struct Shared {
     begins: Lanes<Begins>,
     endings: Arc<Endings>,
     keyed: KeyedQueues,
+    defaults: Defaults,
 }
 
 impl Client {
@@ -72,10 +75,11 @@ impl Client {
         let (sharing, runtime) = (store.about().sharing, runtime::Handle::current());
         let enqueues = Lanes::new(sharing, runtime.clone(), Arc::new(Enqueues(Arc::clone(&store))));
         let reports = Lanes::new(sharing, runtime.clone(), Arc::new(Reports(Arc::clone(&store))));
-        let begins = Lanes::new(sharing, runtime, Arc::new(Begins(Arc::clone(&store))));
+        let begins = Lanes::new(sharing, runtime.clone(), Arc::new(Begins(Arc::clone(&store))));
         let (finishes_calls, calls, endings) = (store.finishes_calls(), InFlight::default(), Arc::default());
-        let keyed = KeyedQueues::default();
-        let shared = Shared { store, finishes_calls, calls, enqueues, reports, begins, endings, keyed };
+        let (keyed, defaults) = (KeyedQueues::default(), Defaults::new(runtime));
+        let shared =
+            Shared { store, finishes_calls, calls, enqueues, reports, begins, endings, keyed, defaults };
         Self { shared: Arc::new(shared) }
     }
 

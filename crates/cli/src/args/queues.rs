@@ -126,6 +126,18 @@ pub(crate) struct DefineArgs {
     /// How many of its jobs may wait; an enqueue beyond that is refused. Or none for no limit
     #[arg(long, value_name = "N|none", value_parser = parse::capacity)]
     pub(crate) capacity: Option<parse::Capacity>,
+    /// Attempts of jobs that say nothing about them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) default_attempts: Option<u32>,
+    /// The wait between attempts of jobs that say nothing about it, as exponential:2s; see windlass enqueue --help
+    #[arg(long, value_name = "BACKOFF", value_parser = parse::backoff)]
+    pub(crate) default_backoff: Option<parse::Backoff>,
+    /// How long one attempt of jobs that say nothing about it may take
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
+    pub(crate) default_timeout: Option<Duration>,
+    /// The priority of jobs that say none
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) default_priority: Option<i16>,
     /// How long completed jobs stay
     #[arg(long, value_name = "AGE", value_parser = parse::age, allow_hyphen_values = true)]
     pub(crate) keep_completed: Option<parse::Age>,

@@ -37,13 +37,17 @@ struct Answer<'a> {
 
 pub(crate) async fn run(session: &mut Session, args: EnqueueArgs) -> anyhow::Result<Exit> {
     let payload = payload(args.payload.as_deref(), args.raw)?;
+    let made = |options| NewJob::new(&args.kind, payload.clone(), options);
+    let job = made(options(&args)).map_err(|error| Fault::usage(error.to_string()))?;
+    let client = session.open(Access::Create).await?;
+    // All of the command line makes sense by now; the queue may have something to say where it says nothing.
+    let defaults = client.queue(&job.queue)?.definition().await?.defaults;
     let job =
-        NewJob::new(&args.kind, payload, options(&args)).map_err(|error| Fault::usage(error.to_string()))?;
+        made(options(&args).over(defaults.options())).map_err(|error| Fault::usage(error.to_string()))?;
     let job = match args.id {
         Some(id) => job.with_id(id),
         None => job,
     };
-    let client = session.open(Access::Create).await?;
     let durability = client.about().durability;
     if args.count == 1 {
         let enqueued = client.enqueue_new(job.clone()).await?;
@@ -171,7 +175,10 @@ fn options(args: &EnqueueArgs) -> Options {
     if let Some(trace) = &args.trace {
         options = options.trace(trace.clone());
     }
-    options.retry(policy(args))
+    match policy(args) {
+        Some(policy) => options.retry(policy),
+        None => options,
+    }
 }
 
 fn unique(args: &EnqueueArgs) -> Option<Unique> {
@@ -188,7 +195,12 @@ fn unique(args: &EnqueueArgs) -> Option<Unique> {
     })
 }
 
-fn policy(args: &EnqueueArgs) -> Policy {
+/// The policy, where something was said about it.
+fn policy(args: &EnqueueArgs) -> Option<Policy> {
+    let EnqueueArgs { attempts, backoff, backoff_max, jitter, .. } = args;
+    if attempts.is_none() && backoff.is_none() && backoff_max.is_none() && jitter.is_none() {
+        return None;
+    }
     let attempts = args.attempts.unwrap_or(ATTEMPTS_DEFAULT);
     let mut policy = match args.backoff {
         Some(backoff) => backoff.policy(attempts),
@@ -200,7 +212,7 @@ fn policy(args: &EnqueueArgs) -> Policy {
     if let Some(jitter) = args.jitter {
         policy = policy.jitter(jitter);
     }
-    policy
+    Some(policy)
 }
 
 /// The payload's bytes, from wherever they are. Unless they are sent raw they must be JSON; then the space

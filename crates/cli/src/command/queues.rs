@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 use serde::Serialize;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Counts, Keep, KeyRules, QueueConfig, QueueRecord, Removed, Retention};
+use windlass_core::queue::{
+    Counts, JobDefaults, Keep, KeyRules, QueueConfig, QueueRecord, Removed, Retention,
+};
 use windlass_core::{Name, State};
 
 pub(crate) use self::look::Look;
@@ -202,10 +204,25 @@ fn changed(mut config: QueueConfig, args: &DefineArgs) -> QueueConfig {
         config.rate = rate.map(|rate| rate.shape(args.rate_shape.unwrap_or_default()));
     }
     changed_keys(&mut config, args);
+    changed_defaults(&mut config.defaults, args);
     if let Some(parse::Capacity(capacity)) = args.capacity {
         config.capacity = capacity;
     }
     config
+}
+
+/// What was given for jobs that say nothing themselves put in.
+fn changed_defaults(defaults: &mut JobDefaults, args: &DefineArgs) {
+    if args.default_attempts.is_some() || args.default_backoff.is_some() {
+        let before = defaults.retry.take().unwrap_or_default();
+        let attempts = args.default_attempts.unwrap_or(before.attempts_max());
+        defaults.retry = Some(match args.default_backoff {
+            Some(backoff) => backoff.policy(attempts),
+            None => before.attempts(attempts),
+        });
+    }
+    defaults.timeout = args.default_timeout.or(defaults.timeout);
+    defaults.priority = args.default_priority.or(defaults.priority);
 }
 
 /// What was given about keys put in. A queue has rules for keys from the first of these on.

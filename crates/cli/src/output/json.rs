@@ -8,7 +8,7 @@ use serde::Serialize;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{AttemptRecord, Trace};
 use windlass_core::outcome::{Ending, Reason};
-use windlass_core::queue::{Keep, KeyRules, Pauses, QueueRecord, Rate};
+use windlass_core::queue::{JobDefaults, Keep, KeyRules, Pauses, QueueRecord, Rate};
 use windlass_core::retry::{Backoff, Policy};
 use windlass_core::size::Caps;
 use windlass_core::store::{Durability, LeaseRecord};
@@ -197,6 +197,9 @@ pub(crate) struct QueueJson<'a> {
     /// What it hands out and takes: pauses, `concurrency`, `rate`, `capacity` and `keys`, as far as there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<RulesJson<'a>>,
+    /// What holds for its jobs that say nothing themselves.
+    #[serde(skip_serializing_if = "JobDefaults::is_empty")]
+    defaults: &'a JobDefaults,
     /// Why its definition does not read.
     unreadable: Option<&'a str>,
     /// Only with `queues`, as the next two: how many scheduled jobs were seen to be overdue.
@@ -267,6 +270,7 @@ impl<'a> QueueJson<'a> {
                 capacity: queue.config.capacity,
                 keys: queue.config.keys.as_ref(),
             }),
+            defaults: &queue.config.defaults,
             unreadable: queue.unreadable.as_deref(),
             overdue: None,
             overdue_has_more: None,

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use windlass_core::State;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Counts, Keep, KeyRules, Pause, QueueConfig, Rate, Retention, Shape};
+use windlass_core::queue::{Counts, JobDefaults, Keep, KeyRules, Pause, QueueConfig, Rate, Retention, Shape};
 use windlass_core::retry::{Backoff, Jitter, Policy};
 
 use super::{Format, clean};
@@ -126,6 +126,16 @@ fn keys(keys: &KeyRules) -> String {
         text = format!("{text}, weights {}", weights.join(" "));
     }
     text
+}
+
+/// What holds for jobs that say nothing themselves.
+pub(crate) fn defaults(JobDefaults { retry, timeout, priority }: &JobDefaults) -> String {
+    let parts = [
+        retry.as_ref().map(policy),
+        timeout.map(|timeout| format!("a timeout of {}", duration(timeout))),
+        priority.map(|priority| format!("priority {priority}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Who paused a queue, why and until when.

@@ -293,3 +293,30 @@ fn a_full_queue_refuses_and_says_so() {
     shell.run(["queues", "set", "small", "--capacity", "none"]).ok();
     shell.enqueue(&["k", "--queue", "small"]);
 }
+
+#[test]
+fn a_queue_has_defaults_for_its_jobs() {
+    let shell = Shell::new();
+    let set = [
+        "queues",
+        "set",
+        "reports",
+        "--default-timeout",
+        "5m",
+        "--default-attempts",
+        "3",
+        "--default-priority",
+        "-2",
+    ];
+    shell.run(set).ok().prints("a timeout of 5m, priority -2");
+    let id = shell.enqueue(&["k", "--queue", "reports"]);
+    let job = shell.show(&id);
+    assert_eq!((&job["timeout_seconds"], &job["priority"]), (&json!(300.0), &json!(-2)));
+    assert_eq!(job["retry"]["attempts_max"], 3);
+    let own =
+        shell.enqueue(&["k", "--queue", "reports", "--timeout", "1s", "--priority", "9", "--attempts", "7"]);
+    let job = shell.show(&own);
+    assert_eq!((&job["timeout_seconds"], &job["priority"]), (&json!(1.0), &json!(9)));
+    assert_eq!(job["retry"]["attempts_max"], 7);
+    shell.run(["queues", "set", "reports", "--default-timeout", "-1s"]).exits(2);
+}

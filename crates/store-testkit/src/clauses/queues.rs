@@ -2,7 +2,10 @@
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
-use windlass_core::queue::{Keep, KeyRules, Pause, Pauses, QueueConfig, QueueRecord, Rate, Retention, Shape};
+use windlass_core::queue::{
+    JobDefaults, Keep, KeyRules, Pause, Pauses, QueueConfig, QueueRecord, Rate, Retention, Shape,
+};
+use windlass_core::retry::Policy;
 use windlass_core::size::{CAP_MAX, Caps};
 use windlass_core::store::Filter;
 use windlass_core::{Options, Outcome, State, StoreError, StoreErrorKind};
@@ -41,6 +44,11 @@ pub async fn a_definition_reads_back(h: &impl Harness) {
             rate: Some(Rate::new(1, seconds(1))),
             weights: [(name("t"), 7)].into(),
         }),
+        defaults: JobDefaults {
+            retry: Some(Policy::exponential(7, seconds(3))),
+            timeout: Some(seconds(9)),
+            priority: Some(-3),
+        },
     };
     for config in [first, QueueConfig::default()] {
         scene.store.define(&name("q"), &config).await.expect("a queue can be defined");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use windlass_core::job::NewJob;
 use windlass_core::outcome::{Cause, Failure};
-use windlass_core::queue::{Keep, KeyRules, Pause, Pauses, QueueConfig, Rate, Retention, Shape};
+use windlass_core::queue::{JobDefaults, Keep, KeyRules, Pause, Pauses, QueueConfig, Rate, Retention, Shape};
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::size::Caps;
 use windlass_core::store::{Filter, QueueShare};
@@ -297,6 +297,7 @@ fn config(rng: &mut Rng) -> QueueConfig {
         rate: (rng.u32(..4) == 0).then(bucket),
         capacity: (rng.u32(..6) == 0).then(|| rng.u64(1..12)),
         keys: rng.bool().then(|| key_rules(rng)),
+        defaults: JobDefaults::default(),
     }
 }
 

@@ -14,6 +14,7 @@ use windlass_core::{Bytes, JobId, NewJob, Options};
 use windlass_tx::{BlockingTx, Tx};
 
 use super::Client;
+use super::defaults::Lookup;
 use super::handle::{Choice, Handle};
 use super::room::wait_for_room;
 use crate::error::{Error, Result};
@@ -100,35 +101,43 @@ impl<J: Job> Enqueue<J> {
     /// tx.commit().await?;
     /// ```
     ///
-    /// Given a connection without a transaction, the job is there at once.
+    /// Given a connection without a transaction, the job is there at once. A job with a key needs a queue that has keys:
+    /// nothing but the job is written inside the transaction, so call [`QueueHandle::permit_keys`] once before.
+    ///
+    /// [`QueueHandle::permit_keys`]: crate::QueueHandle::permit_keys
     ///
     /// # Errors
     /// [`Error::Store`] also when the transaction is not one of the database that the store is in; then
     /// nothing was written. After other errors the transaction should be rolled back.
     pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Handle<J>> {
+        self.enqueue_within(tx, Lookup::Wait).await
+    }
+
+    async fn enqueue_within<T: Tx>(self, tx: &mut T, lookup: Lookup) -> Result<Handle<J>> {
         let choice = self.choice();
-        let (client, job) = self.into_job()?;
-        client.permit_keys(std::slice::from_ref(&job)).await?;
+        let (client, job) = self.into_job(lookup).await?;
         let answers = windlass_tx::enqueue(&**client.store(), tx, std::slice::from_ref(&job)).await?;
         let enqueued = answers.first().copied().unwrap_or(Enqueued::New);
         Ok(Handle::new(client, job.id, enqueued, choice))
     }
 
-    /// As [`within`](Enqueue::within), for drivers that block.
+    /// As [`within`](Enqueue::within), for drivers that block. Defaults of the queue hold if this client knows them: it has
+    /// enqueued there before in another way.
     ///
     /// # Errors
     /// As there.
     pub fn within_blocking<T: BlockingTx>(self, tx: &mut T) -> Result<Handle<J>> {
-        windlass_tx::wait(self.within(tx))
+        windlass_tx::wait(self.enqueue_within(tx, Lookup::Known))
     }
 
     fn choice(&self) -> Choice {
         if self.id.is_some() { Choice::Caller } else { Choice::Call }
     }
 
-    fn into_job(self) -> Result<(Client, NewJob)> {
+    async fn into_job(self, lookup: Lookup) -> Result<(Client, NewJob)> {
         let payload = self.payload.map_err(|error| Error::Encode { kind: J::KIND, error })?;
-        let mut job = NewJob::new(J::KIND, payload, self.options.over(J::options()))?;
+        let options = self.client.over_defaults(self.options.over(J::options()), lookup).await;
+        let mut job = NewJob::new(J::KIND, payload, options)?;
         if let Some(id) = self.id {
             job.id = id;
         }
@@ -142,12 +151,15 @@ impl<J: Job> EnqueueAll<J> {
     /// # Errors
     /// As there.
     pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Vec<Handle<J>>> {
+        self.enqueue_within(tx, Lookup::Wait).await
+    }
+
+    async fn enqueue_within<T: Tx>(self, tx: &mut T, lookup: Lookup) -> Result<Vec<Handle<J>>> {
         let choices = self.choices();
-        let (client, jobs) = self.into_jobs()?;
+        let (client, jobs) = self.into_jobs(lookup).await?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        client.permit_keys(&jobs).await?;
         let answers = windlass_tx::enqueue(&**client.store(), tx, &jobs).await?;
         Ok(handles(&client, &jobs, answers, choices))
     }
@@ -157,7 +169,7 @@ impl<J: Job> EnqueueAll<J> {
     /// # Errors
     /// As there.
     pub fn within_blocking<T: BlockingTx>(self, tx: &mut T) -> Result<Vec<Handle<J>>> {
-        windlass_tx::wait(self.within(tx))
+        windlass_tx::wait(self.enqueue_within(tx, Lookup::Known))
     }
 
     /// What made the id of each job.
@@ -166,16 +178,16 @@ impl<J: Job> EnqueueAll<J> {
         self.items.iter().flatten().map(choice).collect()
     }
 
-    fn into_jobs(self) -> Result<(Client, Arc<[NewJob]>)> {
+    async fn into_jobs(self, lookup: Lookup) -> Result<(Client, Arc<[NewJob]>)> {
         let items = self.items.map_err(|error| Error::Encode { kind: J::KIND, error })?;
         let (jobs, bytes) = (items.len(), items.iter().map(|item| item.payload.len()).sum());
         if jobs > JOBS_MAX || bytes > BYTES_MAX {
             return Err(Error::BatchTooLarge { jobs, bytes, jobs_max: JOBS_MAX, bytes_max: BYTES_MAX });
         }
-        let (call, of_type) = (self.options, J::options());
+        let (call, of_type, plain) = (self.options, J::options(), Options::new());
         // Names are checked once; the copies share them. A unique key is that of one payload.
-        let (plain, mut pattern) = (Options::new(), None::<NewJob>);
-        let job = |Item { payload, id, options: own, own_key }: Item| {
+        let (mut jobs, mut pattern) = (Vec::with_capacity(items.len()), None::<NewJob>);
+        for Item { payload, id, options: own, own_key } in items {
             let is_plain = own == plain && own_key == plain;
             let job = match &pattern {
                 Some(pattern) if is_plain => {
@@ -185,20 +197,20 @@ impl<J: Job> EnqueueAll<J> {
                 }
                 _ => {
                     let options = own.over(call.clone()).over(own_key).over(of_type.clone());
-                    let job = NewJob::new(J::KIND, payload, options)?;
+                    let job =
+                        NewJob::new(J::KIND, payload, self.client.over_defaults(options, lookup).await)?;
                     if is_plain && job.unique.is_none() {
                         pattern = Some(job.clone());
                     }
                     job
                 }
             };
-            Ok(match id {
+            jobs.push(match id {
                 Some(id) => job.with_id(id),
                 None => job,
-            })
-        };
-        let jobs = items.into_iter().map(job).collect::<Result<_>>()?;
-        Ok((self.client, jobs))
+            });
+        }
+        Ok((self.client, jobs.into()))
     }
 }
 
@@ -303,7 +315,7 @@ impl<J: Job> IntoFuture for Enqueue<J> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (choice, wait_max) = (self.choice(), self.wait_max);
-            let (client, job) = self.into_job()?;
+            let (client, job) = self.into_job(Lookup::Wait).await?;
             let id = job.id;
             let enqueued = match wait_max {
                 None => client.enqueue_new(job).await?,
@@ -321,7 +333,7 @@ impl<J: Job> IntoFuture for EnqueueAll<J> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (choices, wait_max) = (self.choices(), self.wait_max);
-            let (client, jobs) = self.into_jobs()?;
+            let (client, jobs) = self.into_jobs(Lookup::Wait).await?;
             if jobs.is_empty() {
                 return Ok(Vec::new());
             }

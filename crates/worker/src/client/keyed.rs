@@ -34,7 +34,7 @@ impl KeyedQueues {
 
 impl QueueHandle {
     /// Lets its jobs have a key: gives it rules for keys that limit nothing, if it has none. Enqueues of a client do this by
-    /// themselves.
+    /// themselves, but for those within a transaction.
     pub async fn permit_keys(&self) -> Result<()> {
         self.change(|config| {
             config.keys.get_or_insert_with(KeyRules::default);
@@ -46,7 +46,7 @@ impl QueueHandle {
 
 impl Client {
     /// Sees to it that the queues of these jobs take them, as far as keys are concerned.
-    pub(super) async fn permit_keys(&self, jobs: &[NewJob]) -> Result<()> {
+    async fn permit_keys(&self, jobs: &[NewJob]) -> Result<()> {
         for job in jobs.iter().filter(|job| job.key.is_some()) {
             if !self.shared.keyed.lock().contains(&job.queue) {
                 self.queue(&job.queue)?.permit_keys().await?;

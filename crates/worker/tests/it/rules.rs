@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use windlass_core::State;
-use windlass_core::queue::{QueueConfig, Rate, Shape};
+use windlass_core::queue::{JobDefaults, QueueConfig, Rate, Shape};
+use windlass_core::retry::Policy;
 use windlass_worker::Pausing;
 
 use crate::support::{Act, eventually, probe, scene, worker};
@@ -77,4 +78,30 @@ async fn changes_of_two_programs_do_not_undo_each_other() {
     let error = queue.change(|config| config.concurrency = Some(0)).await.unwrap_err();
     assert_eq!(error.to_string(), "a concurrency of 0: pause the queue instead");
     queue.define(&QueueConfig::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_queue_says_what_jobs_do_not_say() {
+    let (client, _) = scene();
+    let defaults = JobDefaults {
+        retry: Some(Policy::fixed(9, Duration::from_secs(1))),
+        timeout: Some(Duration::from_secs(5)),
+        priority: Some(3),
+    };
+    let queue = client.queue("default").unwrap();
+    queue.change(|config| config.defaults = defaults.clone()).await.unwrap();
+    let plain = client.enqueue(probe(Act::Succeed)).await.unwrap().id();
+    let said =
+        client.enqueue(probe(Act::Succeed)).priority(0).timeout(Duration::from_secs(1)).await.unwrap().id();
+    let many = client.enqueue_all([probe(Act::Succeed), probe(Act::Succeed)]).await.unwrap();
+    let found = async |id| {
+        let record = client.job(id).await.unwrap().unwrap();
+        (record.priority, record.spec.timeout, record.spec.retry.attempts_max())
+    };
+    // The job type says how often to try, which the queue does not change.
+    assert_eq!(found(plain).await, (3, Some(Duration::from_secs(5)), 3));
+    assert_eq!(found(said).await, (0, Some(Duration::from_secs(1)), 3));
+    assert_eq!(found(many[1].id()).await, (3, Some(Duration::from_secs(5)), 3));
+    let bad = queue.change(|config| config.defaults.timeout = Some(Duration::ZERO)).await.unwrap_err();
+    assert!(bad.to_string().starts_with("defaults of its jobs: a timeout of zero"), "{bad}");
 }

@@ -98,5 +98,12 @@ pub(super) fn definition(session: &mut Session, queue: &QueueRecord, now: Timest
         "{} takes payloads up to {payload}, outputs up to {output}, errors up to {error}",
         queue.name
     ))?;
+    if !config.defaults.is_empty() {
+        session.output.line(format_args!(
+            "{} gives jobs {}",
+            queue.name,
+            text::defaults(&config.defaults)
+        ))?;
+    }
     Ok(())
 }
