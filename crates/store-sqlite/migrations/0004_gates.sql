@@ -3,9 +3,9 @@
 -- NULL: none. Rows with a key have form 2: the claims of other jobs never walk them, and rows without one are not in their index.
 ALTER TABLE windlass_jobs ADD COLUMN key TEXT;
 
--- Behind each gate the ready jobs in their order, and those that run.
-CREATE INDEX windlass_jobs_line ON windlass_jobs (queue, key, state, priority DESC, due_at)
-WHERE form = 2 AND state IN (2, 3);
+-- Behind each gate the ready jobs in their order, and those of each key that run.
+CREATE INDEX windlass_jobs_line ON windlass_jobs (queue, key, priority DESC, due_at) WHERE form = 2 AND state = 2;
+CREATE INDEX windlass_jobs_passed ON windlass_jobs (queue, key) WHERE form = 2 AND state = 3;
 
 CREATE TABLE windlass_gates (
     queue   TEXT    NOT NULL,

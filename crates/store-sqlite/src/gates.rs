@@ -129,9 +129,24 @@ impl<'a> Gates<'a> {
     /// The first open ones by their turns, those excepted. One whose key does not read is forgotten: no rule could be found
     /// for it.
     pub(crate) fn first_open(&self, count: usize, without: &HashSet<Name>) -> Result<Vec<Gate>, Fault> {
+        for _ in 0..GATES_LOOKED_MAX {
+            let (gates, nameless) = self.look(count, without)?;
+            if !gates.is_empty() || nameless.is_empty() {
+                return Ok(gates);
+            }
+            for key in nameless {
+                tracing::warn!(queue = %self.queue, key, "a key does not read: its ready jobs are not handed out");
+                self.forget(&key)?;
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Open gates, and keys among them that do not read.
+    fn look(&self, count: usize, without: &HashSet<Name>) -> Result<(Vec<Gate>, Vec<String>), Fault> {
         let mut statement = self.session.prepare(FIRST_OPEN)?;
         let mut rows = statement.query(params![self.queue.as_str(), (count + without.len()) as i64])?;
-        let (mut gates, mut nameless): (Vec<Gate>, Vec<String>) = (Vec::new(), Vec::new());
+        let (mut gates, mut nameless) = (Vec::new(), Vec::new());
         while gates.len() < count
             && let Some(found) = rows.next()?
         {
@@ -141,11 +156,7 @@ impl<'a> Gates<'a> {
                 None => nameless.push(found.get(0)?),
             }
         }
-        for key in nameless {
-            tracing::warn!(queue = %self.queue, key, "a key does not read: its ready jobs are not handed out");
-            self.forget(&key)?;
-        }
-        Ok(gates)
+        Ok((gates, nameless))
     }
 
     /// What the rules say of a key now.

@@ -215,6 +215,6 @@ mod tests {
         assert_eq!(row::FORM, 2, "those with one");
         let schema = |step: usize| crate::migrate::MIGRATIONS[step].sql;
         assert!(schema(0).contains("WHERE state = 2 AND form = 1;"));
-        assert!(schema(3).contains("WHERE form = 2 AND state IN (2, 3);"));
+        assert!(schema(3).contains("WHERE form = 2 AND state = 2;"));
     }
 }
