@@ -8,14 +8,16 @@
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
+use windlass_core::queue::RULE_OF_KEYS;
 use windlass_core::sql::SqlError;
 use windlass_core::store::{Enqueued, Taken};
-use windlass_core::{State, StoreError};
+use windlass_core::{Name, State, StoreError};
 
 use crate::error::Fault;
 use crate::keys::{self, Holder, HolderRow};
 use crate::moves;
 use crate::row;
+use crate::rules;
 use crate::session::Session;
 use crate::transaction::{Field, Transaction, newest};
 
@@ -26,6 +28,9 @@ pub(crate) const INSERT_RETURNING: &str =
 pub(crate) const INSERT_UNIQUE: &str = include_str!("../queries/accept/insert_unique.sql");
 pub(crate) const INSERT_UNIQUE_RETURNING: &str =
     concat!(include_str!("../queries/accept/insert_unique.sql"), "RETURNING seq, id");
+pub(crate) const INSERT_KEYED: &str = include_str!("../queries/accept/insert_keyed.sql");
+pub(crate) const INSERT_KEYED_RETURNING: &str =
+    concat!(include_str!("../queries/accept/insert_keyed.sql"), "RETURNING seq, id");
 pub(crate) const INSERT_16_RETURNING: &str =
     concat!(include_str!("../queries/accept/insert_16.sql"), "RETURNING seq, id");
 pub(crate) const NEWEST: &str = include_str!("../queries/accept/newest.sql");
@@ -41,17 +46,18 @@ const DELETE_PAYLOADS_SINCE: &str = include_str!("../queries/accept/delete_paylo
 const INLINE_MAX: usize = 512;
 /// Rows of the statement that inserts many. Opening it costs more than a row.
 pub(crate) const MANY: usize = 16;
-/// Parameters of one row, without those of a unique key.
+/// Parameters of one row, without those of its keys.
 pub(crate) const FIELDS: usize = 11;
 
 /// Accepts jobs one after the other. One that is refused refuses them all.
 pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<Vec<Enqueued>, T::Error> {
+    check_keys(tx, jobs).await?;
     let mut accepted: Vec<(Option<i64>, Enqueued)> = Vec::with_capacity(jobs.len());
     let mut replacing: Vec<(&NewJob, HolderRow)> = Vec::new();
     let mut rest = jobs;
     while let Some(first) = rest.first() {
         // Many at once only where all fit: the first job that something is wrong with names the refusal.
-        let has_many = rest.len() >= MANY && rest[..MANY].iter().all(|job| job.unique.is_none());
+        let has_many = rest.len() >= MANY && rest[..MANY].iter().all(is_plain);
         let is_many = has_many && refusal(tx, &rest[..MANY]).await?.is_none();
         let (some, others) = rest.split_at(if is_many { MANY } else { 1 });
         rest = others;
@@ -86,16 +92,45 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
             accepted.push((seq, answer));
         }
     }
+    let new = jobs.iter().zip(&accepted).filter_map(|(job, (seq, _))| seq.map(|seq| (seq, job)));
+    let new: Vec<_> = new.collect();
+    check_room(tx, &new).await?;
     for (job, holder) in replacing {
         replace(tx, job, holder).await?;
     }
-    let now = tx.now();
-    for (job, (seq, _)) in jobs.iter().zip(&accepted) {
-        if let Some(seq) = seq {
-            moves::enter(tx, *seq, (&job.queue, &job.kind), job.entry(now).0);
+    moves::enter(tx, &new).await?;
+    Ok(accepted.into_iter().map(|(_, answer)| answer).collect())
+}
+
+/// Whether a job has neither a key nor a unique key.
+fn is_plain(job: &NewJob) -> bool {
+    job.unique.is_none() && job.key.is_none()
+}
+
+/// Fails for the first job with a key whose queue does not use the rule of keys.
+async fn check_keys<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<(), T::Error> {
+    for NewJob { queue, .. } in jobs.iter().filter(|job| job.key.is_some()) {
+        if tx.definition(queue).await?.rules < RULE_OF_KEYS {
+            return Err(Fault::Refused(StoreError::NoKeys { queue: queue.clone() }).into());
         }
     }
-    Ok(accepted.into_iter().map(|(_, answer)| answer).collect())
+    Ok(())
+}
+
+/// Fails if a queue has no room for the jobs that were inserted into it, which are not counted yet.
+async fn check_room<T: Transaction>(tx: &mut T, new: &[(i64, &NewJob)]) -> Result<(), T::Error> {
+    let mut checked: Vec<&Name> = Vec::new();
+    for (_, NewJob { queue, .. }) in new {
+        let definition = tx.definition(queue).await?;
+        if definition.config.capacity.is_none() || checked.contains(&queue) {
+            continue;
+        }
+        let more = new.iter().filter(|(_, other)| other.queue == *queue).count() as u64;
+        let waiting = rules::waiting(tx, queue).await?;
+        definition.config.check_room(queue, waiting, more).map_err(Fault::Refused)?;
+        checked.push(queue);
+    }
+    Ok(())
 }
 
 /// The answer for a job whose key another one holds.
@@ -130,9 +165,14 @@ async fn replace<T: Transaction>(tx: &mut T, job: &NewJob, holder: HolderRow) ->
 }
 
 /// What [`take_back`] needs to know of the time before a call: its newest job. A lone job that is refused has inserted
-/// nothing.
+/// nothing, unless its queue turned out to be full.
 pub(crate) fn before(session: &Session<'_>, jobs: &[NewJob]) -> Result<Option<i64>, Fault> {
-    if jobs.len() > 1 { newest(session).map(Some) } else { Ok(None) }
+    let may_be_taken_back = match jobs {
+        [] => false,
+        [job] => session.definition(&job.queue)?.config.capacity.is_some(),
+        _ => true,
+    };
+    may_be_taken_back.then(|| newest(session)).transpose()
 }
 
 /// Deletes what a call has inserted, so that the other calls of the transaction go on. None has inserted since.

@@ -44,10 +44,21 @@ pub(crate) struct HolderRow {
     pub(crate) due_at: Timestamp,
 }
 
-/// The parameters of a job's key, as `accept/insert_unique.sql` takes them.
-pub(crate) fn fields(job: &NewJob) -> Option<[Field<'_>; 2]> {
-    let UniqueKey { digest, lifetime } = job.unique.as_ref()?;
-    Some([Field::Id(&digest.0), Some(lifetime.to_string()).into()])
+/// Parameters of a unique key.
+pub(crate) const UNIQUE_FIELDS: usize = 2;
+
+/// The parameters of a job's keys: none, as `accept/insert_unique.sql` takes them, or as `accept/insert_keyed.sql` does.
+pub(crate) fn fields(job: &NewJob) -> Vec<Field<'_>> {
+    let mut fields = Vec::new();
+    match &job.unique {
+        Some(UniqueKey { digest, lifetime }) => {
+            fields.extend([Field::Id(&digest.0), Some(lifetime.to_string()).into()]);
+        }
+        None if job.key.is_some() => fields.extend([Field::Int(None), Field::Int(None)]),
+        None => {}
+    }
+    fields.extend(job.key.iter().map(|key| Field::from(key.as_str())));
+    fields
 }
 
 /// The job that holds a key of a queue now.

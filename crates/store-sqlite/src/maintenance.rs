@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::outcome::Reason;
 use windlass_core::queue::{Keep, Retention};
 use windlass_core::store::{Cause, Maintenance, Promotion, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::error::Fault;
+use crate::key_rates;
 use crate::keys;
 use crate::moves::{self, Standing};
 use crate::row::definition::Definition;
@@ -40,10 +41,13 @@ impl Maintenance for SqliteStore {
 
     /// Looks first: nearly always there is nothing to forget, and a look needs no turn at the write lock.
     async fn tidy(&self, limit: u32) -> StoreResult<u32> {
-        if limit == 0 || !self.read(keys::is_any_over).await? {
+        let is_any = |connection: &Connection, now| {
+            Ok(keys::is_any_over(connection, now)? || key_rates::is_any_back(connection, now)?)
+        };
+        if limit == 0 || !self.read(is_any).await? {
             return Ok(0);
         }
-        self.in_chunks(limit, keys::forget_over).await
+        self.in_chunks(limit, forget_over).await
     }
 }
 
@@ -68,6 +72,12 @@ impl SqliteStore {
         })
         .await
     }
+}
+
+/// Forgets unique keys and permits of keys whose time is over, at most so many. Answers how many.
+fn forget_over(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
+    let keys = keys::forget_over(session, limit)?;
+    Ok(keys + key_rates::forget_back(session, limit - keys)?)
 }
 
 /// Several transactions of one call, spawned so that a caller that goes away does not leave it half-way.
@@ -111,8 +121,8 @@ pub(crate) fn promote_queue(
 fn due<'q>(session: &Session<'_>, queue: &'q Name, limit: u32) -> Result<Vec<Standing<'q>>, Fault> {
     let mut statement = session.prepare(DUE)?;
     let fields = params![queue.as_str(), session.now.as_micros(), limit];
-    let standing = |seq| Standing { seq, queue, state: State::Scheduled, has_key: false };
-    let rows = statement.query_map(fields, |row| Ok(standing(row.get(0)?)))?;
+    let standing = |seq, has_gate| Standing { seq, queue, state: State::Scheduled, has_key: false, has_gate };
+    let rows = statement.query_map(fields, |row| Ok(standing(row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -127,7 +137,7 @@ fn expired<'q>(session: &Session<'_>, queue: &'q Name, limit: u32) -> Result<Vec
     let mut jobs = Vec::new();
     while let Some(found) = rows.next()? {
         if let Some(state) = row::readable(row::state(found, 1))? {
-            jobs.push(Standing { seq: found.get(0)?, queue, state, has_key: found.get(2)? });
+            jobs.push(Standing { seq: found.get(0)?, queue, state, has_key: found.get(2)?, has_gate: false });
         }
     }
     Ok(jobs)
@@ -148,7 +158,7 @@ fn prune(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
             let Some(keep) = retention.of(state) else { continue };
             let old = not_kept(session, &queue, state, keep, count, limit - pruned)?;
             if !old.is_empty() {
-                let standing = |seq| Standing { seq, queue: &queue, state, has_key: false };
+                let standing = |seq| Standing { seq, queue: &queue, state, has_key: false, has_gate: false };
                 let old: Vec<_> = old.into_iter().map(standing).collect();
                 at_once(moves::remove(&mut session.tx(), &old, Cause::NotKept))?;
                 pruned += old.len() as u32;
@@ -232,7 +242,6 @@ fn finished_queues(session: &Session<'_>) -> Result<Vec<Finished>, Fault> {
 mod tests {
     use std::cell::RefCell;
 
-    use rusqlite::Connection;
     use windlass_core::clock::Timestamp;
 
     use super::*;
@@ -259,8 +268,7 @@ mod tests {
             ("unstarted", State::Scheduled, 500, 0, Some(1)),
         ] {
             connection.execute(insert, params![queue, state.code(), due_at, attempt, expires_at]).unwrap();
-            let (queue, kind) = (Name::new(queue).unwrap(), Name::new("k").unwrap());
-            moves::enter(&mut session.tx(), connection.last_insert_rowid(), (&queue, &kind), state);
+            session.moves.borrow_mut().counts.add(&Name::new(queue).unwrap(), state, 1);
         }
         session.write_counters().unwrap();
         let found =

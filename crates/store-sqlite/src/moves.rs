@@ -9,10 +9,11 @@ use windlass_core::clock::Timestamp;
 use windlass_core::judge::Transition;
 use windlass_core::outcome::Reason;
 use windlass_core::store::{Cause, Move};
-use windlass_core::{Name, State};
+use windlass_core::{Name, NewJob, State};
 
 use crate::counters::Deltas;
 use crate::error::Fault;
+use crate::gates;
 use crate::keys;
 use crate::row;
 use crate::transaction::{Field, Transaction};
@@ -46,6 +47,8 @@ pub(crate) struct Standing<'a> {
     pub(crate) state: State,
     /// Whether it has a unique key, which it may hold. Not looked at where no key ends with the move: see `keys`.
     pub(crate) has_key: bool,
+    /// Whether it has a key of a gate. Looked at where it becomes ready, and where it ran.
+    pub(crate) has_gate: bool,
 }
 
 /// Who takes jobs.
@@ -56,9 +59,18 @@ pub(crate) struct Claim<'a> {
     pub(crate) worker: &'a str,
 }
 
-/// A job was inserted.
-pub(crate) fn enter<T: Transaction>(tx: &mut T, seq: i64, (queue, kind): (&Name, &Name), state: State) {
-    moved(tx, seq, Move { queue, kind: Some(kind), from: None, to: Some(state), cause: Cause::Accepted });
+/// Jobs were inserted.
+pub(crate) async fn enter<T: Transaction>(tx: &mut T, jobs: &[(i64, &NewJob)]) -> Result<(), T::Error> {
+    let (now, mut keyed) = (tx.now(), Vec::new());
+    for &(seq, job) in jobs {
+        let NewJob { queue, kind, key, .. } = job;
+        let state = job.entry(now).0;
+        moved(tx, seq, Move { queue, kind: Some(kind), from: None, to: Some(state), cause: Cause::Accepted });
+        if key.is_some() && state == State::Ready {
+            keyed.push(seq);
+        }
+    }
+    if keyed.is_empty() { Ok(()) } else { gates::came(tx, &keyed).await }
 }
 
 /// The time of jobs has come.
@@ -110,14 +122,15 @@ pub(crate) async fn settle<T: Transaction>(
 
 /// An attempt has ended in a state that the queue does not keep. Answers the job as it stands then, for the caller to
 /// [`remove`] in the same transaction, which frees its key.
-pub(crate) fn end_unkept<'a, T: Transaction>(
+pub(crate) async fn end_unkept<'a, T: Transaction>(
     tx: &mut T,
     job: Standing<'a>,
     state: State,
     cause: Cause,
-) -> Standing<'a> {
+) -> Result<Standing<'a>, T::Error> {
+    pass_gates(tx, &[job], Some(state)).await?;
     moved(tx, job.seq, job.moves(Some(state), cause));
-    Standing { state, ..job }
+    Ok(Standing { state, ..job })
 }
 
 /// A waiting job ends without an attempt.
@@ -170,9 +183,32 @@ async fn change<T: Transaction>(
     for job in jobs.iter().filter(|job| job.has_key) {
         keys::give_up(tx, *job, to).await?;
     }
+    pass_gates(tx, jobs, to).await?;
     tx.run(sql, fields).await?;
     for job in jobs {
         moved(tx, job.seq, job.moves(to, cause));
+    }
+    Ok(())
+}
+
+/// Tells the gates which of their jobs run no longer, and which become ready. Called before the rows are written, as for
+/// unique keys.
+async fn pass_gates<T: Transaction>(
+    tx: &mut T,
+    jobs: &[Standing<'_>],
+    to: Option<State>,
+) -> Result<(), T::Error> {
+    if !jobs.iter().any(|job| job.has_gate) {
+        return Ok(());
+    }
+    let keyed = || jobs.iter().filter(|job| job.has_gate);
+    let ended: Vec<_> = keyed().filter(|job| job.state == State::Running).map(|job| job.seq).collect();
+    if !ended.is_empty() {
+        gates::ended(tx, &ended).await?;
+    }
+    if to == Some(State::Ready) {
+        let came: Vec<_> = keyed().map(|job| job.seq).collect();
+        gates::came(tx, &came).await?;
     }
     Ok(())
 }
@@ -189,7 +225,6 @@ fn moved<T: Transaction>(tx: &mut T, _seq: i64, change: Move<'_>) {
         change.ring(&mut moves.rings);
     });
     // Tallies: counters by queue, kind and minute move here, by `change.to` and `change.cause`.
-    // Gates: a job that starts takes a place in the gate of its key here; one that stops running frees it.
     // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
     // Follow-ups: what an enqueue or a settlement carries is accepted here, after the fence was tested.
 }

@@ -9,6 +9,8 @@ use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::error::Fault;
+use crate::gates;
+use crate::key_rates;
 use crate::keys;
 use crate::maintenance::{CHUNK, finished};
 use crate::row::definition::Definition;
@@ -71,18 +73,19 @@ impl Queues for SqliteStore {
 }
 
 fn define(session: &Session<'_>, queue: &Name, config: &QueueConfig) -> Result<(), Fault> {
-    if session.definition(queue)?.config.rate != config.rate {
+    let before = session.definition(queue)?;
+    if before.config.rate != config.rate {
         // Another rate begins anew.
         rules::forget(session, queue)?;
     }
-    session.prepare(DEFINE)?.execute([queue.as_str(), &Definition::text(config)?])?;
+    session.prepare(DEFINE)?.execute([queue.as_str(), &before.followed_by(config).text()?])?;
     session.forget_definitions();
     session.ring(Rings::entered(State::Ready, queue));
     Ok(())
 }
 
-/// Nothing if the queue has more unique keys than one transaction forgets. No job of it is left, so these are keys that
-/// are held for a time.
+/// Nothing if the queue has more unique keys, gates or permits of keys than one transaction forgets. No job of it is left, so
+/// these are keys that are held for a time, and gates that nothing stands behind.
 fn remove(session: &Session<'_>, queue: &Name) -> Result<Option<Removed>, Fault> {
     session.definition(queue)?.check_rules(queue)?;
     // What operations before this one in the same transaction have moved counts as well.
@@ -93,8 +96,10 @@ fn remove(session: &Session<'_>, queue: &Name) -> Result<Option<Removed>, Fault>
     let Some((is_defined, counts)) = found else { return Ok(Some(Removed::Missing)) };
     let removed = Removed::of(counts, is_defined);
     if removed == Removed::Done {
-        if keys::forget_queue(session, queue, CHUNK)? == CHUNK {
-            return Ok(None);
+        for forget in [keys::forget_queue, gates::forget_queue, key_rates::forget_queue] {
+            if forget(session, queue, CHUNK)? == CHUNK {
+                return Ok(None);
+            }
         }
         session.prepare(REMOVE)?.execute([queue.as_str()])?;
         rules::forget(session, queue)?;

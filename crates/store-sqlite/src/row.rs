@@ -15,8 +15,9 @@ use windlass_core::{Bytes, Fence, JobId, Name, State};
 use crate::error::Fault;
 pub(crate) use record::{JobRow, attempt, lost, some_facts};
 
-/// The newest form of a job's row that this program knows. Rows of a larger one are a newer program's.
-pub(crate) const FORM: i64 = 1;
+/// The newest form of a job's row that this program knows: 1, or 2 for a job with a key. Rows of a larger one are a newer
+/// program's.
+pub(crate) const FORM: i64 = 2;
 
 /// What was read, or nothing where it does not read. Other faults stay.
 pub(crate) fn readable<T>(read: Result<T, Fault>) -> Result<Option<T>, Fault> {
@@ -77,6 +78,13 @@ pub(crate) fn id_bytes(row: &Row<'_>, column: usize) -> Result<[u8; 16], Fault> 
 pub(crate) fn name(row: &Row<'_>, column: usize) -> Result<Name, Fault> {
     let stored = row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?;
     Name::new(stored).map_err(|error| Fault::Corrupt(error.to_string()))
+}
+
+/// A name that a row may have.
+fn optional_name(row: &Row<'_>, column: usize) -> Result<Option<Name>, Fault> {
+    text(row, column)?
+        .map(|text| Name::new(text).map_err(|error| Fault::Corrupt(error.to_string())))
+        .transpose()
 }
 
 pub(crate) fn bytes(row: &Row<'_>, column: usize) -> Result<Bytes, Fault> {

@@ -6,15 +6,19 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 use windlass_core::Name;
-use windlass_core::queue::{Permits, QueueConfig, Spent};
+use windlass_core::queue::{Permits, QueueConfig, RULE_OF_KEYS, Spent};
+use windlass_core::size::Caps;
 
 use crate::error::Fault;
+use crate::gates::Gates;
 use crate::row;
 use crate::row::definition::Definition;
 use crate::session::Session;
+use crate::transaction::Transaction;
 
 pub(crate) const RUNNING: &str = include_str!("../queries/rules/running.sql");
 pub(crate) const SPENT: &str = include_str!("../queries/rules/spent.sql");
+const WAITING: &str = include_str!("../queries/rules/waiting.sql");
 const SPEND: &str = include_str!("../queries/rules/spend.sql");
 const COME_BACK: &str = include_str!("../queries/rules/come_back.sql");
 const FORGET: &str = include_str!("../queries/rules/forget.sql");
@@ -24,21 +28,35 @@ pub(crate) struct Rules<'a> {
     session: &'a Session<'a>,
     queue: &'a Name,
     config: &'a QueueConfig,
-    has_any: bool,
+    definition: &'a Definition,
 }
 
 impl<'a> Rules<'a> {
     pub(crate) fn of(session: &'a Session<'a>, queue: &'a Name, definition: &'a Definition) -> Self {
-        Self { session, queue, config: &definition.config, has_any: definition.rules > 0 }
+        Self { session, queue, config: &definition.config, definition }
     }
 
     /// How many jobs are left of those that are wanted, of which so many can begin at once.
     pub(crate) fn leave(&self, wanted: u32, at_once: u32) -> Result<u32, Fault> {
-        if !self.has_any {
+        if !self.has_any() {
             return Ok(wanted);
         }
+        let at_once = if self.config.limits() { at_once } else { wanted };
         let running = if self.config.concurrency.is_some() { self.running()? } else { 0 };
         Ok(self.config.leave(wanted.min(at_once), running, self.permits()?))
+    }
+
+    fn has_any(&self) -> bool {
+        self.definition.rules > 0
+    }
+
+    /// The gates of its keys, if it has keys.
+    pub(crate) fn gates(&self) -> Option<Gates<'a>> {
+        (self.definition.rules >= RULE_OF_KEYS).then(|| Gates::of(self.session, self.queue, self.definition))
+    }
+
+    pub(crate) fn caps(&self) -> Caps {
+        self.config.caps
     }
 
     /// The kinds that are not paused.
@@ -51,10 +69,10 @@ impl<'a> Rules<'a> {
     }
 
     /// Spends permits for jobs that were taken.
-    pub(crate) fn spend(&self, jobs: usize) -> Result<(), Fault> {
+    pub(crate) fn spend(&self, jobs: u32) -> Result<(), Fault> {
         let (Some(rate), true) = (self.config.rate, jobs > 0) else { return Ok(()) };
         let now = self.session.now;
-        let Spent { back_at, jobs } = rate.spend(jobs as u64, self.spent()?, now);
+        let Spent { back_at, jobs } = rate.spend(jobs.into(), self.spent()?, now);
         let (queue, jobs) = (self.queue.as_str(), row::to_stored(jobs));
         self.session.prepare(COME_BACK)?.execute(params![queue, now.as_micros(), jobs])?;
         self.session.prepare(SPEND)?.execute(params![queue, back_at.as_micros(), jobs])?;
@@ -63,14 +81,15 @@ impl<'a> Rules<'a> {
 
     /// How long until they may leave more, where that is a matter of time.
     pub(crate) fn next(&self) -> Result<Option<Duration>, Fault> {
-        if !self.has_any {
+        if !self.has_any() {
             return Ok(None);
         }
         let now = self.session.now;
         let permit_at =
             self.permits()?.filter(|permits| permits.jobs == 0).and_then(|permits| permits.more_at);
         let next = [permit_at, self.config.pauses.next_end(now)].into_iter().flatten().min();
-        Ok(next.map(|next| next.since(now)))
+        let gate = self.gates().map(|gates| gates.next()).transpose()?.flatten();
+        Ok([next.map(|next| next.since(now)), gate].into_iter().flatten().min())
     }
 
     fn permits(&self) -> Result<Option<Permits>, Fault> {
@@ -93,6 +112,14 @@ impl<'a> Rules<'a> {
         let running = self.session.prepare(RUNNING)?.query_row([self.queue.as_str()], |row| row.get(0));
         Ok(row::number(running.optional()?.unwrap_or(0)))
     }
+}
+
+/// Jobs of a queue that wait, with those that operations before this one in the same transaction have moved.
+pub(crate) async fn waiting<T: Transaction>(tx: &mut T, queue: &Name) -> Result<u64, T::Error> {
+    tx.write_counters().await?;
+    let found = tx.find(WAITING, &[queue.as_str().into()]).await?;
+    let waiting = found.map(|found| found.int(0)).transpose();
+    Ok(row::number(waiting.map_err(|error| Fault::Corrupt(error.to_string()))?.unwrap_or(0)))
 }
 
 /// Forgets what was spent of the rate of a queue that is removed.

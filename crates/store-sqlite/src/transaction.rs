@@ -12,7 +12,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::sql::{Row, Value};
 use windlass_core::{Bytes, Name, NewJob};
 
-use crate::accept::{self, BY_ID, FIELDS, INSERT, INSERT_16, INSERT_UNIQUE, MANY, NEWEST};
+use crate::accept::{self, BY_ID, FIELDS, INSERT, INSERT_16, INSERT_KEYED, INSERT_UNIQUE, MANY, NEWEST};
 use crate::error::Fault;
 use crate::keys;
 use crate::moves::Moves;
@@ -29,6 +29,9 @@ pub(crate) trait Transaction {
     /// Notes what has moved.
     fn note(&mut self, note: impl FnOnce(&mut Moves));
 
+    /// Writes the counters as of now.
+    async fn write_counters(&mut self) -> Result<(), Self::Error>;
+
     /// The definition of a queue, or the default one.
     async fn definition(&mut self, queue: &Name) -> Result<Arc<Definition>, Self::Error>;
 
@@ -38,7 +41,7 @@ pub(crate) trait Transaction {
     /// The first row that a statement finds.
     async fn find(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Option<Row>, Self::Error>;
 
-    /// Inserts one job, or [`MANY`] without unique keys. Answers for each its place in the order of acceptance, or nothing if a job with
+    /// Inserts one job, or [`MANY`] without keys. Answers for each its place in the order of acceptance, or nothing if a job with
     /// its id was there; of two with one id in a call, the first is inserted.
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Self::Error>;
 }
@@ -118,6 +121,10 @@ impl Transaction for &Session<'_> {
         note(&mut self.moves.borrow_mut());
     }
 
+    async fn write_counters(&mut self) -> Result<(), Fault> {
+        Session::write_counters(self)
+    }
+
     async fn definition(&mut self, queue: &Name) -> Result<Arc<Definition>, Fault> {
         Session::definition(self, queue)
     }
@@ -141,10 +148,11 @@ impl Transaction for &Session<'_> {
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Fault> {
         let is_lone = jobs.len() == 1;
         let before = if is_lone { 0 } else { newest(self)? };
-        let unique = jobs.first().filter(|_| is_lone).and_then(keys::fields);
-        let mut insert = self.prepare(match (is_lone, &unique) {
-            (true, None) => INSERT,
-            (true, Some(_)) => INSERT_UNIQUE,
+        let keys = jobs.first().filter(|_| is_lone).map_or_else(Vec::new, keys::fields);
+        let mut insert = self.prepare(match (is_lone, keys.len()) {
+            (true, 0) => INSERT,
+            (true, keys::UNIQUE_FIELDS) => INSERT_UNIQUE,
+            (true, _) => INSERT_KEYED,
             (false, _) => INSERT_16,
         })?;
         debug_assert!(is_lone || jobs.len() == MANY, "there is a statement for so many");
@@ -153,7 +161,7 @@ impl Transaction for &Session<'_> {
                 insert.raw_bind_parameter(place, field)?;
             }
         }
-        for (field, place) in unique.iter().flatten().zip(FIELDS + 1..) {
+        for (field, place) in keys.iter().zip(FIELDS + 1..) {
             insert.raw_bind_parameter(place, field)?;
         }
         let inserted = insert.raw_execute()?;

@@ -18,6 +18,7 @@ use windlass_core::{NewJob, StoreError};
 use crate::SqliteStore;
 use crate::accept::accept;
 use crate::error::Fault;
+use crate::jobs::settle::makes_room;
 use crate::transaction::Transaction as _;
 pub(crate) use commit_watch::{Awaited, CommitWatch};
 use user_tx::UserTx;
@@ -48,7 +49,8 @@ impl Within for SqliteStore {
         tx.write_counters().await?;
         if let Settled::Applied(_) = answer {
             let Settlement { queue, id, fence, .. } = settlement;
-            let makes_room = tx.definition(queue).await?.config.concurrency.is_some();
+            // A ring too many is a look too many.
+            let makes_room = makes_room(&tx.definition(queue).await?.config, true);
             self.inner.watch_commit(Awaited::End { id: *id, fence: *fence, makes_room });
         }
         Ok(answer)

@@ -70,8 +70,8 @@ fn check(connection: &Connection, circumstances: &str) {
     }
 }
 
-/// Jobs of every state in a few queues, some leases, and keys of a third of the jobs; `jobs` of them are in the first
-/// queue.
+/// Jobs of every state in a few queues, some leases, unique keys of a third of the jobs, and gates for another; `jobs` of them
+/// are in the first queue.
 fn fill(connection: &Connection, jobs: i64) {
     let insert = "
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
@@ -95,6 +95,14 @@ fn fill(connection: &Connection, jobs: i64) {
         INSERT INTO windlass_keys (queue, digest, id, free_at)
         SELECT queue, randomblob(16), id, iif(seq % 2 = 0, seq, NULL) FROM windlass_jobs WHERE seq % 3 = 0";
     connection.execute(keys, []).unwrap();
+    let gates = "
+        UPDATE windlass_jobs SET form = 2, key = 'key' || seq % 100 WHERE seq % 4 = 0;
+        INSERT INTO windlass_gates (queue, key, turn, open_at, version)
+        SELECT queue, key, seq, iif(seq % 3 = 0, 0, seq), seq % 2 FROM windlass_jobs
+        WHERE form = 2 ON CONFLICT DO NOTHING;
+        INSERT INTO windlass_key_spent (queue, key, back_at, jobs, version)
+        SELECT queue, key, seq, 1, 1 FROM windlass_jobs WHERE form = 2;";
+    connection.execute_batch(gates).unwrap();
 }
 
 fn schema() -> Connection {
@@ -141,6 +149,15 @@ fn claims_and_settlements_use_the_index_that_is_made_for_them() {
         ("keys/holder.sql", "k USING PRIMARY KEY (queue=? AND digest=?)"),
         ("keys/holder.sql", "windlass_jobs_id (id=?)"),
         ("keys/forget_over.sql", "windlass_keys_time (free_at<?)"),
+        ("gates/behind.sql", "windlass_jobs_line (queue=? AND key=?)"),
+        ("gates/running.sql", "windlass_jobs_passed (queue=? AND key=?)"),
+        ("gates/first_open.sql", "windlass_gates_open (queue=?)"),
+        ("gates/next.sql", "windlass_gates_closed (queue=?)"),
+        ("gates/ended.sql", "windlass_gates USING PRIMARY KEY (queue=? AND key=?)"),
+        ("gates/came.sql", "windlass_gates_open (queue=?)"),
+        ("gates/open_stale.sql", "windlass_gates_closed (queue=? AND version<?)"),
+        ("gates/open_due.sql", "windlass_gates_closed (queue=? AND version=? AND open_at>? AND open_at<?)"),
+        ("key_rates/forget_back.sql", "windlass_key_spent_time (back_at<?)"),
     ] {
         let (_, sql) = statements().into_iter().find(|(statement, _)| statement == name).unwrap();
         let steps = plan(&connection, &sql);
@@ -177,4 +194,6 @@ fn jobs_come_in_one_way_and_change_their_state_one_way() {
     assert_eq!(sources_that_name("queries/accept/"), ["accept.rs"]);
     assert_eq!(sources_that_name("queries/moves/"), ["moves.rs"]);
     assert_eq!(sources_that_name("queries/keys/"), ["keys.rs"]);
+    assert_eq!(sources_that_name("queries/gates/"), ["gates.rs"]);
+    assert_eq!(sources_that_name("queries/key_rates/"), ["key_rates.rs"]);
 }

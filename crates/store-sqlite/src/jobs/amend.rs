@@ -62,11 +62,13 @@ struct Found {
     queue: Name,
     state: State,
     has_key: bool,
+    has_gate: bool,
 }
 
 impl Found {
     fn standing(&self) -> Standing<'_> {
-        Standing { seq: self.seq, queue: &self.queue, state: self.state, has_key: self.has_key }
+        let Self { seq, ref queue, state, has_key, has_gate, .. } = *self;
+        Standing { seq, queue, state, has_key, has_gate }
     }
 }
 
@@ -83,7 +85,7 @@ fn each(
         let found = match rows.next()? {
             Some(row) => {
                 let (seq, queue, state) = (row.get(0)?, row::name(row, 1)?, row::state(row, 2)?);
-                Some(Found { id: *id, seq, queue, state, has_key: row.get(3)? })
+                Some(Found { id: *id, seq, queue, state, has_key: row.get(3)?, has_gate: row.get(4)? })
             }
             None => None,
         };

@@ -1,5 +1,6 @@
 //! The claim: what is due becomes ready, and whose turn it is becomes running, in one transaction.
 
+mod keyed;
 mod line;
 
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use windlass_core::job::{ClaimedJob, LostJob};
 use windlass_core::size::Caps;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue};
-use windlass_core::{Fence, State};
+use windlass_core::{Fence, Name, State};
 
 use crate::error::Fault;
 use crate::leases::{self, Living};
@@ -21,8 +22,15 @@ use line::{Candidate, Line};
 pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
     let Some(lease) = leases::living(session, request.lease)? else { return Ok(ClaimAnswer::LeaseLost) };
     let room = Room::new(request.limit, request.bytes);
-    let mut filling =
-        Filling { request, lease, room, jobs: Vec::new(), unreadable: Vec::new(), sick: Vec::new() };
+    let mut filling = Filling {
+        request,
+        lease,
+        room,
+        jobs: Vec::new(),
+        unreadable: Vec::new(),
+        sick: Vec::new(),
+        limited: Vec::new(),
+    };
     let mut next_due: Option<Duration> = None;
     for share in &request.queues {
         let moved = maintenance::promote_queue(session, &share.queue, PROMOTE_MAX, PROMOTE_MAX)?;
@@ -36,13 +44,16 @@ pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<Cla
             filling.sick.push(unknown);
             continue;
         }
+        if definition.config.limits() {
+            filling.limited.push(share.queue.clone());
+        }
         let rules = Rules::of(session, &share.queue, &definition);
-        filling.fill_from(session, share, &rules, definition.config.caps)?;
+        filling.fill_from(session, share, &rules)?;
         let due = maintenance::next_due(session, &share.queue)?;
         next_due = [next_due, due, rules.next()?].into_iter().flatten().min();
     }
-    let Filling { jobs, unreadable, sick, .. } = filling;
-    Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited: Vec::new() })
+    let Filling { jobs, unreadable, sick, limited, .. } = filling;
+    Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited })
 }
 
 /// A claim that is being filled.
@@ -54,6 +65,8 @@ struct Filling<'a> {
     unreadable: Vec<LostJob>,
     /// Queues that use a rule which this program does not know.
     sick: Vec<SickQueue>,
+    /// Queues that gave no more than can begin at once.
+    limited: Vec<Name>,
 }
 
 impl Filling<'_> {
@@ -63,16 +76,38 @@ impl Filling<'_> {
         session: &Session<'_>,
         share: &QueueShare,
         rules: &Rules<'_>,
-        caps: Caps,
     ) -> Result<(), Fault> {
-        let wanted = rules.leave(self.room.of(share), self.room.at_once(self.request))? as usize;
-        if wanted == 0 {
-            return Ok(());
-        }
+        let wanted = rules.leave(self.room.of(share), self.room.at_once(self.request))?;
         let kinds = rules.kinds(&self.request.kinds);
-        let mut line = Line::new(&share.queue, &kinds, caps, wanted, self.room.bytes());
+        let plain = (&*kinds, rules.caps());
+        let taken = match rules.gates() {
+            None => self.fill_keyless(session, share, plain, wanted)?,
+            Some(gates) if self.request.keyless_first() => {
+                let taken = self.fill_keyless(session, share, plain, wanted)?;
+                taken + self.fill_keyed(&gates, &kinds, wanted - taken)?
+            }
+            Some(gates) => {
+                let taken = self.fill_keyed(&gates, &kinds, wanted)?;
+                taken + self.fill_keyless(session, share, plain, wanted - taken)?
+            }
+        };
+        rules.spend(taken)
+    }
+
+    /// Takes jobs without a key, of these kinds. Answers how many.
+    fn fill_keyless(
+        &mut self,
+        session: &Session<'_>,
+        share: &QueueShare,
+        (kinds, caps): (&[Name], Caps),
+        wanted: u32,
+    ) -> Result<u32, Fault> {
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let mut line = Line::new(&share.queue, kinds, caps, wanted as usize, self.room.bytes());
         let mut taken = 0;
-        let mut unwritten = Vec::with_capacity(wanted.min(1_024));
+        let mut unwritten = Vec::with_capacity(wanted.min(1_024) as usize);
         while taken < wanted {
             if line.must_look() {
                 // What was taken has to leave the index first, or it would be seen again.
@@ -84,11 +119,12 @@ impl Filling<'_> {
                 break;
             }
             self.add(session, job);
-            unwritten.push(Standing { seq, queue: &share.queue, state: State::Ready, has_key });
+            let queue = &share.queue;
+            unwritten.push(Standing { seq, queue, state: State::Ready, has_key, has_gate: false });
             taken += 1;
         }
         self.write(session, &mut unwritten)?;
-        rules.spend(taken)
+        Ok(taken)
     }
 
     /// Hands a job out, as the claim is about to leave it.

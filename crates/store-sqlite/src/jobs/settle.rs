@@ -7,6 +7,7 @@ use rusqlite::{CachedStatement, params};
 use windlass_core::bell::Rings;
 use windlass_core::job::{ATTEMPTS_KEPT, Counters};
 use windlass_core::judge::Transition;
+use windlass_core::queue::QueueConfig;
 use windlass_core::size::TooLarge;
 use windlass_core::store::{Begin, Cause, Progress, Right, Settled, Settlement};
 use windlass_core::{Fence, JobId, Name, State};
@@ -89,6 +90,12 @@ pub(super) fn progress(session: &Session<'_>, reports: &[Progress]) -> Result<Ve
     Ok(answers)
 }
 
+/// Whether another job may start when one of a queue has ended, with or without a key.
+pub(crate) fn makes_room(config: &QueueConfig, has_gate: bool) -> bool {
+    let limits_keys = || config.keys.as_ref().is_some_and(|keys| keys.concurrency.is_some());
+    config.concurrency.is_some() || (has_gate && limits_keys())
+}
+
 /// An attempt whose fence holds.
 struct Attempt<'a> {
     id: JobId,
@@ -99,6 +106,7 @@ struct Attempt<'a> {
     state: State,
     cancel_requested: bool,
     has_key: bool,
+    has_gate: bool,
     lease: i64,
     counters: Counters,
 }
@@ -125,6 +133,7 @@ impl<'a> Attempt<'a> {
             state: row::state(found, 8)?,
             cancel_requested: found.get(2)?,
             has_key: found.get(9)?,
+            has_gate: found.get(10)?,
             lease: found.get::<_, Option<i64>>(3)?.unwrap_or(0),
             counters: row::counters(found, 4).unwrap_or_default(),
         }))
@@ -159,18 +168,14 @@ impl<'a> Attempt<'a> {
             true => Cow::Owned(transition.clone().honoring_cancel(true)),
             false => Cow::Borrowed(transition),
         };
-        if config.concurrency.is_some() {
+        if makes_room(config, self.has_gate) {
             // Another one may start.
             session.ring(Rings::entered(State::Ready, self.queue));
         }
         if !config.retention.keeps(next.state) {
             ends.ids.insert(self.id);
-            ends.removed.push(moves::end_unkept(
-                &mut session.tx(),
-                self.standing(),
-                next.state,
-                right.cause(),
-            ));
+            let (job, cause) = (self.standing(), right.cause());
+            ends.removed.push(at_once(moves::end_unkept(&mut session.tx(), job, next.state, cause))?);
             return Ok(Settled::Applied(next.state));
         }
         if next.is_recorded() {
@@ -187,7 +192,8 @@ impl<'a> Attempt<'a> {
     }
 
     fn standing(&self) -> Standing<'a> {
-        Standing { seq: self.seq, queue: self.queue, state: self.state, has_key: self.has_key }
+        let Self { seq, queue, state, has_key, has_gate, .. } = *self;
+        Standing { seq, queue, state, has_key, has_gate }
     }
 
     /// Keeps a record of the attempt, before its outcome is written. Every claim that did not complete leaves

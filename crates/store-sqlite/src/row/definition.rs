@@ -1,7 +1,7 @@
-//! The definition of a queue: one text, with the newest rule that it uses where it uses any.
+//! The definition of a queue: one text, with the newest rule that it uses where it uses any, and what gates need to know.
 
 use serde::{Deserialize, Serialize};
-use windlass_core::queue::{QueueConfig, check_rules};
+use windlass_core::queue::{QueueConfig, RULE_OF_KEYS, check_rules};
 use windlass_core::{Name, StoreError};
 
 use crate::error::Fault;
@@ -12,6 +12,10 @@ pub(crate) struct Definition {
     pub(crate) config: QueueConfig,
     /// The newest rule that it uses; a program that knows fewer stays out.
     pub(crate) rules: u32,
+    /// How many definitions there were before it, since the queue has keys.
+    pub(crate) version: i64,
+    /// Since which of them keys have the rate that they have.
+    pub(crate) key_rate_since: i64,
     /// Why the text does not read, if so.
     pub(crate) unreadable: Option<String>,
 }
@@ -21,32 +25,51 @@ struct Stored<'a> {
     #[serde(flatten)]
     config: &'a QueueConfig,
     #[serde(skip_serializing_if = "is_none")]
-    rules: u32,
+    rules: i64,
+    #[serde(skip_serializing_if = "is_none")]
+    version: i64,
+    #[serde(skip_serializing_if = "is_none")]
+    key_rate_since: i64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_none(rules: &u32) -> bool {
-    *rules == 0
+fn is_none(number: &i64) -> bool {
+    *number == 0
 }
 
 /// What is read of the text apart from all else, which a newer program may have written in another way.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Rules {
+struct Kept {
     rules: u64,
+    version: i64,
+    key_rate_since: i64,
 }
 
 impl Definition {
-    /// A definition as it is stored.
-    pub(crate) fn text(config: &QueueConfig) -> Result<String, Fault> {
-        json(&Stored { config, rules: config.rules() })
+    /// The definition of the same queue that comes after this one.
+    pub(crate) fn followed_by(&self, config: &QueueConfig) -> Self {
+        let rules = config.rules_after(self.rules);
+        let rate = |config: &QueueConfig| config.keys.as_ref().and_then(|keys| keys.rate);
+        let version = if rules >= RULE_OF_KEYS { self.version.saturating_add(1) } else { 0 };
+        let has_same_rate = rate(&self.config) == rate(config);
+        let key_rate_since = if has_same_rate { self.key_rate_since } else { version };
+        Self { config: config.clone(), rules, version, key_rate_since, unreadable: None }
+    }
+
+    /// As it is stored.
+    pub(crate) fn text(&self) -> Result<String, Fault> {
+        let Self { ref config, rules, version, key_rate_since, .. } = *self;
+        json(&Stored { config, rules: rules.into(), version, key_rate_since })
     }
 
     /// The definition of a queue that may have none. One that does not read harms nothing else, and removes nothing.
     pub(crate) fn read(stored: Option<&str>) -> Self {
         let Some(text) = stored else { return Self::default() };
         let (config, unreadable) = QueueConfig::read(text.as_bytes());
-        Self { config, rules: rules(text), unreadable }
+        let Kept { rules, version, key_rate_since } = kept(text);
+        let rules = u32::try_from(rules).unwrap_or(u32::MAX);
+        Self { config, rules, version, key_rate_since, unreadable }
     }
 
     /// Fails when the queue uses a rule that this program does not know.
@@ -60,26 +83,53 @@ fn json(stored: &Stored<'_>) -> Result<String, Fault> {
 }
 
 /// Few definitions use a rule, so the text is searched before it is read once more.
-fn rules(text: &str) -> u32 {
-    let read = text.contains("\"rules\"").then(|| serde_json::from_str::<Rules>(text).ok()).flatten();
-    u32::try_from(read.unwrap_or_default().rules).unwrap_or(u32::MAX)
+fn kept(text: &str) -> Kept {
+    let read = text.contains("\"rules\"").then(|| serde_json::from_str(text).ok()).flatten();
+    read.unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use windlass_core::queue::{KeyRules, Rate};
+
     use super::*;
 
     #[test]
     fn a_definition_reads_back_with_its_rule() {
         let config = QueueConfig::unreadable();
-        let text = Definition::text(&config).unwrap();
+        let text = Definition::default().followed_by(&config).text().unwrap();
         assert!(!text.contains("rules"), "{text}");
         let read = Definition::read(Some(&text));
         assert_eq!((read.config, read.rules, read.unreadable), (config.clone(), 0, None));
-        let newer = json(&Stored { config: &config, rules: 7 }).unwrap();
+        let newer = json(&Stored { config: &config, rules: 7, version: 2, key_rate_since: 1 }).unwrap();
         let read = Definition::read(Some(&newer));
         assert_eq!((read.config, read.rules, read.unreadable), (config, 7, None));
+        assert_eq!((read.version, read.key_rate_since), (2, 1));
         assert_eq!(Definition::read(None).config, QueueConfig::default());
+    }
+
+    #[test]
+    fn a_definition_says_which_one_it_is_and_since_when_keys_have_their_rate() {
+        let keys = |jobs: Option<u32>| {
+            let rate = jobs.map(|jobs| Rate::new(jobs, Duration::from_secs(1)));
+            QueueConfig { keys: Some(KeyRules { rate, ..KeyRules::default() }), ..QueueConfig::default() }
+        };
+        let mut definition = Definition::default().followed_by(&QueueConfig::default());
+        assert_eq!((definition.rules, definition.version), (0, 0), "it has no keys");
+        let plain = QueueConfig::default();
+        for (config, expected) in [
+            (keys(None), (2, 1, 0)),
+            (keys(Some(5)), (2, 2, 2)),
+            (keys(Some(5)), (2, 3, 2)),
+            (keys(Some(6)), (2, 4, 4)),
+            (plain.clone(), (2, 5, 5)),
+            (plain, (2, 6, 5)),
+        ] {
+            definition = Definition::read(Some(&definition.followed_by(&config).text().unwrap()));
+            assert_eq!((definition.rules, definition.version, definition.key_rate_since), expected);
+        }
     }
 
     #[test]

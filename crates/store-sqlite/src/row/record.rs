@@ -6,8 +6,8 @@ use windlass_core::job::{AttemptRecord, Facts, JobRecord, LastClaim, LostJob, Un
 use windlass_core::{JobId, Name, State};
 
 use super::{
-    FORM, bytes, counters, fence, job_id, name, number, optional_bytes, readable, spec, state, tags, time,
-    unique, word,
+    FORM, bytes, counters, fence, job_id, name, number, optional_bytes, optional_name, readable, spec, state,
+    tags, time, unique, word,
 };
 use crate::error::Fault;
 
@@ -58,7 +58,7 @@ impl JobRow {
             kind: reading.or(name(row, 3), Name::unreadable)?,
             state,
             priority: reading.or_default(get(row, 5))?,
-            key: None,
+            key: reading.or_default(optional_name(row, 28))?,
             unique: reading.or_default(unique(row, 26))?,
             due_at: time(row.get(6)?),
             enqueued_at: time(row.get(7)?),

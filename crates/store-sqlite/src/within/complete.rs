@@ -37,11 +37,12 @@ pub(super) async fn complete(tx: &mut UserTx<'_>, settlement: &Settlement) -> Re
     if let Err(error) = transition.check_output(config.caps.output) {
         return Ok(Settled::Refused(error));
     }
-    let job = Standing { seq, queue, state: State::Running, has_key: found.int(9)? == 1 };
+    let (has_key, has_gate) = (found.int(9)? == 1, found.int(10)? == 1);
+    let job = Standing { seq, queue, state: State::Running, has_key, has_gate };
     if config.retention.keeps(transition.state) {
         moves::settle(tx, job, transition, Cause::Settled).await?;
     } else {
-        let job = moves::end_unkept(tx, job, transition.state, Cause::Settled);
+        let job = moves::end_unkept(tx, job, transition.state, Cause::Settled).await?;
         moves::remove(tx, &[job], Cause::NotKept).await?;
     }
     Ok(Settled::Applied(transition.state))

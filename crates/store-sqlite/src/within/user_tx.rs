@@ -8,7 +8,9 @@ use windlass_core::sql::{Line, Row, Value};
 use windlass_core::{Name, NewJob};
 
 use super::Failed;
-use crate::accept::{self, INSERT_16_RETURNING, INSERT_RETURNING, INSERT_UNIQUE_RETURNING};
+use crate::accept::{
+    self, INSERT_16_RETURNING, INSERT_KEYED_RETURNING, INSERT_RETURNING, INSERT_UNIQUE_RETURNING,
+};
 use crate::counters::{COUNT, FORGET};
 use crate::keys;
 use crate::moves::Moves;
@@ -31,19 +33,6 @@ impl<'l> UserTx<'l> {
     pub(super) async fn ask(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Failed> {
         Ok(self.line.run(sql, values).await?)
     }
-
-    /// Writes the counters. The rings wait for the commit, which a [`CommitWatch`](super::CommitWatch) looks for.
-    pub(super) async fn write_counters(&mut self) -> Result<(), Failed> {
-        for (queue, deltas) in self.moves.counts.take() {
-            let name = Value::from(queue.as_str());
-            let counts = deltas.iter().map(|delta| Value::from(*delta));
-            self.ask(COUNT, [name.clone()].into_iter().chain(counts).collect()).await?;
-            if deltas.iter().sum::<i64>() < 0 {
-                self.ask(FORGET, vec![name]).await?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Transaction for UserTx<'_> {
@@ -55,6 +44,19 @@ impl Transaction for UserTx<'_> {
 
     fn note(&mut self, note: impl FnOnce(&mut Moves)) {
         note(&mut self.moves);
+    }
+
+    /// The rings wait for the commit, which a [`CommitWatch`](super::CommitWatch) looks for.
+    async fn write_counters(&mut self) -> Result<(), Failed> {
+        for (queue, deltas) in self.moves.counts.take() {
+            let name = Value::from(queue.as_str());
+            let counts = deltas.iter().map(|delta| Value::from(*delta));
+            self.ask(COUNT, [name.clone()].into_iter().chain(counts).collect()).await?;
+            if deltas.iter().sum::<i64>() < 0 {
+                self.ask(FORGET, vec![name]).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn definition(&mut self, queue: &Name) -> Result<Arc<Definition>, Failed> {
@@ -77,17 +79,18 @@ impl Transaction for UserTx<'_> {
     }
 
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Failed> {
-        let unique = jobs.first().filter(|_| jobs.len() == 1).and_then(keys::fields);
-        let sql = match (jobs.len(), &unique) {
-            (1, None) => INSERT_RETURNING,
-            (1, Some(_)) => INSERT_UNIQUE_RETURNING,
+        let keys = jobs.first().filter(|_| jobs.len() == 1).map_or_else(Vec::new, keys::fields);
+        let sql = match (jobs.len(), keys.len()) {
+            (1, 0) => INSERT_RETURNING,
+            (1, keys::UNIQUE_FIELDS) => INSERT_UNIQUE_RETURNING,
+            (1, _) => INSERT_KEYED_RETURNING,
             _ => INSERT_16_RETURNING,
         };
         let mut values = Vec::with_capacity(jobs.len() * accept::FIELDS);
         for job in jobs {
             values.extend(accept::fields(job, self.now)?.iter().map(Field::to_value));
         }
-        values.extend(unique.iter().flatten().map(Field::to_value));
+        values.extend(keys.iter().map(Field::to_value));
         let inserted = self.ask(sql, values).await?;
         let place = |row: &Row| Ok::<_, Failed>((row.uuid(1)?, row.int(0)?));
         let mut places = inserted.iter().map(place).collect::<Result<HashMap<_, _>, _>>()?;

@@ -1,5 +1,5 @@
 //! Files that earlier programs left behind: `tests/fixtures/layout-N.db`, one per layout since the first, never written
-//! anew. After a new migration, `WINDLASS_FIXTURE=layout-4.db cargo test -p windlass-store-sqlite fixture` writes the
+//! anew. After a new migration, `WINDLASS_FIXTURE=layout-5.db cargo test -p windlass-store-sqlite fixture` writes the
 //! next one.
 
 use std::fs;
@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::store::{Amended, Enqueued, Jobs};
+use windlass_core::queue::{KeyRules, QueueConfig, Rate, Shape};
+use windlass_core::store::{
+    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Leases, NewLease, QueueShare, Queues,
+};
 use windlass_core::unique::Unique;
-use windlass_core::{JobId, NewJob, Options, State};
+use windlass_core::{JobId, LeaseId, NewJob, Options, State, StoreError};
 use windlass_store_sqlite::SqliteStore;
 use windlass_store_testkit::fixture;
 
-use crate::open;
+use crate::{name, open, request};
 
 fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -51,12 +54,64 @@ async fn check_keys(store: &SqliteStore) {
     assert_eq!(store.enqueue([until_end("next")].into()).await.unwrap(), [Enqueued::New]);
 }
 
+const KEYED: &str = "keyed";
+
+fn keyed(word: &str, key: &str) -> NewJob {
+    let options = Options::new().queue(KEYED).key(key);
+    NewJob::new("work", "", options).unwrap().with_id(JobId::from_key("keyed", word))
+}
+
+fn one_of_each(key_rate: Option<Rate>) -> QueueConfig {
+    let keys = KeyRules { concurrency: Some(1), rate: key_rate, ..KeyRules::default() };
+    QueueConfig { keys: Some(keys), capacity: Some(4), ..QueueConfig::default() }
+}
+
+/// A lease on that queue, and what it is given.
+async fn claim_keyed(store: &SqliteStore) -> Vec<JobId> {
+    let (id, queues) = (LeaseId::new(), vec![name(KEYED)]);
+    let ttl = Duration::from_secs(3_600);
+    let lease = NewLease { id, worker: "gone".into(), ttl, queues, kinds: Vec::new() };
+    store.open(&lease).await.unwrap();
+    let queues = vec![QueueShare { queue: name(KEYED), limit: 9 }];
+    let request = ClaimRequest { queues, kinds: vec![name("work")], nonce: 1, ..request(id, 9) };
+    match store.claim(request).await.unwrap() {
+        ClaimAnswer::Jobs { jobs, .. } => jobs.into_iter().map(|job| job.id).collect(),
+        ClaimAnswer::LeaseLost => panic!("the lease was lost"),
+    }
+}
+
+/// Leaves a gate that is closed by a job that runs, one that is closed by its rate, and one that is open.
+async fn write_gates(store: &SqliteStore) {
+    let rate = Rate::new(1, Duration::from_secs(366 * 86_400)).shape(Shape::Bucket { burst: 1 });
+    store.define(&name(KEYED), &one_of_each(None)).await.unwrap();
+    let (runs, waits) = (keyed("runs", "a"), keyed("waits", "a"));
+    store.enqueue([runs.clone(), waits].into()).await.unwrap();
+    assert_eq!(claim_keyed(store).await, [runs.id]);
+    store.define(&name(KEYED), &one_of_each(Some(rate))).await.unwrap();
+    let (spent, kept_back) = (keyed("spent", "b"), keyed("kept back", "b"));
+    store.enqueue([spent.clone(), kept_back].into()).await.unwrap();
+    assert_eq!(claim_keyed(store).await, [spent.id]);
+    store.enqueue([keyed("open", "c")].into()).await.unwrap();
+}
+
+async fn check_gates(store: &SqliteStore) {
+    let record = store.get([keyed("waits", "a").id].into()).await.unwrap().pop().unwrap().unwrap();
+    assert_eq!((record.unreadable, record.key), (None, Some(name("a"))));
+    assert_eq!(claim_keyed(store).await, [keyed("open", "c").id], "the others are kept back");
+    let full = [keyed("more", "d"), keyed("and more", "e"), keyed("too many", "f")];
+    assert!(matches!(store.enqueue(full.into()).await, Err(StoreError::QueueFull { waiting: 2, .. })));
+    store.define(&name(KEYED), &QueueConfig::default()).await.unwrap();
+    let left = [keyed("waits", "a").id, keyed("kept back", "b").id];
+    assert_eq!(claim_keyed(store).await, left, "nothing keeps them back by now");
+}
+
 #[tokio::test]
 async fn what_this_program_leaves_is_worked_off() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
     let store = Arc::new(open(&path).await);
     write_keys(&store).await;
+    write_gates(&store).await;
     fixture::write(store).await;
     // Opened once more, so that all of it is in the one file.
     drop(open(&path).await);
@@ -68,6 +123,7 @@ async fn what_this_program_leaves_is_worked_off() {
     let store = Arc::new(open(&path).await);
     fixture::check(store.clone()).await;
     check_keys(&store).await;
+    check_gates(&store).await;
     fixture::drain(store).await;
 }
 
@@ -80,9 +136,13 @@ async fn what_earlier_programs_left_is_worked_off() {
         fs::copy(file.path(), &path).unwrap();
         let store = Arc::new(open(&path).await);
         fixture::check(store.clone()).await;
-        // The first layout had no keys.
-        if file.file_name() != "layout-1.db" {
+        let layout = file.file_name().into_string().unwrap();
+        if layout != "layout-1.db" {
             check_keys(&store).await;
+        }
+        // The layouts before had unique keys at most.
+        if !["layout-1.db", "layout-2.db", "layout-3.db"].contains(&layout.as_str()) {
+            check_gates(&store).await;
         }
         fixture::drain(store).await;
         files += 1;

@@ -4,6 +4,7 @@
 mod clock;
 mod fixture;
 mod full;
+mod gates;
 mod group;
 mod handover;
 mod keys;

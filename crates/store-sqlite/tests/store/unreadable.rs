@@ -108,22 +108,22 @@ async fn a_reaper_and_a_list_see_the_others_and_name_the_row() {
 #[tokio::test]
 async fn a_row_of_a_newer_form_is_left_to_a_newer_program() {
     let scene = Scene::new().await;
-    let jobs = scene.jobs("form = 2, spec = 'of another kind'").await;
+    let jobs = scene.jobs("form = 99, spec = 'of another kind'").await;
     let lease = lease(&scene.store).await;
     let answer = scene.store.claim(request(lease, 9)).await.unwrap();
     let ClaimAnswer::Jobs { jobs: good, unreadable, .. } = answer else { panic!("the lease lives") };
     assert_eq!((good.len(), unreadable.len()), (4, 0), "it is not touched");
     let record = scene.store.get([jobs[0].id].into()).await.unwrap().remove(0).unwrap();
     assert_eq!((record.state, record.fence), (State::Ready, 0));
-    assert_eq!(record.unreadable, Some(Unreadable::Newer { form: 2 }));
+    assert_eq!(record.unreadable, Some(Unreadable::Newer { form: 99 }));
     // A newer program took it and died: it goes back without a trace.
-    scene.change(good[0].id, "form = 2");
+    scene.change(good[0].id, "form = 99");
     scene.store.close(lease).await.unwrap();
     let lost = scene.store.lost(9).await.unwrap();
     let newer = lost.iter().find(|job| job.id == good[0].id).unwrap();
     assert_eq!(
         (&newer.unreadable, newer.outcome()),
-        (&Some(Unreadable::Newer { form: 2 }), Outcome::Returned)
+        (&Some(Unreadable::Newer { form: 99 }), Outcome::Returned)
     );
     assert_eq!(scene.store.reap([by_fence(newer)].into()).await.unwrap(), [Settled::Applied(State::Ready)]);
 }

@@ -22,6 +22,7 @@ use crate::session::Session;
 use crate::transaction::at_once;
 
 const READY: &str = include_str!("../../../queries/jobs/ready.sql");
+const READY_ONE: &str = include_str!("../../../queries/jobs/ready_one.sql");
 
 /// The fewest jobs to look at per kind when there are many kinds.
 const GLANCE_MIN: usize = 8;
@@ -33,6 +34,15 @@ pub(super) struct Line<'a> {
     /// How many jobs of a kind to look at, and at how many bytes of payload to stop.
     glance: usize,
     glance_bytes: usize,
+}
+
+/// What is known of a ready job before its row is read.
+#[derive(Clone, Copy)]
+pub(super) struct Of<'a> {
+    pub(super) queue: &'a Name,
+    pub(super) kind: &'a Name,
+    pub(super) key: Option<&'a Name>,
+    pub(super) caps: Caps,
 }
 
 /// A ready job, as it stands in the store.
@@ -78,7 +88,8 @@ impl<'a> Line<'a> {
             let mut nameless = Vec::new();
             kind.is_end_seen = true;
             while let Some(row) = rows.next()? {
-                let Some(candidate) = Candidate::read(row, self.queue, kind.name, self.caps)? else {
+                let of = Of { queue: self.queue, kind: kind.name, key: None, caps: self.caps };
+                let Some(candidate) = Candidate::read(row, of)? else {
                     nameless.push(row.get(0)?);
                     continue;
                 };
@@ -111,10 +122,10 @@ impl Kind<'_> {
 
 impl Candidate {
     /// Nothing where not even the id reads: no worker could settle it.
-    fn read(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<Option<Self>, Fault> {
-        let job = match claimed(row, queue, kind, caps) {
+    fn read(row: &Row<'_>, of: Of<'_>) -> Result<Option<Self>, Fault> {
+        let job = match claimed(row, of) {
             Ok(job) => Ok(job),
-            Err(fault) if fault.is_unreadable() => match unreadable(row, queue, kind, &fault)? {
+            Err(fault) if fault.is_unreadable() => match unreadable(row, of, &fault)? {
                 Some(job) => Err(Box::new(job)),
                 None => return Ok(None),
             },
@@ -130,7 +141,7 @@ impl Candidate {
     }
 }
 
-fn claimed(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<ClaimedJob, Fault> {
+fn claimed(row: &Row<'_>, Of { queue, kind, key, caps }: Of<'_>) -> Result<ClaimedJob, Fault> {
     let enqueued_at = row::time(row.get(4)?);
     Ok(ClaimedJob {
         id: row::job_id(row, 1)?,
@@ -138,7 +149,7 @@ fn claimed(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<Claim
         kind: kind.clone(),
         payload: row::bytes(row, 12)?,
         priority: row.get(2)?,
-        key: None,
+        key: key.cloned(),
         fence: fence(row)?,
         facts: row::facts(row, 6, 10)?,
         caps,
@@ -150,7 +161,7 @@ fn claimed(row: &Row<'_>, queue: &Name, kind: &Name, caps: Caps) -> Result<Claim
 }
 
 /// What can be said of a job that does not read, so that its worker can settle it.
-fn unreadable(row: &Row<'_>, queue: &Name, kind: &Name, why: &Fault) -> Result<Option<LostJob>, Fault> {
+fn unreadable(row: &Row<'_>, Of { queue, kind, .. }: Of<'_>, why: &Fault) -> Result<Option<LostJob>, Fault> {
     let Some(id) = row::readable(row::job_id(row, 1))? else { return Ok(None) };
     Ok(Some(LostJob {
         id,
@@ -169,12 +180,25 @@ fn fence(row: &Row<'_>) -> Result<Fence, Fault> {
     Ok(Fence { number: row::number(row.get(5)?), nonce: 0 })
 }
 
+/// The ready job of one row. Nothing if it came to its end instead, or is not there.
+pub(super) fn one(session: &Session<'_>, of: Of<'_>, seq: i64) -> Result<Option<Candidate>, Fault> {
+    let mut statement = session.prepare(READY_ONE)?;
+    let mut rows = statement.query([seq])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let candidate = Candidate::read(row, of)?;
+    drop(rows);
+    if candidate.is_none() {
+        bury(session, of.queue, &[seq])?;
+    }
+    Ok(candidate)
+}
+
 /// Jobs that have no id to settle them by come to their end here.
 fn bury(session: &Session<'_>, queue: &Name, seqs: &[i64]) -> Result<(), Fault> {
     for &seq in seqs {
         tracing::warn!(%queue, seq, "the id of a job does not read: the job is dead");
         // Its key is free when the job is no longer found by the id that the key names.
-        let job = Standing { seq, queue, state: State::Ready, has_key: false };
+        let job = Standing { seq, queue, state: State::Ready, has_key: false, has_gate: false };
         let why = (Reason::Unreadable, Cause::Unreadable);
         at_once(moves::end(&mut session.tx(), job, State::Dead, why))?;
     }
@@ -186,9 +210,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_statement_and_its_index_are_for_the_form_that_is_known() {
-        assert!(READY.contains(&format!("form = {}", row::FORM)));
-        let schema = crate::migrate::MIGRATIONS[0].sql;
-        assert!(schema.contains(&format!("WHERE state = 2 AND form = {};", row::FORM)));
+    fn statements_and_indexes_are_for_the_forms_that_are_known() {
+        assert!(READY.contains("form = 1"), "those without a key");
+        assert_eq!(row::FORM, 2, "those with one");
+        let schema = |step: usize| crate::migrate::MIGRATIONS[step].sql;
+        assert!(schema(0).contains("WHERE state = 2 AND form = 1;"));
+        assert!(schema(3).contains("WHERE form = 2 AND state = 2;"));
     }
 }

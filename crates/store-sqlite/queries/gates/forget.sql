@@ -1,0 +1,1 @@
+DELETE FROM windlass_gates WHERE queue = ?1 AND key = ?2

@@ -1,0 +1,1 @@
+SELECT turn FROM windlass_gates WHERE queue = ?1 AND open_at = 0 ORDER BY turn LIMIT 1

@@ -1,0 +1,4 @@
+DELETE FROM windlass_key_spent
+WHERE (queue, key, back_at) IN (
+    SELECT s.queue, s.key, s.back_at FROM windlass_key_spent AS s WHERE s.queue = ?1 LIMIT ?2
+)

@@ -1,0 +1,1 @@
+SELECT blocked + scheduled + ready FROM windlass_queues WHERE name = ?1

@@ -1,0 +1,87 @@
+//! The part of a claim that takes jobs with a key: from one gate after the other, by their turns.
+
+use std::collections::HashSet;
+
+use windlass_core::queue::GATES_LOOKED_MAX;
+use windlass_core::{Name, State};
+
+use super::Filling;
+use super::line::{self, Candidate};
+use crate::error::Fault;
+use crate::gates::{Behind, Gate, Gates};
+use crate::moves::Standing;
+
+/// What a gate gave.
+struct Given {
+    jobs: u32,
+    /// A job did not fit: nothing more is taken.
+    is_claim_over: bool,
+}
+
+impl Filling<'_> {
+    /// Takes jobs with a key, of these kinds. Answers how many.
+    pub(super) fn fill_keyed(
+        &mut self,
+        gates: &Gates<'_>,
+        kinds: &[Name],
+        wanted: u32,
+    ) -> Result<u32, Fault> {
+        gates.open_due()?;
+        let (mut left, mut looked, mut is_over, mut exhausted) = (wanted, 0, false, HashSet::new());
+        let mut unwritten = Vec::new();
+        while left > 0 && !is_over {
+            // What was taken has to leave the line first, or it would be seen again.
+            self.write(gates.session, &mut unwritten)?;
+            let asked = (left as usize).min(GATES_LOOKED_MAX - looked);
+            let open = gates.first_open(asked, &exhausted)?;
+            if open.is_empty() {
+                break;
+            }
+            looked += open.len();
+            let weight_all = open.iter().map(|gate| u64::from(gates.rules.weight(&gate.key))).sum();
+            let wanted = left;
+            for gate in open {
+                let quota = gates.rules.quota(&gate.key, wanted, weight_all);
+                let given = self.ask(gates, &gate, kinds, quota.min(left), &mut unwritten)?;
+                left -= given.jobs;
+                if given.jobs < quota {
+                    exhausted.insert(gate.key);
+                }
+                is_over |= given.is_claim_over;
+                if is_over || left == 0 {
+                    break;
+                }
+            }
+        }
+        self.write(gates.session, &mut unwritten)?;
+        Ok(wanted - left)
+    }
+
+    /// Asks one gate for jobs, and lets it be what it is after that. What it gives is left to the caller to write.
+    fn ask<'g>(
+        &mut self,
+        gates: &Gates<'g>,
+        gate: &Gate,
+        kinds: &[Name],
+        quota: u32,
+        unwritten: &mut Vec<Standing<'g>>,
+    ) -> Result<Given, Fault> {
+        let Gates { session, queue, rules, .. } = *gates;
+        let before = gates.standing(&gate.key)?;
+        let Behind { jobs, mut has_more } = gates.behind(&gate.key, before.leave(rules, quota), kinds)?;
+        let mut given = Given { jobs: 0, is_claim_over: false };
+        for (seq, kind) in jobs {
+            let of = line::Of { queue, kind: &kinds[kind], key: Some(&gate.key), caps: gates.caps() };
+            let Some(Candidate { seq, has_key, job, .. }) = line::one(session, of, seq)? else { continue };
+            if !self.room.take(job.as_ref().map_or(0, |job| job.payload.len())) {
+                (given.is_claim_over, has_more) = (true, true);
+                break;
+            }
+            self.add(session, job);
+            unwritten.push(Standing { seq, queue, state: State::Ready, has_key, has_gate: true });
+            given.jobs += 1;
+        }
+        gates.gave(gate, given.jobs, &before, has_more)?;
+        Ok(given)
+    }
+}
