@@ -8,6 +8,7 @@ mod asked;
 mod buffer;
 mod config;
 mod health;
+mod learn;
 mod plan;
 mod shares;
 
@@ -18,6 +19,7 @@ use windlass_core::{JobId, LeaseId, Name};
 use self::asked::Asked;
 use self::buffer::Buffer;
 pub(crate) use self::config::{Config, QueueSlots};
+pub(crate) use self::learn::Answer;
 pub(crate) use self::plan::Plan;
 use self::shares::Shares;
 use crate::begin::is_told;
@@ -156,11 +158,14 @@ impl Slots {
         }
         match self.intake {
             Intake::Draining | Intake::Gone => Freed::Draining,
-            Intake::Open if self.claiming.is_none() && self.buffers.iter().any(Buffer::wants_more) => {
-                Freed::AskForMore
-            }
+            Intake::Open if self.claiming.is_none() && self.wants_more() => Freed::AskForMore,
             Intake::Open => Freed::Enough,
         }
+    }
+
+    fn wants_more(&self) -> bool {
+        let mut buffers = self.buffers.iter().enumerate();
+        buffers.any(|(queue, buffer)| buffer.wants_more(self.shares.free(queue)))
     }
 
     /// The next job that waits and may start, taken from the buffers in rotation.
@@ -359,3 +364,6 @@ impl Slots {
         self.buffers.iter().map(Buffer::total).sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,9 @@ pub(super) struct Buffer {
     pub(super) hints: u64,
     /// When its next scheduled job is due, as far as the last claim knew.
     pub(super) due: Option<Instant>,
+    /// Whether the queue has limits, as far as is known: it gives no jobs to wait for a slot, and is asked for none. Until
+    /// an answer says otherwise it may have some.
+    pub(super) is_limited: bool,
     /// Why the last claim could not ask this queue.
     pub(super) sick: Option<String>,
     pub(super) rate: Rate,
@@ -39,6 +42,7 @@ impl Buffer {
             is_dry: false,
             hints: 0,
             due: None,
+            is_limited: true,
             sick: None,
             rate: Rate::new(now),
             finished: 0,
@@ -53,9 +57,11 @@ impl Buffer {
         self.is_dry &= self.sick.is_some();
     }
 
-    /// Whether it has fewer jobs than it should, and asking may help.
-    pub(super) fn wants_more(&self) -> bool {
-        !self.is_dry && self.waiting.len() <= self.target / 2
+    /// Whether it has fewer jobs than it should, and asking may help, while so many more could start.
+    pub(super) fn wants_more(&self, free: usize) -> bool {
+        let has_room =
+            if self.is_limited { self.total() < free } else { self.waiting.len() <= self.target / 2 };
+        has_room && !self.is_dry
     }
 
     /// Jobs that wait and may start beside any other.

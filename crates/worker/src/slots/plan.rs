@@ -1,16 +1,16 @@
 //! What to ask the store for: free slots, and a bounded number of jobs ahead.
 //!
 //! A buffer holds about [`AHEAD`] worth of work at the speed at which it really goes. A queue of slow jobs is
-//! therefore claimed one slot at a time, and other workers get the rest.
+//! therefore claimed one slot at a time, and other workers get the rest. So is a queue with limits, whatever its speed: what
+//! frees while a claim is in flight goes with the next one.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
-use windlass_core::store::{ClaimRequest, QueueShare, SickQueue};
+use windlass_core::store::{ClaimRequest, QueueShare};
 use windlass_core::{Fence, LeaseId, Name};
 
 use super::{Intake, Slots};
-use crate::ctx::Ctx;
 
 /// How much work may wait in a buffer.
 const AHEAD: Duration = Duration::from_millis(40);
@@ -22,32 +22,29 @@ const BYTES_MAX: usize = 16 << 20;
 const BYTES_LEAST: usize = 1 << 20;
 /// How often bytes and prefetch are halved at most while claims are not answered.
 const SHRINKS_MAX: u32 = 10;
-/// How soon a queue is asked again that gave nothing while no slot was free.
-const FULL_PAUSE: Duration = Duration::from_millis(50);
-/// How long a queue that could not be asked is left alone.
-const SICK_PAUSE: Duration = Duration::from_secs(1);
 
 /// What to ask for, and what is concluded from the answer.
 pub(crate) struct Plan {
     pub(crate) lease: LeaseId,
     /// The nonce of this claim, by which what it took is found if its answer is lost.
     pub(crate) nonce: u64,
-    shares: Vec<Asking>,
-    limit: usize,
+    /// In the order in which the store serves them.
+    pub(super) shares: Vec<Asking>,
+    pub(super) limit: usize,
     /// How many of them have a slot.
-    at_once: usize,
-    bytes: usize,
+    pub(super) at_once: usize,
+    pub(super) bytes: usize,
 }
 
 /// What is asked of one queue.
 #[derive(Clone, Copy)]
-struct Asking {
+pub(super) struct Asking {
     /// Its buffer.
-    queue: usize,
+    pub(super) queue: usize,
     /// How many jobs.
-    limit: usize,
+    pub(super) limit: usize,
     /// The hints that are heeded.
-    hints: u64,
+    pub(super) hints: u64,
 }
 
 impl Plan {
@@ -91,8 +88,9 @@ impl Slots {
                 continue;
             }
             let (free, waiting) = (self.shares.free(index).saturating_sub(buffer.suspects()), buffer.len());
-            let target = buffer.target >> self.shrinks;
+            let target = if buffer.is_limited { 0 } else { buffer.target >> self.shrinks };
             let ahead = if waiting <= target / 2 { (target - waiting).min(room) } else { 0 };
+            let free = if buffer.is_limited { free.saturating_sub(waiting) } else { free };
             if free + ahead > 0 {
                 room -= ahead;
                 ahead_total += ahead;
@@ -125,44 +123,6 @@ impl Slots {
         self.claiming = None;
         self.asked.forget();
     }
-
-    /// What an answer says about the queues that were asked, and when to come for the next job that is due in each.
-    pub(crate) fn learn(
-        &mut self,
-        plan: &Plan,
-        jobs: &[Ctx],
-        due: impl Fn(&Name) -> Option<Instant>,
-        sick: &[SickQueue],
-    ) {
-        self.shrinks = self.shrinks.saturating_sub(1);
-        for asking in &plan.shares {
-            let buffer = &mut self.buffers[asking.queue];
-            let found = sick.iter().find(|sick| sick.queue == buffer.queue);
-            buffer.sick = found.map(|sick| sick.what.clone());
-            // A sick queue is left alone for a moment.
-            let again = found.and_then(|_| Instant::now().checked_add(SICK_PAUSE));
-            buffer.due = again.or_else(|| due(&buffer.queue));
-            buffer.is_dry |= found.is_some();
-        }
-        let bytes: usize = jobs.iter().map(|ctx| ctx.payload().len()).sum();
-        // A job that no longer fitted ends a claim as well, and a queue with rules gives none to wait for a slot. So only
-        // an answer that is small and leaves slots free means that there was no more.
-        let is_filled = plan.at_once > 0 && jobs.len() >= plan.at_once;
-        if jobs.len() >= plan.limit || is_filled || bytes > plan.bytes / 8 {
-            return;
-        }
-        // Without a free slot, a queue with rules gives nothing whatever it holds.
-        let again = Instant::now().checked_add(FULL_PAUSE).filter(|_| plan.at_once == 0);
-        for asking in &plan.shares {
-            let buffer = &mut self.buffers[asking.queue];
-            // No answer means it for what came after the claim had looked.
-            if buffer.hints == asking.hints {
-                let got = jobs.iter().filter(|ctx| *ctx.queue() == buffer.queue).count();
-                buffer.is_dry = got < asking.limit || buffer.sick.is_some();
-                buffer.due = buffer.due.into_iter().chain(again).min();
-            }
-        }
-    }
 }
 
 /// How fast jobs of a buffer are finished.
@@ -175,6 +135,12 @@ pub(super) struct Rate {
 impl Rate {
     pub(super) fn new(now: Instant) -> Self {
         Self { per_second: 0.0, counted: 0, since: now }
+    }
+
+    /// A speed, for tests.
+    #[cfg(test)]
+    pub(super) fn of(per_second: f64, now: Instant) -> Self {
+        Self { per_second, ..Self::new(now) }
     }
 
     /// How many jobs are worth having ahead, given how many were finished so far.
