@@ -26,6 +26,12 @@ pub(super) struct Buffer {
     pub(super) is_limited: bool,
     /// Why the last claim could not ask this queue.
     pub(super) sick: Option<String>,
+    /// Slots that are kept for jobs which the next claim may bring.
+    pub(super) held: usize,
+    /// How many of them the claim in flight asks for.
+    pub(super) held_asked: usize,
+    /// How many jobs the last claim brought.
+    pub(super) given: usize,
     pub(super) rate: Rate,
     pub(super) finished: u64,
     pub(super) last_finished: Instant,
@@ -44,6 +50,9 @@ impl Buffer {
             due: None,
             is_limited: true,
             sick: None,
+            held: 0,
+            held_asked: 0,
+            given: 0,
             rate: Rate::new(now),
             finished: 0,
             last_finished: now,
@@ -62,6 +71,17 @@ impl Buffer {
         let has_room =
             if self.is_limited { self.total() < free } else { self.waiting.len() <= self.target / 2 };
         has_room && !self.is_dry
+    }
+
+    /// Whether the next claim is to ask for its jobs.
+    pub(super) fn may_have_more(&self) -> bool {
+        !self.is_dry && self.sick.is_none()
+    }
+
+    /// How many slots may be held for it. A queue with limits has no jobs ahead, so it needs as many as it is likely to fill;
+    /// any other needs one to begin with.
+    pub(super) fn held_max(&self) -> usize {
+        if self.is_limited { (2 * self.given).max(1) } else { 1 }
     }
 
     /// Jobs that wait and may start beside any other.

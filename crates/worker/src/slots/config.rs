@@ -22,7 +22,12 @@ pub(crate) struct QueueSlots {
     pub(crate) reserved: usize,
     /// Slots that it may use at most.
     pub(crate) limit: usize,
+    /// How many turns it has to one of a queue whose weight is 1.
+    pub(crate) weight: u32,
 }
+
+/// The most that a queue may weigh.
+pub(crate) const WEIGHT_MAX: u32 = 1_000;
 
 impl Config {
     /// The queues this worker serves.
@@ -42,8 +47,11 @@ impl Config {
         if reserved > concurrency {
             return Err(ConfigError::OverReserved { reserved, concurrency });
         }
-        for QueueSlots { queue, reserved: own, limit } in &self.queues {
+        for QueueSlots { queue, reserved: own, limit, weight } in &self.queues {
             let queue = queue.to_string();
+            if !(1..=WEIGHT_MAX).contains(weight) {
+                return Err(ConfigError::Weight { queue, given: *weight, most: WEIGHT_MAX });
+            }
             if own > limit {
                 return Err(ConfigError::ReservedAboveLimit { queue, reserved: *own, slots: *limit });
             }

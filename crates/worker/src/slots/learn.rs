@@ -58,6 +58,7 @@ impl Slots {
             let most = asking.limit.min(room.saturating_sub(given_before));
             let given = answer.given_by(&buffer.queue);
             given_before += given;
+            buffer.given = given;
             // No answer means it for what came after the claim had looked.
             if given < most && !is_cut && buffer.hints == asking.hints {
                 buffer.is_dry = true;

@@ -47,6 +47,17 @@ pub(super) struct Asking {
     pub(super) hints: u64,
 }
 
+/// What a queue could use.
+#[derive(Debug, Clone, Copy, Default)]
+struct Want {
+    /// Free slots that no other queue may use.
+    own: usize,
+    /// Free slots that others may use as well.
+    shared: usize,
+    /// Jobs to wait for a slot.
+    ahead: usize,
+}
+
 impl Plan {
     /// The queues that are asked.
     pub(crate) fn queues(&self, queues: &[Name]) -> Vec<Name> {
@@ -77,38 +88,71 @@ impl Slots {
         if self.claiming.is_some() || self.intake != Intake::Open {
             return None;
         }
-        let mut room = self.config.prefetch_max.saturating_sub(self.waiting());
-        let mut ahead_total = 0;
-        let mut shares = Vec::new();
-        for step in 0..self.buffers.len() {
-            let index = (self.turn + step) % self.buffers.len();
-            let buffer = &mut self.buffers[index];
-            buffer.target = buffer.rate.ahead(buffer.finished, now).min(self.config.prefetch_max);
-            if buffer.is_dry {
-                continue;
-            }
-            let (free, waiting) = (self.shares.free(index).saturating_sub(buffer.suspects()), buffer.len());
-            let target = if buffer.is_limited { 0 } else { buffer.target >> self.shrinks };
-            let ahead = if waiting <= target / 2 { (target - waiting).min(room) } else { 0 };
-            let free = if buffer.is_limited { free.saturating_sub(waiting) } else { free };
-            if free + ahead > 0 {
-                room -= ahead;
-                ahead_total += ahead;
-                shares.push(Asking { queue: index, limit: free + ahead, hints: buffer.hints });
-            }
-        }
+        let wants = self.wants(now);
+        let (shares, at_once, ahead) = self.split(&wants);
         if shares.is_empty() {
             return None;
         }
-        // The next claim begins with another queue; those whose reserved slots are free always come first,
-        // so that whatever a noisy one takes, it does not use up their part of the limits.
-        self.turn = (self.turn + 1) % self.buffers.len();
-        shares.sort_by_key(|asking| Reverse(self.shares.reserved_free(asking.queue).min(1)));
+        for asking in &shares {
+            self.buffers[asking.queue].held_asked = self.buffers[asking.queue].held;
+        }
         self.claiming = Some(lease);
         let bytes = BYTES_MAX.saturating_sub(self.waiting_bytes).max(BYTES_LEAST) >> self.shrinks;
-        let at_once = self.shares.free_total();
-        let limit = at_once + ahead_total;
-        Some(Plan { lease, nonce: Fence::nonce(), shares, limit, at_once, bytes })
+        Some(Plan { lease, nonce: Fence::nonce(), shares, limit: at_once + ahead, at_once, bytes })
+    }
+
+    /// What each queue could use now.
+    fn wants(&mut self, now: Instant) -> Vec<Want> {
+        let wants = self.buffers.iter_mut().enumerate().map(|(queue, buffer)| {
+            buffer.target = buffer.rate.ahead(buffer.finished, now).min(self.config.prefetch_max);
+            if buffer.is_dry {
+                return Want::default();
+            }
+            let target = if buffer.is_limited { 0 } else { buffer.target >> self.shrinks };
+            let ahead = if buffer.len() <= target / 2 { target - buffer.len() } else { 0 };
+            let free = self.shares.free(queue);
+            let reserved = self.shares.reserved_free(queue).min(free);
+            // Jobs that wait here have the first right to these slots. Those of a queue without limits are all started that
+            // can start now, except suspects.
+            let waiting = if buffer.is_limited { buffer.total() } else { buffer.suspects() };
+            let own = (buffer.held + reserved).saturating_sub(waiting.saturating_sub(free - reserved));
+            Want { own, shared: (free - reserved).saturating_sub(waiting), ahead }
+        });
+        wants.collect()
+    }
+
+    /// What is asked of each queue, in order; how many of all that have a slot; how many do not. Shared slots and the room
+    /// for jobs that wait go by weight. The store serves the queues in this order, each to its limit, and the last that
+    /// has a part may use what others leave.
+    fn split(&self, wants: &[Want]) -> (Vec<Asking>, usize, usize) {
+        let sum = |of: fn(&Want) -> usize| wants.iter().map(of).sum::<usize>();
+        let (own_all, shared) =
+            (sum(|want| want.own), self.shares.shared_free().min(sum(|want| want.shared)));
+        let parts = self.parts(shared, wants, |want| want.shared);
+        let room = self.config.prefetch_max.saturating_sub(self.waiting());
+        let ahead = self.parts(room, wants, |want| want.ahead);
+        let mut order: Vec<usize> = (0..wants.len()).collect();
+        // Queues whose reserved slots are free come first, so that whatever a noisy one takes, it does not use up their part
+        // of the bytes.
+        order.sort_by_key(|&queue| {
+            let has_reserved = self.shares.reserved_free(queue) > 0;
+            (!has_reserved, parts[queue] == 0, Reverse(self.rotation.standing(queue)))
+        });
+        let last = order.iter().rposition(|queue| parts[*queue] > 0).unwrap_or(0);
+        let asking = order.iter().enumerate().map(|(place, &queue)| {
+            let (want, buffer) = (&wants[queue], &self.buffers[queue]);
+            // Slots that only another queue may use are no room for jobs that must begin at once.
+            let may_use_rest = place >= last && (!buffer.is_limited || own_all == want.own);
+            let part = if may_use_rest { want.shared } else { parts[queue] };
+            Asking { queue, limit: want.own + part + ahead[queue], hints: buffer.hints }
+        });
+        let asking = asking.filter(|asking| asking.limit > 0).collect();
+        (asking, own_all + shared, ahead.iter().sum())
+    }
+
+    fn parts(&self, total: usize, wants: &[Want], of: fn(&Want) -> usize) -> Vec<usize> {
+        let wanted: Vec<usize> = wants.iter().map(of).collect();
+        if wanted.iter().sum::<usize>() <= total { wanted } else { self.rotation.split(total, &wanted) }
     }
 
     /// The store did not answer a claim: the next one asks for half as many bytes and half as much ahead. An answer
@@ -122,6 +166,7 @@ impl Slots {
     pub(crate) fn claim_ended(&mut self) {
         self.claiming = None;
         self.asked.forget();
+        self.release_asked();
     }
 }
 

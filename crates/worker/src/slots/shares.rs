@@ -47,8 +47,29 @@ impl Shares {
         share.reserved.saturating_sub(share.used)
     }
 
+    /// How many slots this queue has taken.
+    pub(crate) fn used(&self, queue: usize) -> usize {
+        self.queues[queue].used
+    }
+
+    /// Whether this queue has taken shared slots.
+    pub(crate) fn uses_shared(&self, queue: usize) -> bool {
+        self.queues[queue].used > self.queues[queue].reserved
+    }
+
+    /// Whether this queue has fewer slots than it may have.
+    pub(crate) fn may_use_more(&self, queue: usize) -> bool {
+        self.queues[queue].used < self.queues[queue].limit
+    }
+
+    /// How many shared slots are free.
+    pub(crate) fn shared_free(&self) -> usize {
+        self.shared_free
+    }
+
     /// How many more attempts may start in all.
-    pub(crate) fn free_total(&self) -> usize {
+    #[cfg(test)]
+    fn free_total(&self) -> usize {
         let reserved: usize = (0..self.queues.len()).map(|queue| self.reserved_free(queue)).sum();
         self.shared_free + reserved
     }

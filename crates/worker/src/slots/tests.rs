@@ -26,7 +26,7 @@ fn name(name: &str) -> Name {
 }
 
 fn shared(queue: &str) -> QueueSlots {
-    QueueSlots { queue: name(queue), reserved: 0, limit: usize::MAX }
+    QueueSlots { queue: name(queue), reserved: 0, limit: usize::MAX, weight: 1 }
 }
 
 fn of_rate() -> QueueConfig {
@@ -181,4 +181,120 @@ async fn a_queue_with_limits_that_has_no_more_is_left_alone() {
     assert_eq!(scene.finish(), Freed::Enough);
     scene.slots.hint_in(&name("a"));
     assert_eq!(scene.claim().await, Some((asked(&[("a", 2)]), 0)));
+}
+
+fn weighing(queue: &str, weight: u32) -> QueueSlots {
+    QueueSlots { weight, ..shared(queue) }
+}
+
+impl Scene {
+    /// Lets jobs end one by one, with a claim after each end, and counts what starts of each queue.
+    async fn starts(&mut self, ends: usize, queues: [&str; 2]) -> [usize; 2] {
+        let mut starts = [0; 2];
+        for _ in 0..ends {
+            let before = queues.map(|queue| self.runs(queue));
+            let ended = self.running[0].1.clone();
+            self.finish();
+            self.claim().await;
+            let begun = self.slots.fill();
+            self.note(begun);
+            for (place, queue) in queues.iter().enumerate() {
+                let left = before[place] - usize::from(ended.as_str() == *queue);
+                starts[place] += self.runs(queue) - left;
+            }
+        }
+        starts
+    }
+}
+
+#[tokio::test]
+async fn of_every_six_starts_a_queue_of_weight_five_has_five() {
+    let mut scene = Scene::new(1, vec![weighing("critical", 5), weighing("low", 1)]).await;
+    scene.enqueue("critical", 200).await;
+    scene.enqueue("low", 200).await;
+    scene.claim().await.unwrap();
+    // One slot and no job ahead: each start is a claim of its own.
+    for _ in 0..5 {
+        assert_eq!(scene.starts(6, ["critical", "low"]).await, [5, 1]);
+    }
+    // The same with jobs that wait in the buffers.
+    for buffer in &mut scene.slots.buffers {
+        buffer.rate = plan::Rate::of(1_000.0, Instant::now());
+    }
+    scene.claim().await.unwrap();
+    assert!(scene.slots.waiting() > 12, "{}", scene.slots.waiting());
+    for _ in 0..2 {
+        assert_eq!(scene.starts(6, ["critical", "low"]).await, [5, 1]);
+    }
+}
+
+#[tokio::test]
+async fn one_claim_for_several_queues_is_split_by_weight() {
+    let mut scene = Scene::new(12, vec![weighing("critical", 5), weighing("low", 1)]).await;
+    scene.enqueue("critical", 200).await;
+    scene.enqueue("low", 200).await;
+    assert_eq!(scene.claim().await, Some((asked(&[("critical", 10), ("low", 12)]), 12)));
+    assert_eq!((scene.runs("critical"), scene.runs("low")), (10, 2));
+}
+
+#[tokio::test]
+async fn an_idle_queue_costs_no_slot() {
+    let mut scene = Scene::new(12, vec![weighing("critical", 5), weighing("low", 1)]).await;
+    scene.enqueue("critical", 200).await;
+    assert_eq!(scene.claim().await.unwrap().1, 10);
+    assert_eq!(scene.claim().await, Some((asked(&[("critical", 2)]), 2)), "low has none");
+    assert_eq!(scene.runs("critical"), 12);
+}
+
+#[tokio::test]
+async fn a_busy_queue_starves_neither_one_with_limits_nor_a_slow_one() {
+    for limits in [of_rate(), QueueConfig::default()] {
+        let mut scene = Scene::new(4, vec![shared("busy"), shared("other")]).await;
+        scene.define("other", &limits).await;
+        scene.enqueue("busy", 1_000).await;
+        scene.claim().await.unwrap();
+        scene.claim().await;
+        assert_eq!(scene.runs("busy"), 4);
+        // Jobs of the busy queue always wait here, and those of the other come with a claim only.
+        scene.enqueue("other", 100).await;
+        scene.slots.hint_in(&name("other"));
+        let mut starts = [0; 2];
+        for _ in 0..20 {
+            scene.slots.buffers[0].rate = plan::Rate::of(1_000.0, Instant::now());
+            scene.slots.buffers[1].rate = plan::Rate::new(Instant::now());
+            scene.slots.buffers[1].finished = 0;
+            let two = scene.starts(2, ["busy", "other"]).await;
+            starts = [starts[0] + two[0], starts[1] + two[1]];
+            assert!(scene.slots.buffers[0].len() > 0 || starts[0] < 8, "busy jobs wait");
+        }
+        assert!((17..=23).contains(&starts[1]), "each has about half: {starts:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_slot_that_is_held_in_vain_is_given_up() {
+    let mut scene = Scene::new(2, vec![shared("busy"), shared("empty")]).await;
+    scene.enqueue("busy", 1_000).await;
+    scene.claim().await.unwrap();
+    while scene.claim().await.is_some() {}
+    scene.slots.buffers[0].rate = plan::Rate::of(1_000.0, Instant::now());
+    scene.claim().await.unwrap();
+    scene.slots.hint_in(&name("empty"));
+    scene.finish();
+    scene.finish();
+    assert_eq!((scene.runs("busy"), scene.slots.buffers[1].held), (1, 1), "a slot waits for the claim");
+    assert_eq!(scene.slots.room(&name("empty")), 1);
+    scene.claim().await.unwrap();
+    let starts = scene.slots.fill();
+    scene.note(starts);
+    assert_eq!((scene.runs("busy"), scene.slots.buffers[1].held), (2, 0));
+    // Nor is one held that no claim can follow for.
+    scene.slots.hint_in(&name("empty"));
+    scene.finish();
+    scene.finish();
+    assert_eq!(scene.slots.buffers[1].held, 1);
+    scene.slots.lease_retired();
+    let starts = scene.slots.fill();
+    scene.note(starts);
+    assert_eq!((scene.runs("busy"), scene.slots.buffers[1].held), (2, 0));
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
+use windlass_core::State as JobState;
 use windlass_worker::{Ctx, Job, JobError, State, Worker};
 
 use crate::support::{Act, end_of, probe, scene, worker};
@@ -61,6 +62,30 @@ async fn limits_hold_under_load() {
     assert!(most("all") <= 8, "{}", most("all"));
     assert!(most("all") > 2, "more than one queue ran at a time");
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_busy_queue_leaves_turns_to_one_that_weighs_less() {
+    let (client, stage) = scene();
+    client.enqueue_all((0..600).map(|_| probe(Act::Wait))).queue("critical").await.unwrap();
+    client.enqueue_all((0..100).map(|_| probe(Act::Wait))).queue("low").await.unwrap();
+    let running =
+        worker(&client, &stage).concurrency(6).weight("critical", 5).weight("low", 1).start().unwrap();
+    let started = async |queue: &str| {
+        let queues = client.store().queues(None, 10).await.unwrap();
+        let counts = queues.into_iter().find(|record| record.name.as_str() == queue).unwrap().counts;
+        counts.of(JobState::Running) + counts.of(JobState::Completed)
+    };
+    for ended in 0..60 {
+        stage.until_started(ended + 6).await;
+        stage.release(1);
+        stage.until_ended(ended + 1).await;
+    }
+    stage.until_started(66).await;
+    let (critical, low) = (started("critical").await, started("low").await);
+    assert!(low >= 11, "one of every six: {low} of low beside {critical} of critical");
+    assert!(critical >= 50, "five of every six: {critical} of critical beside {low} of low");
+    running.stop_now().await;
 }
 
 #[tokio::test]
