@@ -100,7 +100,6 @@ impl Draft {
         {
             *duration = LONGEST.min(*duration);
         }
-        at_least("concurrency", self.concurrency, 1)?;
         if let Some(threads) = self.blocking_threads {
             at_least("blocking_threads", threads, 1)?;
         }
@@ -125,7 +124,6 @@ impl Draft {
             queues: slots.queue_names(),
             kinds: fetcher.kinds.clone(),
             ttl: self.lease,
-            held_max: slots.held_max(),
         };
         lease.check(self.lease_least)?;
         let reap_interval = self.reap_interval.unwrap_or((self.lease / 6).max(tick));
@@ -151,7 +149,7 @@ impl Draft {
         let mut entry = |queue: Name| {
             let found = queues.iter().position(|slots| slots.queue == queue);
             found.unwrap_or_else(|| {
-                queues.push(QueueSlots { queue, reserved: 0, limit: self.concurrency, weight: 1 });
+                queues.push(QueueSlots { queue, reserved: 0, limit: usize::MAX, weight: 1 });
                 queues.len() - 1
             })
         };
@@ -172,7 +170,7 @@ impl Draft {
         for (index, setting) in settings {
             let slots = &mut queues[index];
             match setting {
-                Setting::Limit(limit) => slots.limit = limit.min(self.concurrency),
+                Setting::Limit(limit) => slots.limit = limit,
                 Setting::Reserved(reserved) => slots.reserved = reserved,
                 Setting::Weight(weight) => slots.weight = weight,
             }
