@@ -167,6 +167,7 @@ impl Engine {
         Health {
             loops: self.board.read(),
             lease: LeaseHealth { id: slots.lease(), lost: self.lease.lost() },
+            slots: slots.concurrency(),
             running: slots.running().count(),
             zombies: slots.zombies(),
             blocked: slots.blocked(now, self.config.blocked_after()),

@@ -147,6 +147,16 @@ pub enum ConfigError {
         /// Slots it may use.
         slots: usize,
     },
+    /// A weight that is too small or too large.
+    #[error("queue `{queue}` has the weight {given}: give it one from 1 to {most}")]
+    Weight {
+        /// The queue.
+        queue: String,
+        /// What was given.
+        given: u32,
+        /// The largest that there is.
+        most: u32,
+    },
     /// No runtime to run on.
     #[error("no tokio runtime here: start the worker from inside one")]
     NoRuntime,

@@ -10,7 +10,7 @@ mod waiter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::store::{ClaimAnswer, Sharing, SickQueue};
+use windlass_core::store::{ClaimAnswer, Sharing};
 use windlass_core::{ClaimedJob, Name, Outcome, StoreErrorKind};
 
 use self::timing::{Ask, Pace, Timing};
@@ -24,7 +24,7 @@ use crate::lease::Lease;
 use crate::reconcile::{Reconciler, UnansweredClaim};
 use crate::retries::PAUSE_MAX;
 use crate::shutdown::Shutdown;
-use crate::slots::Plan;
+use crate::slots::{Answer, Plan};
 use crate::supervise::{Background, Board};
 use crate::worker::{Wakeups, at_least_long};
 
@@ -189,14 +189,22 @@ impl Fetcher {
         let request = plan.request(&self.config.queues, &self.config.kinds);
         let _in_flight = ClaimInFlight(&self.attempts);
         match self.board.guard(Part::Fetcher, self.client.store().claim(request)).await {
-            Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited: _ }) => {
+            Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited }) => {
                 let claimed = Some(jobs.len());
                 self.board.success(Part::Fetcher);
+                let unread: Vec<Name> = unreadable.iter().map(|lost| lost.queue.clone()).collect();
                 self.reconciler.settle_unreadable(plan.lease, unreadable);
                 let unanswered = sick.iter().filter(|sick| sick.kind != StoreErrorKind::Unavailable);
                 self.reconcile(&plan, unanswered.map(|sick| sick.queue.clone()).collect(), &jobs);
                 let due = next_due.and_then(|wait| sent.checked_add(wait));
-                self.take_in(&plan, jobs, due, &sick).await;
+                let answer = Answer {
+                    jobs: &[],
+                    unreadable: &unread,
+                    sick: &sick,
+                    limited: &limited,
+                    is_partial: next_due == Some(Duration::ZERO),
+                };
+                self.take_in(&plan, jobs, answer, due).await;
                 return Summary { claimed };
             }
             Ok(ClaimAnswer::LeaseLost) => {
@@ -219,14 +227,14 @@ impl Fetcher {
     }
 
     /// Brings claimed jobs to the slots, and gives back those that may not start here.
-    async fn take_in(&self, plan: &Plan, jobs: Vec<ClaimedJob>, due: Option<Instant>, sick: &[SickQueue]) {
+    async fn take_in(&self, plan: &Plan, jobs: Vec<ClaimedJob>, answer: Answer<'_>, due: Option<Instant>) {
         let (timeout, claimed) = (self.config.timeout, Claimed { lease: plan.lease, at: Instant::now() });
         let ctx = |job| Ctx::new(job, self.client.clone(), timeout, claimed);
         let jobs: Vec<Ctx> = jobs.into_iter().map(ctx).collect();
         self.timing.answered(jobs.len(), self.pace());
         let (starts, rest) = {
             let mut slots = self.attempts.slots();
-            slots.learn(plan, &jobs, |queue| self.comes_at(queue, due), sick);
+            slots.learn(plan, &Answer { jobs: &jobs, ..answer }, |queue| self.comes_at(queue, due));
             if slots.were_asked_to_stop(&jobs) {
                 self.lease.verify(plan.lease);
             }

@@ -12,6 +12,8 @@ pub struct Health {
     pub loops: Vec<LoopHealth>,
     /// Its lease.
     pub lease: LeaseHealth,
+    /// Slots in all; see [`Running::set_concurrency`](crate::Running::set_concurrency).
+    pub slots: usize,
     /// Attempts that run.
     pub running: usize,
     /// Slots that are occupied by handlers whose attempt has ended: blocking ones that outlived it, and async

@@ -38,14 +38,12 @@ pub(crate) struct Config {
     pub(crate) queues: Vec<Name>,
     pub(crate) kinds: Vec<Name>,
     pub(crate) ttl: Duration,
-    /// The most jobs that it can hold.
-    pub(crate) held_max: u32,
 }
 
 impl Config {
     /// A lease to open.
     pub(crate) fn new_lease(&self, id: LeaseId) -> NewLease {
-        let Self { worker, queues, kinds, ttl, .. } = self.clone();
+        let Self { worker, queues, kinds, ttl } = self.clone();
         NewLease { id, worker, ttl, queues, kinds }
     }
 

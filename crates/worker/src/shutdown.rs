@@ -17,6 +17,7 @@ use windlass_core::Outcome;
 
 use crate::ctx::control::Stop;
 use crate::engine::Engine;
+use crate::error::Result;
 use crate::health::Health;
 use crate::lease::End;
 use crate::slots::Slots;
@@ -78,6 +79,18 @@ impl Running {
     /// How the worker fares.
     pub fn health(&self) -> Health {
         self.engine.health()
+    }
+
+    /// Changes how many attempts run at a time, in all, from what [`Worker::concurrency`](crate::Worker::concurrency) said.
+    /// Attempts that run go on: with fewer slots, none starts until enough of them have ended. Limits and reserved slots of
+    /// queues stay as they are, and so does the number of threads for blocking handlers.
+    ///
+    /// # Errors
+    /// When a worker could not start with so many slots: none at all, or fewer than are reserved. Nothing has changed then.
+    pub fn set_concurrency(&self, slots: usize) -> Result<()> {
+        self.engine.attempts.slots().set_concurrency(slots)?;
+        self.engine.attempts.wakers.fetcher.notify_one();
+        Ok(())
     }
 
     /// Stops claiming, lets running attempts end within the deadline, hands the others back, records

@@ -8,8 +8,11 @@ mod asked;
 mod buffer;
 mod config;
 mod health;
+mod learn;
 mod plan;
+mod rotation;
 mod shares;
+mod turns;
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +21,9 @@ use windlass_core::{JobId, LeaseId, Name};
 use self::asked::Asked;
 use self::buffer::Buffer;
 pub(crate) use self::config::{Config, QueueSlots};
+pub(crate) use self::learn::Answer;
 pub(crate) use self::plan::Plan;
+use self::rotation::Rotation;
 use self::shares::Shares;
 use crate::begin::is_told;
 use crate::ctx::Ctx;
@@ -44,8 +49,8 @@ pub(crate) struct Slots {
     /// When the newest attempt started whose job was lost with a worker before. It may be what ended that worker, so
     /// for [`SUSPECT_WATCH`] no second one starts beside it: only the culprit collects more stalls.
     suspect_since: Option<Instant>,
-    /// Where the next search for a job to start, and the next claim, begin.
-    turn: usize,
+    /// Whose turn it is to start a job, and to be asked for some.
+    rotation: Rotation,
     waiting_bytes: usize,
     config: Config,
     /// The current lease, under which jobs are claimed.
@@ -104,7 +109,7 @@ impl Slots {
             occupied: (0..config.concurrency).map(|_| None).collect(),
             free: (0..config.concurrency).rev().collect(),
             suspect_since: None,
-            turn: 0,
+            rotation: Rotation::new(config.queues.iter().map(|slots| slots.weight)),
             waiting_bytes: 0,
             lease: None,
             intake: Intake::Open,
@@ -138,11 +143,6 @@ impl Slots {
         (self.fill(), unknown)
     }
 
-    /// Starts what can start.
-    pub(crate) fn fill(&mut self) -> Vec<Start> {
-        std::iter::from_fn(|| self.next()).collect()
-    }
-
     /// Gives a slot back.
     pub(crate) fn finish(&mut self, slot: usize) -> Freed {
         if let Some(occupied) = self.occupied[slot].take() {
@@ -156,35 +156,14 @@ impl Slots {
         }
         match self.intake {
             Intake::Draining | Intake::Gone => Freed::Draining,
-            Intake::Open if self.claiming.is_none() && self.buffers.iter().any(Buffer::wants_more) => {
-                Freed::AskForMore
-            }
+            Intake::Open if self.claiming.is_none() && self.wants_more() => Freed::AskForMore,
             Intake::Open => Freed::Enough,
         }
     }
 
-    /// The next job that waits and may start, taken from the buffers in rotation.
-    pub(crate) fn next(&mut self) -> Option<Start> {
-        if self.intake != Intake::Open {
-            return None;
-        }
-        let count = self.buffers.len();
-        for step in 0..count {
-            let queue = (self.turn + step) % count;
-            let takes_suspects = self.suspect_since.is_none_or(|since| since.elapsed() >= SUSPECT_WATCH);
-            if !self.buffers[queue].has_next(takes_suspects) || !self.shares.take(queue) {
-                continue;
-            }
-            self.turn = (queue + 1) % count;
-            let ctx = self.buffers[queue].pop(takes_suspects).expect("the queue has a job that may start");
-            let since = ctx.is_suspect().then(Instant::now);
-            self.suspect_since = since.or(self.suspect_since);
-            self.waiting_bytes -= ctx.payload().len();
-            let slot = self.free.pop().expect("there are as many slots as slots");
-            self.occupied[slot] = Some(Occupied { queue, since, ctx: ctx.clone() });
-            return Some(Start { slot, ctx });
-        }
-        None
+    fn wants_more(&self) -> bool {
+        let mut buffers = self.buffers.iter().enumerate();
+        buffers.any(|(queue, buffer)| buffer.wants_more(self.shares.free(queue) + buffer.held))
     }
 
     /// A lease was opened; jobs may be claimed under it.
@@ -196,11 +175,14 @@ impl Slots {
     /// Nothing more is claimed under the lease; its jobs stay.
     pub(crate) fn lease_retired(&mut self) {
         self.lease = None;
+        self.release_all();
     }
 
     /// A lease is lost, and its jobs with it: waiting ones are forgotten, running attempts are stopped.
     pub(crate) fn lease_lost(&mut self, lease: LeaseId) {
-        self.lease.take_if(|held| *held == lease);
+        if self.lease.take_if(|held| *held == lease).is_some() {
+            self.release_all();
+        }
         self.buffers.iter_mut().for_each(|buffer| buffer.forget(lease));
         self.count_bytes();
         let running = self.running().filter(|ctx| ctx.inner().claimed.lease == lease);
@@ -258,7 +240,8 @@ impl Slots {
             return 0;
         }
         let place = self.buffers.iter().position(|buffer| buffer.queue == *queue && buffer.sick.is_none());
-        place.map_or(0, |place| self.shares.free(place).saturating_sub(self.buffers[place].total()))
+        let free = |place: usize| self.shares.free(place) + self.buffers[place].held;
+        place.map_or(0, |place| free(place).saturating_sub(self.buffers[place].total()))
     }
 
     /// Asking buffers whose next job is due by now is worth while again. Answers when the next one is.
@@ -359,3 +342,6 @@ impl Slots {
         self.buffers.iter().map(Buffer::total).sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

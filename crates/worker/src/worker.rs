@@ -131,6 +131,23 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.set(|draft| draft.reserved.push((name.into(), slots)))
     }
 
+    /// Serves a queue, and gives it so many turns to one of a queue that has the weight 1, which all have by default; from 1
+    /// to 1,000. Among queues whose jobs wait for a slot, a busy one cannot starve the others: of every six starts beside a
+    /// queue with the weight 1, one with the weight 5 has five. A queue without jobs costs the others nothing.
+    ///
+    /// ```no_run
+    /// # use windlass_worker::{Client, Job, JobError, Worker};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct SendEmail { to: String }
+    /// # impl Job for SendEmail { const KIND: &'static str = "send_email"; type Output = (); }
+    /// # async fn send_email(_job: SendEmail) -> Result<(), JobError> { Ok(()) }
+    /// # async fn run(client: Client) -> windlass_worker::Result<()> {
+    /// Worker::new(&client).handle(send_email).weight("critical", 5).weight("bulk", 1).run().await
+    /// # }
+    /// ```
+    pub fn weight(self, name: impl Into<String>, weight: u32) -> Self {
+        self.set(|draft| draft.weights.push((name.into(), weight)))
+    }
+
     /// How many jobs may be claimed ahead of their start, when handlers are so fast that it pays; 2,000 by
     /// default, 0 to never do it. Jobs that were not started are handed back at shutdown.
     pub fn prefetch(self, jobs: usize) -> Self {

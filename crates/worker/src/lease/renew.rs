@@ -61,7 +61,7 @@ impl Keeper {
         lost_before: &mut Vec<Name>,
     ) -> (Summary, Instant) {
         let (sent, ttl) = (Instant::now(), self.config.ttl);
-        let (store, id, limit) = (Arc::clone(&self.store), held.id, self.config.held_max);
+        let (store, id, limit) = (Arc::clone(&self.store), held.id, self.attempts.slots().held_max());
         let renewed = tokio::select! {
             biased;
             renewed = owned(async move { store.renew(id, ttl, limit).await }) => renewed,

@@ -21,8 +21,17 @@ pub(super) struct Buffer {
     pub(super) hints: u64,
     /// When its next scheduled job is due, as far as the last claim knew.
     pub(super) due: Option<Instant>,
+    /// Whether the queue has limits, as far as is known: it gives no jobs to wait for a slot, and is asked for none. Until
+    /// an answer says otherwise it may have some.
+    pub(super) is_limited: bool,
     /// Why the last claim could not ask this queue.
     pub(super) sick: Option<String>,
+    /// Slots that are kept for jobs which the next claim may bring.
+    pub(super) held: usize,
+    /// How many of them the claim in flight asks for.
+    pub(super) held_asked: usize,
+    /// How many jobs the last claim brought.
+    pub(super) given: usize,
     pub(super) rate: Rate,
     pub(super) finished: u64,
     pub(super) last_finished: Instant,
@@ -39,7 +48,11 @@ impl Buffer {
             is_dry: false,
             hints: 0,
             due: None,
+            is_limited: true,
             sick: None,
+            held: 0,
+            held_asked: 0,
+            given: 0,
             rate: Rate::new(now),
             finished: 0,
             last_finished: now,
@@ -53,9 +66,22 @@ impl Buffer {
         self.is_dry &= self.sick.is_some();
     }
 
-    /// Whether it has fewer jobs than it should, and asking may help.
-    pub(super) fn wants_more(&self) -> bool {
-        !self.is_dry && self.waiting.len() <= self.target / 2
+    /// Whether it has fewer jobs than it should, and asking may help, while so many more could start.
+    pub(super) fn wants_more(&self, free: usize) -> bool {
+        let has_room =
+            if self.is_limited { self.total() < free } else { self.waiting.len() <= self.target / 2 };
+        has_room && !self.is_dry
+    }
+
+    /// Whether the next claim is to ask for its jobs.
+    pub(super) fn may_have_more(&self) -> bool {
+        !self.is_dry && self.sick.is_none()
+    }
+
+    /// How many slots may be held for it. A queue with limits has no jobs ahead, so it needs as many as it is likely to fill;
+    /// any other needs one to begin with.
+    pub(super) fn held_max(&self) -> usize {
+        if self.is_limited { (2 * self.given).max(1) } else { 1 }
     }
 
     /// Jobs that wait and may start beside any other.

@@ -1,16 +1,16 @@
 //! What to ask the store for: free slots, and a bounded number of jobs ahead.
 //!
 //! A buffer holds about [`AHEAD`] worth of work at the speed at which it really goes. A queue of slow jobs is
-//! therefore claimed one slot at a time, and other workers get the rest.
+//! therefore claimed one slot at a time, and other workers get the rest. So is a queue with limits, whatever its speed: what
+//! frees while a claim is in flight goes with the next one.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
-use windlass_core::store::{ClaimRequest, QueueShare, SickQueue};
+use windlass_core::store::{ClaimRequest, QueueShare};
 use windlass_core::{Fence, LeaseId, Name};
 
 use super::{Intake, Slots};
-use crate::ctx::Ctx;
 
 /// How much work may wait in a buffer.
 const AHEAD: Duration = Duration::from_millis(40);
@@ -22,32 +22,40 @@ const BYTES_MAX: usize = 16 << 20;
 const BYTES_LEAST: usize = 1 << 20;
 /// How often bytes and prefetch are halved at most while claims are not answered.
 const SHRINKS_MAX: u32 = 10;
-/// How soon a queue is asked again that gave nothing while no slot was free.
-const FULL_PAUSE: Duration = Duration::from_millis(50);
-/// How long a queue that could not be asked is left alone.
-const SICK_PAUSE: Duration = Duration::from_secs(1);
 
 /// What to ask for, and what is concluded from the answer.
 pub(crate) struct Plan {
     pub(crate) lease: LeaseId,
     /// The nonce of this claim, by which what it took is found if its answer is lost.
     pub(crate) nonce: u64,
-    shares: Vec<Asking>,
-    limit: usize,
+    /// In the order in which the store serves them.
+    pub(super) shares: Vec<Asking>,
+    pub(super) limit: usize,
     /// How many of them have a slot.
-    at_once: usize,
-    bytes: usize,
+    pub(super) at_once: usize,
+    pub(super) bytes: usize,
 }
 
 /// What is asked of one queue.
 #[derive(Clone, Copy)]
-struct Asking {
+pub(super) struct Asking {
     /// Its buffer.
-    queue: usize,
+    pub(super) queue: usize,
     /// How many jobs.
-    limit: usize,
+    pub(super) limit: usize,
     /// The hints that are heeded.
-    hints: u64,
+    pub(super) hints: u64,
+}
+
+/// What a queue could use.
+#[derive(Debug, Clone, Copy, Default)]
+struct Want {
+    /// Free slots that no other queue may use.
+    own: usize,
+    /// Free slots that others may use as well.
+    shared: usize,
+    /// Jobs to wait for a slot.
+    ahead: usize,
 }
 
 impl Plan {
@@ -80,37 +88,71 @@ impl Slots {
         if self.claiming.is_some() || self.intake != Intake::Open {
             return None;
         }
-        let mut room = self.config.prefetch_max.saturating_sub(self.waiting());
-        let mut ahead_total = 0;
-        let mut shares = Vec::new();
-        for step in 0..self.buffers.len() {
-            let index = (self.turn + step) % self.buffers.len();
-            let buffer = &mut self.buffers[index];
-            buffer.target = buffer.rate.ahead(buffer.finished, now).min(self.config.prefetch_max);
-            if buffer.is_dry {
-                continue;
-            }
-            let (free, waiting) = (self.shares.free(index).saturating_sub(buffer.suspects()), buffer.len());
-            let target = buffer.target >> self.shrinks;
-            let ahead = if waiting <= target / 2 { (target - waiting).min(room) } else { 0 };
-            if free + ahead > 0 {
-                room -= ahead;
-                ahead_total += ahead;
-                shares.push(Asking { queue: index, limit: free + ahead, hints: buffer.hints });
-            }
-        }
+        let wants = self.wants(now);
+        let (shares, at_once, ahead) = self.split(&wants);
         if shares.is_empty() {
             return None;
         }
-        // The next claim begins with another queue; those whose reserved slots are free always come first,
-        // so that whatever a noisy one takes, it does not use up their part of the limits.
-        self.turn = (self.turn + 1) % self.buffers.len();
-        shares.sort_by_key(|asking| Reverse(self.shares.reserved_free(asking.queue).min(1)));
+        for asking in &shares {
+            self.buffers[asking.queue].held_asked = self.buffers[asking.queue].held;
+        }
         self.claiming = Some(lease);
         let bytes = BYTES_MAX.saturating_sub(self.waiting_bytes).max(BYTES_LEAST) >> self.shrinks;
-        let at_once = self.shares.free_total();
-        let limit = at_once + ahead_total;
-        Some(Plan { lease, nonce: Fence::nonce(), shares, limit, at_once, bytes })
+        Some(Plan { lease, nonce: Fence::nonce(), shares, limit: at_once + ahead, at_once, bytes })
+    }
+
+    /// What each queue could use now.
+    fn wants(&mut self, now: Instant) -> Vec<Want> {
+        let wants = self.buffers.iter_mut().enumerate().map(|(queue, buffer)| {
+            buffer.target = buffer.rate.ahead(buffer.finished, now).min(self.config.prefetch_max);
+            if buffer.is_dry {
+                return Want::default();
+            }
+            let target = if buffer.is_limited { 0 } else { buffer.target >> self.shrinks };
+            let ahead = if buffer.len() <= target / 2 { target - buffer.len() } else { 0 };
+            let free = self.shares.free(queue);
+            let reserved = self.shares.reserved_free(queue).min(free);
+            // Jobs that wait here have the first right to these slots. Those of a queue without limits are all started that
+            // can start now, except suspects.
+            let waiting = if buffer.is_limited { buffer.total() } else { buffer.suspects() };
+            let own = (buffer.held + reserved).saturating_sub(waiting.saturating_sub(free - reserved));
+            Want { own, shared: (free - reserved).saturating_sub(waiting), ahead }
+        });
+        wants.collect()
+    }
+
+    /// What is asked of each queue, in order; how many of all that have a slot; how many do not. Shared slots and the room
+    /// for jobs that wait go by weight. The store serves the queues in this order, each to its limit, and the last that
+    /// has a part may use what others leave.
+    fn split(&self, wants: &[Want]) -> (Vec<Asking>, usize, usize) {
+        let sum = |of: fn(&Want) -> usize| wants.iter().map(of).sum::<usize>();
+        let (own_all, shared) =
+            (sum(|want| want.own), self.shares.shared_free().min(sum(|want| want.shared)));
+        let parts = self.parts(shared, wants, |want| want.shared);
+        let room = self.config.prefetch_max.saturating_sub(self.waiting());
+        let ahead = self.parts(room, wants, |want| want.ahead);
+        let mut order: Vec<usize> = (0..wants.len()).collect();
+        // Queues whose reserved slots are free come first, so that whatever a noisy one takes, it does not use up their part
+        // of the bytes.
+        order.sort_by_key(|&queue| {
+            let has_reserved = self.shares.reserved_free(queue) > 0;
+            (!has_reserved, parts[queue] == 0, Reverse(self.rotation.standing(queue)))
+        });
+        let last = order.iter().rposition(|queue| parts[*queue] > 0).unwrap_or(0);
+        let asking = order.iter().enumerate().map(|(place, &queue)| {
+            let (want, buffer) = (&wants[queue], &self.buffers[queue]);
+            // Slots that only another queue may use are no room for jobs that must begin at once.
+            let may_use_rest = place >= last && (!buffer.is_limited || own_all == want.own);
+            let part = if may_use_rest { want.shared } else { parts[queue] };
+            Asking { queue, limit: want.own + part + ahead[queue], hints: buffer.hints }
+        });
+        let asking = asking.filter(|asking| asking.limit > 0).collect();
+        (asking, own_all + shared, ahead.iter().sum())
+    }
+
+    fn parts(&self, total: usize, wants: &[Want], of: fn(&Want) -> usize) -> Vec<usize> {
+        let wanted: Vec<usize> = wants.iter().map(of).collect();
+        if wanted.iter().sum::<usize>() <= total { wanted } else { self.rotation.split(total, &wanted) }
     }
 
     /// The store did not answer a claim: the next one asks for half as many bytes and half as much ahead. An answer
@@ -124,44 +166,7 @@ impl Slots {
     pub(crate) fn claim_ended(&mut self) {
         self.claiming = None;
         self.asked.forget();
-    }
-
-    /// What an answer says about the queues that were asked, and when to come for the next job that is due in each.
-    pub(crate) fn learn(
-        &mut self,
-        plan: &Plan,
-        jobs: &[Ctx],
-        due: impl Fn(&Name) -> Option<Instant>,
-        sick: &[SickQueue],
-    ) {
-        self.shrinks = self.shrinks.saturating_sub(1);
-        for asking in &plan.shares {
-            let buffer = &mut self.buffers[asking.queue];
-            let found = sick.iter().find(|sick| sick.queue == buffer.queue);
-            buffer.sick = found.map(|sick| sick.what.clone());
-            // A sick queue is left alone for a moment.
-            let again = found.and_then(|_| Instant::now().checked_add(SICK_PAUSE));
-            buffer.due = again.or_else(|| due(&buffer.queue));
-            buffer.is_dry |= found.is_some();
-        }
-        let bytes: usize = jobs.iter().map(|ctx| ctx.payload().len()).sum();
-        // A job that no longer fitted ends a claim as well, and a queue with rules gives none to wait for a slot. So only
-        // an answer that is small and leaves slots free means that there was no more.
-        let is_filled = plan.at_once > 0 && jobs.len() >= plan.at_once;
-        if jobs.len() >= plan.limit || is_filled || bytes > plan.bytes / 8 {
-            return;
-        }
-        // Without a free slot, a queue with rules gives nothing whatever it holds.
-        let again = Instant::now().checked_add(FULL_PAUSE).filter(|_| plan.at_once == 0);
-        for asking in &plan.shares {
-            let buffer = &mut self.buffers[asking.queue];
-            // No answer means it for what came after the claim had looked.
-            if buffer.hints == asking.hints {
-                let got = jobs.iter().filter(|ctx| *ctx.queue() == buffer.queue).count();
-                buffer.is_dry = got < asking.limit || buffer.sick.is_some();
-                buffer.due = buffer.due.into_iter().chain(again).min();
-            }
-        }
+        self.release_asked();
     }
 }
 
@@ -175,6 +180,12 @@ pub(super) struct Rate {
 impl Rate {
     pub(super) fn new(now: Instant) -> Self {
         Self { per_second: 0.0, counted: 0, since: now }
+    }
+
+    /// A speed, for tests.
+    #[cfg(test)]
+    pub(super) fn of(per_second: f64, now: Instant) -> Self {
+        Self { per_second, ..Self::new(now) }
     }
 
     /// How many jobs are worth having ahead, given how many were finished so far.

@@ -9,8 +9,14 @@ use super::Config;
 #[derive(Debug, Clone)]
 pub(crate) struct Shares {
     queues: Vec<Share>,
-    /// Shared slots that are free.
-    shared_free: usize,
+    /// Slots in all.
+    total: usize,
+    /// Slots that are reserved.
+    reserved: usize,
+    /// Slots that are taken.
+    used: usize,
+    /// Shared slots that are taken; more than there are when their number has fallen.
+    shared_used: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -31,14 +37,19 @@ impl Shares {
         let queues: Vec<_> =
             queues.into_iter().map(|(reserved, limit)| Share { used: 0, reserved, limit }).collect();
         let reserved: usize = queues.iter().map(|share| share.reserved).sum();
-        Self { queues, shared_free: total.saturating_sub(reserved) }
+        Self { queues, total, reserved, used: 0, shared_used: 0 }
+    }
+
+    /// Changes the number of slots. Those that are taken stay so; nothing can be taken until fewer are.
+    pub(crate) fn resize(&mut self, total: usize) {
+        self.total = total;
     }
 
     /// How many more attempts of this queue may start.
     pub(crate) fn free(&self, queue: usize) -> usize {
         let share = self.queues[queue];
-        let open = share.reserved.saturating_sub(share.used) + self.shared_free;
-        open.min(share.limit.saturating_sub(share.used))
+        let open = share.reserved.saturating_sub(share.used) + self.shared_free();
+        open.min(share.limit.saturating_sub(share.used)).min(self.total.saturating_sub(self.used))
     }
 
     /// How many reserved slots of this queue are free.
@@ -47,10 +58,31 @@ impl Shares {
         share.reserved.saturating_sub(share.used)
     }
 
+    /// How many slots this queue has taken.
+    pub(crate) fn used(&self, queue: usize) -> usize {
+        self.queues[queue].used
+    }
+
+    /// Whether this queue has taken shared slots.
+    pub(crate) fn uses_shared(&self, queue: usize) -> bool {
+        self.queues[queue].used > self.queues[queue].reserved
+    }
+
+    /// Whether this queue has fewer slots than it may have.
+    pub(crate) fn may_use_more(&self, queue: usize) -> bool {
+        self.queues[queue].used < self.queues[queue].limit
+    }
+
+    /// How many shared slots are free.
+    pub(crate) fn shared_free(&self) -> usize {
+        self.total.saturating_sub(self.reserved).saturating_sub(self.shared_used)
+    }
+
     /// How many more attempts may start in all.
-    pub(crate) fn free_total(&self) -> usize {
+    #[cfg(test)]
+    fn free_total(&self) -> usize {
         let reserved: usize = (0..self.queues.len()).map(|queue| self.reserved_free(queue)).sum();
-        self.shared_free + reserved
+        self.shared_free() + reserved
     }
 
     /// Takes a slot for this queue, if it may have one.
@@ -59,10 +91,9 @@ impl Shares {
             return false;
         }
         let share = &mut self.queues[queue];
-        if share.used >= share.reserved {
-            self.shared_free -= 1;
-        }
+        self.shared_used += usize::from(share.used >= share.reserved);
         share.used += 1;
+        self.used += 1;
         true
     }
 
@@ -71,8 +102,9 @@ impl Shares {
         let share = &mut self.queues[queue];
         debug_assert!(share.used > 0, "a slot is given back once");
         share.used = share.used.saturating_sub(1);
+        self.used = self.used.saturating_sub(1);
         if share.used >= share.reserved {
-            self.shared_free += 1;
+            self.shared_used = self.shared_used.saturating_sub(1);
         }
     }
 }
@@ -96,11 +128,11 @@ mod tests {
     fn reserved_slots_are_used_first_and_given_back_last() {
         let mut slots = Shares::of(3, [(0, 3), (1, 3)]);
         assert!(slots.take(QUIET) && slots.take(QUIET));
-        assert_eq!((slots.shared_free, slots.reserved_free(QUIET)), (1, 0));
+        assert_eq!((slots.shared_free(), slots.reserved_free(QUIET)), (1, 0));
         slots.give_back(QUIET);
-        assert_eq!((slots.shared_free, slots.reserved_free(QUIET)), (2, 0));
+        assert_eq!((slots.shared_free(), slots.reserved_free(QUIET)), (2, 0));
         slots.give_back(QUIET);
-        assert_eq!((slots.shared_free, slots.reserved_free(QUIET)), (2, 1));
+        assert_eq!((slots.shared_free(), slots.reserved_free(QUIET)), (2, 1));
     }
 
     #[test]
@@ -108,6 +140,20 @@ mod tests {
         let mut slots = Shares::of(10, [(0, 2)]);
         assert!(slots.take(0) && slots.take(0) && !slots.take(0));
         assert_eq!(slots.free_total(), 8);
+    }
+
+    #[test]
+    fn slots_that_go_are_missed_when_they_are_given_back() {
+        let mut slots = Shares::of(4, [(0, 9), (1, 9)]);
+        assert!(slots.take(NOISY) && slots.take(NOISY) && slots.take(NOISY));
+        slots.resize(2);
+        assert_eq!((slots.free(NOISY), slots.free(QUIET)), (0, 0), "three of two are taken");
+        slots.give_back(NOISY);
+        assert_eq!((slots.free(NOISY), slots.free(QUIET)), (0, 0));
+        slots.give_back(NOISY);
+        assert_eq!((slots.free(NOISY), slots.free(QUIET)), (0, 1), "the reserved one is kept");
+        slots.resize(5);
+        assert_eq!((slots.free(NOISY), slots.free(QUIET)), (3, 4));
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub(super) struct Draft {
     pub(super) concurrency: usize,
     pub(super) limits: Vec<(String, usize)>,
     pub(super) reserved: Vec<(String, usize)>,
+    pub(super) weights: Vec<(String, u32)>,
     pub(super) prefetch_max: usize,
     pub(super) lease: Duration,
     pub(super) lease_least: Duration,
@@ -62,6 +63,7 @@ impl Default for Draft {
             concurrency: 64,
             limits: Vec::new(),
             reserved: Vec::new(),
+            weights: Vec::new(),
             prefetch_max: 2_000,
             lease: Duration::from_secs(30),
             lease_least: Duration::from_secs(5),
@@ -98,7 +100,6 @@ impl Draft {
         {
             *duration = LONGEST.min(*duration);
         }
-        at_least("concurrency", self.concurrency, 1)?;
         if let Some(threads) = self.blocking_threads {
             at_least("blocking_threads", threads, 1)?;
         }
@@ -123,7 +124,6 @@ impl Draft {
             queues: slots.queue_names(),
             kinds: fetcher.kinds.clone(),
             ttl: self.lease,
-            held_max: slots.held_max(),
         };
         lease.check(self.lease_least)?;
         let reap_interval = self.reap_interval.unwrap_or((self.lease / 6).max(tick));
@@ -149,28 +149,41 @@ impl Draft {
         let mut entry = |queue: Name| {
             let found = queues.iter().position(|slots| slots.queue == queue);
             found.unwrap_or_else(|| {
-                queues.push(QueueSlots { queue, reserved: 0, limit: self.concurrency });
+                queues.push(QueueSlots { queue, reserved: 0, limit: usize::MAX, weight: 1 });
                 queues.len() - 1
             })
         };
         let mut settings = Vec::new();
         for (name, slots) in &self.limits {
             at_least("slots of a queue", *slots, 1)?;
-            settings.push((entry(named(name)?), Some(*slots), None));
+            settings.push((entry(named(name)?), Setting::Limit(*slots)));
         }
         for (name, slots) in &self.reserved {
-            settings.push((entry(named(name)?), None, Some(*slots)));
+            settings.push((entry(named(name)?), Setting::Reserved(*slots)));
+        }
+        for (name, weight) in &self.weights {
+            settings.push((entry(named(name)?), Setting::Weight(*weight)));
         }
         for queue in registry.queues() {
             entry(queue.clone());
         }
-        for (index, limit, reserved) in settings {
+        for (index, setting) in settings {
             let slots = &mut queues[index];
-            slots.limit = limit.unwrap_or(slots.limit).min(self.concurrency);
-            slots.reserved = reserved.unwrap_or(slots.reserved);
+            match setting {
+                Setting::Limit(limit) => slots.limit = limit,
+                Setting::Reserved(reserved) => slots.reserved = reserved,
+                Setting::Weight(weight) => slots.weight = weight,
+            }
         }
         Ok(queues)
     }
+}
+
+/// What is said of one queue.
+enum Setting {
+    Limit(usize),
+    Reserved(usize),
+    Weight(u32),
 }
 
 fn named(name: &str) -> Result<Name, ConfigError> {

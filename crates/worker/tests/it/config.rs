@@ -72,6 +72,11 @@ async fn what_is_wrong_is_said() {
     assert!(matches!(refusal(probing().reserve("a", 64)), ConfigError::NoSlot { .. }));
     let reserved = refusal(probing().queue("a", 1).reserve("a", 2));
     assert!(matches!(reserved, ConfigError::ReservedAboveLimit { .. }), "{reserved}");
+    for weight in [0, 1_001] {
+        let error = refusal(probing().weight("a", weight));
+        assert_eq!(error, ConfigError::Weight { queue: "a".into(), given: weight, most: 1_000 });
+    }
+    assert!(matches!(refusal(probing().weight("a b", 1)), ConfigError::Name { what: "queue", .. }));
 }
 
 #[tokio::test]

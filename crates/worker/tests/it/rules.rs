@@ -5,9 +5,9 @@ use std::time::Duration;
 use windlass_core::State;
 use windlass_core::queue::{JobDefaults, QueueConfig, Rate, Shape};
 use windlass_core::retry::Policy;
-use windlass_worker::Pausing;
+use windlass_worker::{Pausing, Wakeups};
 
-use crate::support::{Act, eventually, probe, scene, worker};
+use crate::support::{Act, PATIENCE, eventually, probe, scene, worker};
 
 #[tokio::test]
 async fn a_paused_queue_waits_until_it_is_resumed() {
@@ -59,6 +59,19 @@ async fn a_limit_holds_for_a_worker_with_more_slots() {
         let is_completed = async || queue.counts().await.unwrap().of(State::Completed) > released;
         eventually("one more has completed", is_completed).await;
     }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_that_do_not_bind_keep_no_job_waiting() {
+    let (client, stage) = scene();
+    let rate = Rate::new(1_000_000, Duration::from_secs(1));
+    client.queue("default").unwrap().change(|config| config.rate = Some(rate)).await.unwrap();
+    client.enqueue_all((0..3_000).map(|_| probe(Act::Succeed))).await.unwrap();
+    // Nothing but a slot that becomes free makes the worker ask.
+    let running = worker(&client, &stage).concurrency(2).poll_interval(3 * PATIENCE).wakeups(Wakeups::Off);
+    let running = running.start().unwrap();
+    stage.until_ended(3_000).await;
     running.stop().await;
 }
 
