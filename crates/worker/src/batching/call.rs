@@ -49,7 +49,9 @@ where
     let Some(client) = items.first().map(|item| item.ctx.client().clone()) else { return };
     let ctxs: Vec<Ctx> = items.iter().map(|item| item.ctx.clone()).collect();
     // The first stands for all of them when the call holds its thread.
-    ctxs.iter().skip(1).for_each(|ctx| drop(ctx.inner().poll.warn_once()));
+    for ctx in ctxs.iter().skip(1) {
+        ctx.inner().poll.warn_once();
+    }
     let handler = async move {
         let (handler, state) = &*shared;
         handler.call(Batch::new(items), &client, state).await

@@ -13,7 +13,8 @@ use crate::job_error::{Classify, JobError};
 #[diagnostic::on_unimplemented(
     message = "this function is not a batch handler",
     label = "expected `async fn(batch: Batch<J>, extractors...) -> Result<Answers<J>, E>`",
-    note = "`J` implements `Job`; each of up to 4 extractors is a `State<T>` of the worker's state or a `Client`: a `Ctx` is an item's, as `item.ctx`; `E` implements `Classify` (`JobError` does); the future is `Send`"
+    note = "`J` implements `Job`; each of up to 4 extractors is a `State<T>` of the worker's state or a `Client`: a `Ctx` is an item's, as `item.ctx`; `E` implements `Classify` (`JobError` does); the future is `Send`",
+    note = "`windlass::check::batch_handler::<(), _, _, _>(f)` names the clause that is broken"
 )]
 pub trait BatchHandler<S, M>: Send + Sync + 'static {
     /// The jobs that it runs.

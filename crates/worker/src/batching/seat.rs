@@ -158,8 +158,8 @@ impl<J: Job, K: Hash + Eq + Send + Sync + 'static> Waits<'_, J, K> {
 
     fn outcome(&self, answer: Option<Answer<J>>) -> Outcome {
         let caps = self.ctx.inner().job.caps;
-        let failed = |cause, text: &str| {
-            Outcome::Retry { failure: Failure { cause, text: bounded_text(text, caps.error) } }
+        let failed = |cause, text: &str| Outcome::Retry {
+            failure: Failure { cause, text: bounded_text(text, caps.error) },
         };
         match answer {
             Some(Answer::Returned(result)) => outcome_of(result, caps),

@@ -118,12 +118,7 @@ async fn together(executor: &Executor, ctxs: &[Ctx]) -> Vec<Option<Outcome>> {
     .await
 }
 
-async fn record(
-    client: &Client,
-    ctx: &Ctx,
-    outcome: Option<Outcome>,
-    drained: &mut Drained,
-) -> Result<()> {
+async fn record(client: &Client, ctx: &Ctx, outcome: Option<Outcome>, drained: &mut Drained) -> Result<()> {
     let settlement = settlement(ctx, outcome.ok_or_else(lost)?);
     let ending = settlement.transition.ending;
     match client.store().settle([settlement].into()).await?.first() {
