@@ -23,7 +23,7 @@
 //! A check answers the function itself and does nothing when the program runs, so it may stay. The traits here are for
 //! the compiler's words only; a program needs none of them.
 
-use windlass_worker::{Classify, FromCtx, Job};
+use windlass_worker::{Answers, Batch, Classify, FromCtx, FromWorker, Job};
 
 /// Checks a handler for a worker without state, and answers it.
 ///
@@ -218,6 +218,42 @@ where
     handler
 }
 
+/// Checks a handler of batches, for a worker with state `S`, and answers it.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use windlass::{Client, Job, JobError};
+/// # use windlass::worker::{Answers, Batch};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Row { name: String }
+/// # impl Job for Row { const KIND: &'static str = "row"; type Output = (); }
+/// async fn insert(rows: Batch<Row>, client: Client) -> Result<Answers<Row>, JobError> { Ok(rows.done()) }
+/// windlass::check::batch_handler::<(), _, _, _>(insert);
+/// ```
+///
+/// A `Ctx` is that of one item, and no argument:
+///
+/// ```compile_fail,E0277
+/// # use serde::{Deserialize, Serialize};
+/// # use windlass::{Ctx, Job, JobError};
+/// # use windlass::worker::{Answers, Batch};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Row { name: String }
+/// # impl Job for Row { const KIND: &'static str = "row"; type Output = (); }
+/// async fn insert(rows: Batch<Row>, ctx: Ctx) -> Result<Answers<Row>, JobError> { Ok(rows.done()) }
+/// windlass::check::batch_handler::<(), _, _, _>(insert); // `Ctx` cannot be an argument of a batch handler
+/// ```
+pub fn batch_handler<S, F, A, J>(handler: F) -> F
+where
+    F: Function<A, Job = Batch<J>> + Send + Sync + 'static,
+    J: Job,
+    F::Extractors: BatchExtractors<S>,
+    F::Returned: HandlerFuture + Send,
+    Awaited<F, A>: Answer<Value: OutputOf<Answers<J>>, Error: Classify>,
+{
+    handler
+}
+
 /// What the function answers when it is awaited.
 type Awaited<F, A> = <<F as Function<A>>::Returned as HandlerFuture>::Awaited;
 
@@ -236,6 +272,10 @@ pub trait Function<A> {
 /// Arguments that a worker with state `S` can make.
 #[doc(hidden)]
 pub trait Extractors<S> {}
+
+/// Arguments that a worker with state `S` can make for all items of a batch.
+#[doc(hidden)]
+pub trait BatchExtractors<S> {}
 
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -291,6 +331,8 @@ macro_rules! functions {
         }
 
         impl<S, $($extractor: FromCtx<S>,)*> Extractors<S> for ($($extractor,)*) {}
+
+        impl<S, $($extractor: FromWorker<S>,)*> BatchExtractors<S> for ($($extractor,)*) {}
     };
 }
 

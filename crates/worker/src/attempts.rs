@@ -79,6 +79,13 @@ impl Attempts {
         }
     }
 
+    /// Nothing is started from now on: what has not begun goes back. That is also what waits in a slot for the call of
+    /// its batch.
+    pub(crate) fn close(&self) {
+        self.slots().close();
+        self.executor.batches.close();
+    }
+
     /// Hands jobs back that were claimed and not started.
     pub(crate) async fn give_back(&self, jobs: Vec<Ctx>) {
         for ctx in jobs {
@@ -111,10 +118,18 @@ async fn run(mut slot: Slot, ctx: Ctx) {
     slot.is_done = true;
     let attempts = Arc::clone(&slot.attempts);
     if ctx.inner().thread.abandon(slot).is_none() {
-        tracing::warn!(
-            job.id = %ctx.id(), job.kind = %ctx.kind(),
-            "a blocking handler goes on after its attempt has ended; its slot stays occupied until it returns"
-        );
+        let (id, kind) = (ctx.id(), ctx.kind());
+        if ctx.inner().thread.is_in_batch() {
+            tracing::debug!(
+                job.id = %id, job.kind = %kind,
+                "the call of a batch goes on after an attempt has ended; its slot stays occupied until the call returns"
+            );
+        } else {
+            tracing::warn!(
+                job.id = %id, job.kind = %kind,
+                "a blocking handler goes on after its attempt has ended; its slot stays occupied until it returns"
+            );
+        }
         attempts.wakers.shutdown.notify_waiters();
     }
 }

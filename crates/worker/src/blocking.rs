@@ -2,10 +2,11 @@
 //!
 //! A closure cannot be stopped from outside. When its attempt ends before it does (timeout, cancel,
 //! shutdown), whatever the attempt held is left to the closure and dropped when it returns: its slot stays
-//! occupied until then. [`ThreadState`] decides which of the two came first.
+//! occupied until then. [`ThreadState`] decides which of the two came first. It does the same for an item of a batch,
+//! whose handler runs in a call for many.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -39,6 +40,9 @@ impl Pool {
         let (answer, answered) = oneshot::channel();
         let (caller, span) = (Handle::current(), tracing::Span::current());
         ctx.inner().thread.queue();
+        let attempt = ctx.clone();
+        // An attempt that ends meanwhile hands its job back or cancels it: its closure must not begin then.
+        let _leaves = Leaves(&attempt.inner().thread);
         self.handle().spawn_blocking(move || {
             if !ctx.inner().thread.begin() {
                 return;
@@ -97,10 +101,20 @@ pub(crate) enum Clock {
     Since(Instant),
 }
 
-/// Where the closure of an attempt is, and what it inherits.
+/// Takes back a closure that waits for a thread, when its attempt ends.
+struct Leaves<'a>(&'a ThreadState);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.withdraw();
+    }
+}
+
+/// Where the closure of an attempt is, or the call of its batch, and what it inherits.
 #[derive(Default)]
 pub(crate) struct ThreadState {
     state: AtomicU8,
+    is_in_batch: AtomicBool,
     began: OnceLock<Instant>,
     held: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -110,8 +124,24 @@ impl ThreadState {
         self.state.store(QUEUED, Ordering::Release);
     }
 
+    /// The attempt waits for the call of a batch.
+    pub(crate) fn queue_in_batch(&self) {
+        self.is_in_batch.store(true, Ordering::Relaxed);
+        self.queue();
+    }
+
+    /// Whether the attempt is run by the call of a batch, and not on a thread of its own.
+    pub(crate) fn is_in_batch(&self) -> bool {
+        self.is_in_batch.load(Ordering::Relaxed)
+    }
+
+    /// Keeps what is queued from ever beginning. Answers whether that was in time.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.state.compare_exchange(QUEUED, DONE, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
     /// Whether the closure may still begin.
-    fn begin(&self) -> bool {
+    pub(crate) fn begin(&self) -> bool {
         let may_begin =
             self.state.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if may_begin {
@@ -129,7 +159,8 @@ impl ThreadState {
         }
     }
 
-    fn end(&self) {
+    /// The closure has returned. Said once.
+    pub(crate) fn end(&self) {
         if self.state.swap(DONE, Ordering::AcqRel) == ABANDONED {
             drop(self.held());
         }
@@ -179,7 +210,14 @@ mod tests {
 
         let part = ThreadState::default();
         part.queue();
+        assert!(part.withdraw() && !part.withdraw());
+        assert!(!part.begin(), "it was taken back");
+        assert!(part.abandon(Arc::clone(&held)).is_some());
+
+        let part = ThreadState::default();
+        part.queue();
         assert!(part.begin());
+        assert!(!part.withdraw(), "too late");
         assert!(part.abandon(Arc::clone(&held)).is_none(), "the closure runs");
         assert!(part.is_zombie());
         assert_eq!(Arc::strong_count(&held), 2);

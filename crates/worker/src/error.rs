@@ -121,6 +121,30 @@ pub enum ConfigError {
         /// What would do.
         least: Duration,
     },
+    /// A duration that must be shorter.
+    #[error("{what} is {given:?}: at most {most:?} is allowed")]
+    TooLong {
+        /// Which setting.
+        what: &'static str,
+        /// What was given.
+        given: Duration,
+        /// What would do.
+        most: Duration,
+    },
+    /// Batches that could never become full.
+    #[error(
+        "batches of kind `{kind}` have up to {up_to} jobs, and its queue `{queue}` can have {slots} slots: each job of a batch has a slot, so raise `concurrency` or the slots of the queue, or make batches smaller"
+    )]
+    BatchAboveSlots {
+        /// The kind.
+        kind: String,
+        /// Jobs of a batch.
+        up_to: usize,
+        /// The queue of the kind.
+        queue: String,
+        /// Slots that jobs of the queue can have at a time.
+        slots: usize,
+    },
     /// Reservations above the number of slots.
     #[error("{reserved} slots are reserved of {concurrency} in all: raise `concurrency` or reserve less")]
     OverReserved {

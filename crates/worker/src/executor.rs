@@ -16,6 +16,8 @@ use windlass_core::outcome::{Cause, Failure};
 use windlass_core::size::bounded_text;
 
 use self::watched::Watched;
+pub(crate) use self::watched::warn_slow_poll;
+use crate::batching::Batches;
 use crate::ctx::Ctx;
 use crate::ctx::control::Stop;
 use crate::panicked::Panicked;
@@ -25,6 +27,8 @@ use crate::registry::Attempt;
 #[derive(Debug)]
 pub(crate) struct Executor {
     attempt: Attempt,
+    /// The handlers that run many attempts in one call.
+    pub(crate) batches: Batches,
     /// How long an attempt that was told to stop may take.
     grace: Duration,
     /// How long a handler may hold a runtime thread without a warning.
@@ -40,8 +44,8 @@ enum End {
 }
 
 impl Executor {
-    pub(crate) fn new(attempt: Attempt, grace: Duration, slow_poll: Duration) -> Self {
-        Self { attempt, grace, slow_poll }
+    pub(crate) fn new(attempt: Attempt, batches: Batches, grace: Duration, slow_poll: Duration) -> Self {
+        Self { attempt, batches, grace, slow_poll }
     }
 
     /// Runs an attempt to its end. When its job was lost meanwhile, only work that was done comes back: the store

@@ -16,8 +16,8 @@ pub struct Health {
     pub slots: usize,
     /// Attempts that run.
     pub running: usize,
-    /// Slots that are occupied by handlers whose attempt has ended: blocking ones that outlived it, and async
-    /// ones that hold their thread.
+    /// Slots that are occupied by handlers whose attempt has ended: blocking ones that outlived it, async ones that
+    /// hold their thread, and calls of a batch that go on for its other jobs.
     pub zombies: usize,
     /// Async handlers that do not give their runtime thread back; see `Worker::slow_poll`.
     pub blocked: Vec<Blocked>,

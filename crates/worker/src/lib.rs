@@ -9,6 +9,7 @@
 //! Programs use the `windlass` crate, which adds the stores to this.
 
 mod attempts;
+mod batching;
 mod begin;
 mod blocking;
 mod client;
@@ -41,6 +42,7 @@ mod worker;
 
 pub use windlass_core::store::Enqueued;
 
+pub use batching::{Answers, Batch, BatchHandler, BatchItem, Batching, FromWorker};
 pub use client::{
     Backlog, ByKey, Client, Enqueue, EnqueueAll, Handle, KeyBacklog, Moved, OutputError, Pausing, QueueHandle,
 };

@@ -12,6 +12,8 @@ use crate::ctx::control::Stop;
 pub(crate) struct PollState {
     /// When the poll began; 0 while the handler waits.
     since: AtomicU64,
+    /// The same for the call of the batch that it is an item of. The two are polled on their own.
+    call: AtomicU64,
     /// When it was first seen that the attempt is told to stop; 0 before.
     told: AtomicU64,
     /// A warning has named it.
@@ -42,16 +44,33 @@ impl PollState {
         self.since.store(0, Ordering::Relaxed);
     }
 
+    /// The call of its batch has a thread.
+    pub(crate) fn begin_call(&self, now: Instant) {
+        self.call.store(stamp(now), Ordering::Relaxed);
+    }
+
+    /// The call of its batch has given the thread back.
+    pub(crate) fn end_call(&self) {
+        self.call.store(0, Ordering::Relaxed);
+    }
+
+    fn since(&self) -> u64 {
+        match self.since.load(Ordering::Relaxed) {
+            0 => self.call.load(Ordering::Relaxed),
+            since => since,
+        }
+    }
+
     /// For how long the handler has had the thread; nothing while it waits.
     pub(crate) fn held(&self, now: Instant) -> Option<Duration> {
-        let since = self.since.load(Ordering::Relaxed);
+        let since = self.since();
         (since > 0).then(|| Duration::from_micros(stamp(now).saturating_sub(since)))
     }
 
     /// Whether the handler has kept the thread for all of its grace after its attempt was told to stop. Only
     /// what the caller has seen counts: the grace starts when it first sees the stop signal.
     pub(crate) fn is_overdue(&self, reason: Stop, now: Instant, grace: Duration) -> bool {
-        let (now, since) = (stamp(now), self.since.load(Ordering::Relaxed));
+        let (now, since) = (stamp(now), self.since());
         if reason == Stop::No || since == 0 {
             return false;
         }
@@ -108,6 +127,17 @@ mod tests {
         poll.begin(start + 300 * SECOND);
         assert!(!overdue(Stop::Timeout, 302), "this poll has its grace too");
         assert!(overdue(Stop::Timeout, 303));
+    }
+
+    #[test]
+    fn a_call_holds_the_thread_for_all_of_its_items() {
+        let (poll, start) = (PollState::default(), *START);
+        poll.begin_call(start);
+        poll.begin(start + SECOND);
+        poll.end();
+        assert_eq!(poll.held(start + 7 * SECOND), Some(7 * SECOND), "a poll of the attempt changes nothing");
+        poll.end_call();
+        assert_eq!(poll.held(start + 8 * SECOND), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
+use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,6 +20,7 @@ use windlass_core::outcome::{Cause, Failure};
 use windlass_core::size::{Caps, TooLarge, bounded_text};
 use windlass_core::{Name, Outcome};
 
+use crate::batching::{BatchHandler, BatchStep, Batched, Batches, Batching, Room, usable_slots};
 use crate::blocking::Pool;
 use crate::ctx::Ctx;
 use crate::error::ConfigError;
@@ -26,6 +28,7 @@ use crate::handler::{BlockingHandler, Handler};
 use crate::job::{self, Job};
 use crate::job_error::{JobError, chain};
 use crate::rest;
+use crate::slots;
 
 /// A future of an attempt's outcome.
 pub(crate) type OutcomeFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -36,6 +39,7 @@ type Run = Arc<dyn Fn(Ctx) -> OutcomeFuture + Send + Sync>;
 pub(crate) struct Registry {
     runs: HashMap<Name, Run>,
     queues: Vec<Name>,
+    batches: Batches,
     first_error: Option<ConfigError>,
 }
 
@@ -87,22 +91,59 @@ impl Registry {
         }));
     }
 
-    fn insert<J: Job>(&mut self, run: Run) {
+    pub(crate) fn add_batch<S, M, H, K>(
+        &mut self,
+        batching: Batching<H::Job, K>,
+        handler: H,
+        state: S,
+        room: Arc<Room>,
+    ) where
+        S: Send + Sync + 'static,
+        H: BatchHandler<S, M>,
+        K: Hash + Eq + Send + Sync + 'static,
+    {
+        let up_to = batching.size();
+        let step = match BatchStep::new(batching, handler, state, room) {
+            Ok(step) => Arc::new(step),
+            Err(error) => {
+                self.first_error.get_or_insert(error);
+                return;
+            }
+        };
+        let collector = step.collector();
+        let inserted = self.insert::<H::Job>(Arc::new(move |ctx: Ctx| {
+            let step = Arc::clone(&step);
+            Box::pin(async move {
+                match decode::<H::Job>(&ctx) {
+                    Ok(job) => step.run(job, ctx).await,
+                    Err(outcome) => outcome,
+                }
+            })
+        }));
+        if let Some((kind, queue)) = inserted {
+            self.batches.add(Batched { kind, queue, up_to, collector });
+        }
+    }
+
+    /// Answers the names of what is inserted, if they are good.
+    fn insert<J: Job>(&mut self, run: Run) -> Option<(Name, Name)> {
         let kind = Name::new(J::KIND).map_err(|error| ConfigError::Name { what: "kind", error });
         let options = J::options();
         let queue = options.queue_name().map_err(|error| ConfigError::Name { what: "queue", error });
         let checked = options.check().map_err(|error| ConfigError::Options { kind: J::KIND, error });
-        let error = match (kind, checked.and(queue)) {
+        let (error, names) = match (kind, checked.and(queue)) {
             (Ok(kind), Ok(queue)) => {
                 if !self.queues.contains(&queue) {
-                    self.queues.push(queue);
+                    self.queues.push(queue.clone());
                 }
-                let before = self.runs.insert(kind, run);
-                before.map(|_| ConfigError::DuplicateKind { kind: J::KIND.to_owned() })
+                let before = self.runs.insert(kind.clone(), run);
+                let error = before.map(|_| ConfigError::DuplicateKind { kind: J::KIND.to_owned() });
+                (error, Some((kind, queue)))
             }
-            (Err(error), _) | (_, Err(error)) => Some(error),
+            (Err(error), _) | (_, Err(error)) => (Some(error), None),
         };
         self.first_error = self.first_error.take().or(error);
+        names
     }
 
     /// Fails with the first thing that was wrong with a registration.
@@ -112,6 +153,18 @@ impl Registry {
             None if self.runs.is_empty() => Err(ConfigError::NoHandler),
             None => Ok(()),
         }
+    }
+
+    /// Fails when a batch could never get as many items as it may have.
+    pub(crate) fn check_batches(&self, slots: &slots::Config) -> Result<(), ConfigError> {
+        for Batched { kind, queue, up_to, .. } in self.batches.iter() {
+            let usable = usable_slots(slots, queue);
+            if *up_to > usable {
+                let (kind, queue) = (kind.to_string(), queue.to_string());
+                return Err(ConfigError::BatchAboveSlots { kind, up_to: *up_to, queue, slots: usable });
+            }
+        }
+        Ok(())
     }
 
     /// The kinds that have a handler.
@@ -124,10 +177,10 @@ impl Registry {
         &self.queues
     }
 
-    /// Everything registered, as one service.
-    pub(crate) fn into_attempt(self) -> Attempt {
+    /// Everything registered, as one service, and the batch handlers in it.
+    pub(crate) fn into_attempt(self) -> (Attempt, Batches) {
         let runs = self.runs;
-        Attempt { run: Arc::new(move |ctx| run(&runs, ctx)) }
+        (Attempt { run: Arc::new(move |ctx| run(&runs, ctx)) }, self.batches)
     }
 }
 
@@ -146,7 +199,8 @@ fn decode<J: Job>(ctx: &Ctx) -> Result<J, Outcome> {
     })
 }
 
-fn outcome_of<T: Serialize>(result: Result<T, JobError>, caps: Caps) -> Outcome {
+/// The outcome of an attempt whose handler returned this.
+pub(crate) fn outcome_of<T: Serialize>(result: Result<T, JobError>, caps: Caps) -> Outcome {
     let output = match result {
         Ok(output) => output,
         Err(error) => return error.into_outcome(caps.error),

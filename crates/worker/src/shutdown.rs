@@ -202,7 +202,7 @@ impl Drop for EndOfLease {
 impl Engine {
     /// Brings everything that was claimed to an end, and tells whether the worker was killed instead.
     async fn wind_down(&self) -> bool {
-        self.attempts.slots().close();
+        self.attempts.close();
         let drained = Instant::now() + self.config.drain_deadline;
         self.until(drained, Stage::Now, |slots| !slots.is_claiming()).await;
         if self.is_killed() {

@@ -6,6 +6,7 @@ mod drain;
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use windlass_core::Outcome;
 use self::config::Draft;
 pub(crate) use self::config::{Config, at_least_long};
 pub use self::drain::Drained;
+use crate::batching::{BatchHandler, Batching, Room};
 use crate::blocking::Pool;
 use crate::client::Client;
 use crate::ctx::Ctx;
@@ -58,6 +60,7 @@ pub struct Worker<S = ()> {
     state: S,
     registry: Registry,
     pool: Arc<Pool>,
+    room: Arc<Room>,
     layers: Vec<Wrap>,
     draft: Draft,
 }
@@ -86,6 +89,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
             state,
             registry: Registry::default(),
             pool: Arc::default(),
+            room: Arc::default(),
             layers: Vec::new(),
             draft: Draft::default(),
         }
@@ -101,6 +105,37 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// [`Worker::blocking_threads`]. One that outlives its timeout keeps its slot until it returns.
     pub fn handle_blocking<M, H: BlockingHandler<S, M>>(mut self, handler: H) -> Self {
         self.registry.add_blocking(handler, self.state.clone(), Arc::clone(&self.pool));
+        self
+    }
+
+    /// Runs jobs of this function's kind with it, many in one call: as soon as there are as many as `batching` says, or
+    /// the first has waited as long as it says. The function answers for each of them: an item that it says nothing of has
+    /// failed, and an error is the error of all. Each keeps its own attempts, policy, timeout, fence and cancel.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use windlass_worker::{Answers, Batch, Batching, Client, Job, JobError, Worker};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Row { text: String }
+    /// # impl Job for Row { const KIND: &'static str = "row"; type Output = (); }
+    /// # async fn insert_all(rows: impl Iterator<Item = &Row>) -> Result<(), std::io::Error> { Ok(()) }
+    /// async fn insert(rows: Batch<Row>) -> Result<Answers<Row>, JobError> {
+    ///     insert_all(rows.jobs()).await?;
+    ///     Ok(rows.done())
+    /// }
+    ///
+    /// # fn run(client: Client) -> windlass_worker::Worker {
+    /// Worker::new(&client).batch(Batching::up_to(50).linger(Duration::from_millis(20)), insert)
+    /// # }
+    /// ```
+    ///
+    /// An item's timeout counts from the start of the call. An item that is to stop sees it in its `ctx`, and ends alone
+    /// after its grace; the call goes on for the others, and is dropped when none is left.
+    pub fn batch<M, K, H>(mut self, batching: Batching<H::Job, K>, handler: H) -> Self
+    where
+        H: BatchHandler<S, M>,
+        K: Hash + Eq + Send + Sync + 'static,
+    {
+        self.registry.add_batch(batching, handler, self.state.clone(), Arc::clone(&self.room));
         self
     }
 
@@ -277,9 +312,10 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         panicked::note_places();
         let config = self.draft.check(&self.registry)?;
         self.pool.limit(config.blocking_threads);
-        let attempt =
-            self.layers.into_iter().fold(self.registry.into_attempt(), |attempt, wrap| wrap(attempt));
-        let executor = Executor::new(attempt, config.cancel_grace, config.slow_poll);
+        self.room.set(&config.slots, config.slow_poll);
+        let (attempt, batches) = self.registry.into_attempt();
+        let attempt = self.layers.into_iter().fold(attempt, |attempt, wrap| wrap(attempt));
+        let executor = Executor::new(attempt, batches, config.cancel_grace, config.slow_poll);
         Ok((self.client, config, executor))
     }
 

@@ -54,7 +54,7 @@ impl Future for Watched<'_> {
         this.ctx.inner().poll.end();
         let held = began.elapsed();
         if held >= this.slow_poll {
-            warn(this.ctx, held);
+            warn_slow_poll(this.ctx, held);
         }
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
@@ -64,8 +64,9 @@ impl Future for Watched<'_> {
     }
 }
 
+/// Says that a poll has held its thread for too long.
 #[cold]
-fn warn(ctx: &Ctx, held: Duration) {
+pub(crate) fn warn_slow_poll(ctx: &Ctx, held: Duration) {
     let (kind, held_ms) = (ctx.kind(), u64::try_from(held.as_millis()).unwrap_or(u64::MAX));
     tracing::warn!(
         job.id = %ctx.id(), job.kind = %kind, held_ms,

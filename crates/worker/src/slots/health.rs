@@ -16,7 +16,8 @@ impl Slots {
 
     /// Threads of blocking handlers that have outlived their attempt.
     pub(crate) fn zombie_threads(&self) -> usize {
-        self.occupied.iter().flatten().filter(|occupied| occupied.ctx.inner().thread.is_zombie()).count()
+        let threads = self.occupied.iter().flatten().map(|occupied| &occupied.ctx.inner().thread);
+        threads.filter(|thread| thread.is_zombie() && !thread.is_in_batch()).count()
     }
 
     /// Queues that can start nothing, however long they wait: every slot that they may use is a zombie's.

@@ -111,6 +111,7 @@ impl Draft {
             prefetch_max: self.prefetch_max,
         };
         slots.check()?;
+        registry.check_batches(&slots)?;
         let fetcher = fetcher::Config {
             queues: slots.queue_names(),
             kinds: registry.kinds(),

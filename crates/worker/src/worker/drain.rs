@@ -1,10 +1,14 @@
 //! Draining: what is ready runs here and now, one job after the other. For tests.
 
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Instant;
+
+use futures_util::future::join_all;
 
 use windlass_core::outcome::Ending;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, Settled};
-use windlass_core::{Fence, LeaseId, State, StoreError};
+use windlass_core::{Fence, LeaseId, Outcome, State, StoreError};
 
 use super::Config;
 use crate::client::Client;
@@ -83,10 +87,17 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
         if jobs.is_empty() {
             return Ok(drained);
         }
-        for job in jobs {
-            let ctx =
-                Ctx::new(job, client.clone(), config.fetcher.timeout, Claimed { lease, at: Instant::now() });
-            one(client, executor, ctx, &mut drained).await?;
+        let claimed = Claimed { lease, at: Instant::now() };
+        let ctxs = jobs.into_iter().map(|job| Ctx::new(job, client.clone(), config.fetcher.timeout, claimed));
+        let (batched, single): (Vec<_>, Vec<_>) = ctxs.partition(|ctx| executor.batches.has(ctx.kind()));
+        for ctx in single {
+            let outcome = executor.execute(&ctx).await;
+            record(client, &ctx, outcome, &mut drained).await?;
+        }
+        for ctxs in batched.chunks(config.slots.concurrency) {
+            for (ctx, outcome) in ctxs.iter().zip(together(executor, ctxs).await) {
+                record(client, ctx, outcome, &mut drained).await?;
+            }
         }
         if drained.total() >= ATTEMPTS_MAX {
             return Err(Error::Restless { attempts: drained.total() });
@@ -94,16 +105,28 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
     }
 }
 
-async fn one(client: &Client, executor: &Executor, ctx: Ctx, drained: &mut Drained) -> Result<()> {
-    let outcome = executor.execute(&ctx).await.ok_or_else(lost)?;
-    let settlement = settlement(&ctx, outcome);
+/// Runs items of batches side by side. Nothing else comes, so they do not wait for more.
+async fn together(executor: &Executor, ctxs: &[Ctx]) -> Vec<Option<Outcome>> {
+    let mut all = pin!(join_all(ctxs.iter().map(|ctx| executor.execute(ctx))));
+    std::future::poll_fn(|context| match all.as_mut().poll(context) {
+        Poll::Pending => {
+            executor.batches.flush();
+            Poll::Pending
+        }
+        ended => ended,
+    })
+    .await
+}
+
+async fn record(client: &Client, ctx: &Ctx, outcome: Option<Outcome>, drained: &mut Drained) -> Result<()> {
+    let settlement = settlement(ctx, outcome.ok_or_else(lost)?);
     let ending = settlement.transition.ending;
     match client.store().settle([settlement].into()).await?.first() {
         Some(Settled::Applied(state)) => drained.count(*state, ending),
         Some(Settled::Refused(error)) => {
             return Err(StoreError::TooLarge { id: ctx.id(), error: *error }.into());
         }
-        Some(Settled::Fenced) if has_completed_within(&ctx) => {
+        Some(Settled::Fenced) if has_completed_within(ctx) => {
             drained.count(State::Completed, Ending::Completed);
         }
         Some(Settled::Fenced) | None => return Err(Error::Fenced),
