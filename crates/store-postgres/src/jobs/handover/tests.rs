@@ -11,8 +11,13 @@ use windlass_core::{LeaseId, Options, StoreErrorKind};
 use super::waiting::Ended;
 use super::*;
 
-const NOTHING: ClaimAnswer =
-    ClaimAnswer::Jobs { jobs: Vec::new(), next_due: None, unreadable: Vec::new(), sick: Vec::new(), limited: Vec::new() };
+const NOTHING: ClaimAnswer = ClaimAnswer::Jobs {
+    jobs: Vec::new(),
+    next_due: None,
+    unreadable: Vec::new(),
+    sick: Vec::new(),
+    limited: Vec::new(),
+};
 
 fn request(queue: &str) -> Arc<ClaimRequest> {
     let name = |text| Name::new(text).unwrap();
