@@ -34,11 +34,12 @@ pub(super) async fn claim(
 ) -> Result<ClaimAnswer, Fault> {
     let asking = Asking::new(tools, request);
     let rows = match asking.one() {
-        Some(parameters) => session.call(&CLAIM_ONE, &parameters).await?,
-        None => match session.call(&CLAIM, &asking.all()).await {
-            Err(Fault::Server(error)) if error.code == LEASE_LOST => return Ok(ClaimAnswer::LeaseLost),
-            rows => rows?,
-        },
+        Some(parameters) => session.call(&CLAIM_ONE, &parameters).await,
+        None => session.call(&CLAIM, &asking.all()).await,
+    };
+    let rows = match rows {
+        Err(Fault::Server(error)) if error.code == LEASE_LOST => return Ok(ClaimAnswer::LeaseLost),
+        rows => rows?,
     };
     asking.read(tools, session, &rows).await
 }

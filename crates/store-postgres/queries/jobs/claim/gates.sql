@@ -1,11 +1,13 @@
 -- A part of the claim: tells the gates of a queue what has happened, and opens those whose time has come; a bounded number. The
 -- definition of the queue is locked.
-CREATE FUNCTION {function}(p_now int8, p_queue text) RETURNS TABLE (o_told int8)
+--
+-- result  whether there may be more
+CREATE FUNCTION {function}(p_now int8, p_queue text) RETURNS TABLE (o_is_behind bool)
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_turn int8; v_came text[]; v_ended text[];
+    v_turn int8; v_told int8; v_due int8; v_came text[]; v_ended text[];
 BEGIN
     -- Those that are made or open come in where the first one is.
     v_turn := coalesce(
@@ -22,7 +24,7 @@ BEGIN
     )
     SELECT
         count(*), array_agg(DISTINCT t.key::text) FILTER (WHERE t.came), array_agg(DISTINCT t.key::text) FILTER (WHERE t.ended)
-    INTO o_told, v_came, v_ended
+    INTO v_told, v_came, v_ended
     FROM told AS t;
     WITH due AS MATERIALIZED (
         SELECT g.key
@@ -32,13 +34,15 @@ BEGIN
         LIMIT {gates_looked_max}
     )
     UPDATE gates AS g SET open_at = 0, turn = v_turn FROM due AS d WHERE g.queue = p_queue AND g.key = ANY (ARRAY[d.key]);
-    IF o_told > 0 THEN
+    GET DIAGNOSTICS v_due = ROW_COUNT;
+    IF v_told > 0 THEN
         UPDATE gates AS g SET open_at = 0, turn = v_turn
         WHERE g.queue = p_queue AND g.key = ANY (v_ended) AND g.open_at > 0;
         INSERT INTO gates (queue, key, turn, open_at)
         SELECT p_queue, c.key, v_turn, 0 FROM unnest(v_came) AS c (key)
         ON CONFLICT (queue, key) DO NOTHING;
     END IF;
+    o_is_behind := v_told >= 2000 OR v_due >= {gates_looked_max};
     RETURN NEXT;
 END
 $$;

@@ -29,7 +29,8 @@ BEGIN
     END IF;
     -- By a time that is read when the claims before this one have ended.
     p_now := greatest(p_now, clock_micros());
-    PERFORM 1 FROM {jobs_gates}(p_now, p_queue);
+    -- Where there is more to tell than one claim does, the next one is to come soon.
+    o_met_locked := (SELECT g.o_is_behind FROM {jobs_gates}(p_now, p_queue) AS g);
     WHILE v_left > 0 AND v_looked < {gates_looked_max} AND o_bytes <= p_bytes LOOP
         SELECT r.* INTO v_round
         FROM {jobs_round}(
