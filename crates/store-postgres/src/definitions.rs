@@ -69,6 +69,19 @@ impl Current {
         self.queues.iter().any(|(_, definition)| definition.rules > 0)
     }
 
+    /// Whether one of the queues has a capacity.
+    pub(crate) fn have_capacity(&self) -> bool {
+        self.queues.iter().any(|(_, definition)| definition.config.capacity.is_some())
+    }
+
+    /// The queues that have limits, of those that this program knows the rules of.
+    pub(crate) fn limited(&self) -> Vec<Name> {
+        let is_limited = |(name, definition): &&(Name, Arc<Definition>)| {
+            definition.config.limits() && check_rules(name, definition.rules).is_ok()
+        };
+        self.queues.iter().filter(is_limited).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Fails when one of the queues uses a rule that this program does not know.
     pub(crate) fn check_rules(&self) -> Result<(), StoreError> {
         self.queues.iter().try_for_each(|(name, definition)| check_rules(name, definition.rules))

@@ -67,9 +67,9 @@ functions! {
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
         TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY
     ];
-    ENQUEUE_UNIQUE = "jobs_enqueue_unique", "jobs/enqueue_unique", [
+    ENQUEUE_ANY = "jobs_enqueue_any", "jobs/enqueue_any", [
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
-        TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY
+        TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY
     ];
     ENQUEUE_ONE = "jobs_enqueue_one", "jobs/enqueue_one", [INT8, UUID, TEXT, TEXT, BYTEA, INT8, TEXT, TEXT, UUID];
     CLAIM = "jobs_claim", "jobs/claim", [
@@ -79,7 +79,7 @@ functions! {
         UUID, INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT8, INT8
     ];
     CLAIM_LOOK = "jobs_look", "jobs/claim/look", [
-        INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, BOOL, INT8_ARRAY, INT8_ARRAY
+        INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, BOOL, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
     ];
     CLAIM_DUE = "jobs_due", "jobs/claim/due", [INT8, TEXT, INT8, INT8, INT8];
     CLAIM_CHOOSE = "jobs_choose", "jobs/claim/choose", [
@@ -87,7 +87,20 @@ functions! {
     ];
     CLAIM_FIT = "jobs_fit", "jobs/claim/fit", [INT8_ARRAY, INT8];
     CLAIM_RULED = "jobs_ruled", "jobs/claim/ruled", [TEXT_ARRAY];
-    CLAIM_LEFT = "jobs_left", "jobs/claim/left", [INT8, TEXT, TEXT_ARRAY, INT8];
+    CLAIM_LEFT = "jobs_left", "jobs/claim/left", [INT8, TEXT, TEXT_ARRAY, INT8, INT8, BOOL];
+    CLAIM_HEED = "jobs_heed", "jobs/claim/heed", [
+        INT8, TEXT, TEXT_ARRAY, INT8, INT8, INT8, BOOL, BOOL, BOOL, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+    ];
+    CLAIM_KEYED = "jobs_keyed", "jobs/claim/keyed", [INT8, TEXT, TEXT_ARRAY, INT8, INT8, BOOL];
+    CLAIM_GATES = "jobs_gates", "jobs/claim/gates", [INT8, TEXT];
+    CLAIM_ROUND = "jobs_round", "jobs/claim/round", [
+        INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, TEXT_ARRAY, INT8_ARRAY, INT8, BOOL
+    ];
+    CLAIM_GATE = "jobs_gate", "jobs/claim/gate", [INT8, TEXT, TEXT, INT8, INT8, INT8, INT8, JSONB];
+    CLAIM_PASS = "jobs_pass", "jobs/claim/pass", [
+        INT8, TEXT, TEXT, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+    ];
+    CLAIM_SPEND_KEYS = "jobs_spend_keys", "jobs/claim/spend_keys", [INT8, TEXT, TEXT_ARRAY, INT8_ARRAY, INT8, TEXT, INT8];
     CLAIM_MARK = "jobs_mark", "jobs/claim/mark", [INT8, TEXT, INT8];
     CLAIM_SPEND = "jobs_spend", "jobs/claim/spend", [INT8, TEXT, INT8];
     COMPLETE = "jobs_complete", "jobs/complete", [
@@ -117,9 +130,11 @@ functions! {
     HELD = "leases_held", "leases/held", [UUID, INT8, TEXT_ARRAY, INT8];
     SWEEP = "leases_sweep", "leases/sweep", [INT8];
     LEASES = "leases_list", "leases/list", [INT8];
-    DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8, INT8, BOOL, TEXT, INT8];
+    DEFINE = "queues_define", "queues/define", [TEXT, TEXT, INT8, INT8, BOOL, INT8, INT8];
     DEFINITIONS = "queues_definitions", "queues/definitions", [TEXT_ARRAY];
     QUEUE_RULES = "queues_rules", "queues/rules", [TEXT, INT8];
+    QUEUE_KEY_RULES = "queues_key_rules", "queues/key_rules", [TEXT];
+    QUEUE_KEY_PERMITS = "queues_key_permits", "queues/key_permits", [INT8, TEXT, TEXT, INT8, INT8, INT8];
     QUEUE_PERMITS = "queues_permits", "queues/permits", [INT8, TEXT, INT8, INT8, INT8];
     NOW = "queues_now", "queues/now", [];
     QUEUES = "queues_list", "queues/list", [TEXT, INT8];
@@ -164,7 +179,7 @@ pub(crate) fn spelled_out(schema: &str) -> [(&'static str, String); 3] {
 /// Those that jobs pass through, and their notes.
 const FREQUENT: [Function; 11] = [
     ENQUEUE,
-    ENQUEUE_UNIQUE,
+    ENQUEUE_ANY,
     ENQUEUE_ONE,
     CLAIM,
     CLAIM_ONE,

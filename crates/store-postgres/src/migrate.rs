@@ -46,6 +46,15 @@ const UNIQUE: &str = concat!(
     include_str!("../migrations/0005_unique_accept.sql")
 );
 
+/// One step in three files, for their length.
+const KEYS: &str = concat!(
+    include_str!("../migrations/0007_keys.sql"),
+    "\n",
+    include_str!("../migrations/0007_keys_accept.sql"),
+    "\n",
+    include_str!("../migrations/0007_keys_room.sql")
+);
+
 /// Every step, in order.
 const STEPS: &[Step] = &[
     Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
@@ -55,6 +64,8 @@ const STEPS: &[Step] = &[
     // Keys are given up whichever program calls, by inner functions.
     Step { version: 5, name: "unique keys", sql: UNIQUE, needs: 1 },
     Step { version: 6, name: "rules", sql: include_str!("../migrations/0006_rules.sql"), needs: 1 },
+    // Programs that do not know of keys stay out of queues that have them, by the rules of those.
+    Step { version: 7, name: "keys of jobs", sql: KEYS, needs: 1 },
 ];
 
 /// The newest version that this program knows.

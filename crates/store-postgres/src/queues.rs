@@ -76,8 +76,9 @@ async fn define(
     let payload_max = i64::try_from(config.caps.payload).unwrap_or(i64::MAX);
     let (name, text, rules) = (queue.as_str(), config.text(), i64::from(config.rules()));
     let is_counted = config.concurrency.is_some();
-    let rate = config.rate_text();
-    let fields: [&(dyn ToSql + Sync); 7] = [&name, &text, &payload_max, &rules, &is_counted, &rate, &version];
+    let capacity = config.capacity.map(|capacity| i64::try_from(capacity).unwrap_or(i64::MAX));
+    let fields: [&(dyn ToSql + Sync); 7] =
+        [&name, &text, &payload_max, &rules, &is_counted, &capacity, &version];
     let row = session.call_one(&DEFINE, &fields).await?;
     tools.definitions.forget();
     match at(&row, 0)? {

@@ -13,9 +13,9 @@ use crate::PostgresStore;
 use crate::connect::Call;
 use crate::definitions::{self, Current, ROUNDS};
 use crate::error::{Effect, Fault, ServerError, meaning};
-use crate::functions::{ABORT, DEFINITIONS, ENQUEUE, ENQUEUE_UNIQUE, Function, HOLDS, SETTLE};
+use crate::functions::{ABORT, DEFINITIONS, ENQUEUE, ENQUEUE_ANY, Function, HOLDS, SETTLE};
 use crate::jobs::enqueue::{Columns, queues};
-use crate::jobs::settle::Outcomes;
+use crate::jobs::settle::{Outcomes, counts_running};
 use crate::jobs::unique::Keys;
 use crate::row;
 
@@ -30,11 +30,11 @@ impl Within for PostgresStore {
             return Ok(Vec::new());
         }
         self.check_place(line).await?;
-        let has_keys = jobs.iter().any(|job| job.unique.is_some());
-        let statement = self.text_with_transaction(if has_keys { &ENQUEUE_UNIQUE } else { &ENQUEUE });
         let mut definitions = self.definitions(queues(jobs)).await?;
         for _ in 0..ROUNDS {
             let columns = Columns::of(jobs, &definitions)?;
+            let statement =
+                self.text_with_transaction(if columns.are_general { &ENQUEUE_ANY } else { &ENQUEUE });
             let rows = run(line, &statement, enqueue_values(&columns, definitions.version)).await?;
             let said = rows.iter().map(|row| row.text(0));
             let said = said.collect::<Result<Vec<_>, SqlError>>().map_err(misread)?;
@@ -72,7 +72,7 @@ impl Within for PostgresStore {
             if row.text(0).map_err(misread)? != "stale" {
                 let xid = row.text(3).map_err(misread)?.to_owned();
                 let mut rings = Rings::about(Topic::Finish);
-                if definitions.of(&settlement.queue).concurrency.is_some() {
+                if counts_running(definitions.of(&settlement.queue)) {
                     rings.add_entered(State::Ready, &settlement.queue);
                 }
                 self.remote.tools().wakeups.watch(xid, rings);
@@ -182,7 +182,7 @@ fn ints(numbers: &[i64]) -> Value {
     Value::Ints(numbers.iter().copied().map(Some).collect())
 }
 
-/// The parameters of `jobs/enqueue.sql`, or of `jobs/enqueue_unique.sql` where there are keys.
+/// The parameters of `jobs/enqueue.sql`, or of `jobs/enqueue_any.sql`.
 fn enqueue_values(columns: &Columns<'_>, version: i64) -> Vec<Value> {
     let payloads = columns.payloads.iter().map(|payload| Some(Bytes::copy_from_slice(payload)));
     let mut values = vec![
@@ -202,7 +202,7 @@ fn enqueue_values(columns: &Columns<'_>, version: i64) -> Vec<Value> {
         Value::Uuids(Vec::new()),
         ints(&columns.fits),
     ];
-    if !columns.keys.is_empty() {
+    if columns.are_general {
         let Keys { digests, lifetimes, conflicts, waits } = &columns.keys;
         let conflicts = conflicts.iter().map(|conflict| conflict.map(str::to_owned));
         values.extend([
@@ -210,6 +210,7 @@ fn enqueue_values(columns: &Columns<'_>, version: i64) -> Vec<Value> {
             Value::Texts(lifetimes.clone()),
             Value::Texts(conflicts.collect()),
             Value::Ints(waits.clone()),
+            Value::Texts(columns.lines.clone()),
         ]);
     }
     values

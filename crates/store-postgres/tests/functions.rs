@@ -4,8 +4,9 @@
 use std::time::{Duration, SystemTime};
 
 use tokio_postgres::{Client, NoTls};
+use windlass_core::queue::QueueConfig;
 use windlass_core::store::{Inspect, Jobs, Queues, Wakeup};
-use windlass_core::{JobId, JobRecord, State};
+use windlass_core::{JobId, JobRecord, Name, State};
 use windlass_store_postgres::{PostgresOptions, PostgresStore, WakeMode};
 use windlass_store_testkit::servers::PostgresServer;
 
@@ -221,6 +222,21 @@ async fn what_makes_no_sense_is_refused_in_words() {
     );
     bench.enqueue("'k', to_json(repeat('x', 1048574))").await;
     bench.enqueue("'k', '[1,2,3,4]', 'small'").await;
+}
+
+#[tokio::test]
+async fn a_full_queue_takes_no_job() {
+    let bench = Bench::new().await;
+    let config = QueueConfig { capacity: Some(1), ..QueueConfig::default() };
+    bench.store.define(&Name::new("small").unwrap(), &config).await.unwrap();
+    let id = "c0ffee00-0000-4000-8000-000000000001";
+    for _ in 0..2 {
+        bench.enqueue(&format!("'k', queue => 'small', id => '{id}'")).await;
+    }
+    let said = bench.refusal("'k', queue => 'small'").await;
+    assert_eq!(said, "queue small is full: 1 jobs wait, and it takes 1; enqueue later");
+    bench.enqueue("'k'").await;
+    assert_eq!(bench.count(State::Ready).await, 2);
 }
 
 #[tokio::test]

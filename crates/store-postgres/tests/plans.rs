@@ -20,6 +20,7 @@ const WHOLE: &[(&str, &str, &str)] = &[
     ("prune", "moved", "maintenance folds it"),
     ("claim, rules, anew", "moved", "maintenance folds it"),
     ("claim, rules, marks", "moved", "maintenance folds it"),
+    ("enqueue, keys", "moved", "maintenance folds it"),
     ("claim, rules, marks", "running", "once after a queue was given a concurrency"),
 ];
 
@@ -32,6 +33,7 @@ const SORTS: &[(&str, &str)] = &[
     ("claim, rules", "the first jobs of each kind, at most as many as are asked for"),
     ("claim, rules, anew", "the first jobs of each kind, at most as many as are asked for"),
     ("claim, rules, marks", "the first jobs of each kind, at most as many as are asked for"),
+    ("claim, keys", "the first jobs of each kind and the sizes of those that are taken"),
     ("list", "the jobs of a page"),
     ("enqueue, unique", "keys are taken in one order"),
     ("enqueue, duplicate", "keys are taken in one order"),

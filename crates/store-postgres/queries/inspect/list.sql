@@ -12,7 +12,7 @@ CREATE FUNCTION {function}(
     o_fence int8, o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_cancel bool, o_claimed_at int8,
     o_worker text, o_finished_at int8, o_reason text, o_expires_at int8, o_spec text,
     o_tags text, o_progress bytea, o_output bytea, o_payload bytea,
-    o_begun bool, o_form int8, o_unique_key uuid, o_unique_lifetime text
+    o_begun bool, o_form int8, o_unique_key uuid, o_unique_lifetime text, o_key text
 )
 LANGUAGE plpgsql STABLE {steady}
 AS $$
@@ -74,7 +74,7 @@ BEGIN
         v_next := v_shown[cardinality(v_shown)];
     END IF;
     RETURN QUERY
-    SELECT r.*, j.unique_key, j.unique_lifetime::text
+    SELECT r.*, j.unique_key, j.unique_lifetime::text, j.key::text
     FROM unnest(v_shown) AS s (seq)
     JOIN records AS r ON r.seq = ANY (ARRAY[s.seq])
     -- The view stays as it is: functions of earlier programs answer all of its columns.

@@ -92,7 +92,9 @@ BEGIN
                     INSERT INTO waiting (
                         seq, due_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind
                     )
-                    SELECT seq, v_now, v_ended.fence, 0, 0, 0, 0, octet_length(payload), 2, priority, queue, kind
+                    SELECT
+                        seq, v_now, v_ended.fence, 0, 0, 0, 0, octet_length(payload), 2, priority, queue,
+                        coalesce('#' || key, kind)
                     FROM jobs
                     WHERE seq = v_seq;
                     v_moved := moves(v_queue, o_state, 2, NULL, ARRAY[v_seq]);

@@ -3,7 +3,7 @@
 --
 -- p_shares    how many jobs each queue may give
 -- p_limit     how many jobs in all, p_bytes how many bytes of payload; the first job is taken whatever its size
--- p_at_once   how many jobs in all before a queue with rules gives none
+-- p_at_once   how many jobs in all before a queue with limits gives none
 -- p_move_max  how many expired and how many due jobs are moved per queue, at most
 -- p_moved_to  from which instant on to look for expired and for due jobs, by place of the queue
 -- p_floor_*   from which due instant on to look for ready ones, by place of the queue (from 1) and priority, highest first;
@@ -14,7 +14,8 @@
 --             how many jobs have died of age in o_fence, how many places of indexes were looked at in o_attempt, whether
 --             other calls had locked jobs that this one could have taken in o_stalls, and the label of the lease's
 --             worker in o_kind, and the newest rule that any queue uses in o_ambiguous; queues that use one which this
---             program does not know are left out
+--             program does not know are left out. Where jobs have a key, all jobs in their order in o_tags, and the number and
+--             the key of each that has one in o_spec. Fails with WL005 if the lease was lost after jobs had passed gates
 CREATE FUNCTION {function}(
     p_lease uuid, p_nonce int8, p_queues text[], p_shares int8[], p_kinds text[], p_limit int8, p_bytes int8,
     p_move_max int8, p_moved_to int8[], p_floor_queues int8[], p_floor_priorities int8[], p_floor_dues int8[], p_at_once int8
@@ -30,12 +31,12 @@ DECLARE
     v_now int8 := clock_micros(); v_lease int8; v_worker text; v_expires_at int8; v_looked int8; v_seen int8;
     -- Places of queues: those with rules, those with something to move, those that may have something to take, and the one
     -- that has its turn.
-    v_ruled int8[] := '{}'; v_moving int8[]; v_giving int8[]; q int8;
+    v_ruled int8[] := '{}'; v_keyed int8[] := '{}'; v_moving int8[]; v_giving int8[]; q int8;
     v_is_behind bool; v_due int8; v_next int8; v_died int8;
-    v_kind text; v_is_plain bool; v_kinds text[]; v_want int8; v_counted text[];
+    v_kind text; v_is_plain bool; v_want int8; v_counted text[]; v_keys text[];
     -- What is taken, and of which queues.
     v_places tid[]; v_jobs int8[]; v_sizes int8[]; v_queues text[]; v_bytes int8; v_count int8;
-    v_chosen record;
+    v_place int8; v_chosen record;
 BEGIN
     -- What the last row says stands in its columns from here on.
     SELECT
@@ -51,11 +52,11 @@ BEGIN
         RETURN;
     END IF;
     IF o_ambiguous > 0 THEN
-        SELECT r.o_queues, r.o_ruled, v_is_plain AND r.o_ruled = '{}' INTO p_queues, v_ruled, v_is_plain
+        SELECT r.o_queues, r.o_ruled, r.o_keyed, v_is_plain AND r.o_ruled = '{}' INTO p_queues, v_ruled, v_keyed, v_is_plain
         FROM {jobs_ruled}(p_queues) AS r;
     END IF;
     SELECT l.o_moving, l.o_giving, l.o_due INTO v_moving, v_giving, v_next
-    FROM {jobs_look}(v_now, p_queues, p_shares, p_kinds, v_is_plain, p_moved_to, p_floor_queues) AS l;
+    FROM {jobs_look}(v_now, p_queues, p_shares, p_kinds, v_is_plain, p_moved_to, p_floor_queues, v_keyed) AS l;
     FOREACH q IN ARRAY v_moving LOOP
         SELECT d.o_died, d.o_is_behind, d.o_due INTO v_died, v_is_behind, v_due
         FROM {jobs_due}(
@@ -88,27 +89,30 @@ BEGIN
         ) AS l;
     ELSE
         FOREACH q IN ARRAY v_giving LOOP
-            v_count := coalesce(cardinality(v_jobs), 0); v_want := least(p_shares[q], p_limit - v_count); v_kinds := p_kinds;
-            EXIT WHEN v_count >= p_limit;
+            v_count := coalesce(cardinality(v_jobs), 0); v_want := least(p_shares[q], p_limit - v_count);
+            EXIT WHEN v_count >= p_limit OR v_bytes > p_bytes;
+            -- What was just moved may have its place below the floor.
+            v_place := CASE WHEN q = ANY (v_moving) THEN 0 ELSE q END;
             IF q = ANY (v_ruled) THEN
-                SELECT l.o_want, l.o_kinds, v_counted || l.o_counted, greatest(o_stalls, l.o_met_locked::int4)
-                INTO v_want, v_kinds, v_counted, o_stalls
-                FROM {jobs_left}(v_now, p_queues[q], p_kinds, least(v_want, p_at_once - v_count)) AS l;
-                CONTINUE WHEN v_want = 0;
+                SELECT h.* INTO v_chosen
+                FROM {jobs_heed}(
+                    v_now, p_queues[q], p_kinds, v_want, p_at_once - v_count, p_bytes - coalesce(v_bytes, 0), v_count = 0,
+                    q = ANY (v_keyed), p_nonce & 1 = 1, v_place, p_floor_queues, p_floor_priorities, p_floor_dues
+                ) AS h;
+                v_counted := v_counted || v_chosen.o_counted; v_keys := v_keys || v_chosen.o_keys;
+            ELSE
+                SELECT c.* INTO v_chosen
+                FROM {jobs_choose}(
+                    v_now, p_queues[q], p_kinds, v_want, v_place, p_floor_queues, p_floor_priorities, p_floor_dues
+                ) AS c;
             END IF;
-            SELECT c.* INTO v_chosen
-            FROM {jobs_choose}(
-                v_now, p_queues[q], v_kinds, v_want,
-                -- What was just moved may have its place below the floor.
-                CASE WHEN q = ANY (v_moving) THEN 0 ELSE q END, p_floor_queues, p_floor_priorities, p_floor_dues
-            ) AS c;
             o_stalls := greatest(o_stalls, v_chosen.o_met_locked::int4);
+            v_bytes := coalesce(v_bytes, 0) + v_chosen.o_bytes;
             CONTINUE WHEN v_chosen.o_jobs IS NULL;
             v_places := v_places || v_chosen.o_places;
             v_jobs := v_jobs || v_chosen.o_jobs;
             v_sizes := v_sizes || v_chosen.o_sizes;
             v_queues := v_queues || array_fill(p_queues[q], ARRAY[cardinality(v_chosen.o_jobs)]);
-            v_bytes := coalesce(v_bytes, 0) + v_chosen.o_bytes;
         END LOOP;
     END IF;
     IF v_places IS NOT NULL THEN
@@ -116,6 +120,10 @@ BEGIN
         -- a look that finds nothing writes nothing. By a time that is read after the wait.
         SELECT expires_at INTO v_expires_at FROM leases WHERE key = v_lease FOR KEY SHARE;
         IF v_expires_at IS NULL OR v_expires_at <= clock_micros() THEN
+            IF v_keys IS NOT NULL THEN
+                -- Jobs have passed gates: all of it is taken back.
+                RAISE EXCEPTION 'the lease is lost' USING ERRCODE = 'WL005';
+            END IF;
             o_answer := 'lost';
             RETURN NEXT;
             RETURN;
@@ -134,6 +142,7 @@ BEGIN
     END LOOP;
     o_answer := 'end'; o_attempt := {looked} - v_looked; o_claimed_at := v_now;
     o_due_at := CASE WHEN v_next IS NOT NULL THEN greatest(v_next - v_now, 0) END;
+    o_tags := CASE WHEN v_keys IS NOT NULL THEN array_to_string(v_jobs, ',') END; o_spec := array_to_string(v_keys, ',');
     RETURN NEXT;
 END
 $$;

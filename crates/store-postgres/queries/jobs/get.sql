@@ -5,7 +5,7 @@ RETURNS TABLE (
     o_fence int8, o_attempt int8, o_stalls int8, o_ambiguous int8, o_backoff int8, o_cancel bool, o_claimed_at int8,
     o_worker text, o_finished_at int8, o_reason text, o_expires_at int8, o_spec text,
     o_tags text, o_progress bytea, o_output bytea, o_payload bytea,
-    o_begun bool, o_form int8, o_unique_key uuid, o_unique_lifetime text, o_attempts text
+    o_begun bool, o_form int8, o_unique_key uuid, o_unique_lifetime text, o_key text, o_attempts text
 )
 LANGUAGE plpgsql STABLE {steady}
 AS $$
@@ -13,7 +13,7 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT
-        r.*, j.unique_key, j.unique_lifetime::text,
+        r.*, j.unique_key, j.unique_lifetime::text, j.key::text,
         (
             SELECT
                 json_agg(

@@ -62,7 +62,7 @@ BEGIN
             )
         RETURNING
             r.seq, r.fence, CASE WHEN p_right = 'lost' THEN r.nonce END AS nonce, r.claimed_at, r.worker, r.progress, r.attempt AS number,
-            j.queue, j.kind, j.priority, j.expires_at, octet_length(j.payload) AS size,
+            j.queue, coalesce('#' || j.key, j.kind) AS kind, j.priority, j.expires_at, octet_length(j.payload) AS size,
             -- A request to cancel wins over going back; see Transition::honoring_cancel in the core.
             CASE WHEN r.cancel AND a.state < 4 THEN 6 ELSE a.state END AS state,
             CASE WHEN r.cancel AND a.state < 4 THEN 'requested' ELSE a.reason END AS reason,

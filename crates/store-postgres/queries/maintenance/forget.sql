@@ -1,4 +1,5 @@
--- Forgets calls that are no longer repeated and unique keys whose time is over, the oldest before others.
+-- Forgets calls that are no longer repeated, unique keys whose time is over, and permits of keys that are back, the oldest
+-- before others.
 --
 -- p_age    how long a call is remembered
 -- p_limit  how many of each are forgotten, at most
@@ -9,7 +10,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now int8 := clock_micros();
-    v_keys int8;
+    v_more int8;
 BEGIN
     WITH old AS MATERIALIZED (
         SELECT id
@@ -30,8 +31,21 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     )
     DELETE FROM keys AS k USING old AS o WHERE k.queue = o.queue AND k.digest = ANY (ARRAY[o.digest]);
-    GET DIAGNOSTICS v_keys = ROW_COUNT;
-    o_gone := o_gone + v_keys;
+    GET DIAGNOSTICS v_more = ROW_COUNT;
+    o_gone := o_gone + v_more;
+    WITH old AS MATERIALIZED (
+        SELECT queue, key, back_at
+        FROM key_spent
+        WHERE back_at <= v_now
+        ORDER BY back_at
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM key_spent AS s
+    USING old AS o
+    WHERE s.queue = o.queue AND s.key = o.key AND s.back_at = ANY (ARRAY[o.back_at]);
+    GET DIAGNOSTICS v_more = ROW_COUNT;
+    o_gone := o_gone + v_more;
     RETURN NEXT;
 END
 $$;

@@ -3,10 +3,10 @@
 --
 -- result  whether all of the queue is paused, and which kinds are; when the next pause ends (NULL: none does by itself); how many
 --         jobs may run at once (NULL: any number); how many may start (NULL: any number) in which time, and, of a bucket, how
---         many at once and the time between two of them
+--         many at once and the time between two of them; whether it has limits, also for keys; and the text of its rate
 CREATE FUNCTION {function}(p_config text, p_now int8) RETURNS TABLE (
     o_is_paused bool, o_kinds text[], o_next int8, o_concurrency int8, o_jobs int8, o_per int8, o_shape text, o_burst int8,
-    o_step int8
+    o_step int8, o_is_limited bool, o_rate text
 )
 LANGUAGE plpgsql STABLE
 AS $$
@@ -19,20 +19,26 @@ BEGIN
         v_config := p_config::jsonb;
         v_rate := nullif(v_config -> 'rate', 'null');
         SELECT
-            coalesce(bool_or(p.kind IS NULL) FILTER (WHERE p.holds), false),
-            array_agg(p.kind) FILTER (WHERE p.holds AND p.kind IS NOT NULL),
+            coalesce(bool_or(p.kind = '') FILTER (WHERE p.holds), false),
+            array_agg(p.kind) FILTER (WHERE p.holds AND p.kind <> ''),
             min(p.until) FILTER (WHERE p.until > p_now)
         INTO o_is_paused, o_kinds, o_next
         FROM (
             SELECT k.kind, (k.pause ->> 'until')::int8 AS until, coalesce((k.pause ->> 'until')::int8 > p_now, true) AS holds
             FROM (
-                SELECT NULL::text AS kind, nullif(v_config #> '{pauses,queue}', 'null') AS pause
+                SELECT '' AS kind, nullif(v_config #> '{pauses,queue}', 'null') AS pause
                 UNION ALL
                 SELECT e.key, e.value FROM jsonb_each(v_config #> '{pauses,kinds}') AS e
+                UNION ALL
+                SELECT NULL, e.value FROM jsonb_each(v_config #> '{pauses,keys}') AS e
             ) AS k
             WHERE k.pause IS NOT NULL
         ) AS p;
         o_concurrency := (v_config ->> 'concurrency')::int8;
+        o_rate := v_rate;
+        o_is_limited := o_concurrency IS NOT NULL OR v_rate IS NOT NULL
+            OR nullif(v_config #> '{keys,concurrency}', 'null') IS NOT NULL
+            OR nullif(v_config #> '{keys,rate}', 'null') IS NOT NULL;
         IF v_rate IS NOT NULL THEN
             o_jobs := v_rate ->> 'jobs'; o_per := v_rate ->> 'per'; o_shape := v_rate ->> 'shape';
             IF o_shape = 'bucket' THEN
@@ -47,6 +53,7 @@ BEGIN
     EXCEPTION
         WHEN OTHERS THEN
             o_is_paused := false; o_kinds := NULL; o_next := NULL; o_concurrency := NULL; o_jobs := NULL;
+            o_is_limited := false; o_rate := NULL;
     END;
     o_kinds := coalesce(o_kinds, '{}');
     RETURN NEXT;

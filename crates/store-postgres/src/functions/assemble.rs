@@ -1,7 +1,7 @@
 //! Puts the text of a function together: `{ready}` stands for the fragment of that name, `{jobs_due}` for the name of another
-//! function, `{rules}` for the newest rule that this program knows. What a fragment needs (columns, variables) has the same name wherever it stands.
+//! function, `{rules}` and other words for numbers of the core. What a fragment needs (columns, variables) has the same name wherever it stands.
 
-use windlass_core::queue::RULES;
+use windlass_core::queue::{GATES_LOOKED_MAX, PASSED_MAX, RULE_OF_KEYS, RULES, TURN_COST, WEIGHT_MAX};
 
 use super::ALL;
 
@@ -27,6 +27,7 @@ const FRAGMENTS: &[Fragment] = fragments![
     "expire",
     "kinds",
     "late",
+    "line",
     "looked",
     "next",
     "promote",
@@ -34,6 +35,16 @@ const FRAGMENTS: &[Fragment] = fragments![
     "running",
     "take",
     "turn"
+];
+
+/// Numbers of the core that functions have to say again.
+const NUMBERS: [(&str, u64); 6] = [
+    ("{rules}", RULES as u64),
+    ("{rule_of_keys}", RULE_OF_KEYS as u64),
+    ("{gates_looked_max}", GATES_LOOKED_MAX as u64),
+    ("{passed_max}", PASSED_MAX as u64),
+    ("{turn_cost}", TURN_COST),
+    ("{weight_max}", WEIGHT_MAX as u64),
 ];
 
 /// The whole text. What is left open is where the function is and how it is planned.
@@ -46,7 +57,9 @@ pub(super) fn assemble(text: &str) -> String {
             text.replace_range(at..at + mark.len(), &body(fragment, &indent));
         }
     }
-    text = text.replace("{rules}", &RULES.to_string());
+    for (mark, number) in NUMBERS {
+        text = text.replace(mark, &number.to_string());
+    }
     for function in ALL {
         let mark = format!("{{{}}}", function.name);
         if text.contains(&mark) {

@@ -1,6 +1,7 @@
 //! The claim: what is due becomes ready, and whose turn it is becomes running, in one statement.
 
 mod floor;
+mod keys;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use crate::row::{self, at};
 use crate::session::Session;
 pub(crate) use floor::Floors;
 use floor::{Beginning, Met};
+use keys::Order;
 
 pub(super) async fn claim(
     tools: &Tools,
@@ -32,8 +34,12 @@ pub(super) async fn claim(
 ) -> Result<ClaimAnswer, Fault> {
     let asking = Asking::new(tools, request);
     let rows = match asking.one() {
-        Some(parameters) => session.call(&CLAIM_ONE, &parameters).await?,
-        None => session.call(&CLAIM, &asking.all()).await?,
+        Some(parameters) => session.call(&CLAIM_ONE, &parameters).await,
+        None => session.call(&CLAIM, &asking.all()).await,
+    };
+    let rows = match rows {
+        Err(Fault::Server(error)) if error.code == LEASE_LOST => return Ok(ClaimAnswer::LeaseLost),
+        rows => rows?,
     };
     asking.read(tools, session, &rows).await
 }
@@ -54,6 +60,9 @@ pub(super) struct Asking<'r> {
     /// By which the first queue is known to have no rules; nothing where it has some.
     definitions: Option<i64>,
 }
+
+/// What a claim fails with whose lease was lost when jobs had passed gates.
+const LEASE_LOST: &str = "WL005";
 
 /// How many expired and how many due jobs a claim moves per queue, at most.
 const MOVE_MAX: i64 = PROMOTE_MAX as i64;
@@ -161,8 +170,8 @@ impl<'r> Asking<'r> {
             let again = tools.floors.learn(request, &self.beginning, jobs, met);
             [next_due, again].into_iter().flatten().min()
         };
-        let has_unknown_rules = row::rules(at(end, 10)?) > RULES;
-        if jobs.is_empty() && !has_unknown_rules {
+        let rules = row::rules(at(end, 10)?);
+        if jobs.is_empty() && rules == 0 {
             return Ok(ClaimAnswer::jobs(Vec::new(), learn(&[])));
         }
         tools.definitions.expect(at(end, 1)?);
@@ -171,7 +180,8 @@ impl<'r> Asking<'r> {
         let definitions = tools.definitions.of(session, names).await.map_err(Fault::partial)?;
         let places = request.queues.iter().enumerate().map(|(place, share)| (share.queue.as_str(), place));
         let places = places.collect();
-        let reading = Reading { request, claimed_at, places };
+        let order = Order::read(at(end, 13)?, at(end, 12)?).map_err(Fault::partial)?;
+        let reading = Reading { request, claimed_at, places, order };
         let (mut claimed, mut unreadable) = (Vec::with_capacity(jobs.len()), Vec::new());
         for found in jobs {
             let place = reading.place(found).map_err(Fault::partial)?;
@@ -194,15 +204,17 @@ impl<'r> Asking<'r> {
             what: error.to_string(),
             kind: StoreErrorKind::Unavailable,
         });
-        let sick = if has_unknown_rules { sick.collect() } else { Vec::new() };
-        Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited: Vec::new() })
+        let sick = if rules > RULES { sick.collect() } else { Vec::new() };
+        let limited = if rules > 0 { definitions.limited() } else { Vec::new() };
+        Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited })
     }
 }
 
-/// The order in which jobs should start: queues as requested, then by turn.
+/// The order in which jobs should start: queues as requested, then as the claim says, or by turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     queue: usize,
+    said: Option<usize>,
     priority: Reverse<i16>,
     due_at: Timestamp,
     seq: i64,
@@ -213,17 +225,20 @@ struct Reading<'r> {
     claimed_at: Timestamp,
     /// The places of the queues in the request.
     places: HashMap<&'r str, usize>,
+    order: Order,
 }
 
 impl Reading<'_> {
     fn place(&self, found: &Row) -> Result<Place, Fault> {
         let queue: &str = at(found, 3)?;
         let place = self.places.get(queue);
+        let seq = at(found, 1)?;
         Ok(Place {
             queue: *place.ok_or_else(|| Fault::Corrupt(format!("a claim named queue {queue}")))?,
+            said: self.order.place(seq),
             priority: Reverse(at(found, 6)?),
             due_at: row::time(at(found, 15)?),
-            seq: at(found, 1)?,
+            seq,
         })
     }
 
@@ -244,7 +259,7 @@ impl Reading<'_> {
             kind: known.cloned().map_or_else(|| row::name(found, 4), Ok)?,
             payload: row::bytes(found, 5)?,
             priority: at(found, 6)?,
-            key: None,
+            key: self.order.key(at(found, 1)?)?,
             fence: self.fence(found)?,
             facts: row::facts(found, 8, 12)?,
             caps,

@@ -1,5 +1,5 @@
 //! Enqueue: all of a call's jobs or none. Whether an id or the call itself is known is found out by the same statement that
-//! stores the jobs (`accept` in `migrations/0005_unique_accept.sql`), so a repeat costs no second call.
+//! stores the jobs (`accept` in `migrations/0007_keys_accept.sql`), so a repeat costs no second call.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use super::unique::{self, Keys};
 use crate::Tools;
 use crate::definitions::{Current, ROUNDS};
 use crate::error::{Effect, Fault, spoils};
-use crate::functions::{ENQUEUE, ENQUEUE_ONE, ENQUEUE_UNIQUE, HAND_OVER, HAND_OVER_ONE};
+use crate::functions::{ENQUEUE, ENQUEUE_ANY, ENQUEUE_ONE, HAND_OVER, HAND_OVER_ONE};
 use crate::row;
 use crate::session::Session;
 
@@ -80,7 +80,7 @@ fn said(rows: &[Row]) -> Result<Vec<&str>, Fault> {
 
 /// Jobs as columns, one array each, in the order of their ids: in that order rows are locked everywhere, so that calls
 /// about the same ids never wait for each other in a circle. What all of them have is said once, and defaults are not said;
-/// see `accept` in `migrations/0005_unique_accept.sql`.
+/// see `accept` in `migrations/0007_keys_accept.sql`.
 pub(crate) struct Columns<'j> {
     pub(crate) ids: Vec<Uuid>,
     /// Where each of them stands in the call, counted from 1.
@@ -97,6 +97,10 @@ pub(crate) struct Columns<'j> {
     /// Which payloads are within their cap, as 1 and 0.
     pub(crate) fits: Vec<i64>,
     pub(crate) keys: Keys,
+    /// The keys that they take turns by.
+    pub(crate) lines: Vec<Option<String>>,
+    /// Whether `jobs/enqueue_any.sql` is for them: one has a key of any kind, or a queue has a capacity.
+    pub(crate) are_general: bool,
 }
 
 impl<'j> Columns<'j> {
@@ -110,6 +114,9 @@ impl<'j> Columns<'j> {
         let each = || order.iter().map(|&(_, job)| job);
         let is_in_order = order.iter().enumerate().all(|(index, &(place, _))| index == place);
         let places = if is_in_order { &[] } else { &order[..] };
+        let keys = Keys::of(each());
+        let lines = unless_all(None, each().map(|job| job.key.as_ref().map(|key| key.as_str().to_owned())));
+        let are_general = !keys.is_empty() || !lines.is_empty() || definitions.have_capacity();
         Ok(Self {
             ids: each().map(|job| row::uuid(job.id)).collect(),
             places: places.iter().map(|&(place, _)| place as i64 + 1).collect(),
@@ -123,13 +130,15 @@ impl<'j> Columns<'j> {
             specs: unless_all(None, each().map(|job| job.spec.text())),
             tags: unless_all(None, each().map(|job| row::stored_names(&job.tags))),
             fits: unless_all(1, each().map(|job| i64::from(fits(job)))),
-            keys: Keys::of(each()),
+            keys,
+            lines,
+            are_general,
         })
     }
 
     /// Whether they are one job that the short form is for.
     fn are_short(&self, jobs: &[NewJob]) -> bool {
-        matches!(jobs, [job] if job.is_plain()) && self.fits.is_empty()
+        matches!(jobs, [job] if job.is_plain()) && self.fits.is_empty() && !self.are_general
     }
 
     /// Reads the answers of `jobs/enqueue.sql`, in the order of the call; nothing when the definitions have changed.
@@ -145,6 +154,11 @@ impl<'j> Columns<'j> {
             [STORED] => return all(Enqueued::New),
             ["repeated"] => return all(Enqueued::Repeated),
             _ => {}
+        }
+        if let [said] = said[..]
+            && let Some(refusal) = refusal(said)
+        {
+            return Err(refusal);
         }
         if said.len() != jobs.len() {
             return Err(Fault::Corrupt(format!("{} answers for {} jobs", said.len(), jobs.len())));
@@ -169,6 +183,28 @@ impl<'j> Columns<'j> {
         };
         jobs.iter().zip(said).map(answer).collect::<Result<_, _>>().map(Some)
     }
+}
+
+/// Why a call was refused as a whole, if so: `keyless` and the queue that takes no keys, or `full`, how many jobs wait, how many
+/// may, and the queue.
+fn refusal(said: &str) -> Option<Fault> {
+    let misread = || Fault::Corrupt(format!("a call was answered with {said:?}"));
+    let queue = |text: &str| Name::new(text).map_err(|_| misread());
+    let full = |words: &[&str]| match words {
+        [waiting, capacity, name] => Ok(StoreError::QueueFull {
+            queue: queue(name)?,
+            capacity: capacity.parse().map_err(|_| misread())?,
+            waiting: waiting.parse().map_err(|_| misread())?,
+        }),
+        _ => Err(misread()),
+    };
+    let words: Vec<_> = said.split(' ').collect();
+    match words[..] {
+        ["keyless", name] => Some(queue(name).map(|queue| StoreError::NoKeys { queue })),
+        ["full", ref rest @ ..] => Some(full(rest)),
+        _ => None,
+    }
+    .map(|refusal| refusal.map_or_else(|fault| fault, Fault::from))
 }
 
 /// A column in which one element stands for all.
@@ -199,8 +235,8 @@ impl Call<'_> {
     async fn enqueue(&self, session: &Session) -> Result<Vec<Row>, Fault> {
         match self.is_one {
             true => session.call(&ENQUEUE_ONE, &self.one()).await,
-            false if self.columns.keys.is_empty() => session.call(&ENQUEUE, &self.all()).await,
-            false => session.call(&ENQUEUE_UNIQUE, &[&self.all()[..], &self.keys()].concat()).await,
+            false if !self.columns.are_general => session.call(&ENQUEUE, &self.all()).await,
+            false => session.call(&ENQUEUE_ANY, &[&self.all()[..], &self.keys()].concat()).await,
         }
     }
 
@@ -220,6 +256,8 @@ impl Call<'_> {
             tags,
             fits,
             keys: _,
+            lines: _,
+            are_general: _,
         } = self.columns;
         [
             &self.version,
@@ -239,10 +277,10 @@ impl Call<'_> {
         ]
     }
 
-    /// Those of `jobs/enqueue_unique.sql` that follow.
-    fn keys(&self) -> [&(dyn ToSql + Sync); 4] {
+    /// Those of `jobs/enqueue_any.sql` that follow.
+    fn keys(&self) -> [&(dyn ToSql + Sync); 5] {
         let Keys { digests, lifetimes, conflicts, waits } = &self.columns.keys;
-        [digests, lifetimes, conflicts, waits]
+        [digests, lifetimes, conflicts, waits, &self.columns.lines]
     }
 
     /// The parameters of `jobs/enqueue_one.sql`.

@@ -225,10 +225,15 @@ impl Batch<'_> {
     fn add_room(&self, rings: &mut Rings, place: usize) {
         let queue = &self.settlements[place].queue;
         // What ends late has given its place back already.
-        if self.right != Right::Late && self.definitions.of(queue).concurrency.is_some() {
+        if self.right != Right::Late && counts_running(self.definitions.of(queue)) {
             rings.add_entered(State::Ready, queue);
         }
     }
+}
+
+/// Whether a definition says how many jobs may run, of the queue or of each key.
+pub(crate) fn counts_running(config: &QueueConfig) -> bool {
+    config.concurrency.is_some() || config.keys.as_ref().is_some_and(|keys| keys.concurrency.is_some())
 }
 
 /// Whether an outcome is nothing but a first success.

@@ -20,7 +20,8 @@ const BEGUN: usize = 24;
 const RECORD_FORM: usize = 25;
 const UNIQUE_KEY: usize = 26;
 const UNIQUE_LIFETIME: usize = 27;
-const ATTEMPTS: usize = 28;
+const KEY: usize = 28;
+const ATTEMPTS: usize = 29;
 
 /// The form of a claimed job, in `jobs/claim.sql`.
 const CLAIMED_FORM: usize = 17;
@@ -80,6 +81,7 @@ fn fields(row: &Row, trouble: &Trouble) -> Result<JobRecord, Fault> {
     let nowhere = || Fault::Corrupt("it stands neither in waiting nor in running nor in ended".to_owned());
     let state = at::<Option<i64>>(row, 4)?.ok_or_else(nowhere).and_then(state);
     let unique = unique::stored(at(row, UNIQUE_KEY)?, at(row, UNIQUE_LIFETIME)?);
+    let key = at::<Option<&str>>(row, KEY)?.map(|_| name(row, KEY)).transpose();
     let reason = at::<Option<&str>>(row, 17)?.map(|text| word("reason", text)).transpose();
     Ok(JobRecord {
         id: job_id(row, 1)?,
@@ -88,7 +90,7 @@ fn fields(row: &Row, trouble: &Trouble) -> Result<JobRecord, Fault> {
         // Such a job is never handed out.
         state: trouble.or(state, State::Dead),
         priority: at(row, 5)?,
-        key: None,
+        key: trouble.or(key, None),
         unique: trouble.or(unique, None),
         due_at: time(at::<Option<i64>>(row, 6)?.unwrap_or(0)),
         enqueued_at: time(at(row, 7)?),

@@ -26,15 +26,21 @@ pub(crate) const CALLS: &[Call] = &[
     ),
     call(
         "enqueue, unique",
-        "jobs_enqueue_unique",
+        "jobs_enqueue_any",
         "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', \
-         {ones}, {digests}, {lifetimes}, {nulls}, {nulls}",
+         {ones}, {digests}, {lifetimes}, {nulls}, {nulls}, '{}'",
     ),
     call(
         "enqueue, duplicate",
-        "jobs_enqueue_unique",
+        "jobs_enqueue_any",
         "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', \
-         {ones}, {held}, {lifetimes}, {replace}, {nulls}",
+         {ones}, {held}, {lifetimes}, {replace}, {nulls}, '{}'",
+    ),
+    call(
+        "enqueue, keys",
+        "jobs_enqueue_any",
+        "1, {new}, {places}, '{keyed}', {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', \
+         {ones}, '{}', '{}', '{}', '{}', {lines}",
     ),
     call("enqueue, one", "jobs_enqueue_one", "1, gen_random_uuid(), 'q', 'k0', '', 0, NULL, NULL, '{call}'"),
     call(
@@ -81,6 +87,11 @@ pub(crate) const CALLS: &[Call] = &[
         "claim, rules, marks",
         "jobs_claim",
         "'{lease}', 1, '{limited-since}', '{5}', '{k0,k1,k9}', 10, 1000000, 100, '{0}', '{}', '{}', '{}', 10",
+    ),
+    call(
+        "claim, keys",
+        "jobs_claim",
+        "'{lease}', 1, '{keyed}', '{9}', '{k0,k1,k9}', 9, 1000000, 100, '{0}', '{}', '{}', '{}', 9",
     ),
     call("complete, one, kept", "jobs_complete_one", "1, {id}, 'q', 1, 1, 1, NULL, 1"),
     call("complete, one, dropped", "jobs_complete_one", "1, {id}, 'q', 1, 1, 1, NULL, 0"),

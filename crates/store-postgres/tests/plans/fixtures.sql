@@ -97,4 +97,32 @@ SELECT q.name, CASE WHEN i <= 10 THEN i ELSE clock_micros() + 86400000000 + i EN
 FROM queues AS q
 CROSS JOIN generate_series(1, 20) AS i;
 
+-- A queue with keys: each has jobs that wait and one that runs, and permits that were spent. Some gates are closed.
+INSERT INTO queues (name, config, payload_max, rules, capacity)
+VALUES (
+    'keyed',
+    '{"capacity":1000000000,"pauses":{"keys":{"a9":{}}},"keys":{"concurrency":3,"rate":{"jobs":9,"per":60000000,"shape":"sliding"},"weights":{"a1":2}}}',
+    1048576, 2, 1000000000
+);
+
+UPDATE settings SET value = 2 WHERE name = 'rules';
+
+WITH job AS (
+    INSERT INTO jobs (seq, id, enqueued_at, due_at, priority, queue, kind, key, payload)
+    SELECT nextval('jobs_seq_seq') | 2, gen_random_uuid(), 1, 1, 0, 'keyed', 'k0', 'a' || i % 10, ''
+    FROM generate_series(1, 30) AS i
+    RETURNING seq, key
+)
+INSERT INTO waiting (seq, due_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind)
+SELECT j.seq, 1, 0, 0, 0, 0, 0, 0, 2, 0, 'keyed', '#' || j.key
+FROM job AS j;
+
+INSERT INTO gates (queue, key, turn, open_at)
+SELECT 'keyed', 'a' || i, i, CASE WHEN i > 7 THEN 1 ELSE 0 END FROM generate_series(0, 8) AS i;
+INSERT INTO gate_notes (queue, key, came, ended) SELECT 'keyed', 'a' || i, true, i > 7 FROM generate_series(5, 9) AS i;
+INSERT INTO gate_jobs (seq, queue, key) SELECT -i, 'keyed', 'a' || i FROM generate_series(0, 9) AS i;
+INSERT INTO key_spent (queue, key, back_at, jobs)
+SELECT 'keyed', 'a' || i % 10, CASE WHEN i <= 10 THEN i ELSE clock_micros() + 86400000000 + i END, 1
+FROM generate_series(1, 20) AS i;
+
 INSERT INTO counted (queue, state, jobs) VALUES ('q', 3, 20), ('q', 2, 10), ('late', 2, 10), ('late', 1, 10);

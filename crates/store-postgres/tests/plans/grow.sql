@@ -38,6 +38,13 @@ ON CONFLICT DO NOTHING;
 INSERT INTO keys (queue, digest, seq, id, free_at, at_start)
 SELECT 'q', gen_random_uuid(), seq, gen_random_uuid(), CASE WHEN seq % 4 = 0 THEN seq END, false FROM more WHERE is_waiting;
 
+-- Of other keys: gates that are open and closed, jobs that run, permits.
+INSERT INTO gates (queue, key, turn, open_at)
+SELECT 'keyed', 'b' || seq, seq + 1000, CASE WHEN seq % 8 = 0 THEN 0 ELSE 9223372036854775807 END FROM more WHERE is_waiting;
+INSERT INTO gate_jobs (seq, queue, key) SELECT seq, 'keyed', 'b' || seq FROM more WHERE is_waiting;
+INSERT INTO key_spent (queue, key, back_at, jobs)
+SELECT 'keyed', 'b' || seq, clock_micros() + 86400000000 + seq, 1 FROM more WHERE is_waiting;
+
 INSERT INTO calls (id, accepted_at) SELECT gen_random_uuid(), seq FROM more WHERE is_waiting;
 
 DELETE FROM moved;

@@ -148,6 +148,7 @@ fn arguments(template: &str) -> String {
         // Three of jobs that run, and one of a job that waits.
         ("{held}", column(&|place| if place <= 3 { id(0xa00)(place) } else { id(0xd00)(1) })),
         ("{replace}", column(&|_| "replace".to_owned())),
+        ("{lines}", column(&|place| format!("a{place}"))),
         ("{late}", column(&id(0xd00))),
         ("{lease}", LEASE.to_owned()),
         ("{call}", "00000000-0000-4000-8000-00000000000c".to_owned()),

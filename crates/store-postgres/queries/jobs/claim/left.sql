@@ -4,9 +4,10 @@
 -- something, the definition is locked until the claim has ended, and all is looked at again. If another claim has locked it, there is
 -- nothing to take now.
 --
--- p_want   how many jobs
--- result   how many, of which kinds; the queue, if its running jobs are counted; and whether another claim had locked it
-CREATE FUNCTION {function}(p_now int8, p_queue text, p_kinds text[], p_want int8)
+-- p_want     how many jobs, of which p_at_once can begin at once: a queue with limits gives no others
+-- p_is_keyed whether its gates are asked although no kind is left, since their time may have come
+-- result     how many, of which kinds; the queue, if its running jobs are counted; and whether another claim had locked it
+CREATE FUNCTION {function}(p_now int8, p_queue text, p_kinds text[], p_want int8, p_at_once int8, p_is_keyed bool)
 RETURNS TABLE (o_want int8, o_kinds text[], o_counted text[], o_met_locked bool)
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -33,8 +34,11 @@ BEGIN
             EXIT;
         END IF;
         SELECT r.* INTO v_rules FROM {queues_rules}(v_config, p_now) AS r;
-        o_kinds := ARRAY(SELECT k.name FROM unnest(p_kinds) AS k (name) WHERE k.name <> ALL (v_rules.o_kinds));
-        o_want := CASE WHEN v_rules.o_is_paused OR cardinality(o_kinds) = 0 THEN 0 ELSE greatest(p_want, 0) END;
+        o_kinds := ARRAY(
+            SELECT k.name FROM unnest(p_kinds) AS k (name) WHERE NOT v_rules.o_is_paused AND k.name <> ALL (v_rules.o_kinds)
+        );
+        o_want := least(p_want, CASE WHEN v_rules.o_is_limited THEN p_at_once END);
+        o_want := CASE WHEN p_is_keyed OR cardinality(o_kinds) > 0 THEN greatest(o_want, 0) ELSE 0 END;
         o_counted := '{}';
         EXIT WHEN o_want = 0;
         IF v_rules.o_concurrency IS NOT NULL THEN

@@ -1,11 +1,13 @@
 -- A part of the claim: in which of its queues there is something to do, by one look over all of them.
 --
 -- p_is_plain  whether queues are not asked for ready jobs here: to take them is as quick as to ask
+-- p_keyed     the places of those that use the rule of keys: their gates are looked at even if no job is ready
 -- others      as in jobs/claim
 -- result      the places of the queues (from 1) that have expired or due jobs, and of those that may have ready ones then; and
 --             when the first job of the others is due
 CREATE FUNCTION {function}(
-    p_now int8, p_queues text[], p_shares int8[], p_kinds text[], p_is_plain bool, p_moved_to int8[], p_floor_queues int8[]
+    p_now int8, p_queues text[], p_shares int8[], p_kinds text[], p_is_plain bool, p_moved_to int8[], p_floor_queues int8[],
+    p_keyed int8[]
 ) RETURNS TABLE (o_moving int8[], o_giving int8[], o_due int8)
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -17,7 +19,7 @@ BEGIN
         coalesce(array_agg(l.place) FILTER (WHERE l.is_moving), '{}'),
         coalesce(
             array_agg(l.place) FILTER (
-                WHERE cardinality(p_kinds) > 0 AND l.share > 0
+                WHERE l.share > 0 AND l.place = ANY (p_keyed) OR cardinality(p_kinds) > 0 AND l.share > 0
                     AND (
                         p_is_plain OR l.is_moving OR l.place = ANY (p_floor_queues)
                         OR EXISTS (

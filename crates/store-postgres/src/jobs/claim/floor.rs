@@ -141,7 +141,8 @@ impl Floors {
         let mut again = None;
         for (place, share) in request.queues.iter().enumerate() {
             let line = lines.entry((share.queue.clone(), kinds)).or_default();
-            let has_overlooked = line.take(taken.iter().filter(|job| job.queue == share.queue));
+            let has_overlooked =
+                line.take(taken.iter().filter(|job| job.queue == share.queue && job.key.is_none()));
             line.moved_to = line.moved_to.max(met.moved_to);
             let pause = LOCKED_PAUSE * (1 << line.locked_looks.min(LOCKED_DOUBLINGS_MAX));
             again = again.max(met.is_locked.then_some(pause));

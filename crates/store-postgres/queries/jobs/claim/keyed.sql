@@ -1,0 +1,54 @@
+-- A part of the claim: locks jobs of one queue that have a key, from one gate after the other by their turns, and lets them
+-- through; see the section about keys in the documentation of Jobs::claim in the core.
+--
+-- Gates change one claim after the other, under the lock of the queue's definition. If another claim has it, there is nothing to
+-- take now. Looks without the lock first: where no gate is open, none opens, and none was told anything, nothing is written.
+--
+-- p_bytes, p_is_first  as in jobs/claim/heed
+-- result      as there
+CREATE FUNCTION {function}(p_now int8, p_queue text, p_kinds text[], p_want int8, p_bytes int8, p_is_first bool)
+RETURNS TABLE (o_places tid[], o_jobs int8[], o_sizes int8[], o_bytes int8, o_met_locked bool, o_keys text[])
+LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_config text; v_round record;
+    v_left int8 := p_want; v_looked int8 := 0; v_done text[] := '{}';
+BEGIN
+    o_bytes := 0; o_met_locked := false;
+    IF EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at = 0)
+        OR EXISTS (SELECT 1 FROM gate_notes AS n WHERE n.queue = p_queue)
+        OR EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at > 0 AND g.open_at <= p_now)
+    THEN
+        SELECT q.config INTO v_config FROM queues AS q WHERE q.name = p_queue FOR NO KEY UPDATE SKIP LOCKED;
+        o_met_locked := NOT found;
+    END IF;
+    IF v_config IS NULL THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    -- By a time that is read when the claims before this one have ended.
+    p_now := greatest(p_now, clock_micros());
+    -- Where there is more to tell than one claim does, the next one is to come soon.
+    o_met_locked := (SELECT g.o_is_behind FROM {jobs_gates}(p_now, p_queue) AS g);
+    WHILE v_left > 0 AND v_looked < {gates_looked_max} AND o_bytes <= p_bytes LOOP
+        SELECT r.* INTO v_round
+        FROM {jobs_round}(
+            p_now, p_queue, v_config, p_kinds, v_left, least(v_left, {gates_looked_max} - v_looked), v_done,
+            coalesce(o_jobs, '{}'), p_bytes - o_bytes, p_is_first AND o_jobs IS NULL
+        ) AS r;
+        EXIT WHEN v_round.o_asked = 0;
+        v_looked := v_looked + v_round.o_asked;
+        v_left := v_left - cardinality(v_round.o_jobs);
+        v_done := v_done || v_round.o_done;
+        o_bytes := o_bytes + v_round.o_bytes;
+        o_met_locked := o_met_locked OR v_round.o_met_locked;
+        IF cardinality(v_round.o_jobs) > 0 THEN
+            o_places := o_places || v_round.o_places; o_jobs := o_jobs || v_round.o_jobs;
+            o_sizes := o_sizes || v_round.o_sizes; o_keys := o_keys || v_round.o_keys;
+        END IF;
+    END LOOP;
+    o_met_locked := o_met_locked AND v_left > 0;
+    RETURN NEXT;
+END
+$$;
