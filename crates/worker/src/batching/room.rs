@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn config() -> slots::Config {
-        let of = |queue, reserved, limit| QueueSlots { queue: name(queue), reserved, limit };
+        let of = |queue, reserved, limit| QueueSlots { queue: name(queue), reserved, limit, weight: 1 };
         slots::Config {
             concurrency: 4,
             queues: vec![of("rows", 0, 2), of("login", 1, 4), of("mail", 0, 4)],

@@ -17,6 +17,7 @@ use crate::error::ConfigError;
 use crate::job::Job;
 use crate::job_error::JobError;
 use crate::registry::outcome_of;
+use crate::rest;
 
 /// An item that waits for its batch, or whose batch is about to start.
 pub(super) struct Seat<J: Job> {
@@ -142,7 +143,15 @@ impl<J: Job, K: Hash + Eq + Send + Sync + 'static> Waits<'_, J, K> {
             };
             tokio::select! {
                 biased;
-                answer = &mut answered => return self.outcome(answer.ok()),
+                answer = &mut answered => {
+                    let answer = answer.ok();
+                    let error = match &answer {
+                        Some(Answer::Returned(Err(error))) => Some(error.clone()),
+                        _ => None,
+                    };
+                    rest::heed(&self.ctx, error.as_ref()).await;
+                    return self.outcome(answer);
+                }
                 // The attempt's clock starts now; this poll makes the executor read the deadline again.
                 () = begins => begun = None,
                 // One that has begun is answered by its call.
