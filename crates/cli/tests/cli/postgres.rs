@@ -113,8 +113,8 @@ fn migrate_shows_applies_and_then_has_nothing_to_do() {
 
     // As the page says: piped into psql.
     schema.psql(&script.stdout);
-    schema.run(&shell, &["migrate", "--dry-run"]).ok().prints("-- schema 6 is up to date");
-    schema.run(&shell, &["migrate"]).ok().prints("schema 6 is up to date");
+    schema.run(&shell, &["migrate", "--dry-run"]).ok().prints("-- schema 7 is up to date");
+    schema.run(&shell, &["migrate"]).ok().prints("schema 7 is up to date");
     schema.run(&shell, &["enqueue", "k"]).ok();
 
     schema.psql("DROP SCHEMA {schema} CASCADE");
