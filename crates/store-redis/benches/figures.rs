@@ -329,7 +329,10 @@ async fn claims_by_rules() {
     let bucket = Rate::new(10_000, second).shape(Shape::Bucket { burst: 10_000 });
     let cases = [
         ("no rules", QueueConfig::default()),
-        ("a paused kind", QueueConfig { pauses: Pauses { kinds, ..Pauses::default() }, ..QueueConfig::default() }),
+        (
+            "a paused kind",
+            QueueConfig { pauses: Pauses { kinds, ..Pauses::default() }, ..QueueConfig::default() },
+        ),
         ("a concurrency", QueueConfig { concurrency: Some(many), ..QueueConfig::default() }),
         ("a sliding rate", rate(Rate::new(many, second))),
         ("a bucket", rate(bucket)),
