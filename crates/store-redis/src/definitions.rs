@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::Value;
-use windlass_core::queue::{QueueConfig, check_rules};
+use windlass_core::queue::{QueueConfig, RULE_OF_KEYS, check_rules};
 use windlass_core::{Name, StoreError};
 
 use crate::answer;
@@ -42,6 +42,11 @@ impl Definition {
     /// The version as scripts are told it.
     pub(crate) fn version(&self) -> bytes::Bytes {
         self.version.to_string().into()
+    }
+
+    /// Whether the queue takes jobs that have a key.
+    pub(crate) fn takes_keys(&self) -> bool {
+        self.rules >= RULE_OF_KEYS
     }
 
     /// Fails when the queue uses a rule that this program does not know.

@@ -82,9 +82,10 @@ macro_rules! formats {
 formats! {
     /// The record of a job in its long form: state as a digit; flags, `0` and 1 if it is asked to stop, 2 if its handler
     /// has begun, 4 if a reaper put it back and nothing has happened to it since, or if it came to its end from there, 8 if
-    /// it has a unique key; the reason as a letter, `-` for none. Expiry and finished are 0 for none. `length` is that of
+    /// it has a unique key, 16 if it has a key that it takes turns by; the reason as a letter, `-` for none. Expiry and finished are 0 for none. `length` is that of
     /// the content. After the content, once it was claimed, follows [`CLAIM`]. The record of a job with a unique key is
-    /// stored with another first byte, [`KEYED_OFFSET`] more, which keeps out programs that would not free the key.
+    /// stored with another first byte, [`KEYED_OFFSET`] more, which keeps out programs that would not free the key; that of one
+    /// with a key that it takes turns by, whatever else it has, with one that is [`GATED_OFFSET`] more.
     RECORD {
         state: 1, flags: 1, reason: 1, attempt: 4, stalls: 4, ambiguous: 4, backoff: 8, fence: 8, due: 8, seq: 8,
         priority: 2, expiry: 8, enqueued: 8, finished: 8, payload: 4, length: 4, block: 4, content: 0,
@@ -119,20 +120,25 @@ formats! {
     CONTENT { kind_length: 1, kind: 0 }
 
     /// What the content of a job with a unique key ends with; places count from before it. The key is held until the
-    /// `s`tart, until the `e`nd, or for a `w`indow or a s`l`ot of so many micros.
+    /// `s`tart, until the `e`nd, or for a `w`indow or a s`l`ot of so many micros. The key that a job takes turns by, if it has
+    /// one, and the length of that (1) come before it, or at the end.
     UNIQUE { digest: 16, lifetime: 1, micros: 8 }
 
     /// Who holds a unique key, and from when on it is free; 0 if that is not known beforehand.
     HOLDER { id: 16, free: 8 }
 
     /// What jobs that are handed in have in common: `1` if the payload is above the queue's cap; due `n`ow, `a`fter or a`t`
-    /// so many micros; `e` if it expires after so many micros. If they have a unique key, [`CONFLICT`] follows the kind.
+    /// so many micros; `e` if it expires after so many micros. If they have a key that they take turns by, [`GATE`] follows the kind; if they
+    /// have a unique key, [`CONFLICT`] is the last.
     HEAD {
         is_large: 1, priority: 2, payload: 4, length: 4, due: 1, due_micros: 8, expires: 1, expires_micros: 8,
         kind_length: 1, kind: 0,
     }
 
-    /// What happens where another job holds the key; places count from the end of the kind. The holder is `k`ept, or
+    /// The key that jobs take turns by, after a `g`; places count from the end of the kind.
+    GATE { mark: 1, length: 1, key: 0 }
+
+    /// What happens where another job holds the key; places count from before it. The holder is `k`ept, or
     /// `r`eplaced, or `d`ebounced, or that with a `m`aximum of so many micros.
     CONFLICT { how: 1, wait: 8 }
 
@@ -148,12 +154,20 @@ formats! {
     /// A member of the orders of ready jobs: those of one score sort by their bytes, so by turn.
     TURN { due: 8, seq: 8, id: 16 }
 
+    /// A member of the order of ready jobs behind a gate: as [`TURN`], then the kind, so that a claim reads no record of a kind
+    /// that it is not asked for.
+    BEHIND { due: 8, seq: 8, id: 16, kind: 0 }
+
     /// A member of the order of parked jobs of a kind, whose score is the form of the record: the turn, and the score that it
     /// had (signed).
     PARKED { turn: 32, score: 4 }
 
     /// A member of the order of permits that were spent of a rate: when they come back, and how many.
     SPENT { back: 8, jobs: 8 }
+
+    /// What was spent of the rate of a key: how many permits are out, then [`SPENT`] for each instant at which some come back,
+    /// the first one first. Of a bucket there is only the instant at which it is full.
+    PERMITS { out: 8, back: 8, jobs: 8 }
 
     /// A member of the orders of scheduled and of ended jobs.
     PLACE { seq: 8, id: 16 }
@@ -188,6 +202,11 @@ pub(crate) const KEYED_OFFSET: u8 = LATER_FORMS - b'0';
 pub(crate) const KEYED: u8 = b'1' + KEYED_OFFSET;
 pub(crate) const KEYED_END: u8 = b'6' + KEYED_OFFSET;
 
+/// The same for a job with a key that it takes turns by. The lowest bits of these first bytes are the state, too.
+pub(crate) const GATED_OFFSET: u8 = LATER_FORMS + 8 - b'0';
+pub(crate) const GATED: u8 = b'1' + GATED_OFFSET;
+pub(crate) const GATED_END: u8 = b'6' + GATED_OFFSET;
+
 /// Numbers that scripts name.
 pub(crate) const NUMBERS: &[(&str, usize)] = &[
     // States as the first byte of a record; what is below running waits, what is above has ended.
@@ -209,19 +228,34 @@ pub(crate) const NUMBERS: &[(&str, usize)] = &[
     ("FORM.keyed", KEYED as usize),
     ("FORM.keyed_end", KEYED_END as usize),
     ("FORM.keyed_offset", KEYED_OFFSET as usize),
-    // The flags of a record that a reaper put back; what a unique key adds to flags, and the least that they are then.
+    // The same of jobs with a key that they take turns by.
+    ("FORM.gated", GATED as usize),
+    ("FORM.gated_end", GATED_END as usize),
+    ("FORM.gated_offset", GATED_OFFSET as usize),
+    // Flags of a record of which none is set, and of one that a reaper put back; what a unique key adds to flags, and the least
+    // that they are with a key of either sort; what a key adds that a job takes turns by, and the least that they are then.
+    ("FLAGS.none", b'0' as usize),
     ("FLAGS.reaped", b'4' as usize),
     ("FLAGS.key", 8),
     ("FLAGS.keyed", b'8' as usize),
+    ("FLAGS.gate", 16),
+    ("FLAGS.gated", b'@' as usize),
     ("MAX.inline", INLINE_MAX),
     ("MAX.attempts", 50),
     ("MAX.block", 128),
     ("WIDTH.id", 16),
     ("WIDTH.instant", 8),
+    ("WIDTH.nonce", 8),
     ("WIDTH.u32", 4),
     ("WIDTH.unique", UNIQUE.width()),
     // The newest rule for queues that this program knows.
     ("RULES.known", windlass_core::queue::RULES as usize),
+    // The rule of queues whose jobs may have keys that they take turns by; what the core says of a claim there.
+    ("RULES.keys", windlass_core::queue::RULE_OF_KEYS as usize),
+    ("GATES.looked", windlass_core::queue::GATES_LOOKED_MAX),
+    ("GATES.passed", windlass_core::queue::PASSED_MAX),
+    ("GATES.cost", windlass_core::queue::TURN_COST as usize),
+    ("GATES.weight", windlass_core::queue::WEIGHT_MAX as usize),
 ];
 
 /// Texts that scripts name, as Lua writes them.
@@ -231,6 +265,14 @@ pub(crate) const TEXTS: &[(&str, &str)] = &[
     ("NAME.uniques", "'uniques'"),
     ("NAME.windows", "'windows'"),
     ("NAME.said", "'said:'"),
+    // Gates of keys: those that are open and those that are closed, how many jobs of each key run, the ready jobs of one, what
+    // was spent of the rate of each, and when all of that has come back.
+    ("NAME.open", "'open'"),
+    ("NAME.closed", "'closed'"),
+    ("NAME.busy", "'busy'"),
+    ("NAME.behind", "'behind:'"),
+    ("NAME.permits", "'permits'"),
+    ("NAME.permits_back", "'permits-back'"),
     ("BYTES.zero4", r"'\0\0\0\0'"),
     ("BYTES.zero8", r"'\0\0\0\0\0\0\0\0'"),
     ("BYTES.one8", r"'\0\0\0\0\0\0\0\1'"),
@@ -241,8 +283,8 @@ pub(crate) const TEXTS: &[(&str, &str)] = &[
     ("BYTES.no_counters", r"'\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"),
     // What the long form of a job that was never claimed has after its state: flags, reason, counters, fence.
     ("BYTES.untouched", r"'0-\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"),
-    // The same for a job with a unique key.
-    ("BYTES.keyed", r"'8-\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"),
+    // The same without its flags.
+    ("BYTES.unclaimed", r"'-\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"),
     // What that of a first attempt has after its flags: reason, counters, fence.
     ("BYTES.first", r"'-\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1'"),
     // How the record of a job begins that completes then: state, flags, reason, counters.
@@ -279,5 +321,7 @@ mod tests {
         same(&[&RECORD, &HEAD], "payload", "length");
         same(&[&RECORD, &TURN], "due", "seq");
         assert_eq!(PARKED.before("score"), TURN.before("id") + 16);
+        same(&[&TURN, &BEHIND], "due", "id");
+        assert_eq!(BEHIND.before("kind"), TURN.width());
     }
 }

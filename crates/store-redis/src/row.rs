@@ -1,8 +1,8 @@
 //! The record of a job: bytes to types and back. What does not read harms nobody else: a row says so, with as much as
 //! could be read of it.
 //!
-//! Scripts answer in the long form, [`format::RECORD`], whose fields are read here in their order, with either first byte that
-//! a job with a unique key has; a job that was never claimed is stored in a shorter one, which only they see, and a claim answers with most of its jobs in that of a first
+//! Scripts answer in the long form, [`format::RECORD`], whose fields are read here in their order, with any first byte that
+//! a job with a key has; a job that was never claimed is stored in a shorter one, which only they see, and a claim answers with most of its jobs in that of a first
 //! attempt, [`format::FIRST`] ([`Row::read_first`]).
 //!
 //! The first byte says the form. What a program adds to records, older ones must not misread: it takes another form.
@@ -20,16 +20,20 @@ use windlass_core::outcome::Reason;
 use windlass_core::size::Caps;
 use windlass_core::{Fence, JobId, LeaseId, Name, State, stored};
 
-use crate::format::{self, FIRST_ATTEMPT, FIRST_BEGUN, KEYED, KEYED_END, KEYED_OFFSET, LATER_FORMS};
-use content::Content;
+use crate::format::{
+    self, FIRST_ATTEMPT, FIRST_BEGUN, GATED, GATED_END, GATED_OFFSET, KEYED, KEYED_END, KEYED_OFFSET,
+    LATER_FORMS,
+};
+use content::{Content, Keys};
 pub(crate) use format::INLINE_MAX;
 pub(crate) use reader::Reader;
 
 /// As many microseconds as Lua counts exactly; what is later is never.
 const NEVER_MICROS: u64 = 1 << 53;
 
-/// The flag of a job with a unique key.
-const KEY: u8 = 8;
+/// The flag of a job with a unique key, and that of one with a key that it takes turns by.
+const UNIQUE: u8 = 8;
+const GATE: u8 = 16;
 
 /// A job as its record has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +93,7 @@ impl Row {
             FIRST_ATTEMPT | FIRST_BEGUN => Self::read_first(Reader(record), kinds),
             b'1'..=b'6' => Self::read(Reader(record), form, kinds),
             KEYED..=KEYED_END => Self::read(Reader(record), form - KEYED_OFFSET, kinds),
+            GATED..=GATED_END => Self::read(Reader(record), form - GATED_OFFSET, kinds),
             0 => None,
             _ => return Self::strange(form, Unreadable::Newer { form: form.into() }),
         };
@@ -126,7 +131,7 @@ impl Row {
         let mut unreadable = None;
         let (_form, state) = (from.u8()?, State::from_code(i64::from(state.checked_sub(b'0')?))?);
         let flags = from.u8()?.wrapping_sub(b'0');
-        if flags > 15 {
+        if flags > 31 {
             unreadable = Some(broken("it has flags that its form does not have"));
         }
         let reason = match from.u8()? {
@@ -166,7 +171,7 @@ impl Row {
             claim: None,
             unreadable,
         };
-        row.read_content(&mut from, flags & KEY != 0, kinds)?;
+        row.read_content(&mut from, Keys { unique: flags & UNIQUE != 0, gate: flags & GATE != 0 }, kinds)?;
         if fence > 0 {
             row.claim = Claim::begin(&mut from);
             row.read_label(&mut from);
@@ -197,18 +202,18 @@ impl Row {
             claim: Some(claim),
             unreadable: None,
         };
-        row.read_content(&mut from, false, kinds)?;
+        row.read_content(&mut from, Keys::default(), kinds)?;
         row.read_label(&mut from);
         Some(row)
     }
 
     /// Reads the content after the lengths before it; nothing if these are not there.
-    fn read_content(&mut self, from: &mut Reader, is_keyed: bool, kinds: &[Name]) -> Option<()> {
+    fn read_content(&mut self, from: &mut Reader, keys: Keys, kinds: &[Name]) -> Option<()> {
         let (payload_length, length, _block) = (from.u32()? as usize, from.u32()? as usize, from.u32()?);
         self.payload_length = payload_length;
         let read = match from.take(length) {
             Some(content) => {
-                let (content, read) = Content::read(Reader(content), payload_length, is_keyed, kinds);
+                let (content, read) = Content::read(Reader(content), payload_length, keys, kinds);
                 self.content = content;
                 read
             }
@@ -255,7 +260,7 @@ impl Row {
             output: apart.output,
             progress: apart.progress,
             priority: self.priority,
-            key: None,
+            key: self.content.key,
             unique: self.content.unique,
             counters: self.counters,
             spec: self.content.spec,
@@ -292,7 +297,7 @@ impl Row {
             kind: self.content.kind,
             payload,
             priority: self.priority,
-            key: None,
+            key: self.content.key,
             fence: Fence { number: self.fence, nonce: claim.nonce },
             facts: Facts { counters: self.counters, spec: self.content.spec },
             caps,

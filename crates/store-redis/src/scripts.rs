@@ -22,30 +22,31 @@ macro_rules! scripts {
 scripts! {
     // Accepts jobs; also what delivers a transfer.
     ENQUEUE = ["shared/keys" "shared/clock" "shared/calls" "shared/records" "shared/lines" "shared/batch" "shared/kinds"
-        "shared/blocks" "shared/tell" "shared/packed" "shared/uniques" "shared/conflicts" "shared/accept" "shared/undo"] "jobs/enqueue";
+        "shared/blocks" "shared/tell" "shared/packed" "shared/uniques" "shared/conflicts" "shared/gates" "shared/accept" "shared/undo"] "jobs/enqueue";
     CHECK = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/packed" "shared/uniques"] "jobs/check";
     CLAIM = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/places" "shared/uniques" "shared/moves" "shared/promote" "claim/sources" "claim/find" "claim/merge" "claim/parked"
-        "claim/starting" "claim/take" "claim/rates" "claim/rules"] "jobs/claim";
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/promote" "claim/sources" "claim/find" "claim/merge" "claim/parked"
+        "claim/room" "claim/starting" "claim/take" "claim/rates" "claim/rules" "claim/permits" "claim/turns" "claim/behind"
+        "claim/keyed"] "jobs/claim";
     BEGIN = ["shared/keys" "shared/records"] "jobs/begin";
     PROGRESS = ["shared/keys" "shared/records" "shared/lines" "shared/batch"] "jobs/progress";
     SETTLE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/places" "shared/uniques" "shared/moves" "shared/outcomes" "shared/first_attempts"] "jobs/settle";
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/outcomes" "shared/first_attempts"] "jobs/settle";
     SETTLE_LATE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/places" "shared/uniques" "shared/moves" "shared/outcomes"] "jobs/settle_late";
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/outcomes"] "jobs/settle_late";
     GET = ["shared/keys" "shared/records"] "jobs/get";
 
     CANCEL = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/places" "shared/uniques" "shared/moves" "shared/amend"] "jobs/cancel";
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/amend"] "jobs/cancel";
     RETRY = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/places" "shared/uniques" "shared/moves" "shared/amend"] "jobs/retry";
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/amend"] "jobs/retry";
     DELETE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/places" "shared/uniques" "shared/moves" "shared/amend"] "jobs/delete";
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/amend"] "jobs/delete";
 
     PROMOTE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/places" "shared/uniques" "shared/moves" "shared/promote"] "maintenance/promote";
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/promote"] "maintenance/promote";
     PRUNE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/places" "shared/uniques" "shared/moves"] "maintenance/prune";
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves"] "maintenance/prune";
     TAKE_DUTY = ["shared/clock"] "maintenance/take_duty";
     LEAVE_DUTY = [] "maintenance/leave_duty";
 

@@ -11,6 +11,7 @@ local function parked()
     { FORM.short, FORM.fresh_end },
     { FORM.first, FORM.begun },
     { FORM.keyed, FORM.keyed_end },
+    { FORM.gated, FORM.gated_end },
   }
   -- Whether the type of a kind's order was asked for: what has another one ends the script before it writes.
   local is_asked = {}

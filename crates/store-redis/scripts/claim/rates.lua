@@ -25,7 +25,8 @@ local function rates()
     return micros - fmod(micros, step) + step
   end
 
-  local function bucket(rate, full)
+  -- `keep` is told when the bucket is full again.
+  local function bucket(rate, full, keep)
     local r, step = {}, math.max(1, divided(rate.per, rate.jobs))
     local full_at = math.max(now, tonumber(full) or 0)
 
@@ -36,12 +37,18 @@ local function rates()
 
     function r.spend(jobs)
       full_at = full_at + step * jobs
-      redis.call('HSET', KEY.meta, 'full', text(full_at))
+      keep(full_at)
       look()
     end
 
     look()
     return r
+  end
+
+  -- When permits come back that are spent now.
+  local function back_at_of(rate)
+    return rate.shape == 'fixed' and aligned(now, rate.per)
+      or aligned(now + rate.per - 1, math.max(1, math.floor(rate.per / STEPS)))
   end
 
   -- The first of the permits that come back, with its instant; nothing if none is out.
@@ -81,8 +88,7 @@ local function rates()
     if first_at and first_at <= now then r.left = 0 end
 
     function r.spend(jobs)
-      local back_at = rate.shape == 'fixed' and aligned(now, rate.per)
-        or aligned(now + rate.per - 1, math.max(1, math.floor(rate.per / STEPS)))
+      local back_at = back_at_of(rate)
       local score, more = text(back_at), jobs
       local entry = redis.call('ZRANGEBYSCORE', keys.spent(), score, score)[1]
       if entry then
@@ -98,8 +104,9 @@ local function rates()
   end
 
   local function of(rate, spent, full)
-    return rate.shape == 'bucket' and bucket(rate, full) or window(rate, spent)
+    local function keep(full_at) redis.call('HSET', KEY.meta, 'full', text(full_at)) end
+    return rate.shape == 'bucket' and bucket(rate, full, keep) or window(rate, spent)
   end
 
-  return { of = of }
+  return { of = of, bucket = bucket, back_at = back_at_of }
 end

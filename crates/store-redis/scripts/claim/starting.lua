@@ -7,7 +7,16 @@ local function starting()
   local claim, first = claimed .. label, char(FORM.first) .. claimed
   -- What all jobs of the same counters begin with after their flags, most of them fresh.
   local counters_before, start
-  local keyed = char(STATE.running + FORM.keyed_offset, FLAGS.keyed)
+  -- State and flags of records by the keys that they have, as flags.
+  local begins = { [FLAGS.none] = '30' }
+
+  local function begin_of(flags)
+    local keyed = flags - flags % FLAGS.key
+    if not begins[keyed] then
+      begins[keyed] = char(STATE.running + (keyed >= FLAGS.gated and FORM.gated_offset or FORM.keyed_offset), keyed)
+    end
+    return begins[keyed]
+  end
 
   local function large(record)
     return '30' .. BYTES.first .. sub(record, PLAIN.due, PLAIN.priority_end) .. BYTES.zero8
@@ -23,7 +32,7 @@ local function starting()
         .. pack('>I8', fence + 1)
       counters_before = counters
     end
-    return read('>I4', record, RECORD.payload), (byte(record, RECORD.flags) < FLAGS.keyed and '30' or keyed) .. start
+    return read('>I4', record, RECORD.payload), begin_of(byte(record, RECORD.flags)) .. start
       .. sub(record, RECORD.due, records.content_end(record)) .. claim
   end
 

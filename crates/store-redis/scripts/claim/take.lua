@@ -1,29 +1,17 @@
 -- Takes jobs in the order of their turns: reads their records, and makes of each what it is under this claim.
--- Made only where there are any, for a claim of so many, of which one script takes so many. Answers what it took, and `ended`, why it took no more: 1 a payload did not fit, 2 so many
--- stale or strange turns were passed that more jobs may follow, 3 one script hands out no more, else 0.
--- Needs: keys, records, lines, batch, places, sources, merge, parked, starting. ARGV: those of jobs/claim.
+-- Made only where there are any, for a claim of so many, of which one script takes so many. What it took it adds to the room;
+-- it answers what becomes of the sources, and `ended`, why it took no more: 1 a payload did not fit, 2 so many stale or
+-- strange turns were passed that more jobs may follow, 3 one script hands out no more, else 0.
+-- Needs: keys, records, lines, batch, places, sources, merge, parked, room, starting.
 local function take(limit, most_at_once)
-  -- What one script may look at, and how many bytes of payloads that stand apart it may hand out beside the first: they
-  -- pass through Lua, at some milliseconds for each MiB.
-  local LOOKED_AT_MAX, APART_MAX = 1000, 1048576
+  -- What one script may look at.
+  local LOOKED_AT_MAX = 1000
   local expand, stands_at, label, first, start_large, start_other = records.expand, lines.stands_at, starting()
-  local bytes_max, bytes, is_untouched = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
-  -- For each job its id and record, all ids, and those whose payload stands apart; how many turns of each source were passed,
-  -- and how many of them were stale; how many strange jobs were passed; records that jobs with a unique key had, by id.
-  local t = { ended = 0, jobs = {}, ids = {}, apart = nil, passed = {}, stale = {}, strange = 0, keyed = nil }
-  local jobs, ids, n, looked_at, apart_bytes, id_before, set_aside = t.jobs, t.ids, 0, 0, 0, nil, nil
-
-  -- Whether a payload may be handed out; if not, why the claim ends.
-  local function refusal(payload, id, sum, taken)
-    if sum > bytes_max and not (is_untouched and taken == 0) then return 1 end
-    if payload > MAX.inline then
-      apart_bytes = apart_bytes + payload
-      if apart_bytes > APART_MAX and taken > 0 then return 3 end
-      t.apart = t.apart or {}
-      t.apart[#t.apart + 1] = id
-    end
-    return nil
-  end
+  local r = room()
+  -- How many turns of each source were passed, and how many of them were stale; how many strange jobs were passed.
+  local t = { ended = 0, passed = {}, stale = {}, strange = 0 }
+  local jobs, ids, n, bytes, bytes_max, refusal = r.jobs, r.ids, r.number, r.bytes, r.bytes_max, r.refusal
+  local looked_at, id_before, set_aside = 0, nil, nil
 
   -- Goes through the jobs at these turns; answers why the claim ends, if it does. What changes with each job is local.
   local function look(turns, origins, found_ids, found)
@@ -64,8 +52,8 @@ local function take(limit, most_at_once)
         if form ~= FORM.plain then
           if places.may_expire(record) then batch.add(batch.of('ZREM', KEY.expiring), id) end
           if form >= FORM.keyed then
-            t.keyed = t.keyed or {}
-            t.keyed[id] = record
+            r.keyed = r.keyed or {}
+            r.keyed[id] = record
           end
         end
         ids[taken], jobs[2 * taken - 1], jobs[2 * taken] = id, id, becomes
@@ -78,9 +66,10 @@ local function take(limit, most_at_once)
     return why or nil
   end
 
-  local wanted = limit
+  local wanted = n + limit
   limit = math.min(limit, most_at_once)
   local has_more, next_turns = true, sources.number > 1 and merge(limit)
+  limit = n + limit
   while has_more and n < limit and t.ended == 0 do
     local most, turns, origins = math.min(limit - n, LOOKED_AT_MAX - looked_at), nil, nil
     if next_turns then
@@ -98,5 +87,6 @@ local function take(limit, most_at_once)
     if t.ended == 0 and looked_at >= LOOKED_AT_MAX and n < limit and has_more then t.ended = 2 end
   end
   if t.ended == 0 and n == limit and n < wanted and has_more then t.ended = 3 end
+  r.number, r.bytes = n, bytes
   return t
 end

@@ -18,7 +18,7 @@ local looked, found = 0, {}
 local function tags_of(record)
   local payload, last = read('>I4', record, RECORD.payload), records.content_end(record)
   local at = RECORD.block_end + CONTENT.kind + byte(record, RECORD.content) + (payload <= MAX.inline and payload or 0)
-  if byte(record, RECORD.flags) >= FLAGS.keyed then last = last - WIDTH.unique end
+  if byte(record, RECORD.flags) >= FLAGS.keyed then last = last - records.keys_width(record) end
   if at > last or last > #record then return '' end
   local flags = byte(record, at)
   at = at + 1

@@ -10,7 +10,8 @@ for i = 1, n do
   if form == FORM.first or form == FORM.begun then
     holds = BYTES.one8 .. sub(record, FIRST.nonce, FIRST.nonce_end) == fence
     becomes = form == FORM.first and char(FORM.begun) .. sub(record, FIRST.nonce)
-  elseif (form == STATE.running or form == STATE.running + FORM.keyed_offset) and #record > RECORD.content then
+  elseif #record > RECORD.content and (form == STATE.running or form == STATE.running + FORM.keyed_offset
+    or form == STATE.running + FORM.gated_offset) then
     local flags = byte(record, RECORD.flags)
     holds = records.fence_of(record) == fence
     becomes = flags % 4 < 2 and char(form, flags + 2) .. sub(record, RECORD.reason)

@@ -12,6 +12,6 @@ return amend(function(id, record)
   local flags = byte(record, RECORD.flags)
   record = char(state, flags % 2 == 1 and flags or flags + 1) .. sub(record, RECORD.reason)
   batch.add(batch.of('SADD', keys.of_lease('stopping:', records.lease_of(record))), id)
-  batch.add(batch.of('HSET', KEY.jobs), id, flags >= FLAGS.keyed and uniques().stored(record) or record)
+  batch.add(batch.of('HSET', KEY.jobs), id, records.stored(record))
   return record
 end)

@@ -4,7 +4,7 @@
 -- Answer: {'stale'}: judged by another definition; {'whole'}: payloads have to be given, for a job is there already;
 --   {'ok', answers}: a byte for each job: 'n' new, 'l' new but too large, 'd' another job holds its unique key,
 --   't' its id is taken by another job, 'u' by one that is strange, else it is there: its state; after them, for each 'd', the
---   id of the holder and '-'.
+--   id of the holder and '-'; then how many jobs wait here.
 if (redis.call('HGET', KEY.meta, 'version') or '0') ~= ARGV[2] then
   return { 'stale' }
 end
@@ -45,4 +45,8 @@ for i = 1, packed.number do
     answers[i] = 't'
   end
 end
-return { 'ok', table.concat(answers) .. table.concat(holders) }
+local waiting = 0
+for _, count in ipairs(redis.call('HMGET', KEY.meta, 'c0', 'c1', 'c2')) do
+  waiting = waiting + (tonumber(count) or 0)
+end
+return { 'ok', table.concat(answers) .. table.concat(holders), waiting }

@@ -7,8 +7,9 @@
 --   {'rules', expired, rule}: the queue uses a rule that this program does not know, none was taken;
 --   {'unreadable', expired}: it has rules and its definition does not read, none was taken;
 --   {'jobs', expired, micros until the next is due, or rules may leave more, or -1, version of the definition, why it ended
---   (claim/take), {id, record, ...}, {payloads that stand apart}, how many jobs of any kind were ready before, 0 if rules leave
---   none, how many strange ones were met}. Records are in the long form, as it is stored, or in that of a first attempt.
+--   (claim/take), {id, record, ...}, {payloads that stand apart}, whether jobs may have been ready before: how many of any kind
+--   that have no key, and one more if a gate is open; 0 if rules leave none, how many strange ones were met, 1 if the queue has
+--   limits}. Records are in the long form, as it is stored, or in that of a first attempt.
 -- What one script does at most, so that it holds the server for a few milliseconds: a job that is moved or taken counts one,
 -- and so do some sources that have to be merged. A few are taken in any case; the caller comes again for more.
 local WORK_MAX, SOURCES_OF_ONE, TAKEN_MIN = 500, 4, 64
@@ -40,42 +41,79 @@ if due_first and due_first <= now then
 end
 local next_due = due_first and math.max(0, due_first - now) or -1
 
-local meta = redis.call('HMGET', KEY.meta, 'version', 'c2', 'rules', 'parked')
-if meta[3] and tonumber(meta[3]) > RULES.known then
+local meta = redis.call('HMGET', KEY.meta, 'version', 'c2', 'rules', 'parked', 'behind')
+local rule = tonumber(meta[3]) or 0
+if rule > RULES.known then
   return { 'rules', expired, meta[3] }
 end
-local ready, taken, rules, asked, from = meta[2] or '0', nil, nil, ARGV, 12
-if meta[3] and tonumber(meta[3]) > 0 then
+-- Jobs that are ready and stand behind no gate, and all that a claim may find.
+local plain_ready = (tonumber(meta[2]) or 0) - (tonumber(meta[5]) or 0)
+local ready, taken, rules, asked, from, open = plain_ready, nil, nil, ARGV, 12, nil
+if rule > 0 then
   rules = heed_rules(tonumber(ARGV[11]), from)
   if not rules then return { 'unreadable', expired } end
   limit, asked, from = math.min(limit, rules.left), rules.kinds, rules.from
-  if rules.left == 0 then ready = '0' end
+  if #asked < from then ready = 0 end
 end
+if rule >= RULES.keys then
+  open = turns()
+  open.open_due()
+  if rules.keys.rate then permits(rules.keys.rate).forget() end
+  if open.has_open() then ready = ready + 1 end
+end
+if rules and rules.left == 0 then ready = 0 end
+
+-- What one script may still take, after so much other work.
+local function budget(work)
+  return math.max(WORK_MAX - expired - promoted - work, TAKEN_MIN)
+end
+
+-- Takes jobs without a key, at most so many. Answers why no more, as claim/take.
+local function take_keyless(wanted)
+  find_sources(asked, from, plain_ready)
+  if sources.number == 0 or wanted == 0 then return 0 end
+  taken = take(wanted, budget(math.floor(sources.number / SOURCES_OF_ONE) + room().number))
+  return taken.ended
+end
+
+-- Takes jobs with and without a key: those without come first where the nonce is even. The second part has what the first has
+-- left, unless that has more to give.
+local function take_both()
+  local kinds, ended = {}, 0
+  for i = from, #asked do
+    kinds[asked[i]] = true
+  end
+  local is_even = byte(ARGV[3], WIDTH.nonce) % 2 == 0
+  if is_even then ended = take_keyless(limit) end
+  if ended < 2 then
+    local of_keyed = take_keyed(limit - room().number, budget(room().number), rules.keys, open, kinds)
+    ended = math.max(ended, of_keyed)
+  end
+  if not is_even and ended == 0 then ended = take_keyless(limit - room().number) end
+  return ended
+end
+
+local ended = 0
 if limit > 0 then
   if meta[4] and tonumber(meta[4]) > 0 then parked().put_back(limit, asked, from) end
-  find_sources(asked, from, tonumber(ready))
-  if sources.number > 0 then
-    local work = expired + promoted + math.floor(sources.number / SOURCES_OF_ONE)
-    taken = take(limit, math.max(WORK_MAX - work, TAKEN_MIN))
-  end
+  if open then ended = take_both() else ended = take_keyless(limit) end
 end
 if sources.empty then batch.give('SREM', keys.kinds, sources.empty) end
-if not taken then
-  batch.write()
-  if rules then next_due = rules.until_next(next_due) end
-  return { 'jobs', expired, next_due, meta[1] or '0', 0, {}, {}, ready, 0 }
+local took = (taken or open) and room() or { number = 0, jobs = {} }
+local bodies = took.apart and redis.call('HMGET', KEY.bodies, unpack(took.apart)) or {}
+if took.number > 0 then
+  redis.call('SCARD', keys.of_lease('running:', lease))
+  moves.start(lease, took.ids, took.jobs, took.keyed, took.gated)
 end
-local bodies = taken.apart and redis.call('HMGET', KEY.bodies, unpack(taken.apart)) or {}
-
-redis.call('SCARD', keys.of_lease('running:', lease))
-if #taken.ids > 0 then moves.start(lease, taken.ids, taken.jobs, taken.keyed) end
-for source, turns in pairs(taken.passed) do
-  if turns > 0 then sources.trim(source, turns, taken.stale[source]) end
+for source, turns_passed in pairs(taken and taken.passed or {}) do
+  if turns_passed > 0 then sources.trim(source, turns_passed, taken.stale[source]) end
 end
 batch.write()
-if taken.strange > 0 then redis.call('HINCRBY', KEY.meta, 'parked', taken.strange) end
+local strange = taken and taken.strange or 0
+if strange > 0 then redis.call('HINCRBY', KEY.meta, 'parked', strange) end
 if rules then
-  rules.spend(#taken.ids)
-  next_due = rules.until_next(next_due)
+  rules.spend(took.number)
+  next_due = rules.until_next(next_due, open and open.next_open())
 end
-return { 'jobs', expired, next_due, meta[1] or '0', taken.ended, taken.jobs, bodies, ready, taken.strange }
+return { 'jobs', expired, next_due, meta[1] or '0', ended, took.jobs, bodies, ready, strange,
+  rules and rules.is_limited and 1 or 0 }

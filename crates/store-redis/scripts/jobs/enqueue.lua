@@ -4,23 +4,24 @@
 --   3 queue that the transfer came from ('' if it is none), 4 the transfer's number, 5 seq and instant of its acceptance,
 --   with a blank between them, 6 '1' if the caller has entered the queue in this call, 7 how far each of the transfer's
 --   jobs is from that seq (4 bytes each; '' for one after the other), 8 the call (shared/calls; '' for a transfer),
---   9- jobs (shared/packed).
+--   9 how many jobs may wait here ('' for any number, and for a transfer), 10- jobs (shared/packed).
 -- Answer: {'stale'}: judged by another definition; {'unentered'}: the queue is new, or was removed, and has to be entered
 --   first; {'known'}: the transfer was applied before; {'repeated'}: the call was; {'rules', rule}: the queue of a transfer
 --   uses a rule that this program does not know (for a call, the definition says so);
 --   {'whole'}: payloads have to be given, for a job is there already, or what was written before has gone;
 --   {'taken', i}, {'strange', i}, {'large', i}: the i-th job is refused, and so are all;
+--   {'full', waiting}: so many jobs wait, and there is no room for those that are new;
 --   {'ok', answers, 1 if the queue was not there}: a byte for each job: 'r' now ready, 's' now scheduled, 'd' not stored since
 --   another job holds its unique key, 'p' the same and that job was replaced, else it was there: its state, and 't' from a
 --   transfer if it is another job; after them, for each 'd' and 'p', the id of the holder and its state, '-' if it is gone.
 -- How long what was answered of a transfer is kept, if its jobs have unique keys: as long as a call is remembered.
 local SAID_MILLIS = 120000
-local source, transfer, offsets, call = ARGV[3], tonumber(ARGV[4]), ARGV[7], ARGV[8]
+local source, transfer, offsets, call, capacity = ARGV[3], tonumber(ARGV[4]), ARGV[7], ARGV[8], tonumber(ARGV[9])
 local is_call = source == ''
-packed.begin(9)
+packed.begin(10)
 
 local function enqueue()
-  local meta = redis.call('HMGET', KEY.meta, 'version', 'seq', 'block')
+  local meta, rules = redis.call('HMGET', KEY.meta, 'version', 'seq', 'block'), nil
   if is_call then
     if (meta[1] or '0') ~= ARGV[2] then
       return { 'stale' }
@@ -28,7 +29,7 @@ local function enqueue()
   elseif tonumber(redis.call('HGET', KEY.received, source) or 0) >= transfer then
     return { 'known' }
   else
-    local rules = redis.call('HGET', KEY.meta, 'rules')
+    rules = redis.call('HGET', KEY.meta, 'rules')
     if rules and tonumber(rules) > RULES.known then
       return { 'rules', rules }
     end
@@ -89,6 +90,13 @@ local function enqueue()
   end
 
   local has_new, keyed = accept.number() > 0, accept.conflicts
+  if capacity and has_new then
+    local waiting = 0
+    for _, count in ipairs(redis.call('HMGET', KEY.meta, 'c0', 'c1', 'c2')) do
+      waiting = waiting + (tonumber(count) or 0)
+    end
+    if waiting + accept.number() > capacity then return refuse('full', waiting) end
+  end
   local answer = table.concat(answers) .. (keyed and keyed.met() or '')
   -- More than this call adds.
   if keyed then uniques().forget(2 * packed.number) end
@@ -104,6 +112,10 @@ local function enqueue()
   end
   if has_new or keyed then
     accept.write(meta[3])
+  end
+  if accept.is_gated and not is_call and (tonumber(rules) or 0) < RULES.keys then
+    -- The queue was removed since the call was accepted. No claim would look for them otherwise.
+    redis.call('HSET', KEY.meta, 'rules', RULES.keys)
   end
   if keyed and is_call and keyed.number == packed.number then
     redis.call('DEL', keys.call(call))

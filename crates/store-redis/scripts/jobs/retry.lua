@@ -5,7 +5,7 @@ return amend(function(id, record)
   if state == STATE.scheduled then
     return moves.change(id, record, '20' .. sub(record, RECORD.reason, RECORD.backoff_end), clock.now8)
   elseif state == STATE.dead or state == STATE.cancelled then
-    local holder = byte(record, RECORD.flags) >= FLAGS.keyed and uniques().take_again(id, record)
+    local holder = byte(record, RECORD.flags) % FLAGS.gate >= FLAGS.key and uniques().take_again(id, record)
     if holder then
       return false, holder
     end

@@ -2,28 +2,58 @@
 --
 -- KEYS those of the queue
 -- ARGV 1 clock, 2 definition as JSON, 3 the newest rule that it uses, 4 '1' if the caller has entered the queue in this call,
---   5 the version that the definition before must have ('0': there is none), or '' if it may have any, 6 what the definition
---   says of its rate, or '': one that the definition before does not say begins anew
+--   5 the version that the definition before must have ('0': there is none), or '' if it may have any
 -- Answers {'ok', 1 if jobs have ended there, which it may keep no longer, 1 if the queue was not there}; {'unentered'}: the
 -- queue has to be entered first; {'rules', rule}: the queue uses a rule that this program does not know; {'stale'}: it has
--- another version. To define a queue as it is changes nothing.
+-- another version. To define a queue as it is changes nothing, but gates that are closed open.
 
 local known = redis.call('HMGET', KEY.meta, 'version', 'config', 'seq', 'rules')
-if (tonumber(known[4]) or 0) > RULES.known then
+local before, rules = tonumber(known[4]) or 0, tonumber(ARGV[3])
+-- A queue goes on to use keys: its jobs may stand behind gates.
+if before >= RULES.keys then rules = math.max(rules, before) end
+
+-- The rate of a queue and that of its keys, as texts; nothing of a definition that does not read.
+local function rates_of(text)
+  local is_read, config = pcall(cjson.decode, text or '{}')
+  if not is_read or type(config) ~= 'table' then return nil, nil end
+  local function said(rate)
+    if type(rate) ~= 'table' then return 'none' end
+    return string.format('%s %s %s %s', tostring(rate.jobs), string.format('%.0f', tonumber(rate.per) or 0),
+      tostring(rate.shape), tostring(rate.burst))
+  end
+  return said(config.rate), said(type(config.keys) == 'table' and config.keys.rate)
+end
+
+-- The time of all gates that are closed has come; the next claims open them.
+local function hasten_gates()
+  local closed = keys.prefix .. NAME.closed
+  if before >= RULES.keys and redis.call('EXISTS', closed) == 1 then
+    redis.call('ZUNIONSTORE', closed, 1, closed, 'WEIGHTS', 0)
+  end
+end
+
+if before > RULES.known then
   return { 'rules', known[4] }
 elseif ARGV[5] ~= '' and (known[1] or '0') ~= ARGV[5] then
   return { 'stale' }
-elseif known[1] and known[2] == ARGV[2] and (known[4] or '0') == ARGV[3] then
+elseif known[1] and known[2] == ARGV[2] and before == rules then
+  hasten_gates()
   return { 'ok', 0, 0 }
 elseif not (known[1] or known[3]) and ARGV[4] == '' then
   return { 'unentered' }
 end
 -- Versions grow with the time: a program may know one of a queue that was removed since, or that a server has lost.
 local version = string.format('%.0f', math.max((tonumber(known[1]) or 0) + 1, clock.real))
-redis.call('HSET', KEY.meta, 'version', version, 'config', ARGV[2], 'rules', ARGV[3])
-if ARGV[6] == '' or not find(known[2] or '', ARGV[6], 1, true) then
+redis.call('HSET', KEY.meta, 'version', version, 'config', ARGV[2], 'rules', rules)
+local rate_before, of_keys_before = rates_of(known[2])
+local rate, of_keys = rates_of(ARGV[2])
+if rate == 'none' or rate ~= rate_before then
   redis.call('HDEL', KEY.meta, 'spent', 'full')
   redis.call('UNLINK', keys.spent())
 end
+if of_keys ~= of_keys_before then
+  redis.call('UNLINK', keys.prefix .. NAME.permits, keys.prefix .. NAME.permits_back)
+end
+hasten_gates()
 return { 'ok', redis.call('EXISTS', KEY.completed, KEY.dead, KEY.cancelled) > 0 and 1 or 0,
   (known[1] or known[3]) and 0 or 1 }

@@ -47,6 +47,8 @@ if meta[2] then blocks.drop(meta[2]) end
 redis.call('UNLINK', KEY.meta, KEY.bodies, KEY.outputs, KEY.progress, KEY.attempts, KEY.live, KEY.scheduled, KEY.expiring,
   KEY.completed, KEY.dead, KEY.cancelled, KEY.transfers, keys.contents, keys.prefix .. NAME.uniques,
   keys.prefix .. NAME.windows, keys.spent())
+redis.call('UNLINK', keys.prefix .. NAME.open, keys.prefix .. NAME.closed, keys.prefix .. NAME.busy,
+  keys.prefix .. NAME.permits, keys.prefix .. NAME.permits_back)
 redis.call('ZREMRANGEBYSCORE', KEY.leases, '-inf', clock.now)
 if meta[3] then redis.call('HSET', KEY.meta, 'transfers', meta[3]) end
 return { meta[1] and 'done' or 'missing' }

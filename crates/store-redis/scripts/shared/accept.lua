@@ -1,9 +1,10 @@
 -- The one way into a queue: writes new jobs, whatever brought them, a call, a transfer from another queue or, when they
 -- come, what follows an end. Who may bring them, and whether they are new, is the caller's to know.
--- Needs: keys, clock, batch, kinds, blocks, tell, uniques, conflicts.
+-- Needs: keys, clock, batch, kinds, blocks, tell, packed, uniques, conflicts, gates.
 local accept = (function()
-  -- A table that has all its fields from the beginning does not grow. `conflicts` is there once a job has a unique key.
-  local a = { begin = false, job = false, write = false, number = false, conflicts = false }
+  -- A table that has all its fields from the beginning does not grow. `conflicts` is there once a job has a unique key,
+  -- `is_gated` is set once one is stored that has a key which it takes turns by.
+  local a = { begin = false, job = false, write = false, number = false, conflicts = false, is_gated = false }
   local of, add = batch.of, batch.add
   local jobs, bodies, expiring, number = of('HSET', KEY.jobs), of('HSET', KEY.bodies), of('ZADD', KEY.expiring), 0
   local entered = { [STATE.scheduled] = 0, [STATE.ready] = 0 }
@@ -13,8 +14,9 @@ local accept = (function()
   local block, block4, filled, ids, in_block, opened = 0, nil, MAX.block, nil, 0, {}
   -- What the newest head says.
   local head_before, state, start, middle, orders, score, due, due8, expires_at
-  -- What happens if another job holds the key (CONFLICT); nil for jobs without one.
-  local conflict
+  -- What happens if another job holds the unique key (CONFLICT), and the key that jobs take turns by; nil for jobs without one.
+  -- What members in an order have after the id.
+  local conflict, key, suffix
   local takes = {}
 
   local function open_block(number)
@@ -63,9 +65,11 @@ local accept = (function()
       expires_at = accepted + read('>I8', head, HEAD.expires_micros)
     end
     local expiry8 = expires_at and clock.instant(expires_at)
-    conflict = #head > kind_end and sub(head, kind_end + 1) or nil
-    if conflict then
-      start = char(state + FORM.keyed_offset) .. BYTES.keyed .. due8
+    key, conflict, suffix = nil, nil, ''
+    if #head > kind_end then
+      key, conflict = packed.keys_of(head)
+      local flags = FLAGS.none + (conflict and FLAGS.key or 0) + (key and FLAGS.gate or 0)
+      start = char(state + (key and FORM.gated_offset or FORM.keyed_offset), flags) .. BYTES.unclaimed .. due8
       middle = sub(head, HEAD.priority, HEAD.priority_end) .. (expiry8 or BYTES.zero8) .. accepted8 .. BYTES.zero8
         .. sub(head, HEAD.payload, HEAD.length_end)
     else
@@ -75,6 +79,8 @@ local accept = (function()
     end
     if state == STATE.scheduled then
       orders, score = of('ZADD', KEY.scheduled), string.format('%.0f', due)
+    elseif key then
+      orders, score, suffix = of('ZADD', gates().order(key)), string.format('%d', -priority), kind
     elseif priority == 0 and line_takes(kind) then
       orders, score = of('RPUSH', keys.line(kind)), nil
     else
@@ -84,7 +90,7 @@ local accept = (function()
 
   -- Accepts a job, so many places behind the first seq or behind the one before. Answers 'r' if it is ready, 's' if it is
   -- scheduled, and what `conflicts` says if another job holds its unique key.
-  -- Gates and links are entered before this: a job that has any begins in the long form, as one with a unique key.
+  -- Links are entered before this: a job that has any begins in the long form, as one with a key.
   function a.job(id, head, content, body, offset)
     if head ~= head_before then
       read_head(head)
@@ -112,8 +118,15 @@ local accept = (function()
     if score then
       orders[at + 1], at = score, at + 1
     end
-    orders[at + 1] = state == STATE.ready and due8 .. seq8 .. id or seq8 .. id
+    orders[at + 1] = state == STATE.ready and due8 .. seq8 .. id .. suffix or seq8 .. id
     entered[state] = entered[state] + 1
+    if key then
+      a.is_gated = true
+      if state == STATE.ready then
+        gates().came(key)
+        gates().count(1)
+      end
+    end
     if a.conflicts then
       a.conflicts.enter(id, state, jobs[2 * number], head, content, body)
     elseif body then

@@ -5,7 +5,7 @@
 local batch = (function()
   local VALUES_MAX = 4000
   local REMOVALS = { ZREM = true, SREM = true, HDEL = true }
-  local gathered, by_command, counts = {}, {}, {}
+  local gathered, by_command, counts, last = {}, {}, {}, {}
 
   -- Has a command given these values for a key, which may still grow until all is written.
   local function give(command, key, values)
@@ -39,6 +39,11 @@ local batch = (function()
     counts[state] = (counts[state] or 0) + by
   end
 
+  -- Has a function called when all else is written.
+  local function later(write_more)
+    last[#last + 1] = write_more
+  end
+
   local function write_one(each)
     local values, changed = each[3], 0
     for from = 1, #values, VALUES_MAX do
@@ -66,7 +71,10 @@ local batch = (function()
         redis.call('HINCRBY', KEY.meta, 'c' .. char(state), by)
       end
     end
-    gathered, by_command, counts = {}, {}, {}
+    for _, write_more in ipairs(last) do
+      write_more()
+    end
+    gathered, by_command, counts, last = {}, {}, {}, {}
   end
 
   -- As `write`, also on a server without memory if nothing is taken away: to take nothing away is a removal as well.
@@ -75,5 +83,5 @@ local batch = (function()
     write()
   end
 
-  return { give = give, of = of, add = add, count = count, write = write, write_anyway = write_anyway }
+  return { give = give, of = of, add = add, count = count, later = later, write = write, write_anyway = write_anyway }
 end)()

@@ -1,7 +1,7 @@
 -- Jobs that meet the holder of their unique key: what is answered, and what the holder takes over. Also knows the jobs of the
 -- call that are stored, since one of them may be met, or handed in again after another was not stored. Made only where a job
 -- has a key.
--- Needs: keys, records, batch, uniques.
+-- Needs: keys, records, batch, packed, uniques.
 local function conflicts()
   local of, add = batch.of, batch.add
   local KEEP, DEBOUNCE, BOUNDED = byte('k'), byte('d'), byte('m')
@@ -27,7 +27,7 @@ local function conflicts()
   local function look_up(id, digest)
     local stored = not replaced[id] and (entered[id] and entered[id].stored or redis.call('HGET', KEY.jobs, id))
     local record = replaced[id] or stored and records.expand(stored) or nil
-    if record and (byte(record, RECORD.flags) < FLAGS.keyed
+    if record and (byte(record, RECORD.flags) % FLAGS.gate < FLAGS.key
       or sub(uniques().of_record(record), UNIQUE.digest, UNIQUE.digest_end) ~= digest) then
       return nil, '-'
     end
@@ -45,15 +45,15 @@ local function conflicts()
     return clock.instant(due)
   end
 
-  -- The holder says from now on what a job says that is handed in like this; its kind, its key and its place stay.
+  -- The holder says from now on what a job says that is handed in like this; its kind, its keys and its place stay.
   local function replace(id, record, head, content, body, due8)
-    local last = records.content_end(record)
+    local last, key = records.content_end(record), packed.keys_of(head)
     local said = sub(record, RECORD.content, RECORD.block_end + CONTENT.kind_length_end + byte(record, RECORD.content))
-      .. sub(content, CONTENT.kind + byte(content), -1 - WIDTH.unique)
-      .. (byte(record, RECORD.flags) >= FLAGS.keyed and uniques().of_record(record) or '')
+      .. sub(content, CONTENT.kind + byte(content), -1 - WIDTH.unique - (key and #key + 1 or 0))
+      .. sub(record, last + 1 - records.keys_width(record), last)
     -- An outcome of an attempt before was about another payload: the job no longer counts as reaped.
-    local flags = byte(record, RECORD.flags) >= FLAGS.keyed and FLAGS.keyed or byte('0')
-    replaced[id] = char(byte(record), flags) .. sub(record, RECORD.reason, RECORD.fence_end) .. due8 .. sub(record, RECORD.seq, RECORD.finished_end)
+    local flags = byte(record, RECORD.flags)
+    replaced[id] = char(byte(record), flags - flags % FLAGS.key) .. sub(record, RECORD.reason, RECORD.fence_end) .. due8 .. sub(record, RECORD.seq, RECORD.finished_end)
       .. sub(head, HEAD.payload, HEAD.payload_end) .. pack('>I4', #said) .. sub(record, RECORD.block, RECORD.block_end)
       .. said .. sub(record, last + 1)
     bodies[id], c.has_replaced = body or false, true
@@ -83,7 +83,7 @@ local function conflicts()
   function c.write()
     local jobs = {}
     for id, record in pairs(replaced) do
-      add(jobs, id, byte(record, RECORD.flags) >= FLAGS.keyed and uniques().stored(record) or record)
+      add(jobs, id, records.stored(record))
     end
     batch.give('HSET', KEY.jobs, jobs)
     for id, body in pairs(bodies) do

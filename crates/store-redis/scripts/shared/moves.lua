@@ -1,7 +1,7 @@
 -- The one way from state to state. Whatever changes the state of a job, or removes one, passes here, told the job, from
 -- where to where and why; the queue is the script's. Here its record, its places, its attempts and the counts are kept, and
 -- here is the place for what else is to follow a change. Who is to be woken the program tells from what the script answers.
--- Needs: keys, clock, records, batch, blocks, tell, places, uniques.
+-- Needs: keys, clock, records, batch, blocks, tell, gates, places, uniques.
 local moves = (function()
   local of, add, now8, ENDED = batch.of, batch.add, clock.now8, places.ENDED
 
@@ -9,8 +9,9 @@ local moves = (function()
   -- (`start`, first_attempts.lua) only `tell`.
   local function tell_one(id, record, from, to, reason)
     tell(from, to, reason, 1)
-    if byte(record, RECORD.flags) >= FLAGS.keyed then uniques().moved(id, record, to) end
-    -- Gates: let the next job of its key in here, when `from` is running or when it leaves the line.
+    local flags = byte(record, RECORD.flags)
+    if flags % FLAGS.gate >= FLAGS.key then uniques().moved(id, record, to) end
+    if flags >= FLAGS.gated then gates().moved(record, from, to) end
     -- Links: tell the jobs that wait for this one here, when it has ended or is removed.
     -- Follow-ups: accept the jobs that come with an end here.
   end
@@ -19,9 +20,11 @@ local moves = (function()
   -- instant than it had. Answers its record.
   local function change(id, record, start, due8)
     local from, to, becomes = byte(record), byte(start), nil
-    local is_keyed = byte(record, RECORD.flags) >= FLAGS.keyed
-    if is_keyed then
-      start = char(to, byte(start, RECORD.flags) + FLAGS.key) .. sub(start, RECORD.reason)
+    local flags = byte(record, RECORD.flags)
+    if flags >= FLAGS.keyed then
+      -- That it has keys stays.
+      local keyed = flags - flags % FLAGS.key - FLAGS.none
+      start = char(to, byte(start, RECORD.flags) + keyed) .. sub(start, RECORD.reason)
     end
     if ENDED[to] then
       becomes = start .. sub(record, RECORD.fence, RECORD.enqueued_end) .. now8 .. sub(record, RECORD.payload)
@@ -39,7 +42,7 @@ local moves = (function()
     end
     places.leave(id, record)
     places.enter(id, becomes)
-    add(of('HSET', KEY.jobs), id, is_keyed and uniques().stored(becomes) or becomes)
+    add(of('HSET', KEY.jobs), id, records.stored(becomes))
     tell_one(id, record, from, to, byte(start, RECORD.reason))
     return becomes
   end
@@ -62,8 +65,9 @@ local moves = (function()
   end
 
   -- Ready jobs start under a lease: their ids, and for each its id and the record that it becomes; beside them the records
-  -- that those with a unique key had, by id, if there are any. Their turns the claim takes away.
-  local function start(lease, ids, jobs, keyed)
+  -- that those with a unique key had, by id, and how many have which key that they take turns by, if there are any. Their
+  -- turns the claim takes away.
+  local function start(lease, ids, jobs, keyed, gated)
     batch.give('HSET', KEY.jobs, jobs)
     batch.give('SADD', keys.of_lease('running:', lease), ids)
     tell(STATE.ready, STATE.running, byte('-'), #ids)
@@ -72,7 +76,11 @@ local moves = (function()
         uniques().moved(id, record, STATE.running)
       end
     end
-    -- Gates: what may run at once.
+    if gated then
+      for key, number in pairs(gated) do
+        gates().started(key, number)
+      end
+    end
   end
 
   -- Keeps the record of the attempt that ends, unless it completes; `ending` is how it ended (row/attempt.rs).

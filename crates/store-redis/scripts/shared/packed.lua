@@ -17,6 +17,22 @@ local packed = (function()
     next_body = first + 2 * p.number + 1
   end
 
+  -- The key that jobs of a head take turns by, and what happens where another one holds their unique key (CONFLICT); nil for
+  -- what they do not have.
+  function p.keys_of(head)
+    local at, key = HEAD.kind_length_end + byte(head, HEAD.kind_length), nil
+    if byte(head, at + GATE.mark) == byte('g') then
+      local last = at + GATE.length_end + byte(head, at + GATE.length)
+      key, at = sub(head, at + GATE.key, last), last
+    end
+    return key, #head > at and sub(head, at + 1) or nil
+  end
+
+  local function has_unique(head)
+    local _, conflict = p.keys_of(head)
+    return conflict ~= nil
+  end
+
   -- The records under the ids that are handed in, and those that are strange.
   function p.there()
     return records.load(unpack(ARGV, first + 1, first + p.number))
@@ -29,7 +45,7 @@ local packed = (function()
       head, left_of_run = ARGV[next_run], tonumber(ARGV[next_run + 1])
       next_run, is_apart = next_run + 2, read('>I4', head, HEAD.payload) > MAX.inline
       is_large = sub(head, HEAD.is_large, HEAD.is_large_end) == '1'
-      p.is_keyed = #head > HEAD.kind_length_end + byte(head, HEAD.kind_length)
+      p.is_keyed = #head > HEAD.kind_length_end + byte(head, HEAD.kind_length) and has_unique(head)
     end
     left_of_run = left_of_run - 1
     local id, content = ARGV[first + i], ARGV[first + p.number + i]

@@ -1,6 +1,6 @@
 -- Where a job is found: by its turn, its due instant, its lease, its end or its expiry; and what is kept beside its record.
 -- Only moves and accept change any of it.
--- Needs: keys, records, batch, kinds, blocks.
+-- Needs: keys, records, batch, kinds, blocks, gates.
 local places = (function()
   local of, add = batch.of, batch.add
   local ENDED = {
@@ -14,8 +14,9 @@ local places = (function()
       and sub(record, RECORD.attempt, RECORD.attempt_end) == BYTES.zero4
   end
 
-  -- Puts a job that is ready into the order of its kind.
+  -- Puts a job that is ready into the order of its kind, or behind the gate of its key.
   local function enter_ready(id, record)
+    if byte(record, RECORD.flags) >= FLAGS.gated then return gates().enter(id, record) end
     add(kinds.zset(records.kind_of(record)), 0 - read('>h', record, RECORD.priority),
       sub(record, RECORD.due, RECORD.seq_end) .. id)
   end
@@ -42,6 +43,8 @@ local places = (function()
       local lease = records.lease_of(record)
       add(of('SREM', keys.of_lease('running:', lease)), id)
       if byte(record, RECORD.flags) % 2 == 1 then add(of('SREM', keys.of_lease('stopping:', lease)), id) end
+    elseif state == STATE.ready and byte(record, RECORD.flags) >= FLAGS.gated then
+      gates().leave(id, record)
     elseif state == STATE.ready then
       add(of('ZREM', keys.ready(records.kind_of(record))), sub(record, RECORD.due, RECORD.seq_end) .. id)
     elseif state == STATE.scheduled then

@@ -3,8 +3,9 @@
 --   keeps to a short one in its first attempt, FIRST, and if it completes in that attempt, DONE. Anything else that happens
 --   to it makes the long form of it. Only accepting, promoting, claiming, beginning and settling know the short forms, which are
 --   for jobs without any feature; all else sees the long one, by `records.load`.
--- A job with a unique key has the long form from its beginning, stored under first bytes of its own: `records.expand` and
---   `uniques().stored` lead from one to the other. Flags of FLAGS.keyed and more tell it; without that they are as in others.
+-- A job with a key has the long form from its beginning, stored under first bytes of its own: `records.expand` and
+--   `records.stored` lead from one to the other. Flags of FLAGS.keyed and more tell that it has a unique key, or one that it
+--   takes turns by (FLAGS.gated and more), or both; without that they are as in others.
 -- The first byte says the form. A record of a form that is not known here, or that is cut short, is strange: no script
 --   changes it, counts it or takes its places away. A later layout takes first bytes from FORM.later on, of which the
 --   lowest three bits are the state, so that it can be shown.
@@ -46,8 +47,17 @@ local records = (function()
         and expand_first(record, '40', DONE.nonce - FIRST.nonce, sub(record, DONE.finished, DONE.finished_end))
     elseif form >= FORM.keyed and form <= FORM.keyed_end then
       return #record > RECORD.content and char(form - FORM.keyed_offset) .. sub(record, RECORD.flags)
+    elseif form >= FORM.gated and form <= FORM.gated_end then
+      return #record > RECORD.content and char(form - FORM.gated_offset) .. sub(record, RECORD.flags)
     end
     return false
+  end
+
+  -- A record in the long form as it is stored.
+  local function stored(record)
+    local flags = byte(record, RECORD.flags)
+    if flags < FLAGS.keyed then return record end
+    return char(byte(record) + (flags >= FLAGS.gated and FORM.gated_offset or FORM.keyed_offset)) .. sub(record, RECORD.flags)
   end
 
   -- The records under ids, false where there is none or it is strange; and those that are strange, as they are stored.
@@ -79,6 +89,15 @@ local records = (function()
     return RECORD.block_end + read('>I4', record, RECORD.length)
   end
 
+  -- How many bytes of the content its keys take, which are its end: first the one that it takes turns by, with its length
+  -- behind it.
+  local function keys_width(record)
+    local flags = byte(record, RECORD.flags)
+    local width = flags % FLAGS.gate >= FLAGS.key and WIDTH.unique or 0
+    if flags < FLAGS.gated then return width end
+    return width + 1 + (byte(record, content_end(record) - width) or 0)
+  end
+
   local function lease_of(record)
     local at = content_end(record)
     return sub(record, at + CLAIM.lease, at + CLAIM.lease_end)
@@ -92,10 +111,12 @@ local records = (function()
 
   return {
     expand = expand,
+    stored = stored,
     load = load,
     strange_state = strange_state,
     kind_of = kind_of,
     content_end = content_end,
+    keys_width = keys_width,
     lease_of = lease_of,
     fence_of = fence_of,
   }

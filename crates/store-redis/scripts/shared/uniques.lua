@@ -49,11 +49,6 @@ local function uniques()
     return sub(record, last - WIDTH.unique + 1, last)
   end
 
-  -- The record of a job with a key, in the long form, as it is stored.
-  local function stored(record)
-    return char(byte(record) + FORM.keyed_offset) .. sub(record, RECORD.flags)
-  end
-
   -- Told of a job with a key that goes to another state, or nowhere if it is removed: gives up the key if its lifetime ends
   -- by that and the job holds it.
   local function moved(id, record, to)
@@ -93,7 +88,6 @@ local function uniques()
     holder_of = holder_of,
     take = take,
     of_record = of_record,
-    stored = stored,
     moved = moved,
     take_again = take_again,
     forget = forget,

@@ -127,6 +127,7 @@ impl<'a> Claim<'a> {
                 Ok(Step::Given(given)) => {
                     self.lives = true;
                     self.filled.due(given.next_due);
+                    self.filled.limit(&turn.share.queue, given.is_limited);
                     given.ready > 0
                 }
                 Ok(Step::More) => {
@@ -177,13 +178,15 @@ impl<'a> Claim<'a> {
     }
 
     fn answer(self) -> Result<ClaimAnswer, Fault> {
-        let Filled { jobs, unreadable, next_due, .. } = self.filled;
+        let Filled { jobs, unreadable, next_due, mut limited, .. } = self.filled;
+        let queues = self.question.request.queues.iter().map(|share| &share.queue);
+        let limited = queues.filter_map(|queue| limited.take(queue)).collect();
         // Jobs may have come from a queue that failed then.
         let has_any = self.lives || !jobs.is_empty() || !unreadable.is_empty();
         match self.sick.first() {
             None if !has_any && self.is_lost => Ok(ClaimAnswer::LeaseLost),
             Some(sick) if !has_any && !self.is_lost => Err(Fault::Sick(sick.clone())),
-            _ => Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: self.sick, limited: Vec::new() }),
+            _ => Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: self.sick, limited }),
         }
     }
 }

@@ -7,6 +7,9 @@
 //! The call is remembered by the script that accepts it, so a repeat is known there, whatever became of the jobs.
 
 mod plan;
+mod room;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use redis::Value;
@@ -39,6 +42,14 @@ pub(super) async fn enqueue(
     let queues = plan.chunks.iter().map(|chunk| chunk.queue);
     let is_entered = tools.registry.enter(session, &tools.keys, queues).await?;
     let call = pack_call(call);
+    if let Some(queue) = room::without_keys(tools, session, jobs).await? {
+        match (transfers::knows(tools, session, first.queue, &call).await?, plan.chunks.len()) {
+            (None, _) => return Err(StoreError::NoKeys { queue }.into()),
+            (Some(_), 1) => return Ok(vec![Enqueued::Repeated; jobs.len()]),
+            // It was accepted before: it is answered when its jobs are where they belong.
+            _ => {}
+        }
+    }
     let said = match (&plan.chunks[..], plan.conflict) {
         ([chunk], None) => {
             accept(tools, session, &call, jobs, chunk, is_entered).await?.map(|said| vec![said])
@@ -89,10 +100,11 @@ async fn transfer(
         if let Some(id) = conflict {
             return Err(StoreError::IdTaken { id }.into());
         }
+        room::check(chunks, &checked)?;
         let (transfers, expected): (Vec<_>, Vec<_>) = chunks
             .iter()
             .zip(checked)
-            .map(|(chunk, Checked { packed, said })| {
+            .map(|(chunk, Checked { packed, said, .. })| {
                 (Transfer::enqueue(chunk.queue, packed, &chunk.places), said)
             })
             .unzip();
@@ -150,10 +162,12 @@ async fn accept(
     for _ in 0..ROUNDS {
         let definition = tools.definitions.of(session, &tools.keys, chunk.queue).await?;
         definition.check_rules(chunk.queue)?;
+        room::check_keys(&definition, chunk, jobs)?;
         let packed = Packed::of(chunk.jobs(jobs), definition.config.caps.payload)?;
         let none = Bytes::new;
         let mut arguments = vec![tools.clock(), definition.version(), none(), none(), none()];
-        arguments.extend([flag(is_entered), none(), call.clone()]);
+        let capacity = definition.config.capacity.map_or_else(none, |capacity| capacity.to_string().into());
+        arguments.extend([flag(is_entered), none(), call.clone(), capacity]);
         let (word, mut rest) = run(tools, session, chunk.queue, arguments, &packed).await?;
         match &word[..] {
             b"stale" => tools.definitions.forget(chunk.queue),
@@ -168,6 +182,11 @@ async fn accept(
                     tools.registry.confirm(session, &tools.keys, chunk.queue).await;
                 }
                 return said.map(Some);
+            }
+            b"full" => {
+                let waiting = answer::integer(rest.next().unwrap_or(Value::Nil))?.unsigned_abs();
+                let checked = definition.config.check_room(chunk.queue, waiting, u64::MAX);
+                return Err(checked.err().map_or_else(room::refused_in_vain, Fault::from));
             }
             _ => {
                 let place = answer::integer(rest.next().unwrap_or(Value::Nil))?;
@@ -245,6 +264,9 @@ fn refusal(job: &NewJob, definition: &Definition, why: Refusal) -> Fault {
 
 /// What was found out about the jobs of a chunk.
 struct Checked {
+    definition: Arc<Definition>,
+    /// How many jobs wait in their queue.
+    waiting: u64,
     packed: Packed,
     /// A byte for each.
     said: Bytes,
@@ -262,6 +284,7 @@ async fn check(
         for _ in 0..ROUNDS {
             let definition = tools.definitions.of(session, &tools.keys, chunk.queue).await?;
             definition.check_rules(chunk.queue)?;
+            room::check_keys(&definition, chunk, jobs)?;
             let packed = Packed::of(chunk.jobs(jobs), definition.config.caps.payload)?;
             let mut arguments = vec![tools.clock(), definition.version()];
             packed.push_to(&mut arguments, if is_whole { Bodies::Given } else { packed.bodies_for_script() });
@@ -279,6 +302,7 @@ async fn check(
                 _ => {}
             }
             let said = answer::bytes(rest.next().unwrap_or(Value::Nil))?;
+            let waiting = answer::integer(rest.next().unwrap_or(Value::Nil))?.unsigned_abs();
             let refused = said.iter().zip(&chunk.places).find_map(|(said, &place)| {
                 let why = match said {
                     b't' => Refusal::Taken,
@@ -288,7 +312,7 @@ async fn check(
                 };
                 Some((place, refusal(&jobs[place], &definition, why)))
             });
-            return Ok((Checked { packed, said }, refused));
+            return Ok((Checked { definition, waiting, packed, said }, refused));
         }
         Err(never_stands_still())
     });

@@ -19,6 +19,11 @@ use crate::script::flag;
 /// know it leaves them to others.
 const FORMAT: u8 = 1;
 const KEYED_FORMAT: u8 = 2;
+/// That of transfers with a job that has a key which it takes turns by.
+const GATED_FORMAT: u8 = 3;
+
+/// What comes before the key that jobs take turns by, in a head ([`GATE`](crate::format::GATE)).
+const GATE_MARK: u8 = b'g';
 
 /// The most bytes that a script is given to keep. A server takes ten times as long for what passes through a script,
 /// because it makes a string of Lua from it: more is written by commands that go before it.
@@ -129,7 +134,7 @@ impl Packed {
     pub(crate) fn encode(&self) -> Bytes {
         let lengths = self.contents.iter().chain(&self.bodies).map(|part| part.len() + 4).sum::<usize>();
         let mut encoded = BytesMut::with_capacity(5 + 100 * self.ids.len() + lengths);
-        encoded.put_u8(if self.has_keys() { KEYED_FORMAT } else { FORMAT });
+        encoded.put_u8(self.format());
         encoded.put_u32(u32::try_from(self.ids.len()).expect("a transfer carries few jobs"));
         for (place, id) in self.ids.iter().enumerate() {
             encoded.put_slice(id);
@@ -141,6 +146,20 @@ impl Packed {
             put(&mut encoded, body);
         }
         encoded.freeze()
+    }
+
+    fn format(&self) -> u8 {
+        if self
+            .heads
+            .iter()
+            .any(|head| after_kind(head).is_some_and(|after| after.first() == Some(&GATE_MARK)))
+        {
+            GATED_FORMAT
+        } else if self.has_keys() {
+            KEYED_FORMAT
+        } else {
+            FORMAT
+        }
     }
 
     /// What [`encode`](Self::encode) made.
@@ -161,13 +180,22 @@ impl Packed {
                 packed.bodies.push(part(&mut from)?);
             }
         }
-        (matches!(format, FORMAT | KEYED_FORMAT) && from.0.is_empty()).then_some(packed)
+        (matches!(format, FORMAT | KEYED_FORMAT | GATED_FORMAT) && from.0.is_empty()).then_some(packed)
     }
 }
 
+/// What a head has after the kind.
+fn after_kind(head: &Bytes) -> Option<&[u8]> {
+    let kind = head.get(HEAD.before("kind_length")).copied()?;
+    head.get(HEAD.width() + usize::from(kind)..)
+}
+
+/// Whether jobs of a head have a unique key.
 fn is_keyed(head: &Bytes) -> bool {
-    let kind = head.get(HEAD.before("kind_length")).copied().unwrap_or_default();
-    head.len() > HEAD.width() + usize::from(kind)
+    match after_kind(head) {
+        Some([GATE_MARK, length, rest @ ..]) => rest.len() > usize::from(*length),
+        after => after.is_some_and(|after| !after.is_empty()),
+    }
 }
 
 fn payload_length(head: &[u8]) -> Option<usize> {
@@ -203,6 +231,13 @@ fn head(job: &NewJob, spec_length: usize, cap: usize) -> Bytes {
     head.put_u64(job.expires.map_or(0, row::micros));
     head.put_u8(u8::try_from(job.kind.as_str().len()).expect("a name is at most 128 bytes long"));
     head.put_slice(job.kind.as_str().as_bytes());
+    if let Some(key) = &job.key {
+        head.put_slice(&[
+            GATE_MARK,
+            u8::try_from(key.as_str().len()).expect("a name is at most 128 bytes long"),
+        ]);
+        head.put_slice(key.as_str().as_bytes());
+    }
     if job.unique.is_some() {
         let (how, wait) = match job.on_conflict {
             OnConflict::Replace => (b'r', None),

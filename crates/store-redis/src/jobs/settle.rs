@@ -167,9 +167,10 @@ impl Batch<'_> {
         Err(never_stands_still())
     }
 
-    /// Where few jobs may run at once, another one may start for each that ran and has ended.
+    /// Where few jobs may run at once, in all or of a key, another one may start for each that ran and has ended.
     fn ring_room(&self, settled: &[(usize, Settled)], definition: &Definition) {
-        if definition.config.concurrency.is_none() || self.right == Right::Late {
+        let of_keys = definition.config.keys.as_ref().and_then(|keys| keys.concurrency);
+        if definition.config.concurrency.or(of_keys).is_none() || self.right == Right::Late {
             return;
         }
         let mut rings = Rings::NONE;

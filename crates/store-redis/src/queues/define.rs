@@ -62,11 +62,9 @@ async fn set(
     version: Bytes,
 ) -> Result<Set, Fault> {
     let (text, rules) = (Bytes::from(config.text()), Bytes::from(config.rules().to_string()));
-    let rate = Bytes::from(config.rate_text().unwrap_or_default());
     let mut is_entered = tools.registry.enter(session, &tools.keys, [queue]).await?;
     for _ in 0..ROUNDS {
-        let arguments =
-            vec![tools.clock(), text.clone(), rules.clone(), flag(is_entered), version.clone(), rate.clone()];
+        let arguments = vec![tools.clock(), text.clone(), rules.clone(), flag(is_entered), version.clone()];
         let said = session.run(&DEFINE, tools.keys.queue(queue).all(), arguments).await?;
         let (word, mut rest) = answer::word(said)?;
         match &word[..] {

@@ -2,8 +2,9 @@
 //!
 //! Kind with its length (u8); the payload, if it is at most [`INLINE_MAX`] bytes; a byte that says what of the rest is
 //! there: 1 the options that no store decides by, as a text with its length (u16); 2 tags, each with a comma after it and
-//! one before all, so that a script finds one without reading them. A job with defaults has neither. A job with a unique key,
-//! which its record says, has that at the end ([`UNIQUE`]).
+//! one before all, so that a script finds one without reading them. A job with defaults has neither. Keys, of which its record
+//! says whether there are any, are at the end: the one that it takes turns by, then the length of that (u8), and its unique
+//! key ([`UNIQUE`]).
 
 use bytes::{BufMut, Bytes, BytesMut};
 use std::time::Duration;
@@ -27,7 +28,16 @@ pub(crate) struct Content {
     pub(crate) payload: Option<Bytes>,
     pub(crate) spec: Spec,
     pub(crate) tags: Vec<Name>,
+    pub(crate) key: Option<Name>,
     pub(crate) unique: Option<UniqueKey>,
+}
+
+/// Which keys a job has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Keys {
+    pub(super) unique: bool,
+    /// One that it takes turns by.
+    pub(super) gate: bool,
 }
 
 /// The content of a job.
@@ -52,6 +62,10 @@ pub(crate) fn pack(job: &NewJob) -> Result<Bytes, Fault> {
             packed.put_slice(tag.as_str().as_bytes());
             packed.put_u8(b',');
         }
+    }
+    if let Some(key) = &job.key {
+        packed.put_slice(key.as_str().as_bytes());
+        packed.put_u8(u8::try_from(key.as_str().len()).expect("a name is at most 128 bytes long"));
     }
     if let Some(key) = &job.unique {
         put_key(&mut packed, key)?;
@@ -96,14 +110,14 @@ pub(crate) fn is_timed(content: &[u8]) -> bool {
 impl Content {
     /// What stands for what does not read.
     pub(super) fn unreadable(kind: Name) -> Self {
-        Self { kind, payload: None, spec: Spec::default(), tags: Vec::new(), unique: None }
+        Self { kind, payload: None, spec: Spec::default(), tags: Vec::new(), key: None, unique: None }
     }
 
     /// Reads all of it, and tells what is wrong with it.
     pub(super) fn read(
         mut from: Reader,
         payload_length: usize,
-        is_keyed: bool,
+        keys: Keys,
         kinds: &[Name],
     ) -> (Self, Result<(), Unreadable>) {
         let length = from.u8().unwrap_or_default();
@@ -111,16 +125,26 @@ impl Content {
             return (Self::unreadable(Name::unreadable()), Err(broken("its kind does not read")));
         };
         let mut content = Self::unreadable(kind);
-        let read = match is_keyed {
-            true => content.read_key(&mut from),
-            false => Ok(()),
-        };
+        let read = content.read_keys(&mut from, keys);
         let read = read.and_then(|()| content.read_rest(&mut from, payload_length));
         (content, read)
     }
 
-    /// Reads the key at the end, and takes it off.
-    fn read_key(&mut self, from: &mut Reader) -> Result<(), Unreadable> {
+    /// Reads the keys at the end, and takes them off.
+    fn read_keys(&mut self, from: &mut Reader, keys: Keys) -> Result<(), Unreadable> {
+        if keys.unique {
+            self.read_unique(from)?;
+        }
+        if keys.gate {
+            self.key = gate(from);
+            if self.key.is_none() {
+                return Err(broken("its key does not read"));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_unique(&mut self, from: &mut Reader) -> Result<(), Unreadable> {
         let before = from.0.len().checked_sub(UNIQUE.width());
         self.unique = before.and_then(|before| read_key(Reader(from.0.split_off(before))));
         self.unique.map(drop).ok_or_else(|| broken("its unique key does not read"))
@@ -145,6 +169,13 @@ impl Content {
         }
         Ok(())
     }
+}
+
+/// Takes the key that a job takes turns by off the end.
+fn gate(from: &mut Reader) -> Option<Name> {
+    let length = from.0.last().copied()?;
+    let before = from.0.len().checked_sub(usize::from(length) + 1)?;
+    Reader(from.0.split_off(before)).name(length.into(), &[])
 }
 
 fn names(stored: &[u8]) -> Option<Vec<Name>> {

@@ -166,7 +166,8 @@ impl<'a> Delivery<'a> {
             [&posted.seq[..], b" ", &posted.at].concat().into(),
             flag(is_entered),
             offsets.clone(),
-            // The call is remembered where it was accepted.
+            // The call is remembered where it was accepted, and room was looked for then.
+            Bytes::new(),
             Bytes::new(),
         ];
         for _ in 0..2 {

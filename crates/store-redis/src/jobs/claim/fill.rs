@@ -1,5 +1,6 @@
 //! Filling a claim from one queue after the other.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use windlass_core::Name;
@@ -21,6 +22,8 @@ pub(super) struct Filled {
     pub(super) jobs: Vec<ClaimedJob>,
     pub(super) unreadable: Vec<LostJob>,
     pub(super) next_due: Option<Duration>,
+    /// Queues that have limits.
+    pub(super) limited: HashSet<Name>,
     taken: Taken,
     /// A payload did not fit: the claim ends, so that its job does not lose its turn to smaller ones.
     is_full: bool,
@@ -61,6 +64,13 @@ impl Filled {
         };
     }
 
+    /// A queue was asked, and has limits or none.
+    pub(super) fn limit(&mut self, queue: &Name, is_limited: bool) {
+        if is_limited {
+            self.limited.insert(queue.clone());
+        }
+    }
+
     /// Takes jobs of one queue, in their turn. Answers what it is to the claim.
     pub(super) async fn fill(
         &mut self,
@@ -85,6 +95,7 @@ impl Filled {
                 Step::Given(given) => given,
             };
             let (count, end, next_due) = (given.count(), given.end, given.next_due);
+            self.limit(queue, given.is_limited);
             self.taken.jobs = self.taken.jobs.saturating_add(count);
             self.taken.bytes = self.taken.bytes.saturating_add(given.bytes());
             self.is_full |= end == End::Full;

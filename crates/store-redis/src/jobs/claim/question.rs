@@ -196,8 +196,10 @@ pub(super) struct Given {
     pub(super) end: End,
     records: Vec<(JobId, Bytes)>,
     bodies: Vec<Option<Bytes>>,
-    /// How many jobs of any kind were ready before; none if the rules of the queue leave none of them.
+    /// Whether jobs may have been ready before, of any kind; none if the rules of the queue leave none of them.
     pub(super) ready: i64,
+    /// Whether the queue has limits.
+    pub(super) is_limited: bool,
     /// How many were met that this program does not know.
     strange: i64,
 }
@@ -234,7 +236,8 @@ impl Given {
         }
         let bodies = bodies.collect::<Result<_, _>>()?;
         let (ready, strange) = (answer::integer(next())?, answer::integer(next())?);
-        Ok(Self { next_due, version, end, records, bodies, ready, strange })
+        let is_limited = answer::integer(next())? == 1;
+        Ok(Self { next_due, version, end, records, bodies, ready, is_limited, strange })
     }
 }
 
