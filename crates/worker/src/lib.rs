@@ -9,6 +9,7 @@
 //! Programs use the `windlass` crate, which adds the stores to this.
 
 mod attempts;
+mod backoff;
 mod begin;
 mod blocking;
 mod client;
@@ -40,6 +41,7 @@ mod worker;
 
 pub use windlass_core::store::Enqueued;
 
+pub use backoff::Failed;
 pub use client::{Backlog, Client, Enqueue, EnqueueAll, Handle, Moved, OutputError, Pausing, QueueHandle};
 pub use ctx::Ctx;
 pub use error::{ConfigError, Error, Result};

@@ -7,6 +7,7 @@ use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, Settled};
 use windlass_core::{Fence, LeaseId, State, StoreError};
 
 use super::Config;
+use crate::backoff::Backoff;
 use crate::client::Client;
 use crate::ctx::{Claimed, Ctx};
 use crate::error::{Error, Result};
@@ -86,7 +87,7 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
         for job in jobs {
             let ctx =
                 Ctx::new(job, client.clone(), config.fetcher.timeout, Claimed { lease, at: Instant::now() });
-            one(client, executor, ctx, &mut drained).await?;
+            one(client, executor, &config.backoff, ctx, &mut drained).await?;
         }
         if drained.total() >= ATTEMPTS_MAX {
             return Err(Error::Restless { attempts: drained.total() });
@@ -94,9 +95,15 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
     }
 }
 
-async fn one(client: &Client, executor: &Executor, ctx: Ctx, drained: &mut Drained) -> Result<()> {
+async fn one(
+    client: &Client,
+    executor: &Executor,
+    backoff: &Backoff,
+    ctx: Ctx,
+    drained: &mut Drained,
+) -> Result<()> {
     let outcome = executor.execute(&ctx).await.ok_or_else(lost)?;
-    let settlement = settlement(&ctx, outcome);
+    let settlement = settlement(&ctx, outcome, backoff);
     let ending = settlement.transition.ending;
     match client.store().settle([settlement].into()).await?.first() {
         Some(Settled::Applied(state)) => drained.count(*state, ending),

@@ -1,6 +1,7 @@
 //! The engine end to end, on the memory store.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod backoff;
 mod blocked;
 mod cancel;
 mod client;
