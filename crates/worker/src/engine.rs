@@ -59,8 +59,13 @@ impl Engine {
 
     fn new(client: &Client, config: Config, executor: Executor, runtime: Handle) -> Self {
         let (board, lease, store) = (Arc::<Board>::default(), Arc::<Lease>::default(), client.store());
-        let settler =
-            Settler::new(Arc::clone(store), Arc::clone(&board), Arc::clone(&lease), runtime.clone());
+        let settler = Settler::new(
+            Arc::clone(store),
+            Arc::clone(&board),
+            Arc::clone(&lease),
+            runtime.clone(),
+            config.backoff.clone(),
+        );
         let settler = Arc::new(settler);
         let begins = Begins::new(client.clone(), Arc::clone(&board));
         let attempts =

@@ -9,6 +9,7 @@
 //! Programs use the `windlass` crate, which adds the stores to this.
 
 mod attempts;
+mod backoff;
 mod batching;
 mod begin;
 mod blocking;
@@ -42,6 +43,7 @@ mod worker;
 
 pub use windlass_core::store::Enqueued;
 
+pub use backoff::Failed;
 pub use batching::{Answers, Batch, BatchHandler, BatchItem, Batching, FromWorker};
 pub use client::{
     Backlog, ByKey, Client, Enqueue, EnqueueAll, Handle, KeyBacklog, Moved, OutputError, Pausing, QueueHandle,

@@ -49,6 +49,7 @@ use windlass_core::{Outcome, Store, judge};
 
 use self::batch::{Entry, Unsettled};
 use self::recorder::Recorder;
+use crate::backoff::Backoff;
 use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
 use crate::lanes::Lanes;
@@ -59,6 +60,7 @@ use crate::supervise::Board;
 pub(crate) struct Settler {
     lanes: Lanes<Recorder>,
     recorder: Arc<Recorder>,
+    backoff: Backoff,
 }
 
 /// What one round came to.
@@ -81,21 +83,32 @@ const MARKS_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Settler {
     /// A settler that records on this runtime. Outcomes that it has are recorded also when it is dropped.
-    pub(crate) fn new(store: Arc<dyn Store>, board: Arc<Board>, lease: Arc<Lease>, runtime: Handle) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        board: Arc<Board>,
+        lease: Arc<Lease>,
+        runtime: Handle,
+        backoff: Backoff,
+    ) -> Self {
         let sharing = store.about().sharing;
         let recorder = Arc::new(Recorder::new(store, board, lease));
-        Self { lanes: Lanes::new(sharing, runtime, Arc::clone(&recorder)), recorder }
+        Self { lanes: Lanes::new(sharing, runtime, Arc::clone(&recorder)), recorder, backoff }
     }
 
     /// Hands in the outcome of an attempt; waits only while too many wait already.
     pub(crate) async fn settle(&self, ctx: &Ctx, outcome: Outcome) {
         let unsettled = Unsettled::new(ctx.clone(), &self.recorder.unsettled);
-        let entry = Entry::Settle { settlement: settlement(ctx, outcome), unsettled };
+        let entry = Entry::Settle { settlement: self.settlement(ctx, outcome), unsettled };
         // Mostly there is room, and the entry is not moved through the states of futures.
         let Err(entry) = self.lanes.try_post(ctx.queue(), entry) else { return };
         if Box::pin(self.lanes.post(ctx.queue(), entry)).await.is_err() {
             tracing::error!(job.id = %ctx.id(), "the settler has ended; the job is left to the reaper");
         }
+    }
+
+    /// What the store is told about an attempt.
+    pub(crate) fn settlement(&self, ctx: &Ctx, outcome: Outcome) -> Settlement {
+        settlement(ctx, outcome, &self.backoff)
     }
 
     /// Waits until everything handed in before is recorded; for what is written in the background, only for a while.
@@ -127,7 +140,7 @@ impl Settler {
 
 /// What the store is told about an attempt. One that completed its job within a transaction asks for a retry:
 /// it is fenced if the transaction was committed, and right if it was not.
-pub(crate) fn settlement(ctx: &Ctx, outcome: Outcome) -> Settlement {
+pub(crate) fn settlement(ctx: &Ctx, outcome: Outcome, backoff: &Backoff) -> Settlement {
     let within = &ctx.inner().within;
     let outcome = match outcome {
         Outcome::Completed { .. } if within.get() != Completion::Engine => {
@@ -138,7 +151,12 @@ pub(crate) fn settlement(ctx: &Ctx, outcome: Outcome) -> Settlement {
         }
         other => other,
     };
-    let transition = judge(&ctx.inner().job.facts, outcome, fastrand::f64());
+    // A handler that says when to come back knows best.
+    let is_said = matches!(outcome, Outcome::RetryAfter { .. });
+    let mut transition = judge(&ctx.inner().job.facts, outcome, fastrand::f64());
+    if !is_said {
+        backoff.apply(ctx, &mut transition);
+    }
     Settlement { queue: ctx.queue().clone(), id: ctx.id(), fence: ctx.fence(), transition }
 }
 

@@ -25,7 +25,6 @@ use crate::executor;
 use crate::lag::Lag;
 use crate::lease::{End, Lease};
 use crate::retries::{endless, wait};
-use crate::settler::settlement;
 use crate::shutdown::{Shutdown, Stage};
 
 /// How often attempts are looked at.
@@ -214,7 +213,7 @@ impl Watchdog {
                 let (ctxs, settlements): (Vec<_>, Vec<_>) = batch
                     .into_iter()
                     .map(|(ctx, outcome)| {
-                        let settlement = settlement(&ctx, outcome);
+                        let settlement = this.attempts.settler.settlement(&ctx, outcome);
                         (ctx, settlement)
                     })
                     .unzip();

@@ -17,6 +17,7 @@ use windlass_core::Outcome;
 use self::config::Draft;
 pub(crate) use self::config::{Config, at_least_long};
 pub use self::drain::Drained;
+use crate::backoff::{Backoff, Failed};
 use crate::batching::{BatchHandler, Batching, Room};
 use crate::blocking::Pool;
 use crate::client::Client;
@@ -227,6 +228,29 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// How long an attempt may take if its job does not say; without limit by default.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.set(|draft| draft.timeout = Some(timeout))
+    }
+
+    /// How long a job waits after an attempt that failed, instead of what its own policy says; nothing leaves it to the
+    /// policy. Asked for every attempt that is to be followed by another, whether it ended by an error, a panic or a timeout,
+    /// except where the handler itself says when to come back. How many attempts there are stays the policy's. It must
+    /// be quick: it runs where outcomes are recorded.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use windlass_worker::{Client, Job, JobError, Worker};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct SendEmail { to: String }
+    /// # impl Job for SendEmail { const KIND: &'static str = "send_email"; type Output = (); }
+    /// # async fn send_email(_job: SendEmail) -> Result<(), JobError> { Ok(()) }
+    /// # async fn run(client: Client) -> windlass_worker::Result<()> {
+    /// let worker = Worker::new(&client).handle(send_email).backoff(|failed| {
+    ///     let is_full = failed.error().contains("mailbox full");
+    ///     is_full.then(|| Duration::from_secs(3_600) * failed.attempt())
+    /// });
+    /// # worker.run().await
+    /// # }
+    /// ```
+    pub fn backoff(self, delay: impl Fn(&Failed<'_>) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        self.set(|draft| draft.backoff = Backoff::new(delay))
     }
 
     /// The worker's label for people; host and number of the process by default.

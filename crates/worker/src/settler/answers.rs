@@ -12,6 +12,7 @@ use windlass_core::{JobRecord, Outcome, State, StoreError};
 use super::batch::{Batch, Unsettled};
 use super::recorder::Recorder;
 use super::{UNCOMMITTED, has_completed_within, settlement};
+use crate::backoff::Backoff;
 use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
 use crate::retries::{endless, wait};
@@ -40,7 +41,9 @@ impl Recorder {
                 }
                 Settled::Fenced => fenced.push((told, attempt)),
                 Settled::Refused(error) => {
-                    refused.push((settlement(&attempt, output_too_large(&attempt, error)), attempt));
+                    // It fails for good, so that there is no delay to ask for.
+                    let outcome = output_too_large(&attempt, error);
+                    refused.push((settlement(&attempt, outcome, &Backoff::default()), attempt));
                 }
             }
         }

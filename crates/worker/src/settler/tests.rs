@@ -20,7 +20,8 @@ impl Scene {
     fn new() -> Self {
         let client = Client::new(Arc::new(MemoryStore::new()));
         let (board, lease) = (Arc::default(), Arc::default());
-        let settler = Settler::new(Arc::clone(client.store()), board, lease, Handle::current());
+        let settler =
+            Settler::new(Arc::clone(client.store()), board, lease, Handle::current(), Backoff::default());
         Self { client, settler }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use windlass_core::Name;
 
 use super::Wakeups;
+use crate::backoff::Backoff;
 use crate::error::ConfigError;
 use crate::maintenance::{self, Maintenance};
 use crate::registry::Registry;
@@ -25,6 +26,7 @@ pub(crate) struct Config {
     pub(crate) cancel_grace: Duration,
     pub(crate) blocking_threads: usize,
     pub(crate) slow_poll: Duration,
+    pub(crate) backoff: Backoff,
 }
 
 impl Config {
@@ -55,6 +57,7 @@ pub(super) struct Draft {
     pub(super) reap_interval: Option<Duration>,
     pub(super) prune_interval: Duration,
     pub(super) slow_poll: Duration,
+    pub(super) backoff: Backoff,
 }
 
 impl Default for Draft {
@@ -78,6 +81,7 @@ impl Default for Draft {
             reap_interval: None,
             prune_interval: Duration::from_secs(60),
             slow_poll: Duration::from_millis(100),
+            backoff: Backoff::default(),
         }
     }
 }
@@ -141,6 +145,7 @@ impl Draft {
             cancel_grace: self.cancel_grace,
             blocking_threads: self.blocking_threads.unwrap_or(self.concurrency),
             slow_poll: self.slow_poll,
+            backoff: self.backoff,
         })
     }
 

@@ -11,6 +11,7 @@ use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, Settled};
 use windlass_core::{Fence, LeaseId, Outcome, State, StoreError};
 
 use super::Config;
+use crate::backoff::Backoff;
 use crate::client::Client;
 use crate::ctx::{Claimed, Ctx};
 use crate::error::{Error, Result};
@@ -92,11 +93,11 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
         let (batched, single): (Vec<_>, Vec<_>) = ctxs.partition(|ctx| executor.batches.has(ctx.kind()));
         for ctx in single {
             let outcome = executor.execute(&ctx).await;
-            record(client, &ctx, outcome, &mut drained).await?;
+            record(client, &ctx, outcome, &config.backoff, &mut drained).await?;
         }
         for ctxs in batched.chunks(config.slots.concurrency) {
             for (ctx, outcome) in ctxs.iter().zip(together(executor, ctxs).await) {
-                record(client, ctx, outcome, &mut drained).await?;
+                record(client, ctx, outcome, &config.backoff, &mut drained).await?;
             }
         }
         if drained.total() >= ATTEMPTS_MAX {
@@ -118,8 +119,14 @@ async fn together(executor: &Executor, ctxs: &[Ctx]) -> Vec<Option<Outcome>> {
     .await
 }
 
-async fn record(client: &Client, ctx: &Ctx, outcome: Option<Outcome>, drained: &mut Drained) -> Result<()> {
-    let settlement = settlement(ctx, outcome.ok_or_else(lost)?);
+async fn record(
+    client: &Client,
+    ctx: &Ctx,
+    outcome: Option<Outcome>,
+    backoff: &Backoff,
+    drained: &mut Drained,
+) -> Result<()> {
+    let settlement = settlement(ctx, outcome.ok_or_else(lost)?, backoff);
     let ending = settlement.transition.ending;
     match client.store().settle([settlement].into()).await?.first() {
         Some(Settled::Applied(state)) => drained.count(*state, ending),

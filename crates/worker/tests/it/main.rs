@@ -1,6 +1,7 @@
 //! The engine end to end, on the memory store.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod backoff;
 mod batches;
 mod blocked;
 mod cancel;
