@@ -3,8 +3,8 @@
 //! A fresh id is the rule, so jobs are inserted without asking first, many per statement. An error means that the caller
 //! takes back what was inserted: a call of the store by [`take_back`], a user's transaction by its savepoint.
 //!
-//! A job with a unique key goes alone, and only if no job holds the key. What the holder takes over is written last,
-//! when no job was refused.
+//! A job with a unique key is inserted only if no job holds the key. What the holder takes over is written last, when no
+//! job was refused.
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
@@ -21,18 +21,21 @@ use crate::rules;
 use crate::session::Session;
 use crate::transaction::{Field, Transaction, newest};
 
-pub(crate) const INSERT: &str = include_str!("../queries/accept/insert.sql");
-pub(crate) const INSERT_16: &str = include_str!("../queries/accept/insert_16.sql");
-pub(crate) const INSERT_RETURNING: &str =
-    concat!(include_str!("../queries/accept/insert.sql"), "RETURNING seq, id");
-pub(crate) const INSERT_UNIQUE: &str = include_str!("../queries/accept/insert_unique.sql");
-pub(crate) const INSERT_UNIQUE_RETURNING: &str =
-    concat!(include_str!("../queries/accept/insert_unique.sql"), "RETURNING seq, id");
-pub(crate) const INSERT_KEYED: &str = include_str!("../queries/accept/insert_keyed.sql");
-pub(crate) const INSERT_KEYED_RETURNING: &str =
-    concat!(include_str!("../queries/accept/insert_keyed.sql"), "RETURNING seq, id");
-pub(crate) const INSERT_16_RETURNING: &str =
-    concat!(include_str!("../queries/accept/insert_16.sql"), "RETURNING seq, id");
+/// A statement that inserts jobs, and the same with an answer for each row.
+macro_rules! insert {
+    ($file:literal) => {
+        Insert {
+            sql: include_str!(concat!("../queries/accept/", $file)),
+            returning: concat!(include_str!(concat!("../queries/accept/", $file)), "RETURNING seq, id"),
+        }
+    };
+}
+
+const INSERT: Insert = insert!("insert.sql");
+const INSERT_16: Insert = insert!("insert_16.sql");
+const INSERT_UNIQUE: Insert = insert!("insert_unique.sql");
+const INSERT_UNIQUE_16: Insert = insert!("insert_unique_16.sql");
+const INSERT_KEYED: Insert = insert!("insert_keyed.sql");
 pub(crate) const NEWEST: &str = include_str!("../queries/accept/newest.sql");
 pub(crate) const BY_ID: &str = include_str!("../queries/jobs/by_id.sql");
 const INSERT_PAYLOAD: &str = include_str!("../queries/accept/insert_payload.sql");
@@ -49,24 +52,47 @@ pub(crate) const MANY: usize = 16;
 /// Parameters of one row, without those of its keys.
 pub(crate) const FIELDS: usize = 11;
 
+/// A statement that inserts jobs.
+#[derive(Clone, Copy)]
+pub(crate) struct Insert {
+    pub(crate) sql: &'static str,
+    /// The same, with place and id of each row that was inserted.
+    pub(crate) returning: &'static str,
+}
+
+impl Insert {
+    /// The one for a job, or for [`MANY`] of which none has a key, or each has a unique one.
+    pub(crate) fn of(jobs: &[NewJob]) -> Self {
+        let (is_unique, has_key) =
+            jobs.first().map_or((false, false), |job| (job.unique.is_some(), job.key.is_some()));
+        debug_assert!(matches!(jobs.len(), 1 | MANY), "there is a statement for so many");
+        match (jobs.len() == 1, has_key, is_unique) {
+            (true, true, _) => INSERT_KEYED,
+            (true, false, true) => INSERT_UNIQUE,
+            (true, false, false) => INSERT,
+            (false, _, true) => INSERT_UNIQUE_16,
+            (false, _, false) => INSERT_16,
+        }
+    }
+}
+
 /// Accepts jobs one after the other. One that is refused refuses them all.
 pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<Vec<Enqueued>, T::Error> {
     check_keys(tx, jobs).await?;
     let mut accepted: Vec<(Option<i64>, Enqueued)> = Vec::with_capacity(jobs.len());
     let mut replacing: Vec<(&NewJob, HolderRow)> = Vec::new();
-    let mut rest = jobs;
+    let (mut rest, mut alone) = (jobs, 0);
     while let Some(first) = rest.first() {
-        // Many at once only where all fit: the first job that something is wrong with names the refusal.
-        let has_many = rest.len() >= MANY && rest[..MANY].iter().all(is_plain);
-        let is_many = has_many && refusal(tx, &rest[..MANY]).await?.is_none();
+        let is_many = alone == 0 && are_many(tx, rest, &mut alone).await?;
         let (some, others) = rest.split_at(if is_many { MANY } else { 1 });
-        rest = others;
+        (rest, alone) = (others, alone.saturating_sub(1));
         if !is_many && let Some(refusal) = refusal(tx, some).await? {
             // A repeat is answered even if the cap has shrunk since.
             accepted.push((None, existing(tx, first).await?.ok_or(Fault::Refused(refusal))?));
             continue;
         }
-        if let Some(key) = first.unique
+        if !is_many
+            && let Some(key) = first.unique
             && let Some(holder) = keys::holder(tx, &first.queue, key.digest).await?
         {
             let answer = match existing(tx, first).await? {
@@ -76,7 +102,12 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
             accepted.push((None, answer));
             continue;
         }
-        for (job, seq) in some.iter().zip(tx.insert(some).await?) {
+        let seqs = tx.insert(some).await?;
+        let takes_many = is_many && first.unique.is_some() && seqs.iter().all(Option::is_some);
+        if takes_many {
+            keys::take_many(tx, some).await?;
+        }
+        for (job, seq) in some.iter().zip(seqs) {
             let missing = || Fault::Corrupt(format!("job {} is in an index only", job.id));
             let answer = match seq {
                 Some(_) => Enqueued::New,
@@ -85,7 +116,7 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
             if let (Some(seq), true) = (seq, job.payload.len() > INLINE_MAX) {
                 tx.run(INSERT_PAYLOAD, &[seq.into(), Some(&job.payload).into()]).await?;
             }
-            if let (Some(_), Some(key)) = (seq, job.unique) {
+            if let (Some(_), Some(key), false) = (seq, job.unique, takes_many) {
                 keys::take(tx, &job.queue, key, job.id).await?;
             }
             // Links are written here: a job with open parents begins as blocked.
@@ -102,9 +133,22 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
     Ok(accepted.into_iter().map(|(_, answer)| answer).collect())
 }
 
-/// Whether a job has neither a key nor a unique key.
-fn is_plain(job: &NewJob) -> bool {
-    job.unique.is_none() && job.key.is_none()
+/// Whether the first [`MANY`] can go at once: all of them fit, and none has a key, or each has a unique key that is free. The
+/// first job that something is wrong with names the refusal, so it is looked for one by one; `alone` is how many go so
+/// before it is worth while to look again.
+async fn are_many<T: Transaction>(tx: &mut T, jobs: &[NewJob], alone: &mut usize) -> Result<bool, T::Error> {
+    let Some(many) = jobs.get(..MANY) else { return Ok(false) };
+    let is_unique = many[0].unique.is_some();
+    if many.iter().any(|job| job.key.is_some() || job.unique.is_some() != is_unique)
+        || refusal(tx, many).await?.is_some()
+    {
+        return Ok(false);
+    }
+    if is_unique && !keys::are_free(tx, many).await? {
+        *alone = MANY;
+        return Ok(false);
+    }
+    Ok(true)
 }
 
 /// Fails for the first job with a key whose queue does not use the rule of keys.

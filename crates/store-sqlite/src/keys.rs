@@ -19,6 +19,8 @@ use crate::transaction::{Field, Transaction};
 const HOLDER: &str = include_str!("../queries/keys/holder.sql");
 const OF_JOB: &str = include_str!("../queries/keys/of_job.sql");
 const TAKE: &str = include_str!("../queries/keys/take.sql");
+const TAKE_16: &str = include_str!("../queries/keys/take_16.sql");
+const ANY_OF_16: &str = include_str!("../queries/keys/any_of_16.sql");
 const GIVE_UP: &str = include_str!("../queries/keys/give_up.sql");
 const GIVE_UP_SINCE: &str = include_str!("../queries/keys/give_up_since.sql");
 const IS_ANY_OVER: &str = include_str!("../queries/keys/is_any_over.sql");
@@ -43,9 +45,6 @@ pub(crate) struct HolderRow {
     pub(crate) enqueued_at: Timestamp,
     pub(crate) due_at: Timestamp,
 }
-
-/// Parameters of a unique key.
-pub(crate) const UNIQUE_FIELDS: usize = 2;
 
 /// The parameters of a job's keys: none, as `accept/insert_unique.sql` takes them, or as `accept/insert_keyed.sql` does.
 pub(crate) fn fields(job: &NewJob) -> Vec<Field<'_>> {
@@ -92,6 +91,38 @@ fn held(found: &Row, now: Timestamp) -> Result<Option<Holder>, SqlError> {
         _ => None,
     };
     Ok(Some(Holder { id, state, row }))
+}
+
+/// Whether no job holds the unique keys of these, as far as a look at many tells: all are for one queue, each has another
+/// key, and none of the keys has a row.
+pub(crate) async fn are_free<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<bool, T::Error> {
+    let mut digests: Vec<&Digest> =
+        jobs.iter().filter_map(|job| Some(&job.unique.as_ref()?.digest)).collect();
+    digests.sort_unstable_by_key(|digest| digest.0);
+    let is_any_twice = digests.windows(2).any(|pair| pair[0] == pair[1]);
+    let queue = &jobs[0].queue;
+    if is_any_twice || digests.len() < jobs.len() || jobs.iter().any(|job| job.queue != *queue) {
+        return Ok(false);
+    }
+    let mut fields = vec![Field::from(queue.as_str())];
+    fields.extend(digests.iter().map(|digest| Field::Id(&digest.0)));
+    Ok(tx.find(ANY_OF_16, &fields).await?.is_none())
+}
+
+/// Gives keys that are free to as many jobs as are inserted at once.
+pub(crate) async fn take_many<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<(), T::Error> {
+    let (now, mut fields) = (tx.now(), Vec::with_capacity(4 * jobs.len()));
+    for NewJob { id, queue, unique, .. } in jobs {
+        let Some(UniqueKey { digest, lifetime }) = unique else { continue };
+        let free_at = lifetime.free_at(now).map(Timestamp::as_micros);
+        fields.extend([
+            queue.as_str().into(),
+            Field::Id(&digest.0),
+            Field::Id(id.as_bytes()),
+            free_at.into(),
+        ]);
+    }
+    tx.run(TAKE_16, &fields).await
 }
 
 /// Gives a key that is free to a job.

@@ -12,7 +12,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::sql::{Row, Value};
 use windlass_core::{Bytes, Name, NewJob};
 
-use crate::accept::{self, BY_ID, FIELDS, INSERT, INSERT_16, INSERT_KEYED, INSERT_UNIQUE, MANY, NEWEST};
+use crate::accept::{self, BY_ID, Insert, NEWEST};
 use crate::error::Fault;
 use crate::keys;
 use crate::moves::Moves;
@@ -41,7 +41,7 @@ pub(crate) trait Transaction {
     /// The first row that a statement finds.
     async fn find(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Option<Row>, Self::Error>;
 
-    /// Inserts one job, or [`MANY`] without keys. Answers for each its place in the order of acceptance, or nothing if a job with
+    /// Inserts one job, or as many as there is an [`Insert`] for. Answers for each its place in the order of acceptance, or nothing if a job with
     /// its id was there; of two with one id in a call, the first is inserted.
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Self::Error>;
 }
@@ -148,21 +148,13 @@ impl Transaction for &Session<'_> {
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Fault> {
         let is_lone = jobs.len() == 1;
         let before = if is_lone { 0 } else { newest(self)? };
-        let keys = jobs.first().filter(|_| is_lone).map_or_else(Vec::new, keys::fields);
-        let mut insert = self.prepare(match (is_lone, keys.len()) {
-            (true, 0) => INSERT,
-            (true, keys::UNIQUE_FIELDS) => INSERT_UNIQUE,
-            (true, _) => INSERT_KEYED,
-            (false, _) => INSERT_16,
-        })?;
-        debug_assert!(is_lone || jobs.len() == MANY, "there is a statement for so many");
-        for (job, first) in jobs.iter().zip((1..).step_by(FIELDS)) {
-            for (field, place) in accept::fields(job, self.now)?.iter().zip(first..) {
+        let mut insert = self.prepare(Insert::of(jobs).sql)?;
+        let mut place = 1;
+        for job in jobs {
+            for field in accept::fields(job, self.now)?.iter().chain(&keys::fields(job)) {
                 insert.raw_bind_parameter(place, field)?;
+                place += 1;
             }
-        }
-        for (field, place) in keys.iter().zip(FIELDS + 1..) {
-            insert.raw_bind_parameter(place, field)?;
         }
         let inserted = insert.raw_execute()?;
         if inserted == jobs.len() {

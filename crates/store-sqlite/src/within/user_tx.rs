@@ -8,9 +8,7 @@ use windlass_core::sql::{Line, Row, Value};
 use windlass_core::{Name, NewJob};
 
 use super::Failed;
-use crate::accept::{
-    self, INSERT_16_RETURNING, INSERT_KEYED_RETURNING, INSERT_RETURNING, INSERT_UNIQUE_RETURNING,
-};
+use crate::accept::{self, Insert};
 use crate::counters::{COUNT, FORGET};
 use crate::keys;
 use crate::moves::Moves;
@@ -79,19 +77,12 @@ impl Transaction for UserTx<'_> {
     }
 
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Failed> {
-        let keys = jobs.first().filter(|_| jobs.len() == 1).map_or_else(Vec::new, keys::fields);
-        let sql = match (jobs.len(), keys.len()) {
-            (1, 0) => INSERT_RETURNING,
-            (1, keys::UNIQUE_FIELDS) => INSERT_UNIQUE_RETURNING,
-            (1, _) => INSERT_KEYED_RETURNING,
-            _ => INSERT_16_RETURNING,
-        };
         let mut values = Vec::with_capacity(jobs.len() * accept::FIELDS);
         for job in jobs {
             values.extend(accept::fields(job, self.now)?.iter().map(Field::to_value));
+            values.extend(keys::fields(job).iter().map(Field::to_value));
         }
-        values.extend(keys.iter().map(Field::to_value));
-        let inserted = self.ask(sql, values).await?;
+        let inserted = self.ask(Insert::of(jobs).returning, values).await?;
         let place = |row: &Row| Ok::<_, Failed>((row.uuid(1)?, row.int(0)?));
         let mut places = inserted.iter().map(place).collect::<Result<HashMap<_, _>, _>>()?;
         Ok(jobs.iter().map(|job| places.remove(job.id.as_bytes())).collect())
