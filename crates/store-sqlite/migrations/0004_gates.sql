@@ -1,6 +1,6 @@
 -- Keys of jobs: behind which gate a ready job stands, whose turn it is, and what was spent of the rate of each key.
 
--- NULL: none. Rows with a key have form 2: the claims of other jobs never walk them, and rows without one are not in their index.
+-- NULL: none. Rows with a key have form 2, so that claims of other jobs never walk them, and their indexes hold no others.
 ALTER TABLE windlass_jobs ADD COLUMN key TEXT;
 
 -- Behind each gate the ready jobs in their order, and those of each key that run.

@@ -165,14 +165,17 @@ async fn check_keys<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<(), T
 async fn check_room<T: Transaction>(tx: &mut T, new: &[(i64, &NewJob)]) -> Result<(), T::Error> {
     let mut checked: Vec<&Name> = Vec::new();
     for (_, NewJob { queue, .. }) in new {
+        if checked.contains(&queue) {
+            continue;
+        }
+        checked.push(queue);
         let definition = tx.definition(queue).await?;
-        if definition.config.capacity.is_none() || checked.contains(&queue) {
+        if definition.config.capacity.is_none() {
             continue;
         }
         let more = new.iter().filter(|(_, other)| other.queue == *queue).count() as u64;
         let waiting = rules::waiting(tx, queue).await?;
         definition.config.check_room(queue, waiting, more).map_err(Fault::Refused)?;
-        checked.push(queue);
     }
     Ok(())
 }

@@ -213,6 +213,39 @@ async fn a_refused_call_gives_back_what_it_took_and_no_more() {
     assert_eq!(answers, [Enqueued::New; 2]);
 }
 
+/// Sixteen go at once where nothing is in their way: the answers and the keys must not tell.
+#[tokio::test]
+async fn many_at_once_are_answered_as_one_by_one() {
+    let (together, apart) = (Scene::new().await, Scene::new().await);
+    let known = with(Unique::key("known"));
+    let mut jobs: Vec<_> = (0..100).map(|number| with(Unique::key(number.to_string()))).collect();
+    // A key that is held, one that comes twice, an id that is known or comes twice, a job without a key, another queue.
+    jobs[20] = with(Unique::key("known"));
+    jobs[40] = with(Unique::key("45"));
+    jobs[60] = with(Unique::key("another")).with_id(known.id);
+    jobs[70] = with(Unique::key("70")).with_id(jobs[68].id);
+    jobs[83] = job("plain");
+    let options = Options::new().queue("other").unique(Unique::key("84"));
+    jobs[90] = NewJob::new("greet", "{}", options).unwrap();
+    let mut one_by_one = Vec::new();
+    for scene in [&together, &apart] {
+        scene.enqueue(&known).await;
+    }
+    for job in &jobs {
+        one_by_one.push(apart.enqueue(job).await);
+    }
+    let answers = together.store.enqueue(jobs.into()).await.unwrap();
+    assert_eq!(answers, one_by_one);
+    assert_eq!(answers.iter().filter(|answer| **answer == Enqueued::New).count(), 96);
+    let held = |scene: &Scene| {
+        let sql = "SELECT hex(id) || queue || hex(digest) FROM windlass_keys ORDER BY 1";
+        let mut statement = scene.connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        rows.collect::<Result<Vec<_>, _>>().unwrap()
+    };
+    assert_eq!(held(&together), held(&apart));
+}
+
 #[tokio::test]
 async fn a_job_that_is_due_sooner_than_before_rings() {
     let scene = Scene::new().await;
