@@ -5,6 +5,7 @@
 //! free, the bell rang, the next job is due, or it is time to poll.
 
 mod timing;
+mod unknown;
 mod waiter;
 
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use windlass_core::store::{ClaimAnswer, Sharing};
 use windlass_core::{ClaimedJob, Name, Outcome, StoreErrorKind};
 
 use self::timing::{Ask, Pace, Timing};
+pub(crate) use self::unknown::Config as UnknownConfig;
+use self::unknown::UnknownKinds;
 use self::waiter::SlotWaiter;
 use crate::attempts::Attempts;
 use crate::client::Client;
@@ -41,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) wakeups: Wakeups,
     /// The timeout of jobs that have none of their own.
     pub(crate) timeout: Option<Duration>,
+    /// How often it is looked for jobs of other kinds.
+    pub(crate) unknown: UnknownConfig,
 }
 
 impl Config {
@@ -59,6 +64,7 @@ pub(crate) struct Fetcher {
     reconciler: Arc<Reconciler>,
     board: Arc<Board>,
     timing: Timing,
+    unknown: Arc<UnknownKinds>,
 }
 
 /// What one round came to.
@@ -113,7 +119,8 @@ impl Fetcher {
         board: Arc<Board>,
     ) -> Self {
         let timing = Timing::new(Instant::now());
-        Self { config, client, attempts, lease, reconciler, board, timing }
+        let unknown = Arc::new(UnknownKinds::new(config.unknown, Instant::now()));
+        Self { config, client, attempts, lease, reconciler, board, timing, unknown }
     }
 
     /// Gives back what waits too long, starts what can start, and makes one claim if there is a reason to.
@@ -196,6 +203,7 @@ impl Fetcher {
                 self.reconciler.settle_unreadable(plan.lease, unreadable);
                 let unanswered = sick.iter().filter(|sick| sick.kind != StoreErrorKind::Unavailable);
                 self.reconcile(&plan, unanswered.map(|sick| sick.queue.clone()).collect(), &jobs);
+                self.look_for_unknown(&plan, &jobs);
                 let due = next_due.and_then(|wait| sent.checked_add(wait));
                 let answer = Answer {
                     jobs: &[],
@@ -224,6 +232,40 @@ impl Fetcher {
             }
         }
         Summary { claimed: None }
+    }
+
+    /// Now and then, looks whether queues that gave nothing hold jobs of kinds that this worker does not know.
+    fn look_for_unknown(&self, plan: &Plan, jobs: &[ClaimedJob]) {
+        if !jobs.is_empty() {
+            self.unknown.found_jobs();
+        }
+        let is_empty = |queue: &Name| !jobs.iter().any(|job| job.queue == *queue);
+        let empty = || {
+            let mut queues = plan.queues(&self.config.queues);
+            queues.retain(is_empty);
+            queues
+        };
+        let queues = self.unknown.take_due(Instant::now(), empty);
+        if queues.is_empty() {
+            return;
+        }
+        let (unknown, client) = (Arc::clone(&self.unknown), self.client.clone());
+        let kinds = self.config.kinds.clone();
+        // Not here: the next claim must not wait for it.
+        self.attempts.runtime.spawn(async move {
+            for queue in queues {
+                if let Err(error) = unknown.look(&**client.store(), queue, &kinds).await {
+                    tracing::debug!(%error, "it is not known whether jobs of other kinds wait");
+                    return;
+                }
+            }
+        });
+    }
+
+    /// The kinds that were warned about.
+    #[cfg(test)]
+    pub(crate) fn unknown_kinds(&self) -> Vec<Name> {
+        self.unknown.warned()
     }
 
     /// Brings claimed jobs to the slots, and gives back those that may not start here.

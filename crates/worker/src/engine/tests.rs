@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use windlass_core::State;
+use windlass_core::{Bytes, Name, NewJob, Options, State};
 use windlass_store_memory::MemoryStore;
 
 use super::*;
+use crate::client::Pausing;
 use crate::extract::State as Extract;
+use crate::fetcher::UnknownConfig;
 use crate::job::Job;
 use crate::job_error::JobError;
 use crate::lease::Summary;
@@ -61,6 +63,42 @@ async fn a_round_of_the_fetcher_claims_and_one_of_the_settler_records() {
         matches!(again, None | Some(0)),
         "nothing is left, which is known until the next poll: {again:?}"
     );
+}
+
+#[tokio::test]
+async fn jobs_of_a_kind_without_a_handler_are_warned_about_once() {
+    let (client, mut engine, _gate) = scene();
+    engine.config.fetcher.unknown =
+        UnknownConfig { first: Duration::ZERO, interval: Duration::ZERO, age: Duration::ZERO };
+    let fetcher = engine.fetcher(&client);
+    Arc::new(engine.keeper(&client)).run_once().await;
+    let look = async || {
+        engine.attempts.slots().hint();
+        assert_eq!(fetcher.run_once().await.claimed, Some(0));
+        // The look is a task of its own, on this one thread, over a store that never waits.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let mut kinds = fetcher.unknown_kinds();
+        kinds.sort();
+        kinds.into_iter().map(|kind| kind.to_string()).collect::<Vec<_>>()
+    };
+    let put = async |kind: &str, options: Options| {
+        let job = NewJob::new(Name::new(kind).unwrap(), Bytes::new(), options).unwrap();
+        client.store().enqueue([job].into()).await.unwrap();
+    };
+    assert!(look().await.is_empty(), "nothing waits");
+    put("later", Options::new().delay(Duration::from_secs(3_600))).await;
+    put("elsewhere", Options::new().queue("other")).await;
+    assert!(look().await.is_empty(), "none of them is ready in a queue of this worker");
+    put("pong", Options::new()).await;
+    put("pong", Options::new()).await;
+    assert_eq!(look().await, ["pong"]);
+    put("pang", Options::new()).await;
+    assert_eq!(look().await, ["pang", "pong"]);
+    client.queue("default").unwrap().pause(Pausing::new()).await.unwrap();
+    client.enqueue(Ping).await.unwrap();
+    assert_eq!(look().await, ["pang", "pong"], "it has a handler, and its queue is paused");
 }
 
 #[tokio::test]

@@ -122,6 +122,7 @@ impl Draft {
             poll_interval: self.poll_interval,
             wakeups: self.wakeups,
             timeout: self.timeout,
+            unknown: fetcher::UnknownConfig::default(),
         };
         fetcher.check()?;
         let lease = lease::Config {
