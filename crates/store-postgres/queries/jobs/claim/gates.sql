@@ -27,17 +27,21 @@ BEGIN
     INTO v_told, v_came, v_ended
     FROM told AS t;
     WITH due AS MATERIALIZED (
-        SELECT g.key
+        SELECT g.queue, g.key
         FROM gates AS g
         WHERE g.queue = p_queue AND g.open_at > 0 AND g.open_at <= p_now
         ORDER BY g.open_at
         LIMIT {gates_looked_max}
     )
-    UPDATE gates AS g SET open_at = 0, turn = v_turn FROM due AS d WHERE g.queue = p_queue AND g.key = ANY (ARRAY[d.key]);
+    UPDATE gates AS g SET open_at = 0, turn = v_turn
+    FROM due AS d
+    WHERE g.queue = ANY (ARRAY[d.queue]) AND g.key = ANY (ARRAY[d.key]);
     GET DIAGNOSTICS v_due = ROW_COUNT;
     IF v_told > 0 THEN
+        -- By both names, and by an expression: so no plan walks the gates of a queue, or all that are closed.
         UPDATE gates AS g SET open_at = 0, turn = v_turn
-        WHERE g.queue = p_queue AND g.key = ANY (v_ended) AND g.open_at > 0;
+        FROM (SELECT p_queue AS queue, e.key FROM unnest(v_ended) AS e (key) OFFSET 0) AS e
+        WHERE g.queue = ANY (ARRAY[e.queue]) AND g.key = ANY (ARRAY[e.key]) AND g.open_at + 0 > 0;
         INSERT INTO gates (queue, key, turn, open_at)
         SELECT p_queue, c.key, v_turn, 0 FROM unnest(v_came) AS c (key)
         ON CONFLICT (queue, key) DO NOTHING;

@@ -27,7 +27,7 @@ BEGIN
     -- No ready job is left behind it: it is forgotten. One that comes at this moment leaves a note.
     WITH asked AS MATERIALIZED (
         SELECT
-            a.key, a.given * ({turn_cost} / least(a.weight, {weight_max})) AS cost, g.o_open_at AS open_at,
+            p_queue AS queue, a.key, a.given * ({turn_cost} / least(a.weight, {weight_max})) AS cost, g.o_open_at AS open_at,
             EXISTS (SELECT 1 FROM waiting AS w WHERE {line} AND w.seq <> ALL (v_taken)) AS is_kept
         FROM unnest(p_keys, p_weights, p_given) AS a (key, weight, given)
         CROSS JOIN LATERAL {jobs_gate}(
@@ -35,12 +35,14 @@ BEGIN
             v_rules.o_pauses -> a.key
         ) AS g
     ), gone AS (
-        DELETE FROM gates AS g USING asked AS a WHERE g.queue = p_queue AND g.key = ANY (ARRAY[a.key]) AND NOT a.is_kept
+        DELETE FROM gates AS g
+        USING asked AS a
+        WHERE g.queue = ANY (ARRAY[a.queue]) AND g.key = ANY (ARRAY[a.key]) AND NOT a.is_kept
     )
     UPDATE gates AS g
     SET turn = g.turn + a.cost, open_at = a.open_at
     FROM asked AS a
-    WHERE g.queue = p_queue AND g.key = ANY (ARRAY[a.key]) AND a.is_kept AND (a.cost > 0 OR a.open_at > 0);
+    WHERE g.queue = ANY (ARRAY[a.queue]) AND g.key = ANY (ARRAY[a.key]) AND a.is_kept AND (a.cost > 0 OR a.open_at > 0);
     GET DIAGNOSTICS o_gates = ROW_COUNT;
     RETURN NEXT;
 END

@@ -33,7 +33,9 @@ BEGIN
     FROM unnest(p_keys, p_given) AS k (key, given)
     WHERE k.given > 0;
     DELETE FROM key_spent AS s
-    WHERE s.queue = p_queue AND s.key = ANY (p_keys) AND (s.back_at <= p_now OR p_shape = 'bucket' AND s.jobs = 0);
+    USING (SELECT p_queue AS queue, k.key FROM unnest(p_keys) AS k (key) OFFSET 0) AS k
+    WHERE s.queue = ANY (ARRAY[k.queue]) AND s.key = ANY (ARRAY[k.key])
+        AND (s.back_at <= p_now OR p_shape = 'bucket' AND s.jobs = 0);
     INSERT INTO key_spent AS s (queue, key, back_at, jobs)
     SELECT p_queue, k.key, k.back_at, CASE p_shape WHEN 'bucket' THEN 0 ELSE k.given END
     FROM unnest(p_keys, p_given, v_backs) AS k (key, given, back_at)
