@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::outcome::Failure;
-use windlass_core::queue::{Keep, QueueConfig, Rate, Retention};
+use windlass_core::queue::{Keep, KeyRules, QueueConfig, Rate, Retention, Shape};
 use windlass_core::store::{
     Begin, ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, Progress, QueueShare, Queues,
     Renewal, Settlement,
@@ -80,6 +80,9 @@ impl Play {
         let mut jobs: Vec<_> = (0..count).map(|_| self.job()).collect();
         for job in &mut jobs {
             job.queue = queue.clone().unwrap_or_else(|| job.queue.clone());
+            if job.queue.as_str() == QUEUES[1] && self.random.bool() {
+                job.key = Some(name(["x", "yy", "z:z"][self.random.usize(..3)]));
+            }
         }
         // Refused as a whole where an id is taken by another job.
         if self.store.enqueue(jobs.as_slice().into()).await.is_ok() {
@@ -174,6 +177,10 @@ impl Play {
         let per = Duration::from_millis(self.random.u64(500..4_000));
         let rate = (self.random.u8(..3) == 0).then(|| Rate::new(100, per));
         let config = QueueConfig { retention, concurrency, rate, ..QueueConfig::default() };
+        let keys = keys(&mut self.random);
+        // The other queues take no job with a key.
+        let config =
+            if queue.as_str() == QUEUES[1] { QueueConfig { keys: Some(keys), ..config } } else { config };
         self.store.define(&queue, &config).await.unwrap();
     }
 
@@ -214,6 +221,16 @@ impl Play {
     }
 }
 
+fn keys(random: &mut fastrand::Rng) -> KeyRules {
+    let rate = Rate::new(random.u32(1..40), Duration::from_millis(random.u64(500..4_000)));
+    let bucket = rate.shape(Shape::Bucket { burst: 9 });
+    KeyRules {
+        concurrency: random.bool().then(|| random.u32(1..60)),
+        rate: random.bool().then(|| if random.bool() { rate } else { bucket }),
+        weights: [(name("yy"), random.u32(1..5))].into(),
+    }
+}
+
 fn unique(random: &mut fastrand::Rng) -> Unique {
     let unique = Unique::key(random.u8(..20).to_string()).across_kinds();
     let unique = match random.u8(..4) {
@@ -250,6 +267,8 @@ async fn every_key_agrees_with_the_records() {
         let store = RedisStore::open_with(options).await.unwrap();
         let leases = vec![open(&store).await, open(&store).await];
         let random = fastrand::Rng::with_seed(seed);
+        let keyed = QueueConfig { keys: Some(KeyRules::default()), ..QueueConfig::default() };
+        store.define(&name(QUEUES[1]), &keyed).await.unwrap();
         let mut play = Play { store, clock, random, leases, ids: Vec::new(), running: Vec::new() };
         for step in 0..120 {
             play.step().await;
@@ -271,11 +290,15 @@ async fn every_key_agrees_with_the_records() {
         ("HSET", "uniques", &["0123456701234567", "abcdefghabcdefgh12345678"]),
         ("ZADD", "windows", &["1", "7654321076543210"]),
         ("HINCRBY", "meta", &["spent", "1"]),
+        ("HINCRBY", "meta", &["behind", "1"]),
+        ("ZADD", "behind:q", &["0", "1234567812345678abcdefghabcdefghk"]),
+        ("HINCRBY", "busy", &["q", "1"]),
+        ("HSET", "permits", &["q", "12345678"]),
     ] {
         let before = wrong(&server, "c").lines().count();
         let key = format!("wl:{{windlass:c}}:{key}");
         server.command(&[&[command, &key], words].concat());
-        assert!(wrong(&server, "c").lines().count() > before, "{command} is not noticed");
+        assert!(wrong(&server, "c").lines().count() > before, "{command} {key} is not noticed");
     }
 }
 

@@ -48,8 +48,9 @@ local function conflicts()
   -- The holder says from now on what a job says that is handed in like this; its kind, its keys and its place stay.
   local function replace(id, record, head, content, body, due8)
     local last, key = records.content_end(record), packed.keys_of(head)
+    local keys_width = WIDTH.unique + (key and #key + 1 or 0)
     local said = sub(record, RECORD.content, RECORD.block_end + CONTENT.kind_length_end + byte(record, RECORD.content))
-      .. sub(content, CONTENT.kind + byte(content), -1 - WIDTH.unique - (key and #key + 1 or 0))
+      .. sub(content, CONTENT.kind + byte(content), -1 - keys_width)
       .. sub(record, last + 1 - records.keys_width(record), last)
     -- An outcome of an attempt before was about another payload: the job no longer counts as reaped.
     local flags = byte(record, RECORD.flags)

@@ -298,6 +298,19 @@ mod tests {
         assert_eq!(formats, [FORMAT, KEYED_FORMAT, KEYED_FORMAT]);
     }
 
+    #[test]
+    fn a_key_that_jobs_take_turns_by_is_none_that_is_unique() {
+        let options = [Options::new().key("gg"), Options::new().key("gg").unique(Unique::key("k"))];
+        let packed =
+            options.map(|options| Packed::of([NewJob::new("g", "p", options).unwrap()].iter(), 9).unwrap());
+        assert_eq!(packed.each_ref().map(Packed::has_keys), [false, true]);
+        for packed in packed {
+            let encoded = packed.encode();
+            assert_eq!(encoded[0], GATED_FORMAT);
+            assert_eq!(Packed::decode(encoded).unwrap(), packed);
+        }
+    }
+
     /// Of two payloads under one id only one could be written before the script.
     #[test]
     fn payloads_are_given_where_an_id_stands_twice() {

@@ -93,6 +93,27 @@ fn a_record_with_a_key_reads_back_under_either_first_byte() {
     }
 }
 
+#[test]
+fn a_record_with_a_gate_reads_back_under_either_first_byte() {
+    for unique in [None, Some(Unique::key("k"))] {
+        let options = Options::new().key("tenant:7").tag("t");
+        let options = unique.into_iter().fold(options, Options::unique);
+        let job = NewJob::new("k", "p", options).unwrap();
+        let flags = b'@' + if job.unique.is_some() { 8 } else { 0 };
+        for first in [b'3', b'3' + GATED_OFFSET] {
+            let mut record = packed(&job, 1, "w").to_vec();
+            (record[0], record[1]) = (first, flags);
+            let row = Row::unpack(record.into());
+            assert_eq!((row.state, &row.unreadable), (State::Running, &None));
+            assert_eq!((&row.content.key, row.content.unique), (&job.key, job.unique));
+            assert_eq!((&row.content.tags, row.content.payload), (&job.tags, Some(job.payload.clone())));
+        }
+    }
+    let mut record = packed(&NewJob::new("k", "p", Options::new()).unwrap(), 1, "w").to_vec();
+    record[1] = b'@';
+    assert!(matches!(Row::unpack(record.into()).unreadable, Some(Unreadable::Broken(_))), "it has no key");
+}
+
 /// A record as a claim would splice it for the first time.
 fn packed_first(job: &NewJob, label: &str, form: u8) -> Bytes {
     let content = content::pack(job).unwrap();

@@ -21,8 +21,8 @@ local function score_is(score, micros) return score == micros or (score >= 2 ^ 5
 local jobs = {}
 for id, record in pairs(hash('jobs')) do
   local tag, job = string.byte(record, 1), { id = id }
-  local is_keyed = tag >= 128
-  if is_keyed then tag = tag - 80 end
+  local is_keyed, is_gated = tag >= 128, tag >= 136
+  if is_keyed then tag = tag - (is_gated and 88 or 80) end
   if tag >= 97 then
     -- A first attempt: its claim comes first, or when it completed.
     local at = tag == 98 and 8 or 0
@@ -49,8 +49,11 @@ for id, record in pairs(hash('jobs')) do
   local payload, v, block = u('>I4I4I4', job.tail)
   job.payload, job.block = payload, string.format('%.0f', block)
   job.kind = string.sub(job.tail, 14, 13 + string.byte(job.tail, 13))
-  if is_keyed then job.key = string.sub(job.tail, 13 + v - 25, 12 + v) end
-  if is_keyed ~= (tag < 64 and string.byte(record, 2) >= 56) then say(id, 'has a key or has none') end
+  local flags = tag < 64 and string.byte(record, 2) or 48
+  if flags % 16 >= 8 then job.key, v = string.sub(job.tail, 13 + v - 25, 12 + v), v - 25 end
+  if flags >= 64 then job.gate = string.sub(job.tail, 12 + v - string.byte(job.tail, 12 + v), 11 + v) end
+  if job.key then v = v + 25 end
+  if is_keyed ~= (flags >= 56) or is_gated ~= (flags >= 64) then say(id, 'has a key or has none') end
   if job.fence > 0 and not job.lease then job.lease = string.sub(job.tail, 13 + v + 8, 13 + v + 23) end
   jobs[id] = job
 end
@@ -67,13 +70,16 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   end
 end
 local stale_counts = hash('stale')
-for _, job in pairs(jobs) do kinds[job.kind] = true end
+local has_plain = false
+for _, job in pairs(jobs) do
+  if not job.gate then kinds[job.kind], has_plain = true, has_plain or job.state == 2 end
+end
 for kind in pairs(stale_counts) do kinds[kind] = true end
 
 -- Turns.
 local turns, listed = {}, {}
 for _, kind in ipairs(redis.call('SMEMBERS', P .. 'kinds')) do listed[kind] = true end
-if next(jobs) and not listed[''] then say('', 'the list of kinds does not say that it is complete') end
+if has_plain and not listed[''] then say('', 'the list of kinds does not say that it is complete') end
 for kind in pairs(kinds) do
   local stale = 0
   if not listed[kind] and redis.call('EXISTS', P .. 'line:' .. kind) > 0 then say('', kind .. ' has a line that is not listed') end
@@ -103,6 +109,42 @@ for kind in pairs(kinds) do
       say(id, 'is not ready and has a turn')
     end
   end
+end
+
+-- Gates: each ready job with a key stands behind one, which is open or closed; what runs of a key is counted, and so is what
+-- was spent of its rate, until it has come back.
+local open, closed, busy, behind, gated = zset(P .. 'open'), zset(P .. 'closed'), hash('busy'), {}, 0
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if string.sub(key, 1, #P + 7) == P .. 'behind:' then
+    local gate = string.sub(key, #P + 8)
+    for member, score in pairs(zset(key)) do
+      local id = string.sub(member, 17, 32)
+      local job = jobs[id]
+      if job and job.state == 2 and job.gate == gate and member == job.place .. id .. job.kind then
+        turns[id], gated = (turns[id] or 0) + 1, gated + 1
+        if score ~= -job.priority then say(id, 'has another priority behind its gate') end
+      else
+        say(id, 'stands behind a gate without being ready')
+      end
+    end
+    if not open[gate] == not closed[gate] then say('', 'the gate of ' .. gate .. ' is open and closed, or neither') end
+  end
+end
+for _, job in pairs(jobs) do
+  if job.gate and job.state == 3 then behind[job.gate] = (behind[job.gate] or 0) + 1 end
+end
+for key, count in pairs(busy) do
+  if behind[key] ~= tonumber(count) then say('', count .. ' jobs of ' .. key .. ' are counted as running') end
+  behind[key] = nil
+end
+for key in pairs(behind) do say('', 'jobs of ' .. key .. ' run and are not counted') end
+if gated ~= tonumber(redis.call('HGET', P .. 'meta', 'behind') or 0) then say('', gated .. ' jobs stand behind gates, not counted so') end
+local permits, permits_back = hash('permits'), zset(P .. 'permits-back')
+for key in pairs(permits) do
+  if not permits_back[key] then say('', 'permits of ' .. key .. ' are never forgotten') end
+end
+for key in pairs(permits_back) do
+  if not permits[key] then say('', 'permits of ' .. key .. ' come back and are not out') end
 end
 
 -- Everything else that stands in an order of its own.
