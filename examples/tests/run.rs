@@ -134,6 +134,18 @@ fn batch_insert() {
     );
 }
 
+#[test]
+fn batch_handler() {
+    says(
+        env!("CARGO_BIN_EXE_batch_handler"),
+        &[
+            "1000 jobs, a few statements",
+            "one of them: the job is dead (permanent): a person needs a name",
+            "1000 rows in the table",
+        ],
+    );
+}
+
 /// The newcomer's program runs until it is told to stop, and then ends well.
 #[test]
 #[cfg(unix)]

@@ -218,7 +218,9 @@ impl Engine {
         }
         self.attempts.slots().stop_all(Stop::Now);
         let stuck = Instant::now() + STUCK_MAX;
-        self.until(stuck, Stage::Killed, |slots| is_empty(slots) && !slots.is_claiming()).await;
+        // Nothing wants a call of a batch any more that goes on: it is dropped as soon as it yields.
+        let is_quiet = |slots: &Slots| is_empty(slots) && !slots.has_calls() && !slots.is_claiming();
+        self.until(stuck, Stage::Killed, is_quiet).await;
         if self.is_killed() {
             return true;
         }

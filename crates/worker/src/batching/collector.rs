@@ -51,13 +51,15 @@ where
         Arc::new(Self { config, start: Box::new(start), waiting: Mutex::new(waiting) })
     }
 
-    /// Adds an item to the batch of its key, which starts if that makes it full. Gives the item back when it is closed.
-    pub(super) fn add(self: &Arc<Self>, key: K, item: T) -> Result<(), T> {
+    /// Adds an item to the batch of its key, which starts if that makes it full. The item is made under the lock, so that
+    /// none is counted that a flush would not find. Answers whether it was taken in.
+    pub(super) fn add(self: &Arc<Self>, key: K, item: impl FnOnce() -> T) -> bool {
         let full = {
             let mut waiting = self.lock();
             if waiting.is_closed {
-                return Err(item);
+                return false;
             }
+            let item = item();
             match waiting.batches.get_mut(&key) {
                 Some(batch) => {
                     batch.items.push(item);
@@ -77,7 +79,7 @@ where
         if let Some(items) = full {
             (self.start)(items);
         }
-        Ok(())
+        true
     }
 
     /// Starts a batch of one item.

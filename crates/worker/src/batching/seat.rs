@@ -105,14 +105,18 @@ where
         let (answer, answered) = oneshot::channel();
         let (begins, begun) = oneshot::channel();
         let begins = ctx.inner().timeout.map(|_| begins);
-        let (place, is_full) = self.room.wait_in(ctx.queue());
         ctx.inner().thread.queue_in_batch();
         let waits = Waits { collector: &self.collector, ctx: &ctx };
-        let seat = Seat { item: BatchItem::new(job, ctx.clone()), answer, begins, place: Some(place) };
+        let mut is_full = false;
+        let seat = || {
+            let (place, is_last) = self.room.wait_in(ctx.queue());
+            is_full = is_last;
+            Seat { item: BatchItem::new(job, ctx.clone()), answer, begins, place: Some(place) }
+        };
         if ctx.is_suspect() {
             // If it is what ended its worker, it does so alone.
-            self.collector.start_alone(seat);
-        } else if self.collector.add(key, seat).is_err() {
+            self.collector.start_alone(seat());
+        } else if !self.collector.add(key, seat) {
             return Outcome::Returned;
         } else if is_full {
             self.collector.flush();

@@ -20,6 +20,12 @@ impl Slots {
         threads.filter(|thread| thread.is_zombie() && !thread.is_in_batch()).count()
     }
 
+    /// Whether a call of a batch goes on after all of its attempts, or some of them, have ended.
+    pub(crate) fn has_calls(&self) -> bool {
+        let mut threads = self.occupied.iter().flatten().map(|occupied| &occupied.ctx.inner().thread);
+        threads.any(|thread| thread.is_in_batch() && thread.is_zombie())
+    }
+
     /// Queues that can start nothing, however long they wait: every slot that they may use is a zombie's.
     pub(crate) fn starved(&self) -> Vec<Name> {
         if self.zombies() == 0 {
