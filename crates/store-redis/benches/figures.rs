@@ -1,5 +1,5 @@
 //! Figures, not assertions: what the server pays for a job, and how long the longest script holds it where there is much
-//! of something. `cargo bench -p windlass-store-redis`, or only some of it: `… -- kinds payloads due rules jobs keys`.
+//! of something. `cargo bench -p windlass-store-redis`, or only some of it: `… -- kinds payloads due rules jobs keys gates`.
 //!
 //! Each case runs a few times; the least disturbed one is printed, since the server's log counts the time in which a
 //! script stood still because other programs ran. On a busy machine look at the time in which the server ran, which
@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use windlass_core::job::NewJob;
-use windlass_core::queue::{Pause, Pauses, QueueConfig, Rate, Shape};
+use windlass_core::queue::{KeyRules, Pause, Pauses, QueueConfig, Rate, Shape};
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, QueueShare, Queues, Settlement,
 };
@@ -356,6 +356,49 @@ async fn claims_by_rules() {
     }
 }
 
+/// As [`server_time_per_job`], for jobs of 1,000 keys that they take turns by; then claims that look at many gates in vain.
+async fn server_time_per_gate() {
+    let names = ["enqueue", "claim", "settle", "claim, one a call"];
+    let mut rows: Vec<_> = names.into_iter().map(|name| (name, f64::MAX)).collect();
+    let (gated, rules) =
+        (|number: usize| Options::new().key((number % 1_000).to_string()), KeyRules::default());
+    let rules = KeyRules { concurrency: Some(1_000), rate: Some(Rate::new(10_000, SPAN)), ..rules };
+    let config = QueueConfig { keys: Some(rules), ..QueueConfig::default() };
+    let mut in_vain = Vec::new();
+    for _ in 0..ROUNDS {
+        let scene = Scene::new().await;
+        scene.store.define(&name("q"), &config).await.unwrap();
+        scene.add(std::iter::once(job("k", 12, gated(0)))).await;
+        scene.claim(&[name("k")], 1, usize::MAX).await;
+        let mut since = scene.ran();
+        scene.add((0..10_000).map(|number| job("k", 12, gated(number)))).await;
+        scene.note(&mut rows, 0, 10_000, &mut since);
+        let mut claimed = Vec::new();
+        for _ in 0..24 {
+            claimed.push(scene.claim(&[name("k")], 400, usize::MAX).await);
+        }
+        scene.note(&mut rows, 1, 9_600, &mut since);
+        for jobs in &claimed {
+            scene.settle(jobs, || Outcome::Completed { output: None }).await;
+        }
+        scene.note(&mut rows, 2, 9_600, &mut since);
+        for _ in 0..400 {
+            assert_eq!(scene.claim(&[name("k")], 1, usize::MAX).await.len(), 1);
+        }
+        scene.note(&mut rows, 3, 400, &mut since);
+        scene.add((0..100_000).map(|number| job("k", 12, gated(number)))).await;
+        scene.forget();
+        for _ in 0..4 {
+            assert_eq!(scene.claim(&[name("l")], 9, usize::MAX).await, []);
+        }
+        in_vain.push(scene.scripts());
+    }
+    for (what, micros) in rows {
+        println!("behind gates, {what}: {micros:.2} us of the server per job");
+    }
+    print_longest("claims of a kind that no job behind 1,000 gates has", &in_vain);
+}
+
 #[tokio::main]
 async fn main() {
     let asked: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -377,5 +420,8 @@ async fn main() {
     }
     if is_asked("keys") {
         server_time_per_key().await;
+    }
+    if is_asked("gates") {
+        server_time_per_gate().await;
     }
 }

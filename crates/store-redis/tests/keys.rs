@@ -176,7 +176,8 @@ async fn gates_give_what_the_reference_gives() {
                 5..8 => pair.settle(random.usize(..9), &Outcome::Completed { output: None }).await,
                 8 => pair.settle(3, &Outcome::Returned).await,
                 9 => {
-                    pair.settle(3, &Outcome::Snooze { after: Duration::from_millis(random.u64(..900)) }).await
+                    pair.settle(3, &Outcome::Snooze { after: Duration::from_millis(random.u64(..900)) })
+                        .await;
                 }
                 10..12 => pair.cancel(&mut random).await,
                 12..16 => {

@@ -3,8 +3,9 @@
 -- of which one script takes so many, of these kinds. Answers why it ended, as claim/take does.
 -- Needs: keys, clock, batch, gates, room, turns, behind, permits.
 local function take_keyed(wanted, most_at_once, rules, open, kinds)
-  -- What it costs to look: so many gates, and so many jobs behind them, count as one that is taken.
-  local GATES_OF_ONE, LOOKS_OF_ONE = 4, 32
+  -- What it costs to look: so many gates, and so many jobs behind them, count as one that is taken. Why it ends where one
+  -- script does no more: others follow, or the claim has seen enough.
+  local GATES_OF_ONE, LOOKS_OF_ONE, MORE, ENOUGH = 4, 32, 3, -1
   local g, r, take_behind = gates(), room(), behind(kinds)
   local of, add, floor = batch.of, batch.add, math.floor
   local concurrency, rate = rules.concurrency, rules.rate and permits(rules.rate)
@@ -66,10 +67,10 @@ local function take_keyed(wanted, most_at_once, rules, open, kinds)
       local given = ask(gate, most)
       left = left - given
       if not gate.fate and given >= most then open.put_back(gate) end
-      if ended > 0 or left == 0 then return end
+      if ended ~= 0 or left == 0 then return end
       if work >= most_at_once then
-        -- A script that gave nothing would give nothing again: then the claim has seen enough.
-        ended = r.number > before and 3 or 4
+        -- A script that gave nothing would give nothing again.
+        ended = r.number > before and MORE or ENOUGH
         return
       end
     end
@@ -97,5 +98,5 @@ local function take_keyed(wanted, most_at_once, rules, open, kinds)
       add(of('ZADD', g.open), string.format('%.0f', gate.turn), gate.key)
     end
   end
-  return ended == 4 and 0 or ended
+  return math.max(0, ended)
 end

@@ -3,8 +3,8 @@
 -- Made only where the definition has rules: for so many jobs that can begin at once, of the kinds in ARGV[from] and after.
 -- Answers nothing if the definition does not read, or `left`, how many jobs they leave, of the kinds in `kinds[from]` and
 -- after; `is_limited`, whether it has limits; `keys`, the rules for keys, with those that are paused, each until when;
--- `spend(jobs)`, to be told how many start; and `until_next(micros, opens)`, how long until they may leave more, a gate opens at
--- an instant or, in so many micros, something else is due (-1: nothing).
+-- `spend(jobs)`, to be told how many start; and `until_next(micros, opens)`, how long until they may leave more, or a gate
+-- opens, which is at an instant, or something else is due, in so many micros (-1: nothing).
 -- Needs: keys, clock, rates.
 local function heed_rules(at_once, from)
   local now, next_end = clock.now, nil
