@@ -10,7 +10,7 @@ mod call;
 mod collector;
 mod handler;
 mod room;
-mod seat;
+mod step;
 
 use std::fmt;
 use std::hash::Hash;
@@ -24,7 +24,7 @@ pub use self::answers::Answers;
 pub use self::batch::{Batch, BatchItem};
 pub use self::handler::{BatchHandler, FromWorker};
 pub(crate) use self::room::{Room, usable_slots};
-pub(crate) use self::seat::{BatchStep, Collects};
+pub(crate) use self::step::{BatchStep, Collects};
 use crate::ctx::Ctx;
 use crate::error::ConfigError;
 use crate::job::Job;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
-use super::seat::{Answer, Seat};
+use super::step::{Answer, PendingItem};
 use super::{Answers, Batch, BatchHandler};
 use crate::ctx::Ctx;
 use crate::executor::warn_slow_poll;
@@ -23,24 +23,24 @@ const OMITTED: &str = "the batch handler said nothing about this job: it has to 
 type Returned<J> = Result<Answers<J>, JobError>;
 
 /// Starts the call of a batch.
-pub(super) fn start<S, M, H>(shared: &Arc<(H, S)>, seats: Vec<Seat<H::Job>>, slow_poll: Duration)
+pub(super) fn start<S, M, H>(shared: &Arc<(H, S)>, pending: Vec<PendingItem<H::Job>>, slow_poll: Duration)
 where
     S: Send + Sync + 'static,
     H: BatchHandler<S, M>,
 {
     let shared = Arc::clone(shared);
-    let span = tracing::info_span!("batch", job.kind = H::Job::KIND, items = seats.len());
-    tokio::spawn(async move { run(shared, seats, slow_poll).await }.instrument(span));
+    let span = tracing::info_span!("batch", job.kind = H::Job::KIND, items = pending.len());
+    tokio::spawn(async move { run(shared, pending, slow_poll).await }.instrument(span));
 }
 
-async fn run<S, M, H>(shared: Arc<(H, S)>, seats: Vec<Seat<H::Job>>, slow_poll: Duration)
+async fn run<S, M, H>(shared: Arc<(H, S)>, pending: Vec<PendingItem<H::Job>>, slow_poll: Duration)
 where
     S: Send + Sync + 'static,
     H: BatchHandler<S, M>,
 {
     // Here and not where it is started: a busy runtime may come to it late, and timeouts count from now.
-    let (mut begun, mut items) = (Vec::with_capacity(seats.len()), Vec::with_capacity(seats.len()));
-    for Seat { item, answer, begins, .. } in seats {
+    let (mut begun, mut items) = (Vec::with_capacity(pending.len()), Vec::with_capacity(pending.len()));
+    for PendingItem { item, answer, begins, .. } in pending {
         if let Some(one) = Begun::new(item.ctx.clone(), answer, begins) {
             begun.push(one);
             items.push(item);

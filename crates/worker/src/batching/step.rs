@@ -20,7 +20,7 @@ use crate::registry::outcome_of;
 use crate::rest;
 
 /// An item that waits for its batch, or whose batch is about to start.
-pub(super) struct Seat<J: Job> {
+pub(super) struct PendingItem<J: Job> {
     pub(super) item: BatchItem<J>,
     pub(super) answer: oneshot::Sender<Answer<J>>,
     /// Has the attempt read its deadline again, if it has one.
@@ -45,7 +45,7 @@ pub(crate) trait Collects: Send + Sync {
     fn close(&self);
 }
 
-impl<K, J> Collects for Collector<K, Seat<J>>
+impl<K, J> Collects for Collector<K, PendingItem<J>>
 where
     K: Hash + Eq + Send + Sync + 'static,
     J: Job,
@@ -54,7 +54,7 @@ where
         Self::flush(self);
     }
 
-    /// A seat that is dropped without an answer tells its attempt to give the job back.
+    /// An item that is dropped without an answer tells its attempt to give the job back.
     fn close(&self) {
         drop(Self::close(self));
     }
@@ -62,7 +62,7 @@ where
 
 /// How jobs of one kind get into batches.
 pub(crate) struct BatchStep<J: Job, K> {
-    collector: Arc<Collector<K, Seat<J>>>,
+    collector: Arc<Collector<K, PendingItem<J>>>,
     key: KeyOf<J, K>,
     room: Arc<Room>,
 }
@@ -87,9 +87,9 @@ where
         let Batching { config, key, .. } = batching;
         config.check()?;
         let (shared, calls) = (Arc::new((handler, state)), Arc::clone(&room));
-        let start = move |mut seats: Vec<Seat<J>>| {
-            seats.iter_mut().for_each(|seat| seat.place = None);
-            call::start(&shared, seats, calls.slow_poll());
+        let start = move |mut pending: Vec<PendingItem<J>>| {
+            pending.iter_mut().for_each(|one| one.place = None);
+            call::start(&shared, pending, calls.slow_poll());
         };
         Ok(Self { collector: Collector::new(config, start), key, room })
     }
@@ -108,15 +108,15 @@ where
         ctx.inner().thread.queue_in_batch();
         let waits = Waits { collector: &self.collector, ctx: &ctx };
         let mut is_full = false;
-        let seat = || {
+        let item = || {
             let (place, is_last) = self.room.wait_in(ctx.queue());
             is_full = is_last;
-            Seat { item: BatchItem::new(job, ctx.clone()), answer, begins, place: Some(place) }
+            PendingItem { item: BatchItem::new(job, ctx.clone()), answer, begins, place: Some(place) }
         };
         if ctx.is_suspect() {
             // If it is what ended its worker, it does so alone.
-            self.collector.start_alone(seat());
-        } else if !self.collector.add(key, seat) {
+            self.collector.start_alone(item());
+        } else if !self.collector.add(key, item) {
             return Outcome::Returned;
         } else if is_full {
             self.collector.flush();
@@ -127,7 +127,7 @@ where
 
 /// An attempt that waits for its answer. Dropping it takes the item out, if its call has not begun.
 struct Waits<'a, J: Job, K: Hash + Eq + Send + Sync + 'static> {
-    collector: &'a Collector<K, Seat<J>>,
+    collector: &'a Collector<K, PendingItem<J>>,
     ctx: &'a Ctx,
 }
 
@@ -189,7 +189,7 @@ impl<J: Job, K: Hash + Eq + Send + Sync + 'static> Waits<'_, J, K> {
         let has_left = self.ctx.inner().thread.withdraw();
         if has_left {
             let (id, fence) = (self.ctx.id(), self.ctx.fence());
-            drop(self.collector.remove(|seat| seat.item.id() == id && seat.item.ctx.fence() == fence));
+            drop(self.collector.remove(|one| one.item.id() == id && one.item.ctx.fence() == fence));
         }
         has_left
     }
