@@ -94,6 +94,10 @@ impl Background for Fetcher {
             self.client.store().bell().enroll(&self.config.queues, &self.config.kinds, waiter)
         });
         while shutdown.is_running() {
+            if self.attempts.slots().frees_more() {
+                // Attempts that are about to end do so first, and one claim is for all of their slots.
+                tokio::task::yield_now().await;
+            }
             let (plan, wake) = self.plan();
             if let Some(plan) = plan {
                 let fetcher = Arc::clone(self);

@@ -161,6 +161,16 @@ impl Slots {
         }
     }
 
+    /// Whether a queue with limits, which is asked for free slots only, is about to have more of them: its jobs go fast.
+    pub(crate) fn frees_more(&self) -> bool {
+        let is_fast = |queue: usize, buffer: &Buffer| {
+            let free = self.shares.free(queue) + buffer.held;
+            buffer.is_limited && !buffer.is_dry && free > 0 && free < buffer.target
+        };
+        self.claiming.is_none()
+            && self.buffers.iter().enumerate().any(|(queue, buffer)| is_fast(queue, buffer))
+    }
+
     fn wants_more(&self) -> bool {
         let mut buffers = self.buffers.iter().enumerate();
         buffers.any(|(queue, buffer)| buffer.wants_more(self.shares.free(queue) + buffer.held))

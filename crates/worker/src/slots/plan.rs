@@ -141,7 +141,7 @@ impl Slots {
         let last = order.iter().rposition(|queue| parts[*queue] > 0).unwrap_or(0);
         let asking = order.iter().enumerate().map(|(place, &queue)| {
             let (want, buffer) = (&wants[queue], &self.buffers[queue]);
-            // Slots that only another queue may use are no room for jobs that must begin at once.
+            // Jobs that must begin at once cannot use slots that are for another queue only.
             let may_use_rest = place >= last && (!buffer.is_limited || own_all == want.own);
             let part = if may_use_rest { want.shared } else { parts[queue] };
             Asking { queue, limit: want.own + part + ahead[queue], hints: buffer.hints }

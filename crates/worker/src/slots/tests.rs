@@ -298,3 +298,19 @@ async fn a_slot_that_is_held_in_vain_is_given_up() {
     scene.note(starts);
     assert_eq!((scene.runs("busy"), scene.slots.buffers[1].held), (2, 0));
 }
+
+#[tokio::test]
+async fn one_claim_is_for_all_slots_that_are_about_to_be_free() {
+    let mut scene = Scene::new(4, vec![shared("a")]).await;
+    scene.define("a", &of_rate()).await;
+    scene.enqueue("a", 50).await;
+    scene.claim().await.unwrap();
+    assert!(!scene.slots.frees_more(), "none is free");
+    scene.finish();
+    scene.slots.buffers[0].target = 0;
+    assert!(!scene.slots.frees_more(), "its jobs are slow");
+    scene.slots.buffers[0].target = 2;
+    assert!(scene.slots.frees_more());
+    scene.finish();
+    assert!(!scene.slots.frees_more(), "enough are free");
+}
