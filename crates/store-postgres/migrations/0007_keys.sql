@@ -87,7 +87,7 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_bits int8 := p_jobs[1];
+    v_bits int8;
     v_job int8;
     v_answer text;
 BEGIN
@@ -100,42 +100,39 @@ BEGIN
         FROM unnest(p_queues) AS q (name)
         GROUP BY q.name;
     END IF;
-    IF p_from < 0 THEN
-        RETURN cardinality(p_jobs);
-    END IF;
-    IF cardinality(p_jobs) > 1 THEN
-        v_bits := (SELECT bit_or(j.seq) FROM unnest(p_jobs) AS j (seq));
-    END IF;
-    -- Tallies come here, by queue, p_to and p_reason.
-    IF v_bits & 2 = 2 THEN
-        IF p_from = 3 THEN
+    -- Tallies come here, by queue, p_to and p_reason. Then what is known by the numbers of jobs, of which most have neither bit.
+    IF p_from >= 0 AND (p_jobs[1] & 3 <> 0 OR cardinality(p_jobs) > 1) THEN
+        v_bits := CASE
+            WHEN cardinality(p_jobs) = 1 THEN p_jobs[1] ELSE (SELECT bit_or(j.seq) FROM unnest(p_jobs) AS j (seq))
+        END;
+        IF v_bits & 2 = 2 AND p_from = 3 THEN
             WITH gone AS (
                 DELETE FROM gate_jobs WHERE seq = ANY (p_jobs) RETURNING queue, key
             )
             INSERT INTO gate_notes (queue, key, came, ended)
             SELECT g.queue, g.key, false, true FROM gone AS g GROUP BY g.queue, g.key;
         END IF;
-        IF p_to = 2 THEN
+        IF v_bits & 2 = 2 AND p_to = 2 THEN
             INSERT INTO gate_notes (queue, key, came, ended)
             SELECT j.queue, j.key, true, false
             FROM jobs AS j
             WHERE j.seq = ANY (p_jobs) AND j.key IS NOT NULL
             GROUP BY j.queue, j.key;
         END IF;
-    END IF;
-    IF v_bits & 1 = 1 AND (p_to > 2 OR p_to < 0) THEN
-        DELETE FROM keys
-        WHERE seq = ANY (ARRAY(SELECT j.seq FROM unnest(p_jobs) AS j (seq) WHERE j.seq & 1 = 1))
-            AND free_at IS NULL AND (at_start OR p_to <> 3);
-    ELSIF v_bits & 1 = 1 AND p_from > 3 AND p_to <= 2 THEN
-        -- A program that knows of keys has asked before. One that does not must not let a job run beside the holder.
-        FOREACH v_job IN ARRAY p_jobs LOOP
-            v_answer := key_again(clock_micros(), v_job);
-            IF v_answer IS NOT NULL THEN
-                RAISE EXCEPTION 'another job (%) holds the unique key: retry with a newer program', v_answer
-                USING ERRCODE = 'lock_not_available';
-            END IF;
-        END LOOP;
+        IF v_bits & 1 = 1 AND (p_to > 2 OR p_to < 0) THEN
+            DELETE FROM keys
+            WHERE seq = ANY (ARRAY(SELECT j.seq FROM unnest(p_jobs) AS j (seq) WHERE j.seq & 1 = 1))
+                AND free_at IS NULL AND (at_start OR p_to <> 3);
+        ELSIF v_bits & 1 = 1 AND p_from > 3 THEN
+            -- A program that knows of keys has asked before. One that does not must not let a job run beside the holder.
+            FOREACH v_job IN ARRAY p_jobs LOOP
+                v_answer := key_again(clock_micros(), v_job);
+                IF v_answer IS NOT NULL THEN
+                    RAISE EXCEPTION 'another job (%) holds the unique key: retry with a newer program', v_answer
+                    USING ERRCODE = 'lock_not_available';
+                END IF;
+            END LOOP;
+        END IF;
     END IF;
     -- Here come, in this order: dependents, which are told of an end; follow-ups, which are accepted at an end.
     RETURN cardinality(p_jobs);
