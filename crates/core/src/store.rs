@@ -85,6 +85,7 @@
 //! [`Transition::honoring_cancel`]: crate::Transition::honoring_cancel
 //! [`NextDue::Keep`]: crate::judge::NextDue::Keep
 
+mod claim;
 mod inspect;
 mod jobs;
 mod leases;
@@ -100,11 +101,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use claim::{ClaimAnswer, ClaimRequest, QueueShare, Room, SickQueue};
 pub use inspect::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX};
-pub use jobs::{
-    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, QueueShare, Room, Settled,
-    Settlement, SickQueue, Taken,
-};
+pub use jobs::{Amended, Begin, Enqueued, Jobs, Progress, Settled, Settlement, Taken};
 pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};
 pub use maintenance::{Duty, Maintenance, Promotion, Shift};
 pub use moves::{Cause, Move};

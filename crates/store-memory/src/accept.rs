@@ -6,7 +6,7 @@ use windlass_core::job::NewJob;
 use windlass_core::queue::{RULE_OF_KEYS, check_rules};
 use windlass_core::store::{Cause, Enqueued, StoreResult};
 use windlass_core::unique::{Digest, OnConflict};
-use windlass_core::{CallId, JobId, State, StoreError};
+use windlass_core::{CallId, JobId, Name, State, StoreError};
 
 use crate::bug::Bug;
 use crate::job::Job;
@@ -39,19 +39,20 @@ impl Table {
     /// take over is written when none was. The lock keeps callers from looking in between.
     fn accept_all(&mut self, jobs: &[NewJob], now: Timestamp) -> StoreResult<Vec<Enqueued>> {
         let mut answers = Vec::with_capacity(jobs.len());
+        let new_gates = self.missing_gates(jobs);
         for job in jobs {
             match self.accept(job, now) {
                 Ok(answer) => answers.push(answer),
                 Err(refusal) => {
                     if !self.has(Bug::EnqueuePartial) {
-                        self.take_back(&jobs[..answers.len()], &answers);
+                        self.take_back(&jobs[..answers.len()], &answers, new_gates);
                     }
                     return Err(refusal);
                 }
             }
         }
         if let Err(full) = self.check_room(jobs, &answers) {
-            self.take_back(jobs, &answers);
+            self.take_back(jobs, &answers, new_gates);
             return Err(full);
         }
         for (job, answer) in jobs.iter().zip(&answers) {
@@ -128,12 +129,26 @@ impl Table {
         }
     }
 
-    fn take_back(&mut self, jobs: &[NewJob], answers: &[Enqueued]) {
+    /// The keys of these jobs that have no gate, with their queues.
+    fn missing_gates(&self, jobs: &[NewJob]) -> Vec<(Name, Name)> {
+        let has_gate =
+            |job: &NewJob, key| self.queues.get(&job.queue).is_some_and(|queue| queue.gates.has(key));
+        let missing = |job: &NewJob| job.key.clone().filter(|key| !has_gate(job, key));
+        jobs.iter().filter_map(|job| Some((job.queue.clone(), missing(job)?))).collect()
+    }
+
+    /// A refused call leaves no job, no key and no gate behind.
+    fn take_back(&mut self, jobs: &[NewJob], answers: &[Enqueued], new_gates: Vec<(Name, Name)>) {
         for (job, _) in jobs.iter().zip(answers).filter(|(_, answer)| **answer == Enqueued::New) {
             let seq = self.get(job.id).expect("this call inserted it").seq;
             self.remove(seq, Cause::NotKept);
             if let Some(key) = job.unique.filter(|_| !self.has(Bug::RefusedTakesKey)) {
                 self.keys.give_up(&job.queue, key.digest, job.id);
+            }
+        }
+        for (queue, key) in new_gates {
+            if let Some(queue) = self.queues.get_mut(&queue) {
+                queue.gates.forget(&key);
             }
         }
     }

@@ -54,6 +54,11 @@ impl Gates {
         self.ready.get(key).into_iter().flatten().copied()
     }
 
+    /// Whether a key has a gate.
+    pub(crate) fn has(&self, key: &Name) -> bool {
+        self.gates.contains_key(key)
+    }
+
     /// A job of this key became ready: it has a gate from now on.
     pub(crate) fn came(&mut self, key: &Name) {
         if !self.gates.contains_key(key) {
