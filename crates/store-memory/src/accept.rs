@@ -131,10 +131,10 @@ impl Table {
 
     /// The keys of these jobs that have no gate, with their queues.
     fn missing_gates(&self, jobs: &[NewJob]) -> Vec<(Name, Name)> {
+        let keys = jobs.iter().filter_map(|job| Some((job.queue.clone(), job.key.clone()?)));
         let has_gate =
-            |job: &NewJob, key| self.queues.get(&job.queue).is_some_and(|queue| queue.gates.has(key));
-        let missing = |job: &NewJob| job.key.clone().filter(|key| !has_gate(job, key));
-        jobs.iter().filter_map(|job| Some((job.queue.clone(), missing(job)?))).collect()
+            |(queue, key): &(Name, Name)| self.queues.get(queue).is_some_and(|queue| queue.gates.has(key));
+        keys.filter(|of_job| !has_gate(of_job)).collect()
     }
 
     /// A refused call leaves no job, no key and no gate behind.
