@@ -32,11 +32,10 @@ DECLARE
     -- Places of queues: those with rules, those with something to move, those that may have something to take, and the one
     -- that has its turn.
     v_ruled int8[] := '{}'; v_keyed int8[] := '{}'; v_moving int8[]; v_giving int8[]; q int8;
-    v_is_behind bool; v_due int8; v_next int8; v_died int8;
-    v_kind text; v_is_plain bool; v_want int8; v_counted text[]; v_keys text[];
+    v_is_behind bool; v_due int8; v_next int8; v_died int8; v_kind text; v_is_plain bool; v_want int8;
+    v_counted text[]; v_keys text[]; v_chosen record;
     -- What is taken, and of which queues.
-    v_places tid[]; v_jobs int8[]; v_sizes int8[]; v_queues text[]; v_bytes int8; v_count int8;
-    v_place int8; v_chosen record;
+    v_places tid[]; v_jobs int8[]; v_sizes int8[]; v_queues text[]; v_bytes int8; v_count int8; v_place int8;
 BEGIN
     -- What the last row says stands in its columns from here on.
     SELECT
@@ -65,8 +64,7 @@ BEGIN
         o_fence := o_fence + v_died;
         IF v_is_behind THEN
             -- They could be next in turn, and must not be handed out.
-            v_due := v_now;
-            v_giving := array_remove(v_giving, q);
+            v_due := v_now; v_giving := array_remove(v_giving, q);
         END IF;
         v_next := least(v_next, v_due);
     END LOOP;
@@ -106,12 +104,9 @@ BEGIN
                     v_now, p_queues[q], p_kinds, v_want, v_place, p_floor_queues, p_floor_priorities, p_floor_dues
                 ) AS c;
             END IF;
-            o_stalls := greatest(o_stalls, v_chosen.o_met_locked::int4);
-            v_bytes := coalesce(v_bytes, 0) + v_chosen.o_bytes;
+            o_stalls := greatest(o_stalls, v_chosen.o_met_locked::int4); v_bytes := coalesce(v_bytes, 0) + v_chosen.o_bytes;
             CONTINUE WHEN v_chosen.o_jobs IS NULL;
-            v_places := v_places || v_chosen.o_places;
-            v_jobs := v_jobs || v_chosen.o_jobs;
-            v_sizes := v_sizes || v_chosen.o_sizes;
+            v_places := v_places || v_chosen.o_places; v_jobs := v_jobs || v_chosen.o_jobs; v_sizes := v_sizes || v_chosen.o_sizes;
             v_queues := v_queues || array_fill(p_queues[q], ARRAY[cardinality(v_chosen.o_jobs)]);
         END LOOP;
     END IF;
@@ -121,12 +116,9 @@ BEGIN
         SELECT expires_at INTO v_expires_at FROM leases WHERE key = v_lease FOR KEY SHARE;
         IF v_expires_at IS NULL OR v_expires_at <= clock_micros() THEN
             IF v_keys IS NOT NULL THEN
-                -- Jobs have passed gates: all of it is taken back.
                 RAISE EXCEPTION 'the lease is lost' USING ERRCODE = 'WL005';
             END IF;
-            o_answer := 'lost';
-            RETURN NEXT;
-            RETURN;
+            o_answer := 'lost'; RETURN NEXT; RETURN;
         END IF;
         IF v_bytes > p_bytes THEN
             v_count := (SELECT f.o_count FROM {jobs_fit}(v_sizes, p_bytes) AS f);
