@@ -78,7 +78,7 @@ pub(super) enum Operation {
     Delete(Vec<usize>),
     Define {
         queue: Name,
-        config: QueueConfig,
+        config: Box<QueueConfig>,
     },
     Remove(Name),
     Promote,
@@ -121,17 +121,17 @@ pub(super) fn script(seed: u64, steps: usize, ids: Ids) -> Vec<Operation> {
     let mut rng = Rng::with_seed(seed);
     let retention = Retention { completed: Keep::NONE, dead: Keep::NONE, cancelled: Keep::NONE };
     let none = QueueConfig { retention, ..QueueConfig::default() };
-    let first = Operation::Define { queue: name("c"), config: none };
+    let first = Operation::Define { queue: name("c"), config: Box::new(none) };
     let (few, slow) = ((seed.is_multiple_of(2)).then_some(2), (!seed.is_multiple_of(2)).then(bucket));
     let few = QueueConfig { concurrency: few, rate: slow, ..QueueConfig::default() };
-    let second = Operation::Define { queue: name("b"), config: few };
+    let second = Operation::Define { queue: name("b"), config: Box::new(few) };
     let keys = match seed % 3 {
         0 => KeyRules { concurrency: Some(1), ..KeyRules::default() },
         1 => KeyRules { rate: Some(bucket()), ..KeyRules::default() },
         _ => KeyRules::default(),
     };
     let keyed = QueueConfig { keys: Some(keys), ..QueueConfig::default() };
-    let third = Operation::Define { queue: name("a"), config: keyed };
+    let third = Operation::Define { queue: name("a"), config: Box::new(keyed) };
     [first, second, third].into_iter().chain((0..steps).map(|_| operation(&mut rng, ids))).collect()
 }
 
@@ -160,7 +160,7 @@ fn operation(rng: &mut Rng, ids: Ids) -> Operation {
         78..82 => Operation::Cancel(some_jobs(rng)),
         82..85 => Operation::Retry(some_jobs(rng)),
         85..87 => Operation::Delete(some_jobs(rng)),
-        87 => Operation::Define { queue: queue(rng), config: config(rng) },
+        87 => Operation::Define { queue: queue(rng), config: Box::new(config(rng)) },
         88..90 => Operation::Promote,
         90 => Operation::Prune,
         91 => Operation::List { filter: filter(rng), limit: pick(rng, [0, 1, 3, 50]) },
