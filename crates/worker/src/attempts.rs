@@ -66,7 +66,10 @@ impl Attempts {
     pub(crate) fn launch(self: &Arc<Self>, start: Start) {
         self.begins.started();
         let Start { slot, ctx } = start;
+        // Not in the span of the attempt whose slot it takes: that would be kept for as long as this one runs, and its
+        // forerunner with it.
         let span = tracing::info_span!(
+            parent: None,
             "attempt",
             job.id = %ctx.id(), job.kind = %ctx.kind(), job.queue = %ctx.queue(),
             attempt = ctx.attempt(), fence = %ctx.fence(),

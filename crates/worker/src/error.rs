@@ -59,6 +59,14 @@ pub enum Error {
         /// The queue.
         queue: Name,
     },
+    /// A stored definition that does not read is not changed: what it said would be lost.
+    #[error("the definition of queue {queue} does not read ({why}): set a whole new one with `define`")]
+    Definition {
+        /// The queue.
+        queue: Name,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A drain that found no end.
     #[error(
         "still not at rest after {attempts} attempts: a handler puts its job back without a delay, or jobs make jobs without end"

@@ -83,7 +83,8 @@ impl Running {
 
     /// Changes how many attempts run at a time, in all, from what [`Worker::concurrency`](crate::Worker::concurrency) said.
     /// Attempts that run go on: with fewer slots, none starts until enough of them have ended. Limits and reserved slots of
-    /// queues stay as they are, and so does the number of threads for blocking handlers.
+    /// queues stay as they are, and so does the number of threads for blocking handlers. A batch that is larger than the slots
+    /// that are left goes when its linger is over.
     ///
     /// # Errors
     /// When a worker could not start with so many slots: none at all, or fewer than are reserved. Nothing has changed then.

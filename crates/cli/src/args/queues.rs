@@ -60,7 +60,7 @@ pub(crate) struct PauseArgs {
     #[arg(long = "kind", value_name = "KIND")]
     pub(crate) kinds: Vec<Name>,
     /// Only jobs of this key; can be given several times
-    #[arg(long = "key", value_name = "KEY")]
+    #[arg(long = "key", value_name = "KEY", conflicts_with = "kinds")]
     pub(crate) keys: Vec<Name>,
     /// Why, for those who find it paused
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -82,7 +82,7 @@ pub(crate) struct ResumeArgs {
     #[arg(long = "kind", value_name = "KIND")]
     pub(crate) kinds: Vec<Name>,
     /// Only jobs of this key; can be given several times
-    #[arg(long = "key", value_name = "KEY")]
+    #[arg(long = "key", value_name = "KEY", conflicts_with = "kinds")]
     pub(crate) keys: Vec<Name>,
 }
 

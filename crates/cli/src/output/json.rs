@@ -198,8 +198,8 @@ pub(crate) struct QueueJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<RulesJson<'a>>,
     /// What holds for its jobs that say nothing themselves.
-    #[serde(skip_serializing_if = "JobDefaults::is_empty")]
-    defaults: &'a JobDefaults,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    defaults: Option<DefaultsJson>,
     /// Why its definition does not read.
     unreadable: Option<&'a str>,
     /// Only with `queues`, as the next two: how many scheduled jobs were seen to be overdue.
@@ -221,6 +221,23 @@ struct WaitingJson<'a> {
     oldest_due_at: Option<String>,
     oldest_has_more: bool,
     served_by: &'a [String],
+}
+
+#[derive(Debug, Serialize)]
+struct DefaultsJson {
+    retry: Option<RetryJson>,
+    timeout_seconds: Option<f64>,
+    priority: Option<i16>,
+}
+
+impl DefaultsJson {
+    fn of(defaults: &JobDefaults) -> Option<Self> {
+        (!defaults.is_empty()).then(|| Self {
+            retry: defaults.retry.as_ref().map(RetryJson::of),
+            timeout_seconds: defaults.timeout.map(|timeout| timeout.as_secs_f64()),
+            priority: defaults.priority,
+        })
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -270,7 +287,7 @@ impl<'a> QueueJson<'a> {
                 capacity: queue.config.capacity,
                 keys: queue.config.keys.as_ref(),
             }),
-            defaults: &queue.config.defaults,
+            defaults: DefaultsJson::of(&queue.config.defaults),
             unreadable: queue.unreadable.as_deref(),
             overdue: None,
             overdue_has_more: None,

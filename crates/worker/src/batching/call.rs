@@ -13,6 +13,7 @@ use tracing::Instrument;
 use super::step::{Answer, PendingItem};
 use super::{Answers, Batch, BatchHandler};
 use crate::ctx::Ctx;
+use crate::ctx::control::Stop;
 use crate::executor::warn_slow_poll;
 use crate::job::Job;
 use crate::job_error::JobError;
@@ -29,7 +30,7 @@ where
     H: BatchHandler<S, M>,
 {
     let shared = Arc::clone(shared);
-    let span = tracing::info_span!("batch", job.kind = H::Job::KIND, items = pending.len());
+    let span = tracing::info_span!(parent: None, "batch", job.kind = H::Job::KIND, items = pending.len());
     tokio::spawn(async move { run(shared, pending, slow_poll).await }.instrument(span));
 }
 
@@ -119,7 +120,8 @@ impl<J: Job> Begun<J> {
         answer: oneshot::Sender<Answer<J>>,
         begins: Option<oneshot::Sender<()>>,
     ) -> Option<Self> {
-        if !ctx.inner().thread.begin() {
+        // On a busy runtime an attempt may have been told to stop before its call has its first turn.
+        if ctx.inner().control.reason() != Stop::No || !ctx.inner().thread.begin() {
             return None;
         }
         if let Some(begins) = begins {

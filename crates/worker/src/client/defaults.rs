@@ -9,9 +9,13 @@ use tokio::runtime;
 use windlass_core::{Name, Options};
 
 use super::Client;
+use crate::error::{Error, Result};
 
 /// How long a definition is taken for what it was.
 const FRESH: Duration = Duration::from_secs(10);
+/// How often a definition is asked for, and the pause that grows between.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(5);
 /// The most queues that are remembered; beyond that all are forgotten, which costs a look at each.
 const REMEMBERED_MAX: usize = 10_000;
 
@@ -54,39 +58,63 @@ impl Defaults {
         known.insert(queue, Known { options, read_at: Instant::now() });
     }
 
-    /// What is known of a queue. One call in each [`FRESH`] is told that it is too old, and reads it anew.
-    fn known(&self, queue: &Name) -> Option<(Options, bool)> {
+    /// What is known of a queue, and for how long. One call in each [`FRESH`] is told that it is too old, and reads it anew.
+    fn known(&self, queue: &Name) -> Option<(Options, Duration)> {
         let mut all = self.lock();
         let known = all.get_mut(queue)?;
-        let is_old = known.read_at.elapsed() >= FRESH;
-        if is_old {
+        let age = known.read_at.elapsed();
+        if age >= FRESH {
             known.read_at = Instant::now();
         }
-        Some((known.options.clone(), is_old))
+        Some((known.options.clone(), age))
     }
 }
 
 impl Client {
-    /// These options over the defaults of the queue that they lead to. A store that does not answer is asked again by the
-    /// enqueue itself, which says so; a name that is not one is refused there.
-    pub(super) async fn over_defaults(&self, options: Options, lookup: Lookup) -> Options {
-        let Ok(queue) = options.queue_name() else { return options };
-        match self.shared.defaults.known(&queue) {
-            Some((defaults, false)) => options.over(defaults),
-            Some((defaults, true)) => {
-                let client = self.clone();
-                self.shared.defaults.runtime.spawn(async move { client.read_defaults(queue).await });
-                options.over(defaults)
+    /// These options over the defaults of the queue that they lead to. A name that is not one is refused by the enqueue.
+    pub(super) async fn over_defaults(&self, options: Options, lookup: Lookup) -> Result<Options> {
+        let Ok(queue) = options.queue_name() else { return Ok(options) };
+        let known = self.shared.defaults.known(&queue);
+        match known {
+            Some((defaults, age)) if age < FRESH => Ok(options.over(defaults)),
+            // After a rest nothing says that they still hold.
+            Some((_, age)) if age >= 2 * FRESH && lookup == Lookup::Wait => {
+                Ok(options.over(self.read_defaults(queue).await?))
             }
-            None if lookup == Lookup::Known => options,
-            None => options.over(self.read_defaults(queue).await.unwrap_or_default()),
+            None if lookup == Lookup::Wait => Ok(options.over(self.read_defaults(queue).await?)),
+            known => {
+                let client = self.clone();
+                // If it fails, the next call asks again.
+                self.shared
+                    .defaults
+                    .runtime
+                    .spawn(async move { client.read_defaults(queue).await.map(drop) });
+                Ok(known.map_or_else(Options::new, |(defaults, _)| defaults))
+                    .map(|defaults| options.over(defaults))
+            }
         }
     }
 
-    async fn read_defaults(&self, queue: Name) -> Option<Options> {
-        let definition = self.queue(&queue).ok()?.definition().await.ok()?;
+    /// The defaults of a queue are to be read anew.
+    pub(super) fn forget_defaults(&self, queue: &Name) {
+        self.shared.defaults.lock().remove(queue);
+    }
+
+    /// Asks a few times, as an enqueue is repeated: a store that is away for a moment is none the caller's business.
+    async fn read_defaults(&self, queue: Name) -> Result<Options> {
+        let handle = self.queue(&queue)?;
+        let mut tries = 1;
+        let definition = loop {
+            match handle.definition().await {
+                Err(Error::Store(error)) if error.is_transient() && tries < TRIES => {
+                    tokio::time::sleep(PAUSE * 4_u32.pow(tries)).await;
+                    tries += 1;
+                }
+                answer => break answer?,
+            }
+        };
         let options = definition.defaults.options();
         self.shared.defaults.remember(queue, options.clone());
-        Some(options)
+        Ok(options)
     }
 }

@@ -136,7 +136,7 @@ impl<J: Job> Enqueue<J> {
 
     async fn into_job(self, lookup: Lookup) -> Result<(Client, NewJob)> {
         let payload = self.payload.map_err(|error| Error::Encode { kind: J::KIND, error })?;
-        let options = self.client.over_defaults(self.options.over(J::options()), lookup).await;
+        let options = self.client.over_defaults(self.options.over(J::options()), lookup).await?;
         let mut job = NewJob::new(J::KIND, payload, options)?;
         if let Some(id) = self.id {
             job.id = id;
@@ -198,7 +198,7 @@ impl<J: Job> EnqueueAll<J> {
                 _ => {
                     let options = own.over(call.clone()).over(own_key).over(of_type.clone());
                     let job =
-                        NewJob::new(J::KIND, payload, self.client.over_defaults(options, lookup).await)?;
+                        NewJob::new(J::KIND, payload, self.client.over_defaults(options, lookup).await?)?;
                     if is_plain && job.unique.is_none() {
                         pattern = Some(job.clone());
                     }
@@ -319,7 +319,10 @@ impl<J: Job> IntoFuture for Enqueue<J> {
             let id = job.id;
             let enqueued = match wait_max {
                 None => client.enqueue_new(job).await?,
-                Some(wait_max) => wait_for_room(wait_max, || client.enqueue_new(job.clone())).await?,
+                Some(wait_max) => {
+                    let jobs = std::slice::from_ref(&job);
+                    wait_for_room(wait_max, jobs, || client.enqueue_new(job.clone())).await?
+                }
             };
             Ok(Handle::new(client, id, enqueued, choice))
         })
@@ -339,7 +342,9 @@ impl<J: Job> IntoFuture for EnqueueAll<J> {
             }
             let answers = match wait_max {
                 None => client.enqueue_whole(Arc::clone(&jobs)).await?,
-                Some(wait_max) => wait_for_room(wait_max, || client.enqueue_whole(Arc::clone(&jobs))).await?,
+                Some(wait_max) => {
+                    wait_for_room(wait_max, &jobs, || client.enqueue_whole(Arc::clone(&jobs))).await?
+                }
             };
             Ok(handles(&client, &jobs, answers, choices))
         })

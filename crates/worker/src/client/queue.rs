@@ -44,6 +44,11 @@ impl QueueHandle {
         &**self.client.store()
     }
 
+    /// The defaults of its jobs are read anew by the next enqueue of this client.
+    pub(super) fn forget_defaults(&self) {
+        self.client.forget_defaults(&self.name);
+    }
+
     /// Its name.
     pub fn name(&self) -> &Name {
         &self.name
@@ -69,7 +74,9 @@ impl QueueHandle {
 
     /// Sets its definition, replacing the one it had.
     pub async fn define(&self, config: &QueueConfig) -> Result<()> {
-        Ok(self.client.store().define(&self.name, config).await?)
+        self.client.store().define(&self.name, config).await?;
+        self.forget_defaults();
+        Ok(())
     }
 
     /// Removes the queue and its definition if it holds no job at all, finished ones included; one that holds jobs stays,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::StoreError;
+use windlass_core::{NewJob, StoreError};
 
 use super::QueueHandle;
 use crate::error::{Error, Result};
@@ -16,22 +16,31 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 struct Pauses(Duration);
 
 impl Pauses {
-    async fn next(&mut self) {
-        tokio::time::sleep(self.0.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+    /// Waits, but no longer than this.
+    async fn next(&mut self, at_most: Duration) {
+        tokio::time::sleep(self.0.mul_f64(0.5 + fastrand::f64() / 2.0).min(at_most)).await;
         self.0 = (self.0 * 2).min(PAUSE_MAX);
     }
 }
 
-/// Repeats an enqueue that is refused because its queue is full, until this long has passed.
-pub(super) async fn wait_for_room<T, F>(wait_max: Duration, enqueue: impl Fn() -> F) -> Result<T>
+/// Repeats an enqueue of jobs that is refused because a queue is full, until this long has passed. Jobs that would not even fit
+/// into an empty queue are not waited for.
+pub(super) async fn wait_for_room<T, F>(
+    wait_max: Duration,
+    jobs: &[NewJob],
+    enqueue: impl Fn() -> F,
+) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {
     let (began, mut pauses) = (Instant::now(), Pauses(PAUSE));
     loop {
         match enqueue().await {
-            Err(Error::Store(StoreError::QueueFull { .. })) if began.elapsed() < wait_max => {
-                pauses.next().await
+            Err(Error::Store(StoreError::QueueFull { queue, capacity, .. }))
+                if began.elapsed() < wait_max
+                    && jobs.iter().filter(|job| job.queue == queue).count() as u64 <= capacity =>
+            {
+                pauses.next(wait_max.saturating_sub(began.elapsed())).await;
             }
             answer => return answer,
         }
@@ -55,7 +64,7 @@ impl QueueHandle {
     pub async fn below(&self, jobs: u64) -> Result<()> {
         let mut pauses = Pauses(PAUSE);
         while self.counts().await?.waiting() >= jobs.max(1) {
-            pauses.next().await;
+            pauses.next(PAUSE_MAX).await;
         }
         Ok(())
     }

@@ -11,6 +11,8 @@ use crate::error::{ConfigError, Error, Result};
 
 /// How often a change is tried while other programs change the same definition.
 const TRIES: usize = 20;
+/// The longest pause between two tries.
+const PAUSE: Duration = Duration::from_millis(30);
 
 /// Why a queue is paused, for people, and for how long.
 ///
@@ -60,13 +62,22 @@ impl QueueHandle {
     /// changed the definition in the same moment.
     ///
     /// # Errors
-    /// [`Error::Busy`] if that happens too often, and those of [`define`](Self::define).
+    /// [`Error::Busy`] if that happens too often, [`Error::Definition`] if the stored one does not read, and those of
+    /// [`define`](Self::define).
     pub async fn change(&self, mut change: impl FnMut(&mut QueueConfig)) -> Result<QueueConfig> {
-        for _ in 0..TRIES {
-            let before = self.definition().await?;
+        for tried in 0..TRIES {
+            if tried > 0 {
+                tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
+            }
+            let record = self.record().await?;
+            if let Some(why) = record.as_ref().and_then(|record| record.unreadable.clone()) {
+                return Err(Error::Definition { queue: self.name().clone(), why });
+            }
+            let before = record.map(|record| record.config).unwrap_or_default();
             let mut config = before.clone();
             change(&mut config);
             if config == before || self.store().redefine(self.name(), &before, &config).await? {
+                self.forget_defaults();
                 return Ok(config);
             }
         }

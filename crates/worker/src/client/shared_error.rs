@@ -33,6 +33,13 @@ pub(super) fn copy(error: &Arc<StoreError>) -> StoreError {
         StoreError::SchemaTooNew { found, known } => {
             StoreError::SchemaTooNew { found: *found, known: *known }
         }
+        StoreError::QueueFull { queue, capacity, waiting } => {
+            StoreError::QueueFull { queue: queue.clone(), capacity: *capacity, waiting: *waiting }
+        }
+        StoreError::NoKeys { queue } => StoreError::NoKeys { queue: queue.clone() },
+        StoreError::UnknownRules { queue, rules, known } => {
+            StoreError::UnknownRules { queue: queue.clone(), rules: *rules, known: *known }
+        }
         other => StoreError::Internal { what: other.to_string(), source: source() },
     }
 }

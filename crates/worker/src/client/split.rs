@@ -3,6 +3,7 @@
 //! ```text
 //!  batch ──answered──────────────────────────────────────────▶ each its own answer
 //!    │ one is refused by name        that one gets the refusal, the others go again
+//!    │ a queue is refused by name    its items get the refusal, but for those that fit; the others go again
 //!    │ nothing stored, took too long halves go again
 //!    │ a fault of part of the store  by queue, then halves, until the culprit is alone
 //!    └ an answer lost for good       all get the error: what was perhaps stored is never sent under another id
@@ -84,7 +85,7 @@ impl<'a, C: Call> Split<'a, C> {
                     self.answers[place] = Some(Err(error));
                     self.parts.push(part);
                 }
-                None => self.tell(part, error),
+                None => self.refused(part, error),
             },
             StoreErrorKind::Fatal if !is_lone && is_about_a_part(&error) => self.split(part),
             StoreErrorKind::Unavailable if !is_lone && self.retries.are_left() => self.halve(part),
@@ -101,6 +102,34 @@ impl<'a, C: Call> Split<'a, C> {
                 self.tell(part, error);
             }
             _ => self.tell(part, error),
+        }
+    }
+
+    /// A refusal that is about a queue: others go again. Of a full queue as many as it has room for do, too.
+    fn refused(&mut self, part: Vec<usize>, error: StoreError) {
+        let (StoreError::QueueFull { queue, .. }
+        | StoreError::NoKeys { queue }
+        | StoreError::UnknownRules { queue, .. }) = &error
+        else {
+            return self.tell(part, error);
+        };
+        let is_named = |place: &usize| C::queue(&self.items[*place]) == queue;
+        let (mut named, others): (Vec<usize>, Vec<usize>) = part.into_iter().partition(is_named);
+        if !others.is_empty() {
+            self.parts.push(others);
+        }
+        match error {
+            StoreError::QueueFull { capacity, waiting, .. } => {
+                let room = usize::try_from(capacity.saturating_sub(waiting)).unwrap_or(usize::MAX);
+                // Never all of them again: they did not fit.
+                let refused = named.split_off(room.min(named.len().saturating_sub(1)));
+                if !named.is_empty() {
+                    self.parts.push(named);
+                }
+                self.tell(refused, error);
+            }
+            StoreError::NoKeys { .. } if named.len() > 1 => self.halve(named),
+            _ => self.tell(named, error),
         }
     }
 

@@ -165,3 +165,27 @@ async fn a_job_by_hand_may_have_a_key() {
     assert_eq!(client.enqueue_new(job).await.unwrap(), Enqueued::Existing(State::Ready));
     let _: Worker = Worker::new(&client);
 }
+
+#[tokio::test]
+async fn a_full_queue_refuses_its_own_jobs_only() {
+    let (client, _) = scene();
+    client.queue("full").unwrap().change(|config| config.capacity = Some(3)).await.unwrap();
+    client.enqueue(probe(Act::Succeed)).queue("full").await.unwrap();
+    // They share calls: what is in flight gathers the others.
+    let enqueue =
+        |queue: &'static str| tokio::spawn(client.enqueue(probe(Act::Succeed)).queue(queue).into_future());
+    let full: Vec<_> = (0..20).map(|_| enqueue("full")).collect();
+    let other: Vec<_> = (0..20).map(|_| enqueue("other")).collect();
+    let mut accepted = 0;
+    for enqueued in full {
+        match enqueued.await.unwrap() {
+            Ok(_) => accepted += 1,
+            Err(Error::Store(StoreError::QueueFull { capacity: 3, .. })) => {}
+            Err(error) => panic!("neither accepted nor full: {error}"),
+        }
+    }
+    assert_eq!(accepted, 2, "as many as there was room for");
+    for enqueued in other {
+        assert!(enqueued.await.unwrap().unwrap().is_new());
+    }
+}

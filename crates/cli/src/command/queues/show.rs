@@ -13,7 +13,7 @@ use crate::output::json::QueueJson;
 use crate::output::text;
 use crate::session::{Access, Session};
 
-/// How many keys are shown, those that wait longest first.
+/// How many keys are shown: of the newest jobs, those that wait longest first.
 const KEYS_SHOWN: usize = 10;
 
 pub(crate) async fn run(session: &mut Session, args: &ShowArgs) -> anyhow::Result<Exit> {
@@ -76,7 +76,7 @@ fn keys(session: &mut Session, found: &ByKey, queue: &QueueRecord, now: Timestam
     let hidden = found.keys.len().saturating_sub(KEYS_SHOWN);
     if hidden > 0 || found.has_more_ready || found.has_more_running {
         let more = if found.has_more_ready || found.has_more_running {
-            ", and of jobs that were not looked at"
+            ", and of older jobs: only the newest 1,000 were looked at"
         } else {
             ""
         };
