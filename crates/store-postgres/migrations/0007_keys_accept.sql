@@ -90,6 +90,8 @@ BEGIN
         RETURN '{stale}';
     END IF;
     IF cardinality(p_lines) > 0 THEN
+        -- No queue of them is removed before this transaction has ended: its jobs would stand behind gates that no claim asks.
+        PERFORM 1 FROM queues AS q WHERE q.name = ANY (p_queues) ORDER BY q.name FOR KEY SHARE OF q;
         -- The first of the call names the refusal.
         SELECT (array_agg(a.queue ORDER BY a.place))[1] INTO v_keyless
         FROM (

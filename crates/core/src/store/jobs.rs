@@ -81,7 +81,8 @@ pub trait Jobs {
     /// A gate comes into being, open, when a job of its key becomes ready and there is none. It has a *turn*, a number. A gate
     /// that is made or opens gets the lowest turn of those that are open then, or 0.
     ///
-    /// A claim first opens the gates whose time has come. It then goes in rounds, as long as it wants more jobs. In a round it
+    /// A claim first opens the gates whose time has come. It then goes in rounds, as long as it wants more jobs, of kinds that are
+    /// not paused. In a round it
     /// asks the first gates that are open, by turn and then by key in byte order, as many as it wants jobs; not those that gave
     /// less than their quota in a round before, and no more than [`GATES_LOOKED_MAX`] in all. Each may give
     /// [its part](crate::queue::KeyRules::quota) of the jobs wanted at the beginning of the round, as far as the limits of the request and the

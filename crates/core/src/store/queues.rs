@@ -14,7 +14,7 @@ pub trait Queues {
     /// refused. New caps hold for what is written from now on, new retention for what has finished as well.
     /// Workers that wait are woken: there may be more to claim now. A rate that is not the one before begins anew: nothing
     /// counts as spent. Gates of
-    /// keys that are closed open, and a queue that uses the [rule of keys](crate::queue::RULE_OF_KEYS) goes on to use it
+    /// keys that are closed open where the rules for their key have changed, and a queue that uses the [rule of keys](crate::queue::RULE_OF_KEYS) goes on to use it
     /// ([`QueueConfig::rules_after`]), whatever the new definition says.
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()>;
 

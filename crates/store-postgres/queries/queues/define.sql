@@ -17,6 +17,7 @@ DECLARE
     v_definitions int8;
     v_config text;
     v_rules int8;
+    v_before record; v_after record;
 BEGIN
     o_answer := 'done';
     PERFORM 1
@@ -55,8 +56,20 @@ BEGIN
         WHERE queue = p_queue
             AND (SELECT r.o_rate FROM {queues_key_rules}(p_config) AS r)
                 IS DISTINCT FROM (SELECT r.o_rate FROM {queues_key_rules}(v_config) AS r);
-        -- Closed gates open: the next claim finds that their time has come.
-        UPDATE gates SET open_at = 1 WHERE queue = p_queue AND open_at > 1;
+        -- Closed gates open that may give more by now: the next claim finds that their time has come.
+        SELECT r.* INTO v_before FROM {queues_key_rules}(v_config) AS r;
+        SELECT r.* INTO v_after FROM {queues_key_rules}(p_config) AS r;
+        IF v_after.o_concurrency IS DISTINCT FROM v_before.o_concurrency OR v_after.o_rate IS DISTINCT FROM v_before.o_rate THEN
+            UPDATE gates SET open_at = 1 WHERE queue = p_queue AND open_at > 1;
+        ELSE
+            UPDATE gates AS g SET open_at = 1
+            FROM (
+                SELECT k.key
+                FROM jsonb_object_keys(coalesce(v_before.o_pauses, '{}') || coalesce(v_after.o_pauses, '{}')) AS k (key)
+                WHERE v_before.o_pauses -> k.key IS DISTINCT FROM v_after.o_pauses -> k.key
+            ) AS c
+            WHERE g.queue = p_queue AND g.key = ANY (ARRAY[c.key]) AND g.open_at > 1;
+        END IF;
     END IF;
     UPDATE settings SET value = (SELECT coalesce(max(q.rules), 0) FROM queues AS q) WHERE name = 'rules';
     RETURN NEXT;

@@ -15,6 +15,15 @@ AS $$
 BEGIN
     -- Definitions are changed one after the other.
     PERFORM 1 FROM settings WHERE name = 'definitions' FOR NO KEY UPDATE;
+    -- Transactions that have enqueued jobs with a key into it hold its row, and so do claims, for a moment.
+    FOR round IN 1 .. 50 LOOP
+        PERFORM 1 FROM queues AS q WHERE q.name = p_queue FOR UPDATE SKIP LOCKED;
+        EXIT WHEN found OR NOT EXISTS (SELECT 1 FROM queues AS q WHERE q.name = p_queue);
+        IF round = 50 THEN
+            RAISE EXCEPTION 'an open transaction has enqueued into the queue' USING ERRCODE = 'lock_not_available';
+        END IF;
+        PERFORM pg_sleep(0.02);
+    END LOOP;
     o_rules := (SELECT q.rules FROM queues AS q WHERE q.name = p_queue);
     SELECT
         coalesce(sum(c.blocked), 0), coalesce(sum(c.scheduled), 0), coalesce(sum(c.ready), 0), coalesce(sum(c.running), 0),

@@ -59,7 +59,7 @@ if rule >= RULES.keys then
   open = turns()
   open.open_due()
   if rules.keys.rate then permits(rules.keys.rate).forget() end
-  if open.has_open() then ready = ready + 1 end
+  if #asked >= from and open.has_open() then ready = ready + 1 end
 end
 if rules and rules.left == 0 then ready = 0 end
 
@@ -83,6 +83,8 @@ local function take_both()
   for i = from, #asked do
     kinds[asked[i]] = true
   end
+  -- All of them are paused: no gate has to be asked.
+  if not next(kinds) then return 0 end
   local is_even = byte(ARGV[3], WIDTH.nonce) % 2 == 0
   if is_even then ended = take_keyless(limit) end
   if ended < 2 then

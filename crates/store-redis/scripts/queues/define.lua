@@ -5,7 +5,7 @@
 --   5 the version that the definition before must have ('0': there is none), or '' if it may have any
 -- Answers {'ok', 1 if jobs have ended there, which it may keep no longer, 1 if the queue was not there}; {'unentered'}: the
 -- queue has to be entered first; {'rules', rule}: the queue uses a rule that this program does not know; {'stale'}: it has
--- another version. To define a queue as it is changes nothing, but gates that are closed open.
+-- another version. To define a queue as it is changes nothing.
 
 local known = redis.call('HMGET', KEY.meta, 'version', 'config', 'seq', 'rules')
 local before, rules = tonumber(known[4]) or 0, tonumber(ARGV[3])
@@ -24,11 +24,33 @@ local function rates_of(text)
   return said(config.rate), said(type(config.keys) == 'table' and config.keys.rate)
 end
 
--- The time of all gates that are closed has come; the next claims open them.
-local function hasten_gates()
+-- What a definition says of keys: how many may run at once, and their pauses.
+local function keys_of(text)
+  local is_read, config = pcall(cjson.decode, text or '{}')
+  if not is_read or type(config) ~= 'table' then return nil, {} end
+  local of_keys, pauses = type(config.keys) == 'table' and config.keys or {}, type(config.pauses) == 'table' and config.pauses or {}
+  return tostring(of_keys.concurrency), type(pauses.keys) == 'table' and pauses.keys or {}
+end
+
+-- The time of gates has come that are closed and may give more by now; the next claims open them. All of them where the rules
+-- for keys have changed, else those whose pause has.
+local function hasten_gates(is_other_rate)
   local closed = keys.prefix .. NAME.closed
-  if before >= RULES.keys and redis.call('EXISTS', closed) == 1 then
+  if before < RULES.keys or redis.call('EXISTS', closed) == 0 then return end
+  local most_before, paused_before = keys_of(known[2])
+  local most, paused = keys_of(ARGV[2])
+  if is_other_rate or not most or most ~= most_before then
     redis.call('ZUNIONSTORE', closed, 1, closed, 'WEIGHTS', 0)
+    return
+  end
+  local function until_of(pause)
+    return type(pause) == 'table' and tostring(pause['until']) or ''
+  end
+  for key, pause in pairs(paused) do
+    if until_of(pause) ~= until_of(paused_before[key]) then redis.call('ZADD', closed, 'XX', 0, key) end
+  end
+  for key in pairs(paused_before) do
+    if not paused[key] then redis.call('ZADD', closed, 'XX', 0, key) end
   end
 end
 
@@ -37,7 +59,6 @@ if before > RULES.known then
 elseif ARGV[5] ~= '' and (known[1] or '0') ~= ARGV[5] then
   return { 'stale' }
 elseif known[1] and known[2] == ARGV[2] and before == rules then
-  hasten_gates()
   return { 'ok', 0, 0 }
 elseif not (known[1] or known[3]) and ARGV[4] == '' then
   return { 'unentered' }
@@ -54,6 +75,6 @@ end
 if of_keys ~= of_keys_before then
   redis.call('UNLINK', keys.prefix .. NAME.permits, keys.prefix .. NAME.permits_back)
 end
-hasten_gates()
+hasten_gates(of_keys ~= of_keys_before)
 return { 'ok', redis.call('EXISTS', KEY.completed, KEY.dead, KEY.cancelled) > 0 and 1 or 0,
   (known[1] or known[3]) and 0 or 1 }

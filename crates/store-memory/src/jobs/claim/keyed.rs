@@ -26,7 +26,7 @@ impl Table {
             queue.gates.open_due(now);
         }
         let (mut left, mut looked, mut is_over, mut exhausted) = (wanted, 0, false, BTreeSet::new());
-        while left > 0 && !is_over {
+        while left > 0 && !is_over && !kinds.is_empty() {
             let asked = (left as usize).min(GATES_LOOKED_MAX - looked);
             let keys = self.gates(queue).map_or_else(Vec::new, |gates| gates.first_open(asked, &exhausted));
             if keys.is_empty() {

@@ -13,7 +13,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_config text; v_round record;
-    v_left int8 := p_want; v_looked int8 := 0; v_done text[] := '{}';
+    v_left int8 := p_want; v_looked int8 := 0; v_done text[] := '{}'; v_skipped int8[] := '{}';
 BEGIN
     o_bytes := 0; o_met_locked := false;
     IF EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at = 0)
@@ -31,16 +31,17 @@ BEGIN
     p_now := greatest(p_now, clock_micros());
     -- Where there is more to tell than one claim does, the next one is to come soon.
     o_met_locked := (SELECT g.o_is_behind FROM {jobs_gates}(p_now, p_queue) AS g);
-    WHILE v_left > 0 AND v_looked < {gates_looked_max} AND o_bytes <= p_bytes LOOP
+    WHILE v_left > 0 AND cardinality(p_kinds) > 0 AND v_looked < {gates_looked_max} AND o_bytes <= p_bytes LOOP
         SELECT r.* INTO v_round
         FROM {jobs_round}(
             p_now, p_queue, v_config, p_kinds, v_left, least(v_left, {gates_looked_max} - v_looked), v_done,
-            coalesce(o_jobs, '{}'), p_bytes - o_bytes, p_is_first AND o_jobs IS NULL
+            coalesce(o_jobs, '{}'), v_skipped, p_bytes - o_bytes, p_is_first AND o_jobs IS NULL
         ) AS r;
         EXIT WHEN v_round.o_asked = 0;
         v_looked := v_looked + v_round.o_asked;
         v_left := v_left - cardinality(v_round.o_jobs);
         v_done := v_done || v_round.o_done;
+        v_skipped := v_skipped || v_round.o_skipped;
         o_bytes := o_bytes + v_round.o_bytes;
         o_met_locked := o_met_locked OR v_round.o_met_locked;
         IF cardinality(v_round.o_jobs) > 0 THEN

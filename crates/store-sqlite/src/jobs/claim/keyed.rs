@@ -29,7 +29,7 @@ impl Filling<'_> {
         gates.open_due()?;
         let (mut left, mut looked, mut is_over, mut exhausted) = (wanted, 0, false, HashSet::new());
         let mut unwritten = Vec::new();
-        while left > 0 && !is_over {
+        while left > 0 && !is_over && !kinds.is_empty() {
             // What was taken has to leave the line first, or it would be seen again.
             self.write(gates.session, &mut unwritten)?;
             let asked = (left as usize).min(GATES_LOOKED_MAX - looked);
