@@ -57,7 +57,7 @@ pub(crate) enum Command {
     /// Accepted means stored, at the durability that is printed with the answer. Handing in the same job
     /// under the same --id again changes nothing and is answered with its state.
     #[command(after_help = examples::ENQUEUE)]
-    Enqueue(EnqueueArgs),
+    Enqueue(Box<EnqueueArgs>),
 
     /// List, show, cancel, retry, delete and move jobs
     #[command(after_help = examples::JOBS, subcommand_required = true, arg_required_else_help = true)]

@@ -19,7 +19,7 @@ use crate::session::Session;
 pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Demo(args) => demo::run(session, &args).await,
-        Command::Enqueue(args) => enqueue::run(session, args).await,
+        Command::Enqueue(args) => enqueue::run(session, *args).await,
         Command::Jobs { command } => jobs::run(session, command).await,
         Command::Queues(args) => queues::run(session, args).await,
         Command::Workers(args) => workers::run(session, &args).await,

@@ -27,7 +27,7 @@ pub(crate) enum QueuesCommand {
     /// What is not given stays as it is. Ages are durations, or forever. Sizes are bytes, or as 64KiB, 2MiB. Limits hold
     /// for all workers together; running workers heed them from their next claim on.
     #[command(visible_alias = "set", after_help = examples::DEFINE)]
-    Define(DefineArgs),
+    Define(Box<DefineArgs>),
     /// Hand out no job of a queue, or of some of its kinds or keys
     ///
     /// Jobs that run go on to their end, scheduled ones become ready, and new ones are accepted.

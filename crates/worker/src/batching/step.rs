@@ -153,7 +153,7 @@ impl<J: Job, K: Hash + Eq + Send + Sync + 'static> Waits<'_, J, K> {
                         Some(Answer::Returned(Err(error))) => Some(error.clone()),
                         _ => None,
                     };
-                    rest::heed(&self.ctx, error.as_ref()).await;
+                    rest::heed(self.ctx, error.as_ref()).await;
                     return self.outcome(answer);
                 }
                 // The attempt's clock starts now; this poll makes the executor read the deadline again.
