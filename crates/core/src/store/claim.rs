@@ -13,7 +13,7 @@ use crate::queue::check_rules;
 pub struct ClaimRequest {
     /// The lease to put them under.
     pub lease: LeaseId,
-    /// The nonce of the fences that this claim hands out, made by the caller with [`Fence::nonce`].
+    /// The nonce of the fences that this claim hands out, made by the caller with [`Fence::nonce`](crate::id::Fence::nonce).
     pub nonce: u64,
     /// The queues, served in this order. A queue appears once, and is one that the lease was opened for.
     pub queues: Vec<QueueShare>,
