@@ -124,10 +124,8 @@ BEGIN
             v_count := (SELECT f.o_count FROM {jobs_fit}(v_sizes, p_bytes) AS f);
             v_places := v_places[1:v_count]; v_jobs := v_jobs[1:v_count]; v_queues := v_queues[1:v_count];
         END IF;
-        IF cardinality(v_ruled) > 0 THEN
-            -- By a time that is read when the claims before this one have ended: what is recorded never shows more at once.
-            v_now := greatest(v_now, clock_micros());
-        END IF;
+        -- By a time that is read when the claims before this one have ended: what is recorded never shows more at once.
+        v_now := CASE WHEN v_ruled = '{}' THEN v_now ELSE greatest(v_now, clock_micros()) END;
         RETURN QUERY
         {take};
         v_count := moves(NULL, 2, 3, NULL, v_jobs, true, v_queues);
