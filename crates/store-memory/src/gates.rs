@@ -39,7 +39,7 @@ impl Gates {
         self.ready.entry(key.clone()).or_default().insert(place);
     }
 
-    /// A job of a key is no longer ready.
+    /// A job of a key has left the ready ones.
     pub(crate) fn take_out(&mut self, key: &Name, place: Place) {
         if let Some(places) = self.ready.get_mut(key) {
             places.remove(&place);

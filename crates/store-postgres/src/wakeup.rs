@@ -82,7 +82,7 @@ impl Wakeups {
         self.ringer.ring(rings);
     }
 
-    /// Tells others of a write that is about to be sent over this session: right behind it, so that they need not wait until
+    /// Tells others of a write that is about to be sent on this connection: right behind it, so that they need not wait until
     /// its answer has come here. Whether that is done; else the caller rings when the write has taken effect.
     pub(crate) fn ring_behind(&self, session: &Session, rings: Rings) -> bool {
         if !self.ringer.teller.tells_along(rings) {
