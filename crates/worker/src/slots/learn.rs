@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use windlass_core::Name;
+use windlass_core::queue::GATES_LOOKED_MAX;
 use windlass_core::store::SickQueue;
 
 use super::{Plan, Slots};
@@ -55,7 +56,8 @@ impl Slots {
             // The queues are served in this order, and one with limits gives none to wait for a slot. One that was left no
             // room says nothing by giving nothing.
             let room = if is_limited { plan.at_once } else { plan.limit };
-            let most = asking.limit.min(room.saturating_sub(given_before));
+            // A claim asks so many gates at most, and leaves the rest to the next one.
+            let most = asking.limit.min(room.saturating_sub(given_before)).min(GATES_LOOKED_MAX);
             let given = answer.given_by(&buffer.queue);
             given_before += given;
             buffer.given = given;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::queue::{QueueConfig, Rate};
+use windlass_core::queue::{GATES_LOOKED_MAX, KeyRules, QueueConfig, Rate};
 use windlass_core::store::{ClaimAnswer, NewLease};
 use windlass_core::{Bytes, NewJob, Options, State};
 use windlass_store_memory::MemoryStore;
@@ -133,6 +133,18 @@ async fn a_queue_with_limits_is_asked_for_free_slots_and_is_never_dry_for_having
         }
     }
     assert_eq!(scene.count(State::Running).await, 50, "all have started, and none is settled here");
+}
+
+#[tokio::test]
+async fn a_queue_with_more_gates_than_a_claim_asks_is_not_dry() {
+    let mut scene = Scene::new(GATES_LOOKED_MAX + 500, vec![shared("a")]).await;
+    scene.define("a", &QueueConfig { keys: Some(KeyRules::default()), ..QueueConfig::default() }).await;
+    let options = |i: usize| Options::new().queue("a").key(format!("key-{i}"));
+    let job = |i| NewJob::new(name("k"), Bytes::new(), options(i)).unwrap();
+    scene.client.store().enqueue((0..GATES_LOOKED_MAX + 200).map(job).collect()).await.unwrap();
+    assert_eq!(scene.claim().await.map(|(_, given)| given), Some(GATES_LOOKED_MAX));
+    assert_eq!(scene.claim().await.map(|(_, given)| given), Some(200), "without waiting for a poll");
+    assert_eq!(scene.claim().await, None, "now it is dry");
 }
 
 #[tokio::test]
