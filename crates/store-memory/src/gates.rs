@@ -1,7 +1,7 @@
 //! The gates of a queue: where the ready jobs of each key stand, whose turn it is, and how many jobs of each key run.
 //! Gates come and open by `moves`; the claim moves their turns, closes and forgets them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use windlass_core::Name;
 use windlass_core::clock::Timestamp;
@@ -11,17 +11,25 @@ use crate::queue::Place;
 
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
-    /// Ready jobs by key.
-    ready: BTreeMap<Name, BTreeSet<Place>>,
-    gates: BTreeMap<Name, Gate>,
-    /// Open ones by their turn.
+    /// What is known of each key; nothing of one that has no job, no gate and nothing spent.
+    lines: HashMap<Name, Line>,
+    /// Open gates by their turn.
     open: BTreeSet<(u64, Name)>,
     /// Closed ones by the instant at which they open.
     closed: BTreeSet<(Timestamp, Name)>,
-    /// Jobs that run, by key; none where none does.
-    running: BTreeMap<Name, u64>,
-    /// What was spent of the rate of each key.
-    spent: BTreeMap<Name, BTreeMap<Timestamp, u64>>,
+    /// Keys by the instant at which all that they have spent is back.
+    spenders: BTreeSet<(Timestamp, Name)>,
+}
+
+/// One key.
+#[derive(Debug, Default)]
+struct Line {
+    ready: BTreeSet<Place>,
+    gate: Option<Gate>,
+    /// How many of its jobs run.
+    running: u64,
+    /// What was spent of its rate.
+    spent: BTreeMap<Timestamp, u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,57 +41,56 @@ enum Gate {
 /// The instant at which a gate opens that waits for an end, or for another definition.
 pub(crate) const NO_TIME: Timestamp = Timestamp::from_micros(i64::MAX);
 
+/// How many keys a call forgets whose permits are all back: more than it spends for, so that none pile up.
+const SPENDERS_FORGOTTEN: usize = 2;
+
+impl Line {
+    fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.gate.is_none() && self.running == 0 && self.spent.is_empty()
+    }
+}
+
 impl Gates {
     /// A job of a key is ready.
     pub(crate) fn add(&mut self, key: &Name, place: Place) {
-        self.ready.entry(key.clone()).or_default().insert(place);
+        self.line_mut(key).ready.insert(place);
     }
 
     /// A job of a key has left the ready ones.
     pub(crate) fn take_out(&mut self, key: &Name, place: Place) {
-        if let Some(places) = self.ready.get_mut(key) {
-            places.remove(&place);
-            if places.is_empty() {
-                self.ready.remove(key);
-            }
-        }
+        self.change(key, |line| line.ready.remove(&place));
     }
 
     /// The ready jobs of a key, in their order.
     pub(crate) fn behind(&self, key: &Name) -> impl Iterator<Item = Place> {
-        self.ready.get(key).into_iter().flatten().copied()
+        self.lines.get(key).into_iter().flat_map(|line| &line.ready).copied()
     }
 
     /// Whether a key has a gate.
     pub(crate) fn has(&self, key: &Name) -> bool {
-        self.gates.contains_key(key)
+        self.lines.get(key).is_some_and(|line| line.gate.is_some())
     }
 
     /// A job of this key became ready: it has a gate from now on.
     pub(crate) fn came(&mut self, key: &Name) {
-        if !self.gates.contains_key(key) {
+        if !self.has(key) {
             self.open_at(key, self.lowest());
         }
     }
 
     /// A job of this key started.
     pub(crate) fn started(&mut self, key: &Name) {
-        *self.running.entry(key.clone()).or_default() += 1;
+        self.line_mut(key).running += 1;
     }
 
     /// A job of this key runs no longer.
     pub(crate) fn stopped(&mut self, key: &Name) {
-        if let Some(running) = self.running.get_mut(key) {
-            *running -= 1;
-            if *running == 0 {
-                self.running.remove(key);
-            }
-        }
+        self.change(key, |line| line.running -= 1);
     }
 
     /// Opens the gate of a key, if it has one that is closed.
     pub(crate) fn open(&mut self, key: &Name) {
-        if let Some(Gate::Closed { .. }) = self.gates.get(key) {
+        if let Some(Gate::Closed { .. }) = self.lines.get(key).and_then(|line| line.gate) {
             self.open_at(key, self.lowest());
         }
     }
@@ -104,7 +111,7 @@ impl Gates {
     pub(crate) fn hasten(&mut self) {
         const NOW: Timestamp = Timestamp::from_micros(0);
         for (_, key) in std::mem::take(&mut self.closed) {
-            self.gates.insert(key.clone(), Gate::Closed { until: NOW });
+            self.line_mut(&key).gate = Some(Gate::Closed { until: NOW });
             self.closed.insert((NOW, key));
         }
     }
@@ -122,29 +129,24 @@ impl Gates {
 
     /// Moves the turn of an open one.
     pub(crate) fn pay(&mut self, key: &Name, cost: u64) {
-        if let Some(&Gate::Open { turn }) = self.gates.get(key) {
+        if let Some(Gate::Open { turn }) = self.lines.get(key).and_then(|line| line.gate) {
             self.open_at(key, turn.saturating_add(cost));
         }
     }
 
     /// Closes one until an instant.
     pub(crate) fn close(&mut self, key: &Name, until: Timestamp) {
-        self.forget(key);
-        self.gates.insert(key.clone(), Gate::Closed { until });
+        self.replace(key, Some(Gate::Closed { until }));
         self.closed.insert((until, key.clone()));
     }
 
     /// Forgets one.
     pub(crate) fn forget(&mut self, key: &Name) {
-        match self.gates.remove(key) {
-            Some(Gate::Open { turn }) => self.open.remove(&(turn, key.clone())),
-            Some(Gate::Closed { until }) => self.closed.remove(&(until, key.clone())),
-            None => false,
-        };
+        self.replace(key, None);
     }
 
     pub(crate) fn running(&self, key: &Name) -> u64 {
-        self.running.get(key).copied().unwrap_or(0)
+        self.lines.get(key).map_or(0, |line| line.running)
     }
 
     /// What the rate of keys permits this one; nothing where they have none.
@@ -156,19 +158,38 @@ impl Gates {
     pub(crate) fn spend(&mut self, key: &Name, rules: &KeyRules, jobs: u64, now: Timestamp) {
         let Some(rate) = rules.rate.filter(|_| jobs > 0) else { return };
         let Spent { back_at, jobs } = rate.spend(jobs, self.spent(key), now);
-        self.spent.retain(|_, spent| spent.last_key_value().is_some_and(|(&back_at, _)| back_at > now));
-        let spent = self.spent.entry(key.clone()).or_default();
+        self.forget_spenders(now);
+        let spent = &mut self.line_mut(key).spent;
+        let all_back_at = spent.last_key_value().map(|(&at, _)| at);
         spent.retain(|kept_until, kept| *kept_until > now && (jobs > 0 || *kept > 0));
         *spent.entry(back_at).or_default() += jobs;
+        let all_back_now_at = spent.last_key_value().map_or(back_at, |(&at, _)| at);
+        if let Some(at) = all_back_at {
+            self.spenders.remove(&(at, key.clone()));
+        }
+        self.spenders.insert((all_back_now_at, key.clone()));
     }
 
     /// Begins rates anew.
     pub(crate) fn forget_spent(&mut self) {
-        self.spent.clear();
+        for (_, key) in std::mem::take(&mut self.spenders) {
+            self.change(&key, |line| line.spent.clear());
+        }
+    }
+
+    /// Forgets some keys whose permits are all back.
+    fn forget_spenders(&mut self, now: Timestamp) {
+        for _ in 0..SPENDERS_FORGOTTEN {
+            if self.spenders.first().is_none_or(|&(back_at, _)| back_at > now) {
+                break;
+            }
+            let (_, key) = self.spenders.pop_first().expect("there is a first one");
+            self.change(&key, |line| line.spent.clear());
+        }
     }
 
     fn spent(&self, key: &Name) -> impl Iterator<Item = Spent> {
-        let spent = self.spent.get(key).into_iter().flatten();
+        let spent = self.lines.get(key).into_iter().flat_map(|line| &line.spent);
         spent.map(|(&back_at, &jobs)| Spent { back_at, jobs })
     }
 
@@ -177,8 +198,38 @@ impl Gates {
     }
 
     fn open_at(&mut self, key: &Name, turn: u64) {
-        self.forget(key);
-        self.gates.insert(key.clone(), Gate::Open { turn });
+        self.replace(key, Some(Gate::Open { turn }));
         self.open.insert((turn, key.clone()));
+    }
+
+    /// Gives a key another gate, or none, and takes the one it had out of its order.
+    fn replace(&mut self, key: &Name, gate: Option<Gate>) {
+        let before = match gate {
+            Some(gate) => self.line_mut(key).gate.replace(gate),
+            None => self.change(key, |line| line.gate.take()).flatten(),
+        };
+        match before {
+            Some(Gate::Open { turn }) => self.open.remove(&(turn, key.clone())),
+            Some(Gate::Closed { until }) => self.closed.remove(&(until, key.clone())),
+            None => false,
+        };
+    }
+
+    /// What is known of a key, from now on.
+    fn line_mut(&mut self, key: &Name) -> &mut Line {
+        if !self.lines.contains_key(key) {
+            self.lines.insert(key.clone(), Line::default());
+        }
+        self.lines.get_mut(key).expect("it was made above")
+    }
+
+    /// Takes something from what is known of a key, and forgets it when nothing is left.
+    fn change<T>(&mut self, key: &Name, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        let line = self.lines.get_mut(key)?;
+        let changed = change(line);
+        if line.is_empty() {
+            self.lines.remove(key);
+        }
+        Some(changed)
     }
 }

@@ -105,7 +105,7 @@ impl Table {
 
     fn write_outcome(&mut self, seq: Seq, settlement: &Settlement, cause: Cause, now: Timestamp) -> Settled {
         let Settlement { queue, transition, .. } = settlement;
-        let QueueConfig { caps, retention, .. } = self.config(queue);
+        let &QueueConfig { caps, retention, .. } = self.config(queue);
         if let Err(error) = transition.check_output(caps.output) {
             return Settled::Refused(error);
         }

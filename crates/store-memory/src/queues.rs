@@ -28,7 +28,7 @@ impl Queues for MemoryStore {
         config.check()?;
         self.write(|table, _| {
             check_rules(queue, table.rules(queue))?;
-            let is_same = table.config(queue) == *before || table.has(Bug::RedefineBlindly);
+            let is_same = table.config(queue) == before || table.has(Bug::RedefineBlindly);
             if is_same {
                 table.define(queue, config);
             }

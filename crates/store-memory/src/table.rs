@@ -1,6 +1,7 @@
 //! The table: all jobs, and the orders in which they are looked for. Jobs get in by `accept` and change by `moves`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
 use windlass_core::bell::Rings;
 use windlass_core::clock::{Clock, Steps, Timestamp};
@@ -68,8 +69,9 @@ impl Table {
     }
 
     /// The definition of a queue, or the default one.
-    pub(crate) fn config(&self, queue: &Name) -> QueueConfig {
-        self.queues.get(queue).map(|queue| queue.config.clone()).unwrap_or_default()
+    pub(crate) fn config(&self, queue: &Name) -> &QueueConfig {
+        static DEFAULT: LazyLock<QueueConfig> = LazyLock::new(QueueConfig::default);
+        self.queues.get(queue).map_or_else(|| &*DEFAULT, |queue| &queue.config)
     }
 
     /// The newest rule that a queue uses; where that is not known here, this program stays out.

@@ -21,7 +21,7 @@ impl Table {
         wanted: u32,
         now: Timestamp,
     ) -> u32 {
-        let rules = self.config(queue).keys.unwrap_or_default();
+        let rules = self.config(queue).keys.clone().unwrap_or_default();
         if let Some(queue) = self.queues.get_mut(queue) {
             queue.gates.open_due(now);
         }
@@ -79,8 +79,8 @@ impl Table {
         }
         let (running, permits, _) = self.gate_rules(queue, (key, rules), now);
         let is_full = rules.concurrency.is_some_and(|most| running >= u64::from(most));
-        let pause = self.config(queue).pauses.keys.get(key).cloned();
-        let gates = &mut self.queues.get_mut(queue).expect("it has a gate").gates;
+        let found = self.queues.get_mut(queue).expect("it has a gate");
+        let (gates, pause) = (&mut found.gates, found.config.pauses.keys.get(key));
         if gates.behind(key).next().is_none() {
             gates.forget(key);
         } else if is_paused {
