@@ -4,11 +4,11 @@
 //! A caller says what makes a job unique by [`Unique`]. A store sees a [`UniqueKey`]: 16 bytes that it compares, and how long
 //! they are held.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -141,61 +141,65 @@ impl Unique {
         {
             return Err(UniqueInvalid::ShortWait);
         }
-        let mut parts = vec![if self.is_across_kinds { Vec::new() } else { kind.as_bytes().to_vec() }];
+        let mut parts = Parts::default();
+        parts.add(if self.is_across_kinds { b"" } else { kind.as_bytes() });
         match &self.by {
             By::Key(key) if key.is_empty() => return Err(UniqueInvalid::NoKey),
-            By::Key(key) => parts.extend([b"key".to_vec(), key.as_bytes().to_vec()]),
+            By::Key(key) => parts.add(b"key").add(key.as_bytes()),
             By::Payload => match serde_json::from_slice::<Value>(payload) {
-                Ok(value) => parts.extend([b"payload".to_vec(), text(&value)]),
-                Err(_other) => parts.extend([b"bytes".to_vec(), payload.to_vec()]),
+                Ok(value) => parts.add(b"payload").add(&text(&value)),
+                Err(_other) => parts.add(b"bytes").add(payload),
             },
             By::Fields(fields) if fields.is_empty() => return Err(UniqueInvalid::NoKey),
             By::Fields(fields) => {
                 let Ok(Value::Object(object)) = serde_json::from_slice(payload) else {
                     return Err(UniqueInvalid::NoFields);
                 };
-                parts.push(b"fields".to_vec());
-                let values = fields.iter().map(|field| object.get(field).map_or_else(Vec::new, text));
-                parts.extend(
-                    fields.iter().zip(values).flat_map(|(field, value)| [field.as_bytes().to_vec(), value]),
-                );
+                parts.add(b"fields");
+                for field in fields {
+                    parts.add(field.as_bytes()).add(&object.get(field).map_or_else(Vec::new, text));
+                }
+                &mut parts
             }
-        }
-        let digest = Digest::of(&parts);
-        Ok((UniqueKey { digest, lifetime: self.lifetime }, self.on_conflict))
+        };
+        Ok((UniqueKey { digest: parts.digest(), lifetime: self.lifetime }, self.on_conflict))
     }
 }
 
 /// A value in one form: fields in the order of their names, no spaces. Written here, since the order in which serde_json
 /// writes them depends on what other crates ask of it.
 fn text(value: &Value) -> Vec<u8> {
-    fn write(value: &Value, into: &mut String) {
+    fn write(value: &Value, into: &mut Vec<u8>) {
         match value {
             Value::Array(values) => {
-                into.push('[');
+                into.push(b'[');
                 for value in values {
                     write(value, into);
-                    into.push(',');
+                    into.push(b',');
                 }
-                into.push(']');
+                into.push(b']');
             }
             Value::Object(fields) => {
-                let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
-                into.push('{');
+                let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
+                sorted.sort_unstable_by_key(|(name, _)| *name);
+                into.push(b'{');
                 for (name, value) in sorted {
-                    into.push_str(&Value::from(name.as_str()).to_string());
-                    into.push(':');
+                    write_plain(name, into);
+                    into.push(b':');
                     write(value, into);
-                    into.push(',');
+                    into.push(b',');
                 }
-                into.push('}');
+                into.push(b'}');
             }
-            other => into.push_str(&other.to_string()),
+            other => write_plain(other, into),
         }
     }
-    let mut text = String::new();
+    fn write_plain(value: &impl Serialize, into: &mut Vec<u8>) {
+        serde_json::to_writer(into, value).expect("a text or a number is written to memory");
+    }
+    let mut text = Vec::with_capacity(64);
     write(value, &mut text);
-    text.into_bytes()
+    text
 }
 
 /// Why a job cannot be unique in the way that was asked for.
@@ -237,14 +241,29 @@ pub struct Digest(pub [u8; 16]);
 impl Digest {
     /// Of parts that are hashed each with its length: no two lists of parts are the same bytes.
     pub(crate) fn of<P: AsRef<[u8]>>(parts: &[P]) -> Self {
-        let mut hash = Sha256::new();
-        for part in parts.iter().map(AsRef::as_ref) {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
+        let mut all = Parts::default();
+        for part in parts {
+            all.add(part.as_ref());
         }
+        all.digest()
+    }
+}
+
+/// What a digest is made of.
+#[derive(Default)]
+struct Parts(Sha256);
+
+impl Parts {
+    fn add(&mut self, part: &[u8]) -> &mut Self {
+        self.0.update((part.len() as u64).to_be_bytes());
+        self.0.update(part);
+        self
+    }
+
+    fn digest(self) -> Digest {
         let mut digest = [0; 16];
-        digest.copy_from_slice(&hash.finalize()[..16]);
-        Self(digest)
+        digest.copy_from_slice(&self.0.finalize()[..16]);
+        Digest(digest)
     }
 }
 
@@ -378,6 +397,17 @@ mod tests {
         let fields = |fields: [&str; 2]| digest(&Unique::fields(fields), "k", r#"{"a":"1","b":"2"}"#);
         assert_ne!(fields(["a", "b"]), fields(["b", "a"]));
         assert_ne!(digest(&Unique::key("ab"), "c", ""), digest(&Unique::key("a"), "bc", ""));
+    }
+
+    /// Keys are stored, and programs of two versions must agree about them.
+    #[test]
+    fn keys_are_as_ever() {
+        let is = |unique: Unique, payload: &str| format!("{:?}", digest(&unique, "k", payload));
+        let payload = r#"{"c":{"x":true},"b":"\"\n","a":[1,2.5,null]}"#;
+        assert_eq!(is(Unique::payload(), payload), "40d63ba4499ce744dd2fe9057bc67406");
+        assert_eq!(is(Unique::fields(["b", "c"]), payload), "233b0ac12ab6742bb18e8a7c284d5cd7");
+        assert_eq!(is(Unique::key("pi_42"), payload), "b01cd8f4f7f98f226cced98ae5dd5b17");
+        assert_eq!(is(Unique::payload().across_kinds(), "not JSON"), "0c406a3d36fc53843e06236f805120a9");
     }
 
     #[test]
