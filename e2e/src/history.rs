@@ -35,6 +35,11 @@ pub fn most_begun_within(spans: &[(Timestamp, Timestamp)], time: Duration) -> us
     (0..begins.len()).map(within).max().unwrap_or(0)
 }
 
+/// How many spans begin after one instant and before another.
+pub fn begun_between(spans: &[(Timestamp, Timestamp)], after: Timestamp, before: Timestamp) -> usize {
+    spans.iter().filter(|&&(start, _)| after < start && start < before).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +55,8 @@ mod tests {
         assert_eq!(most_at_once(&spans[..2]), 1, "one ends where the other begins");
         assert_eq!(most_begun_within(&spans, Duration::from_micros(6)), 2);
         assert_eq!(most_begun_within(&spans, Duration::from_micros(12)), 4);
+        let at = Timestamp::from_micros;
+        assert_eq!(begun_between(&spans, at(0), at(11)), 2, "neither the first instant nor the last");
         assert_eq!((most_at_once(&[]), most_begun_within(&[], Duration::MAX)), (0, 0));
     }
 }

@@ -1,5 +1,5 @@
-//! Limits and unique keys while workers are killed and stopped: what the store recorded, by its own clock, never shows more
-//! than was permitted, everything is done in the end, and no place is lost.
+//! Limits, turns and unique keys while workers are killed and stopped: what the store recorded, by its own clock, never shows
+//! more than was permitted, everything is done in the end, and no place is lost.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -7,31 +7,50 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass::queue::{KeyRules, Rate, Unique};
-use windlass::{Client, JobId, JobRecord, JobState};
+use windlass::{Client, Handle, JobId, JobRecord, JobState};
 use windlass_e2e::fleet::{Fleet, WorkerProcess, WorkerSettings};
-use windlass_e2e::history::{attempts, most_at_once, most_begun_within};
+use windlass_e2e::history::{attempts, begun_between, most_at_once, most_begun_within};
 use windlass_e2e::jobs::Plain;
 use windlass_e2e::server::StoreServer;
 use windlass_e2e::{eventually, setting};
 use windlass_store_testkit::servers::{PostgresServer, RedisServer, RedisSettings, Settings};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_e2e-worker");
-const QUEUES: [&str; 3] = ["keyed", "rated", "unique"];
+const QUEUES: [&str; 5] = ["keyed", "rated", "unique", "narrow", "fair"];
 const KEYS: u32 = 5;
 const PER_KEY: u32 = 2;
-const RATE: Rate = Rate::new(30, Duration::from_secs(1));
+const RATE: Rate = Rate::new(8, Duration::from_secs(1));
+/// How many jobs of the narrow queue run at once, over all workers.
+const NARROW: u32 = 3;
+/// The slots of each worker.
+const SLOTS: u32 = 12;
+/// How many jobs of a busy key may begin between a key's only job and its start: two claims of each worker, one that was on its
+/// way, and one that asked the busy key first.
+const PASSED_BY: u32 = 2 * 4 * SLOTS;
+/// How many jobs the busy key gets at a time.
+const BUSY: u32 = 3 * PASSED_BY;
 const LEASE: Duration = Duration::from_millis(1_500);
 
 fn start(fleet: &Fleet, number: u32) -> WorkerProcess {
     let extra = ["--queues", &QUEUES.join(","), "--poll-ms", "300"].map(ToOwned::to_owned).to_vec();
     let label = format!("limits{number}");
-    fleet.start(&WorkerSettings { label, concurrency: 12, lease: LEASE, extra, ..WorkerSettings::default() })
+    fleet.start(&WorkerSettings {
+        label,
+        concurrency: SLOTS,
+        lease: LEASE,
+        extra,
+        ..WorkerSettings::default()
+    })
 }
 
 async fn define(client: &Client) {
     let keys = KeyRules { concurrency: Some(PER_KEY), ..KeyRules::default() };
     client.queue("keyed").unwrap().change(|queue| queue.keys = Some(keys.clone())).await.unwrap();
     client.queue("rated").unwrap().change(|queue| queue.rate = Some(RATE)).await.unwrap();
+    client.queue("narrow").unwrap().change(|queue| queue.concurrency = Some(NARROW)).await.unwrap();
+    // It does not bind; a queue with limits gives no more than there are slots for.
+    let turns = KeyRules { concurrency: Some(100_000), ..KeyRules::default() };
+    client.queue("fair").unwrap().change(|queue| queue.keys = Some(turns.clone())).await.unwrap();
 }
 
 /// Hands in some jobs for each queue. A unique one is stored if the one before it has ended.
@@ -41,7 +60,8 @@ async fn hand_in(client: &Client, round: u32, holders: &mut [Option<JobId>; 3]) 
     for number in 0..10 {
         let keyed = client.enqueue(job(40)).queue("keyed").key(format!("key-{}", number % KEYS));
         let rated = client.enqueue(job(1)).queue("rated");
-        for enqueue in [keyed, rated] {
+        let narrow = client.enqueue(job(20)).queue("narrow");
+        for enqueue in [keyed, rated, narrow] {
             ids.push(enqueue.max_stalls(1_000).await.unwrap().id());
         }
         let place = number as usize % holders.len();
@@ -54,6 +74,13 @@ async fn hand_in(client: &Client, round: u32, holders: &mut [Option<JobId>; 3]) 
                 assert!(state.is_terminal(), "job {before} is {state} and has lost its key");
             }
         }
+    }
+    let busy = (0..BUSY).map(|_| job(10));
+    let busy = client.enqueue_all(busy).queue("fair").key("busy").max_stalls(1_000).await.unwrap();
+    ids.extend(busy.iter().map(Handle::id));
+    for number in 0..KEYS {
+        let lone = client.enqueue(job(1)).queue("fair").key(format!("lone-{round}-{number}"));
+        ids.push(lone.max_stalls(1_000).await.unwrap().id());
     }
     ids
 }
@@ -102,12 +129,15 @@ async fn torment(fleet: &Fleet) -> (Client, Vec<JobId>) {
 
 fn check(records: &[JobRecord]) {
     let mut by_key: BTreeMap<String, Vec<&JobRecord>> = BTreeMap::new();
-    let mut rated = Vec::new();
+    let (mut rated, mut narrow, mut busy, mut lone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for record in records {
         assert_eq!(record.state, JobState::Completed, "{record:?}");
         match record.queue.as_str() {
             "keyed" => by_key.entry(record.key.clone().unwrap().to_string()).or_default().push(record),
             "rated" => rated.push(record),
+            "narrow" => narrow.push(record),
+            "fair" if record.key.as_ref().unwrap().as_str() == "busy" => busy.push(record),
+            "fair" => lone.push(record),
             _ => {}
         }
     }
@@ -117,7 +147,23 @@ fn check(records: &[JobRecord]) {
     }
     let most = most_begun_within(&attempts(rated), RATE.per);
     assert!(most <= RATE.jobs as usize, "{most} jobs began within {:?}", RATE.per);
-    println!("{} jobs of {} keys, at most {most} starts in a second", records.len(), by_key.len());
+    let at_once = most_at_once(&attempts(narrow));
+    assert!(
+        at_once <= NARROW as usize,
+        "{at_once} attempts of a queue with a concurrency of {NARROW} at once"
+    );
+    let busy = attempts(busy);
+    let passed_by = |job: &&JobRecord| begun_between(&busy, job.enqueued_at, job.attempts[0].started_at);
+    let passed_by = lone.iter().map(passed_by).max().unwrap();
+    assert!(
+        passed_by <= PASSED_BY as usize,
+        "{passed_by} jobs of a busy key began before another key's only one"
+    );
+    println!(
+        "{} jobs of {} keys, at most {most} starts in a second, {at_once} at once, {passed_by} of a busy key before another",
+        records.len(),
+        by_key.len()
+    );
 }
 
 /// No place was lost: of each key as many as may run are handed out, and no more.
