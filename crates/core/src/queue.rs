@@ -253,6 +253,8 @@ pub struct QueueRecord {
     pub config: QueueConfig,
     /// What it holds.
     pub counts: Counts,
+    /// What its rate permits now; nothing where it has none, or could not be asked.
+    pub permits: Option<Permits>,
     /// Why its definition does not read, if so; then [`QueueConfig::unreadable`] holds for it.
     pub unreadable: Option<String>,
 }

@@ -91,6 +91,8 @@ pub enum Bug {
     IgnoreConcurrency,
     /// More jobs of a queue start than its rate permits.
     IgnoreRate,
+    /// A look at a queue shows a rate of which nothing is spent.
+    ShowUnspent,
     /// Jobs of a queue with rules are handed out to wait for a slot.
     ClaimLimitedAhead,
     /// A definition is changed although it is not the one that was read.
@@ -161,6 +163,7 @@ impl Bug {
         Self::IgnorePause,
         Self::IgnoreConcurrency,
         Self::IgnoreRate,
+        Self::ShowUnspent,
         Self::ClaimLimitedAhead,
         Self::RedefineBlindly,
         Self::IgnoreKeyConcurrency,

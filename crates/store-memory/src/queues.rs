@@ -42,13 +42,17 @@ impl Queues for MemoryStore {
 
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
         let start = after.map_or(Unbounded, Excluded);
-        Ok(self.read(|table, _| {
+        Ok(self.read(|table, now| {
             let queues = table.queues.range::<Name, _>((start, Unbounded)).take(limit as usize);
             queues
                 .map(|(name, queue)| QueueRecord {
                     name: name.clone(),
                     config: queue.config.clone(),
                     counts: queue.counts,
+                    permits: match queue.config.rate.filter(|_| table.has(Bug::ShowUnspent)) {
+                        Some(rate) => Some(rate.permits([], now)),
+                        None => queue.permits(now),
+                    },
                     unreadable: None,
                 })
                 .collect()

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use windlass_core::bell::Rings;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord, Removed, check_rules};
+use windlass_core::queue::{Counts, Permits, QueueConfig, QueueRecord, Removed, Spent, check_rules};
 use windlass_core::store::{Queues, StoreResult};
 use windlass_core::{Name, State};
 
@@ -142,7 +142,17 @@ fn record(found: &Row) -> Result<QueueRecord, Fault> {
     let config: Option<&str> = at(found, 1)?;
     let read = |text: &str| QueueConfig::read(text.as_bytes());
     let (config, unreadable) = config.map_or_else(Default::default, read);
-    Ok(QueueRecord { name: row::name(found, 0)?, config, counts, unreadable })
+    let permits = permits(found, &config)?;
+    Ok(QueueRecord { name: row::name(found, 0)?, config, counts, permits, unreadable })
+}
+
+/// What the rate of a queue permits, by what was spent of it.
+fn permits(found: &Row, config: &QueueConfig) -> Result<Option<Permits>, Fault> {
+    let (Some(rate), Some(spent)) = (config.rate, at::<Option<Vec<i64>>>(found, 10)?) else {
+        return Ok(None);
+    };
+    let pairs = spent.chunks_exact(2).map(|pair| (row::time(pair[0]), u64::try_from(pair[1]).unwrap_or(0)));
+    Ok(Some(rate.permits(pairs.map(|(back_at, jobs)| Spent { back_at, jobs }), row::time(at(found, 9)?))))
 }
 
 /// The counts that rows have from their third column on.

@@ -142,6 +142,11 @@ impl QueueKeys {
         self.join(b"contents")
     }
 
+    /// What was spent of the queue's rate (zset).
+    pub(crate) fn spent(&self) -> Bytes {
+        self.join(b"spent")
+    }
+
     /// What was answered of a transfer from a queue whose jobs have unique keys (string): its sender may not have heard it.
     pub(crate) fn said(&self, source: &Name, transfer: u64) -> Bytes {
         self.join(format!("said:{source}:{transfer}").as_bytes())

@@ -1,6 +1,7 @@
 //! What queues permit and what they hold.
 
 mod define;
+mod permits;
 mod remove;
 
 use std::sync::Arc;
@@ -84,14 +85,14 @@ async fn list(
         after = Some(last.clone());
         let (hasty, walk) = (session.hasty(), Walk::looking(tools, session));
         let hasty = &hasty;
-        let found = walk.each(names, |name: Name| async move { read(tools, hasty, name).await }).await;
+        let found = walk.each(names, |name: Name| async move { look(tools, hasty, name).await }).await;
         if let Some(Err(sick)) = found.first()
             && found.iter().all(Result::is_err)
         {
             return Err(Fault::Sick(sick.clone()));
         }
         records.extend(found.into_iter().filter_map(|found| match found {
-            Ok(found) => found.map(|(record, _)| record),
+            Ok(found) => found,
             Err(sick) => Some(unasked(sick)),
         }));
         if is_last {
@@ -117,7 +118,16 @@ async fn page(tools: &Tools, session: &Session, after: Option<&Name>) -> Result<
 /// A queue that cannot be asked: it is shown, and says so.
 fn unasked(sick: SickQueue) -> QueueRecord {
     let (config, counts) = (QueueConfig::unreadable(), Counts::default());
-    QueueRecord { name: sick.queue, config, counts, unreadable: Some(sick.what) }
+    QueueRecord { name: sick.queue, config, counts, permits: None, unreadable: Some(sick.what) }
+}
+
+/// A queue as anyone can look at it; nothing if it was not defined and holds nothing.
+async fn look(tools: &Tools, session: &Session, name: Name) -> Result<Option<QueueRecord>, Fault> {
+    let Some((mut record, _version)) = read(tools, session, name).await? else { return Ok(None) };
+    if let Some(rate) = record.config.rate {
+        record.permits = Some(permits::left(tools, session, &record.name, rate).await?);
+    }
+    Ok(Some(record))
 }
 
 /// What a queue permits and holds, and the version of its definition; nothing if it was not defined and holds nothing.
@@ -139,7 +149,7 @@ pub(crate) async fn read(
     };
     let counts = counts(&name, fields)?;
     let is_there = version > 0 || counts.total() > 0;
-    Ok(is_there.then_some((QueueRecord { name, config, counts, unreadable }, version)))
+    Ok(is_there.then_some((QueueRecord { name, config, counts, permits: None, unreadable }, version)))
 }
 
 /// How many jobs are in each state.

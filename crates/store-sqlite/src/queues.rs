@@ -54,7 +54,7 @@ impl Queues for SqliteStore {
 
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>> {
         let after = after.cloned();
-        self.read(move |connection, _| list(connection, after.as_ref(), limit)).await
+        self.read(move |connection, now| list(connection, after.as_ref(), limit, now)).await
     }
 
     async fn remove(&self, queue: &Name) -> StoreResult<Removed> {
@@ -108,7 +108,12 @@ fn remove(session: &Session<'_>, queue: &Name) -> Result<Option<Removed>, Fault>
     Ok(Some(removed))
 }
 
-fn list(connection: &Connection, after: Option<&Name>, limit: u32) -> Result<Vec<QueueRecord>, Fault> {
+fn list(
+    connection: &Connection,
+    after: Option<&Name>,
+    limit: u32,
+    now: Timestamp,
+) -> Result<Vec<QueueRecord>, Fault> {
     let mut statement = connection.prepare_cached(LIST)?;
     // No name is empty, so all come after the empty text.
     let mut rows = statement.query(params![after.map_or("", Name::as_str), limit])?;
@@ -121,7 +126,9 @@ fn list(connection: &Connection, after: Option<&Name>, limit: u32) -> Result<Vec
             unreadable.get_or_insert_with(|| format!("it counts {count} jobs that are {state}"));
         }
         let name = row::readable(row::name(found, 0))?.unwrap_or_else(Name::unreadable);
-        queues.push(QueueRecord { name, config, counts, unreadable });
+        let permits =
+            rules::permits(&name, config.rate, now, || Ok(connection.prepare_cached(rules::SPENT)?))?;
+        queues.push(QueueRecord { name, config, counts, permits, unreadable });
     }
     Ok(queues)
 }

@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{CachedStatement, OptionalExtension, params};
 use windlass_core::Name;
-use windlass_core::queue::{Permits, QueueConfig, RULE_OF_KEYS, Spent};
+use windlass_core::clock::Timestamp;
+use windlass_core::queue::{Permits, QueueConfig, RULE_OF_KEYS, Rate, Spent};
 use windlass_core::size::Caps;
 
 use crate::error::Fault;
@@ -93,17 +94,11 @@ impl<'a> Rules<'a> {
     }
 
     fn permits(&self) -> Result<Option<Permits>, Fault> {
-        let Some(rate) = self.config.rate else { return Ok(None) };
-        Ok(Some(rate.permits(self.spent()?, self.session.now)))
+        permits(self.queue, self.config.rate, self.session.now, || self.session.prepare(SPENT))
     }
 
     fn spent(&self) -> Result<Vec<Spent>, Fault> {
-        let mut statement = self.session.prepare(SPENT)?;
-        let read = |found: &rusqlite::Row<'_>| {
-            Ok(Spent { back_at: row::time(found.get(0)?), jobs: row::number(found.get(1)?) })
-        };
-        let rows = statement.query_map([self.queue.as_str()], read)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        spent(self.queue, self.session.prepare(SPENT)?)
     }
 
     /// Jobs of the queue that run, with those that operations before this one in the same transaction have moved.
@@ -112,6 +107,25 @@ impl<'a> Rules<'a> {
         let running = self.session.prepare(RUNNING)?.query_row([self.queue.as_str()], |row| row.get(0));
         Ok(row::number(running.optional()?.unwrap_or(0)))
     }
+}
+
+/// What a rate permits a queue now; nothing for none. The statement is [`SPENT`].
+pub(crate) fn permits<'c>(
+    queue: &Name,
+    rate: Option<Rate>,
+    now: Timestamp,
+    prepare: impl FnOnce() -> Result<CachedStatement<'c>, Fault>,
+) -> Result<Option<Permits>, Fault> {
+    let Some(rate) = rate else { return Ok(None) };
+    Ok(Some(rate.permits(spent(queue, prepare()?)?, now)))
+}
+
+fn spent(queue: &Name, mut statement: CachedStatement<'_>) -> Result<Vec<Spent>, Fault> {
+    let read = |found: &rusqlite::Row<'_>| {
+        Ok(Spent { back_at: row::time(found.get(0)?), jobs: row::number(found.get(1)?) })
+    };
+    let rows = statement.query_map([queue.as_str()], read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Jobs of a queue that wait, with those that operations before this one in the same transaction have moved.

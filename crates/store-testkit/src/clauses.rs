@@ -296,6 +296,7 @@ macro_rules! for_each_clause {
                 a_sliding_rate_holds_in_any_span
                 a_fixed_rate_begins_anew
                 a_bucket_fills_evenly
+                a_queue_shows_what_its_rate_permits
                 a_rate_may_change
                 claims_at_once_heed_the_rate
                 rules_hold_together

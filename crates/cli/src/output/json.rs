@@ -8,7 +8,7 @@ use serde::Serialize;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{AttemptRecord, Trace};
 use windlass_core::outcome::{Ending, Reason};
-use windlass_core::queue::{JobDefaults, Keep, KeyRules, Pauses, QueueRecord, Rate};
+use windlass_core::queue::{JobDefaults, Keep, KeyRules, Pauses, Permits, QueueRecord, Rate};
 use windlass_core::retry::{Backoff, Policy};
 use windlass_core::size::Caps;
 use windlass_core::store::{Durability, LeaseRecord};
@@ -245,8 +245,23 @@ struct RulesJson<'a> {
     pauses: &'a Pauses,
     concurrency: Option<u32>,
     rate: Option<Rate>,
+    /// How many jobs the rate permits now, and when there are more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permits: Option<PermitsJson>,
     capacity: Option<u64>,
     keys: Option<&'a KeyRules>,
+}
+
+#[derive(Debug, Serialize)]
+struct PermitsJson {
+    jobs: u64,
+    more_at: Option<String>,
+}
+
+impl From<Permits> for PermitsJson {
+    fn from(permits: Permits) -> Self {
+        Self { jobs: permits.jobs, more_at: permits.more_at.map(instant) }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -284,6 +299,7 @@ impl<'a> QueueJson<'a> {
                 pauses: &queue.config.pauses,
                 concurrency: queue.config.concurrency,
                 rate: queue.config.rate,
+                permits: queue.permits.map(PermitsJson::from),
                 capacity: queue.config.capacity,
                 keys: queue.config.keys.as_ref(),
             }),

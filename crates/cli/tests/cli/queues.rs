@@ -217,6 +217,8 @@ fn a_queue_is_paused_limited_and_resumed() {
     let queue = shell.run(["queues", "show", "default", "--json"]).ok().json();
     assert_eq!(queue["rules"]["rate"], json!({"jobs": 500, "per": 60_000_000, "shape": "sliding"}));
     assert_eq!(queue["rules"]["concurrency"], 20);
+    assert_eq!(queue["rules"]["permits"], json!({"jobs": 500, "more_at": null}));
+    shell.run(["queues", "show", "default"]).ok().prints("its rate permits 500 now");
     assert!(queue["rules"]["pauses"]["kinds"]["k"]["until"].is_number(), "a change keeps the rest: {queue}");
     shell.run(["queues", "set", "default", "--concurrency", "none", "--rate", "none"]).ok();
     for bad in [["--rate", "0/1s"], ["--rate", "5"], ["--concurrency", "0"], ["--rate", "5/-1s"]] {

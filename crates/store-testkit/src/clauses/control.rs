@@ -287,6 +287,36 @@ pub async fn a_bucket_fills_evenly(h: &impl Harness) {
     assert_eq!(scene.claim(scene.lease().await, 9).await.len(), 3, "no more than the burst");
 }
 
+/// A look at a queue says how many jobs its rate permits, and when there are more.
+pub async fn a_queue_shows_what_its_rate_permits(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let shown = async || {
+        let queues = scene.store.queues(None, 9).await.expect("queues can be listed");
+        let now = scene.store.now().await.expect("a store tells the time");
+        queues[0].permits.map(|permits| (permits.jobs, permits.more_at.map(|at| at.since(now))))
+    };
+    scene.add_many(30).await;
+    assert_eq!(shown().await, None, "it has no rate");
+    let bucket = Rate::new(6, seconds(6_000)).shape(Shape::Bucket { burst: 5 });
+    for rated in [Rate::new(5, seconds(1_000)), bucket] {
+        define(&scene, rate(rated)).await;
+        assert_eq!(shown().await, Some((5, None)), "{rated:?}");
+        assert_eq!(scene.claim(scene.lease().await, 3).await.len(), 3);
+        let Some((2, Some(more_in))) = shown().await else { panic!("{:?} of {rated:?}", shown().await) };
+        assert!(more_in > seconds(900) && more_in <= seconds(1_002), "{more_in:?} of {rated:?}");
+        h.advance(seconds(1_002)).await;
+        let back = if rated == bucket { 3 } else { 5 };
+        assert_eq!(shown().await.map(|(jobs, _)| jobs), Some(back), "{rated:?}");
+        assert_eq!(scene.claim(scene.lease().await, 9).await.len(), back as usize, "and so many start");
+        assert_eq!(shown().await.map(|(jobs, _)| jobs), Some(0), "{rated:?}");
+    }
+    let hour = Rate::new(5, seconds(3_600)).shape(Shape::Fixed);
+    define(&scene, rate(hour)).await;
+    scene.claim(scene.lease().await, 2).await;
+    let (left, more_in) = shown().await.expect("it has a rate");
+    assert!(left >= 3 && more_in.is_none_or(|more_in| more_in <= seconds(3_600)), "{left} {more_in:?}");
+}
+
 /// A rate may change while jobs wait, and begins anew then. One that stays as it was counts on, whatever else changes.
 pub async fn a_rate_may_change(h: &impl Harness) {
     let scene = Scene::new(h).await;

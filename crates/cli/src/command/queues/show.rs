@@ -3,7 +3,7 @@
 use windlass::worker::ByKey;
 use windlass_core::State;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::QueueRecord;
+use windlass_core::queue::{Permits, QueueRecord};
 
 use super::look;
 use crate::args::ShowArgs;
@@ -46,6 +46,11 @@ pub(crate) async fn run(session: &mut Session, args: &ShowArgs) -> anyhow::Resul
         session.output.line(format_args!("{running} of {most} places are taken{full}"))?;
     }
     let now = client.store().now().await?;
+    if let Some(Permits { jobs, more_at }) = queue.permits {
+        let more = more_at.map(|at| format!(", more in {}", text::duration(text::coarse(at.since(now)))));
+        let why = if jobs == 0 { ": jobs wait for the rate" } else { "" };
+        session.output.line(format_args!("its rate permits {jobs} now{}{why}", more.unwrap_or_default()))?;
+    }
     if queue.config.keys.is_some() {
         keys(session, &client.queue(&args.queue)?.by_key().await?, queue, now)?;
     }
