@@ -41,6 +41,8 @@ pub enum Bug {
     PruneIgnoresCount,
     /// A put-back does not heed the request to cancel.
     ForgetCancel,
+    /// A job that runs is asked to stop where only waiting ones should end.
+    WithdrawRunning,
     /// A second job under the same id replaces the first.
     AcceptDuplicate,
     /// Last in, first out within a priority.
@@ -138,6 +140,7 @@ impl Bug {
         Self::ClaimExpired,
         Self::PruneIgnoresCount,
         Self::ForgetCancel,
+        Self::WithdrawRunning,
         Self::AcceptDuplicate,
         Self::LastInFirstOut,
         Self::PageByCount,

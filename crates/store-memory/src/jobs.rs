@@ -59,6 +59,10 @@ impl Jobs for MemoryStore {
         Ok(self.write(|table, now| ids.iter().map(|&id| table.cancel(id, now)).collect()))
     }
 
+    async fn withdraw(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
+        Ok(self.write(|table, now| ids.iter().map(|&id| table.withdraw(id, now)).collect()))
+    }
+
     async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         Ok(self.write(|table, now| ids.iter().map(|&id| table.retry(id, now)).collect()))
     }
@@ -134,6 +138,13 @@ impl Table {
         match TooLarge::check("progress", report.progress.len(), cap) {
             Ok(()) => Settled::Applied(self.note(seq, |job| job.progress = Some(report.progress.clone()))),
             Err(error) => Settled::Refused(error),
+        }
+    }
+
+    fn withdraw(&mut self, id: JobId, now: Timestamp) -> Amended {
+        match self.get(id).map(|job| job.state) {
+            Some(State::Running) if !self.has(Bug::WithdrawRunning) => Amended::Refused(State::Running),
+            _ => self.cancel(id, now),
         }
     }
 

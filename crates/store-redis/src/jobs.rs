@@ -69,6 +69,10 @@ impl Jobs for RedisStore {
         self.amend(Amendment::Cancel, ids).await
     }
 
+    async fn withdraw(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
+        self.amend(Amendment::Withdraw, ids).await
+    }
+
     async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.amend(Amendment::Retry, ids).await
     }

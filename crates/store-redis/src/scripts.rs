@@ -38,6 +38,8 @@ scripts! {
 
     CANCEL = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/amend"] "jobs/cancel";
+    WITHDRAW = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/amend"] "jobs/withdraw";
     RETRY = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/amend"] "jobs/retry";
     DELETE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"

@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
-    Amended, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled, Settlement,
-    StoreResult,
+    Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled,
+    Settlement, StoreResult,
 };
 use windlass_core::{CallId, JobId};
 
@@ -81,7 +81,11 @@ impl Jobs for SqliteStore {
     }
 
     async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
-        self.write(ids.len(), move |session| amend::cancel(session, &ids)).await
+        self.write(ids.len(), move |session| amend::cancel(session, &ids, Amendment::Cancel)).await
+    }
+
+    async fn withdraw(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
+        self.write(ids.len(), move |session| amend::cancel(session, &ids, Amendment::Withdraw)).await
     }
 
     async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {

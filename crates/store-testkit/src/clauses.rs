@@ -191,6 +191,7 @@ macro_rules! for_each_clause {
                 other_states_are_not_retried
                 a_deleted_job_is_gone
                 a_running_job_is_not_deleted
+                only_waiting_jobs_are_withdrawn
             }
             prune {
                 by_age

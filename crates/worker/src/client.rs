@@ -15,6 +15,7 @@ mod room;
 mod rules;
 mod shared_error;
 mod split;
+mod supersede;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;

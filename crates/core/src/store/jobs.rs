@@ -159,6 +159,9 @@ pub trait Jobs {
     /// hears of with its next renewal. Anything that came to its end is refused and stays.
     async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;
 
+    /// Cancels waiting jobs as [`cancel`](Jobs::cancel) does. One that runs is refused, and hears nothing of it.
+    async fn withdraw(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;
+
     /// Sends jobs to `ready`, due now. Dead and cancelled ones begin anew: counters, reason, output, progress,
     /// expiry and end are cleared, while the fence goes on and the records of attempts stay. They take their unique key
     /// again if its lifetime ends with them; while another job holds it they stay as they are ([`Amended::Held`]).

@@ -44,6 +44,8 @@ impl Right {
 pub enum Amendment {
     /// [`cancel`](super::Jobs::cancel).
     Cancel,
+    /// [`withdraw`](super::Jobs::withdraw).
+    Withdraw,
     /// [`retry`](super::Jobs::retry).
     Retry,
     /// [`delete`](super::Jobs::delete).
@@ -55,6 +57,7 @@ impl Amendment {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cancel => "cancel",
+            Self::Withdraw => "withdraw",
             Self::Retry => "retry",
             Self::Delete => "delete",
         }

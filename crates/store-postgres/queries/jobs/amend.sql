@@ -1,4 +1,4 @@
--- Changes that a person asks for: 'cancel', 'retry' or 'delete'.
+-- Changes that a person asks for: 'cancel', 'withdraw', 'retry' or 'delete'.
 --
 -- p_ids   one after the other, so an id may stand twice
 -- result  one row per id: whether it was 'done', 'refused' or 'missing', and the state; or 'held', and the job that holds its
@@ -30,7 +30,7 @@ BEGIN
             IF found THEN
                 o_answer := 'done';
                 o_state := v_waiting.state;
-                IF p_verb = 'cancel' THEN
+                IF p_verb IN ('cancel', 'withdraw') THEN
                     DELETE FROM waiting WHERE seq = v_seq;
                     INSERT INTO ended (
                         seq, finished_at, due_at, fence, backoff, attempt, stalls, ambiguous, state, queue, reason,

@@ -11,13 +11,14 @@ use crate::agenda::{Needs, Notes};
 use crate::error::Fault;
 use crate::queue_cache::QueueCache;
 use crate::script::Script;
-use crate::scripts::{CANCEL, DELETE, RETRY};
+use crate::scripts::{CANCEL, DELETE, RETRY, WITHDRAW};
 use crate::session::Session;
 use crate::{Tools, answer};
 
 const fn script(amendment: Amendment) -> &'static Script {
     match amendment {
         Amendment::Cancel => &CANCEL,
+        Amendment::Withdraw => &WITHDRAW,
         Amendment::Retry => &RETRY,
         Amendment::Delete => &DELETE,
     }
@@ -26,7 +27,7 @@ const fn script(amendment: Amendment) -> &'static Script {
 /// What a change leaves to maintenance: ended jobs, and places in a line.
 const fn needs(amendment: Amendment) -> Needs {
     match amendment {
-        Amendment::Cancel => Needs::BOTH,
+        Amendment::Cancel | Amendment::Withdraw => Needs::BOTH,
         Amendment::Retry | Amendment::Delete => Needs::PROMOTE,
     }
 }

@@ -2,7 +2,7 @@
 
 use windlass_core::bell::Rings;
 use windlass_core::outcome::Reason;
-use windlass_core::store::{Amended, Cause};
+use windlass_core::store::{Amended, Amendment, Cause};
 use windlass_core::{JobId, Name, State};
 
 use crate::error::Fault;
@@ -15,12 +15,18 @@ use crate::transaction::at_once;
 const BY_ID: &str = include_str!("../../queries/jobs/by_id.sql");
 const CANCEL_RUNNING: &str = include_str!("../../queries/jobs/cancel_running.sql");
 
-pub(super) fn cancel(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended>, Fault> {
+/// Cancels, or withdraws: then a job that runs is refused.
+pub(super) fn cancel(
+    session: &Session<'_>,
+    ids: &[JobId],
+    amendment: Amendment,
+) -> Result<Vec<Amended>, Fault> {
     each(session, ids, |job| {
-        if job.state.is_terminal() {
+        let is_running = job.state == State::Running;
+        if job.state.is_terminal() || (is_running && amendment == Amendment::Withdraw) {
             return Ok(Amended::Refused(job.state));
         }
-        if job.state == State::Running {
+        if is_running {
             session.prepare(CANCEL_RUNNING)?.execute([job.seq])?;
             session.ring(Rings::cancel(job.id));
             return Ok(Amended::Done(State::Running));

@@ -145,3 +145,29 @@ pub async fn a_running_job_is_not_deleted(h: &impl Harness) {
     assert_eq!(scene.count(QUEUE, State::Running).await, 1);
     assert_eq!(scene.settle(&job, completed()).await, State::Completed);
 }
+
+/// What waits can be withdrawn; what runs goes on and is not asked to stop.
+pub async fn only_waiting_jobs_are_withdrawn(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let running = scene.running(Options::new()).await;
+    let (ready, later) =
+        (scene.add(Options::new()).await, scene.add(Options::new().delay(seconds(99))).await);
+    let done = scene.finished(Options::new().priority(9), completed()).await;
+    let asked = [ready, later, running.id, done, JobId::new(), ready];
+    let answers = scene.store.withdraw(asked.into()).await.expect("withdrawing is answered");
+    let refused = Amended::Refused;
+    let cancelled = Amended::Done(State::Cancelled);
+    let wanted = [
+        cancelled,
+        cancelled,
+        refused(State::Running),
+        refused(State::Completed),
+        Amended::Missing,
+        refused(State::Cancelled),
+    ];
+    assert_eq!(answers, wanted);
+    assert_eq!(scene.get(ready).await.reason, Some(Reason::Requested));
+    assert!(!scene.get(running.id).await.cancel_requested);
+    assert_eq!(scene.settle(&running, completed()).await, State::Completed);
+    scene.assert_counts().await;
+}

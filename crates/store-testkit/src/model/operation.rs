@@ -74,6 +74,7 @@ pub(super) enum Operation {
     },
     Sweep,
     Cancel(Vec<usize>),
+    Withdraw(Vec<usize>),
     Retry(Vec<usize>),
     Delete(Vec<usize>),
     Define {
@@ -157,7 +158,8 @@ fn operation(rng: &mut Rng, ids: Ids) -> Operation {
         73..76 => Operation::ReapLost,
         76 => Operation::ReapHastily { attempt: rng.usize(..8) },
         77 => Operation::Sweep,
-        78..82 => Operation::Cancel(some_jobs(rng)),
+        78..81 => Operation::Cancel(some_jobs(rng)),
+        81 => Operation::Withdraw(some_jobs(rng)),
         82..85 => Operation::Retry(some_jobs(rng)),
         85..87 => Operation::Delete(some_jobs(rng)),
         87 => Operation::Define { queue: queue(rng), config: Box::new(config(rng)) },

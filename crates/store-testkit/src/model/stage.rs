@@ -145,6 +145,7 @@ impl Side {
             }
             Operation::Sweep => text(store.sweep(ALL).await),
             Operation::Cancel(jobs) => text(store.cancel(ids(jobs).into()).await),
+            Operation::Withdraw(jobs) => text(store.withdraw(ids(jobs).into()).await),
             Operation::Retry(jobs) => text(store.retry(ids(jobs).into()).await),
             Operation::Delete(jobs) => text(store.delete(ids(jobs).into()).await),
             Operation::Define { queue, config } => text(store.define(queue, config).await),

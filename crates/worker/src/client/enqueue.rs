@@ -17,6 +17,7 @@ use super::Client;
 use super::defaults::Lookup;
 use super::handle::{Choice, Handle};
 use super::room::wait_for_room;
+use super::supersede::supersede;
 use crate::error::{Error, Result};
 use crate::job::{IntoJob, Job, With};
 
@@ -35,6 +36,7 @@ pub struct Enqueue<J> {
     id: Option<JobId>,
     options: Options,
     wait_max: Option<Duration>,
+    supersedes: bool,
     job: PhantomData<fn() -> J>,
 }
 
@@ -61,7 +63,8 @@ impl Client {
     /// Enqueues a job: a builder that is awaited. Await it inside the runtime that the client was made in.
     pub fn enqueue<J: Job>(&self, job: J) -> Enqueue<J> {
         let (payload, options) = (serde_json::to_vec(&job).map(Bytes::from), own_key(&job));
-        Enqueue { client: self.clone(), payload, id: None, options, wait_max: None, job: PhantomData }
+        let client = self.clone();
+        Enqueue { client, payload, id: None, options, wait_max: None, supersedes: false, job: PhantomData }
     }
 
     /// Enqueues many jobs in one call: all of them or none. What the builder says holds for all of them; a job that is given
@@ -90,6 +93,33 @@ impl<J: Job> Enqueue<J> {
     /// once.
     pub fn id(mut self, id: JobId) -> Self {
         self.id = Some(id);
+        self
+    }
+
+    /// Cancels the job that holds its [unique](Self::unique) key, if that one waits, and takes its place: the newest counts.
+    /// A job that runs goes on; where it holds the key, this one is answered with it, as ever. Several callers at once may
+    /// each cancel the one before. Not heeded inside a transaction.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass_worker::Result<()> {
+    /// # use std::sync::Arc;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass_core::State;
+    /// # use windlass_core::unique::Unique;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Export { rows: u32 }
+    /// # impl windlass_worker::Job for Export { const KIND: &'static str = "export"; type Output = (); }
+    /// # let client = windlass_worker::Client::new(Arc::new(windlass_store_memory::MemoryStore::new()));
+    /// let export = |rows| client.enqueue(Export { rows }).unique(Unique::key("acme").until_start()).supersede();
+    /// let (first, second) = (export(1).await?, export(2).await?);
+    /// assert_eq!(first.state().await?, Some(State::Cancelled));
+    /// assert_eq!(second.state().await?, Some(State::Ready));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn supersede(mut self) -> Self {
+        self.supersedes = true;
         self
     }
 
@@ -314,14 +344,16 @@ impl<J: Job> IntoFuture for Enqueue<J> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let (choice, wait_max) = (self.choice(), self.wait_max);
+            let (choice, wait_max, supersedes) = (self.choice(), self.wait_max, self.supersedes);
             let (client, job) = self.into_job(Lookup::Wait).await?;
             let id = job.id;
             let enqueued = match wait_max {
+                None if supersedes => supersede(&client, || client.enqueue_new(job.clone())).await?,
                 None => client.enqueue_new(job).await?,
                 Some(wait_max) => {
                     let jobs = std::slice::from_ref(&job);
-                    wait_for_room(wait_max, jobs, || client.enqueue_new(job.clone())).await?
+                    let enqueue = || wait_for_room(wait_max, jobs, || client.enqueue_new(job.clone()));
+                    if supersedes { supersede(&client, enqueue).await? } else { enqueue().await? }
                 }
             };
             Ok(Handle::new(client, id, enqueued, choice))

@@ -295,6 +295,9 @@ impl Jobs for Faulty {
     async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.inner.cancel(ids).await
     }
+    async fn withdraw(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
+        self.inner.withdraw(ids).await
+    }
     async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.inner.retry(ids).await
     }

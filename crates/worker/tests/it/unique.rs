@@ -25,6 +25,33 @@ async fn the_handle_of_a_duplicate_is_about_the_job_that_is_there() {
 }
 
 #[tokio::test]
+async fn the_newest_takes_the_place_of_one_that_waits_and_of_none_that_runs() {
+    let (client, stage) = scene();
+    let enqueue = |unique: Unique| client.enqueue(probe(Act::Wait)).unique(unique).supersede();
+    let by_start = || enqueue(Unique::key("a").until_start());
+    let (first, second) = (by_start().await.unwrap(), by_start().await.unwrap());
+    assert!(first.is_new() && second.is_new());
+    assert_eq!(first.state().await.unwrap(), Some(State::Cancelled));
+    let by_end = || enqueue(Unique::key("b"));
+    let held = by_end().await.unwrap();
+    let running = worker(&client, &stage).start().unwrap();
+    stage.until_started(2).await;
+    let (third, refused) = (by_start().await.unwrap(), by_end().await.unwrap());
+    assert!(third.is_new(), "the one that runs has given its key up");
+    let met = Enqueued::Duplicate { id: held.id(), state: Some(State::Running) };
+    assert_eq!(refused.answer(), Some(met));
+    for handle in [&second, &held] {
+        let record = client.job(handle.id()).await.unwrap().unwrap();
+        assert!(record.state == State::Running && !record.cancel_requested, "{record:?}");
+    }
+    stage.release(3);
+    for handle in [second, held, third] {
+        handle.output().await.unwrap();
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn jobs_are_unique_by_their_payload_also_in_one_call() {
     let (client, _) = scene();
     let acts = [Act::Linger(1), Act::Linger(2), Act::Linger(1)];
