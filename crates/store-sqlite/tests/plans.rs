@@ -153,6 +153,7 @@ fn claims_and_settlements_use_the_index_that_is_made_for_them() {
         ("gates/running.sql", "windlass_jobs_passed (queue=? AND key=?)"),
         ("gates/first_open.sql", "windlass_gates_open (queue=?)"),
         ("gates/next.sql", "windlass_gates_closed (queue=?)"),
+        ("gates/any_closed.sql", "windlass_gates_closed (queue=?)"),
         ("gates/ended.sql", "windlass_gates USING PRIMARY KEY (queue=? AND key=?)"),
         ("gates/came.sql", "windlass_gates_open (queue=?)"),
         ("gates/open_stale.sql", "windlass_gates_closed (queue=? AND version<?)"),
