@@ -4,6 +4,8 @@
 //! A gate is closed by a definition and says which one that was. Another definition opens it by that, so defining a queue does
 //! not write to its gates.
 
+pub(crate) mod sweep;
+
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use crate::transaction::{Field, Transaction};
 const CAME: &str = include_str!("../queries/gates/came.sql");
 const ENDED: &str = include_str!("../queries/gates/ended.sql");
 const ANY_CLOSED: &str = include_str!("../queries/gates/any_closed.sql");
+const CLOSED_BY: &str = include_str!("../queries/gates/closed_by.sql");
 const LOWEST: &str = include_str!("../queries/gates/lowest.sql");
 const NEXT: &str = include_str!("../queries/gates/next.sql");
 const OPEN_STALE: &str = include_str!("../queries/gates/open_stale.sql");
@@ -56,6 +59,11 @@ pub(crate) async fn ended<T: Transaction>(tx: &mut T, queue: &Name, seqs: &[i64]
 
 fn list(seqs: &[i64]) -> Field<'static> {
     Some(row::list(seqs.iter().copied())).into()
+}
+
+/// The newest definition that has closed a gate of a queue. Nothing if the queue has no gate.
+pub(crate) fn closed_by(session: &Session<'_>, queue: &Name) -> Result<Option<i64>, Fault> {
+    Ok(session.prepare(CLOSED_BY)?.query_row([queue.as_str()], |row| row.get(0)).optional()?)
 }
 
 /// Forgets gates of a queue that is being removed, at most so many. Answers how many.
