@@ -4,11 +4,12 @@
 //! A caller says what makes a job unique by [`Unique`]. A store sees a [`UniqueKey`]: 16 bytes that it compares, and how long
 //! they are held.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -141,23 +142,27 @@ impl Unique {
         {
             return Err(UniqueInvalid::ShortWait);
         }
-        let mut parts = vec![if self.is_across_kinds { Vec::new() } else { kind.as_bytes().to_vec() }];
+        let mut parts: Vec<Cow<'_, [u8]>> =
+            vec![Cow::Borrowed(if self.is_across_kinds { &[] } else { kind.as_bytes() })];
         match &self.by {
             By::Key(key) if key.is_empty() => return Err(UniqueInvalid::NoKey),
-            By::Key(key) => parts.extend([b"key".to_vec(), key.as_bytes().to_vec()]),
+            By::Key(key) => parts.extend([b"key".into(), key.as_bytes().into()]),
             By::Payload => match serde_json::from_slice::<Value>(payload) {
-                Ok(value) => parts.extend([b"payload".to_vec(), text(&value)]),
-                Err(_other) => parts.extend([b"bytes".to_vec(), payload.to_vec()]),
+                Ok(value) => parts.extend([b"payload".into(), text(&value).into()]),
+                Err(_other) => parts.extend([b"bytes".into(), payload.into()]),
             },
             By::Fields(fields) if fields.is_empty() => return Err(UniqueInvalid::NoKey),
             By::Fields(fields) => {
                 let Ok(Value::Object(object)) = serde_json::from_slice(payload) else {
                     return Err(UniqueInvalid::NoFields);
                 };
-                parts.push(b"fields".to_vec());
+                parts.push(b"fields".into());
                 let values = fields.iter().map(|field| object.get(field).map_or_else(Vec::new, text));
                 parts.extend(
-                    fields.iter().zip(values).flat_map(|(field, value)| [field.as_bytes().to_vec(), value]),
+                    fields
+                        .iter()
+                        .zip(values)
+                        .flat_map(|(field, value)| [field.as_bytes().into(), value.into()]),
                 );
             }
         }
@@ -169,33 +174,38 @@ impl Unique {
 /// A value in one form: fields in the order of their names, no spaces. Written here, since the order in which serde_json
 /// writes them depends on what other crates ask of it.
 fn text(value: &Value) -> Vec<u8> {
-    fn write(value: &Value, into: &mut String) {
+    /// Of a name, or of a value that has no others in it.
+    fn write_plain(value: &impl Serialize, into: &mut Vec<u8>) {
+        serde_json::to_writer(into, value).expect("what was read can be written to memory");
+    }
+    fn write(value: &Value, into: &mut Vec<u8>) {
         match value {
             Value::Array(values) => {
-                into.push('[');
+                into.push(b'[');
                 for value in values {
                     write(value, into);
-                    into.push(',');
+                    into.push(b',');
                 }
-                into.push(']');
+                into.push(b']');
             }
             Value::Object(fields) => {
-                let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
-                into.push('{');
-                for (name, value) in sorted {
-                    into.push_str(&Value::from(name.as_str()).to_string());
-                    into.push(':');
+                let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+                fields.sort_unstable_by_key(|(name, _)| *name);
+                into.push(b'{');
+                for (name, value) in fields {
+                    write_plain(name, into);
+                    into.push(b':');
                     write(value, into);
-                    into.push(',');
+                    into.push(b',');
                 }
-                into.push('}');
+                into.push(b'}');
             }
-            other => into.push_str(&other.to_string()),
+            other => write_plain(other, into),
         }
     }
-    let mut text = String::new();
+    let mut text = Vec::with_capacity(128);
     write(value, &mut text);
-    text.into_bytes()
+    text
 }
 
 /// Why a job cannot be unique in the way that was asked for.
@@ -361,6 +371,14 @@ mod tests {
 
     fn digest(unique: &Unique, kind: &str, payload: &str) -> Digest {
         unique.of(kind, payload.as_bytes(), Due::After(SECOND)).unwrap().0.digest
+    }
+
+    /// Programs of other versions make keys as well.
+    #[test]
+    fn a_value_has_one_form_that_never_changes() {
+        let payload = r#"{"b": {"d": 1.50, "c": -1}, "a": [1, "x\"\u00e9\n", null, true, [], {}]}"#;
+        let form = "{\"a\":[1,\"x\\\"\u{e9}\\n\",null,true,[],{},],\"b\":{\"c\":-1,\"d\":1.5,},}";
+        assert_eq!(String::from_utf8(text(&serde_json::from_str(payload).unwrap())).unwrap(), form);
     }
 
     #[test]
