@@ -20,7 +20,7 @@ use crate::outcome::{Ending, Outcome, Reason};
 use crate::retry::PolicyInvalid;
 use crate::size::{Caps, TooLarge};
 use crate::state::State;
-use crate::unique::{OnConflict, UniqueInvalid, UniqueKey};
+use crate::unique::{OnConflict, Unique, UniqueInvalid, UniqueKey};
 pub use attempt::{ATTEMPTS_KEPT, AttemptRecord, LastClaim};
 pub use spec::{META_MAX, Spec};
 pub use trace::{Trace, TraceInvalid};
@@ -108,6 +108,20 @@ impl NewJob {
             },
             tags,
         })
+    }
+
+    /// A new job that is as this one but for its payload, and for the key that it has by that if it is to be unique.
+    ///
+    /// # Errors
+    /// When it cannot be unique in the way that was asked for.
+    pub fn with_payload(&self, payload: Bytes, unique: Option<&Unique>) -> Result<Self, JobInvalid> {
+        let mut job = self.clone().with_id(JobId::new());
+        if let Some(unique) = unique {
+            let made = unique.of(job.kind.as_str(), &payload, job.due).map_err(JobInvalid::Unique)?;
+            (job.unique, job.on_conflict) = (Some(made.0), made.1);
+        }
+        job.payload = payload;
+        Ok(job)
     }
 
     /// The same job under an id of the caller's choice.

@@ -223,9 +223,19 @@ impl Options {
         }
     }
 
+    /// What they say makes a job unique.
+    pub fn unique_by(&self) -> Option<&Unique> {
+        self.unique.as_ref()
+    }
+
+    /// What they say for the queue they lead to, which may be no name.
+    pub fn queue_text(&self) -> &str {
+        self.queue.as_deref().unwrap_or(QUEUE_DEFAULT)
+    }
+
     /// The queue these options lead to.
     pub fn queue_name(&self) -> Result<Name, NameError> {
-        Name::new(self.queue.as_deref().unwrap_or(QUEUE_DEFAULT))
+        Name::new(self.queue_text())
     }
 }
 

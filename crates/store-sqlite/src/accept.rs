@@ -103,9 +103,10 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
             continue;
         }
         let seqs = tx.insert(some).await?;
-        let takes_many = is_many && first.unique.is_some() && seqs.iter().all(Option::is_some);
-        if takes_many {
-            keys::take_many(tx, some).await?;
+        if is_many {
+            for (job, _) in some.iter().zip(&seqs).filter(|(_, seq)| seq.is_none()) {
+                keys::leave(tx, job).await?;
+            }
         }
         for (job, seq) in some.iter().zip(seqs) {
             let missing = || Fault::Corrupt(format!("job {} is in an index only", job.id));
@@ -116,7 +117,7 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
             if let (Some(seq), true) = (seq, job.payload.len() > INLINE_MAX) {
                 tx.run(INSERT_PAYLOAD, &[seq.into(), Some(&job.payload).into()]).await?;
             }
-            if let (Some(_), Some(key), false) = (seq, job.unique, takes_many) {
+            if let (Some(_), Some(key), false) = (seq, job.unique, is_many) {
                 keys::take(tx, &job.queue, key, job.id).await?;
             }
             // Links are written here: a job with open parents begins as blocked.
@@ -133,9 +134,9 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
     Ok(accepted.into_iter().map(|(_, answer)| answer).collect())
 }
 
-/// Whether the first [`MANY`] can go at once: all of them fit, and none has a key, or each has a unique key that is free. The
-/// first job that something is wrong with names the refusal, so it is looked for one by one; `alone` is how many go so
-/// before it is worth while to look again.
+/// Whether the first [`MANY`] can go at once: all of them fit, and none has a key, or each has a unique key that is free, which
+/// it has then. The first job that something is wrong with names the refusal, so it is looked for one by one; `alone` is how
+/// many go so before it is worth while to look again.
 async fn are_many<T: Transaction>(tx: &mut T, jobs: &[NewJob], alone: &mut usize) -> Result<bool, T::Error> {
     let Some(many) = jobs.get(..MANY) else { return Ok(false) };
     let is_unique = many[0].unique.is_some();
@@ -144,7 +145,7 @@ async fn are_many<T: Transaction>(tx: &mut T, jobs: &[NewJob], alone: &mut usize
     {
         return Ok(false);
     }
-    if is_unique && !keys::are_free(tx, many).await? {
+    if is_unique && !keys::take_many(tx, many).await? {
         *alone = MANY;
         return Ok(false);
     }

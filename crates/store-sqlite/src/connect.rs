@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use windlass_core::StoreError;
 use windlass_core::store::Durability;
@@ -157,6 +158,8 @@ fn connect(path: &Path) -> Result<Connection, Fault> {
 fn set_up(connection: &Connection, cache: i64) -> Result<(), Fault> {
     connection.busy_handler(Some(patience::wait))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Or SQLite would plan a statement anew each time that its limit is bound.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "cache_size", cache)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.pragma_update(None, "trusted_schema", false)?;
@@ -227,6 +230,8 @@ fn check_version(number: i32, text: &str, guard: Guard) -> Result<(), StoreError
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::{StatementStatus, params};
+
     use super::*;
 
     #[test]
@@ -237,6 +242,19 @@ mod tests {
         }
         check_version(3_046_000, "3.46.0", Guard::Allow).unwrap();
         check_version(3_051_003, "3.51.3", Guard::Refuse).unwrap();
+    }
+
+    #[test]
+    fn a_statement_is_planned_once_whatever_is_bound() {
+        let connection = Connection::open_in_memory().unwrap();
+        set_up(&connection, -1_000).unwrap();
+        migrate::run(&connection).unwrap();
+        let sql = include_str!("../queries/jobs/ready.sql");
+        for limit in [1, 100, 0] {
+            let mut statement = connection.prepare_cached(sql).unwrap();
+            assert!(statement.query(params!["q", "k", limit]).unwrap().next().unwrap().is_none());
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+        }
     }
 
     #[test]

@@ -4,17 +4,19 @@
 //! A gate is closed by a definition and says which one that was. Another definition opens it by that, so defining a queue does
 //! not write to its gates.
 
+pub(crate) mod sweep;
+
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{CachedStatement, OptionalExtension, Row, params};
 use windlass_core::Name;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{GATES_LOOKED_MAX, KeyRules, PASSED_MAX, Permits};
+use windlass_core::queue::{GATES_LOOKED_MAX, KeyRules, PASSED_MAX, Permits, Spent};
 use windlass_core::size::Caps;
 
 use crate::error::Fault;
-use crate::key_rates;
+use crate::key_rates::{self, KeyRates};
 use crate::row;
 use crate::row::definition::Definition;
 use crate::session::Session;
@@ -22,6 +24,8 @@ use crate::transaction::{Field, Transaction};
 
 const CAME: &str = include_str!("../queries/gates/came.sql");
 const ENDED: &str = include_str!("../queries/gates/ended.sql");
+const ANY_CLOSED: &str = include_str!("../queries/gates/any_closed.sql");
+const CLOSED_BY: &str = include_str!("../queries/gates/closed_by.sql");
 const LOWEST: &str = include_str!("../queries/gates/lowest.sql");
 const NEXT: &str = include_str!("../queries/gates/next.sql");
 const OPEN_STALE: &str = include_str!("../queries/gates/open_stale.sql");
@@ -44,13 +48,22 @@ pub(crate) async fn came<T: Transaction>(tx: &mut T, seqs: &[i64]) -> Result<(),
     tx.run(CAME, &[list(seqs)]).await
 }
 
-/// Jobs with a key run no longer: opens the gates of their keys that are closed. Called while their rows are there.
-pub(crate) async fn ended<T: Transaction>(tx: &mut T, seqs: &[i64]) -> Result<(), T::Error> {
-    tx.run(ENDED, &[list(seqs)]).await
+/// Jobs of a queue with a key run no longer: opens the gates of their keys that are closed. Called while their rows are there.
+pub(crate) async fn ended<T: Transaction>(tx: &mut T, queue: &Name, seqs: &[i64]) -> Result<(), T::Error> {
+    // Often none of the queue is closed, and then no row is looked at.
+    match tx.find(ANY_CLOSED, &[queue.as_str().into()]).await? {
+        Some(_) => tx.run(ENDED, &[list(seqs)]).await,
+        None => Ok(()),
+    }
 }
 
 fn list(seqs: &[i64]) -> Field<'static> {
     Some(row::list(seqs.iter().copied())).into()
+}
+
+/// The newest definition that has closed a gate of a queue. Nothing if the queue has no gate.
+pub(crate) fn closed_by(session: &Session<'_>, queue: &Name) -> Result<Option<i64>, Fault> {
+    Ok(session.prepare(CLOSED_BY)?.query_row([queue.as_str()], |row| row.get(0)).optional()?)
 }
 
 /// Forgets gates of a queue that is being removed, at most so many. Answers how many.
@@ -75,17 +88,19 @@ pub(crate) struct Gate {
 /// What the rules for keys say of one key.
 pub(crate) struct Standing {
     running: u64,
+    /// What was spent of its rate.
+    spent: Vec<Spent>,
     permits: Option<Permits>,
     is_paused: bool,
 }
 
-/// The first jobs behind a gate.
-#[derive(Default)]
-pub(crate) struct Behind {
-    /// Of the kinds that were asked for: the row, and the place of the kind among those.
-    pub(crate) jobs: Vec<(i64, usize)>,
-    /// Whether there are others.
-    pub(crate) has_more: bool,
+/// The statements that gates are asked by, one after the other. Opening one costs as much as it does.
+pub(crate) struct Asking<'a> {
+    behind: CachedStatement<'a>,
+    set: CachedStatement<'a>,
+    forget: CachedStatement<'a>,
+    running: Option<CachedStatement<'a>>,
+    rates: Option<KeyRates<'a>>,
 }
 
 impl<'a> Gates<'a> {
@@ -159,16 +174,35 @@ impl<'a> Gates<'a> {
         Ok((gates, nameless))
     }
 
+    /// What is needed to ask them.
+    pub(crate) fn asking(&self) -> Result<Asking<'a>, Fault> {
+        let prepare = |sql| self.session.prepare(sql);
+        Ok(Asking {
+            behind: prepare(BEHIND)?,
+            set: prepare(SET)?,
+            forget: prepare(FORGET)?,
+            running: self.rules.concurrency.map(|_| prepare(RUNNING)).transpose()?,
+            rates: self.rules.rate.map(|rate| KeyRates::of(self.session, rate)).transpose()?,
+        })
+    }
+
     /// What the rules say of a key now.
-    pub(crate) fn standing(&self, key: &Name) -> Result<Standing, Fault> {
+    pub(crate) fn standing(&self, asking: &mut Asking<'_>, key: &Name) -> Result<Standing, Fault> {
         let is_paused = !self.definition.config.pauses.permit_key(key, self.session.now);
-        Ok(Standing { running: self.running(key)?, permits: self.permits(key)?, is_paused })
+        let running = match (&mut asking.running, self.rules.concurrency) {
+            (Some(statement), Some(most)) => self.running(statement, key, most)?,
+            _ => 0,
+        };
+        let spent = match &mut asking.rates {
+            Some(rates) => rates.spent(self.of_key(key))?,
+            None => Vec::new(),
+        };
+        let permits = self.rules.rate.map(|rate| rate.permits(spent.iter().copied(), self.session.now));
+        Ok(Standing { running, spent, permits, is_paused })
     }
 
     /// Jobs of a key that run, as far as it matters.
-    fn running(&self, key: &Name) -> Result<u64, Fault> {
-        let Some(most) = self.rules.concurrency else { return Ok(0) };
-        let mut statement = self.session.prepare(RUNNING)?;
+    fn running(&self, statement: &mut CachedStatement<'_>, key: &Name, most: u32) -> Result<u64, Fault> {
         let mut rows = statement.query(params![self.queue.as_str(), key.as_str(), most])?;
         let mut running = 0;
         while rows.next()?.is_some() {
@@ -177,51 +211,45 @@ impl<'a> Gates<'a> {
         Ok(running)
     }
 
-    fn permits(&self, key: &Name) -> Result<Option<Permits>, Fault> {
-        let Some(rate) = self.rules.rate else { return Ok(None) };
-        key_rates::permits(self.session, self.of_key(key), rate).map(Some)
-    }
-
     fn of_key<'k>(&'k self, key: &'k Name) -> key_rates::OfKey<'k> {
         key_rates::OfKey { queue: self.queue, key, since: self.definition.key_rate_since }
     }
 
-    /// The first ready jobs of a key, at most so many of these kinds.
-    pub(crate) fn behind(&self, key: &Name, most: u32, kinds: &[Name]) -> Result<Behind, Fault> {
-        let mut statement = self.session.prepare(BEHIND)?;
+    /// Shows the first ready jobs of a key, as many as a gate looks at that may give so many, until it is enough.
+    pub(crate) fn behind(
+        &self,
+        asking: &mut Asking<'_>,
+        key: &Name,
+        most: u32,
+        mut is_enough: impl FnMut(&Row<'_>) -> Result<bool, Fault>,
+    ) -> Result<(), Fault> {
         let looked = i64::from(most) + PASSED_MAX as i64;
-        let mut rows = statement.query(params![self.queue.as_str(), key.as_str(), looked])?;
-        let mut behind = Behind::default();
+        let mut rows = asking.behind.query(params![self.queue.as_str(), key.as_str(), looked])?;
         while let Some(found) = rows.next()? {
-            let kind = found.get_ref(1)?.as_bytes().unwrap_or_default();
-            let known = kinds.iter().position(|name| name.as_str().as_bytes() == kind);
-            match known {
-                Some(kind) if behind.jobs.len() < most as usize => behind.jobs.push((found.get(0)?, kind)),
-                _ => behind.has_more = true,
-            }
-            if behind.has_more && behind.jobs.len() == most as usize {
+            if is_enough(found)? {
                 break;
             }
         }
-        Ok(behind)
+        Ok(())
     }
 
     /// A gate was asked and gave so many jobs: spends its permits, moves its turn, and closes or forgets it.
     pub(crate) fn gave(
         &self,
+        asking: &mut Asking<'_>,
         gate: &Gate,
         jobs: u32,
-        before: &Standing,
+        before: Standing,
         has_more: bool,
     ) -> Result<(), Fault> {
         let jobs = u64::from(jobs);
         let mut permits = before.permits;
-        if let (Some(rate), true) = (self.rules.rate, jobs > 0) {
-            key_rates::spend(self.session, self.of_key(&gate.key), rate, jobs)?;
-            permits = self.permits(&gate.key)?;
+        if let (Some(rates), true) = (&mut asking.rates, jobs > 0) {
+            permits = Some(rates.spend(self.of_key(&gate.key), jobs, before.spent)?);
         }
         if !has_more {
-            return self.forget(gate.key.as_str());
+            asking.forget.execute([self.queue.as_str(), gate.key.as_str()])?;
+            return Ok(());
         }
         let is_full = self.rules.concurrency.is_some_and(|most| before.running + jobs >= u64::from(most));
         let open_at = match permits {
@@ -240,7 +268,7 @@ impl<'a> Gates<'a> {
         let open_at = open_at.map_or(0, |at| at.as_micros().max(1));
         let (turn, version) = (gate.turn.saturating_add(cost), self.definition.version);
         let fields = params![self.queue.as_str(), gate.key.as_str(), turn, open_at, version];
-        self.session.prepare(SET)?.execute(fields)?;
+        asking.set.execute(fields)?;
         Ok(())
     }
 

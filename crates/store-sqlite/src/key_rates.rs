@@ -1,7 +1,7 @@
 //! What was spent of the rate of each key. Entries of a key are removed when it spends again; those of keys that do not come
 //! back, in bounded steps by maintenance.
 
-use rusqlite::{Connection, params};
+use rusqlite::{CachedStatement, Connection, params};
 use windlass_core::Name;
 use windlass_core::clock::Timestamp;
 use windlass_core::queue::{Permits, Rate, Spent};
@@ -25,28 +25,46 @@ pub(crate) struct OfKey<'a> {
     pub(crate) since: i64,
 }
 
-/// What the rate permits a key now.
-pub(crate) fn permits(session: &Session<'_>, of: OfKey<'_>, rate: Rate) -> Result<Permits, Fault> {
-    Ok(rate.permits(spent(session, of)?, session.now))
+/// The rate of the keys of one queue, as a claim meets it.
+pub(crate) struct KeyRates<'a> {
+    rate: Rate,
+    now: Timestamp,
+    spent: CachedStatement<'a>,
+    come_back: CachedStatement<'a>,
+    spend: CachedStatement<'a>,
 }
 
-/// Spends permits for jobs that were taken.
-pub(crate) fn spend(session: &Session<'_>, of: OfKey<'_>, rate: Rate, jobs: u64) -> Result<(), Fault> {
-    let Spent { back_at, jobs } = rate.spend(jobs, spent(session, of)?, session.now);
-    let (queue, key, jobs) = (of.queue.as_str(), of.key.as_str(), row::to_stored(jobs));
-    let now = session.now.as_micros();
-    session.prepare(COME_BACK)?.execute(params![queue, key, now, jobs, of.since])?;
-    session.prepare(SPEND)?.execute(params![queue, key, back_at.as_micros(), jobs, of.since])?;
-    Ok(())
-}
+impl<'a> KeyRates<'a> {
+    pub(crate) fn of(session: &Session<'a>, rate: Rate) -> Result<Self, Fault> {
+        let (spent, come_back) = (session.prepare(SPENT)?, session.prepare(COME_BACK)?);
+        Ok(Self { rate, now: session.now, spent, come_back, spend: session.prepare(SPEND)? })
+    }
 
-fn spent(session: &Session<'_>, of: OfKey<'_>) -> Result<Vec<Spent>, Fault> {
-    let mut statement = session.prepare(SPENT)?;
-    let read = |found: &rusqlite::Row<'_>| {
-        Ok(Spent { back_at: row::time(found.get(0)?), jobs: row::number(found.get(1)?) })
-    };
-    let rows = statement.query_map(params![of.queue.as_str(), of.key.as_str(), of.since], read)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    /// What a key has spent.
+    pub(crate) fn spent(&mut self, of: OfKey<'_>) -> Result<Vec<Spent>, Fault> {
+        let read = |found: &rusqlite::Row<'_>| {
+            Ok(Spent { back_at: row::time(found.get(0)?), jobs: row::number(found.get(1)?) })
+        };
+        let rows = self.spent.query_map(params![of.queue.as_str(), of.key.as_str(), of.since], read)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Spends permits for jobs that were taken, where so much was spent before. Answers what is permitted then.
+    pub(crate) fn spend(
+        &mut self,
+        of: OfKey<'_>,
+        jobs: u64,
+        mut before: Vec<Spent>,
+    ) -> Result<Permits, Fault> {
+        let spent = self.rate.spend(jobs, before.iter().copied(), self.now);
+        let (queue, key, jobs) = (of.queue.as_str(), of.key.as_str(), row::to_stored(spent.jobs));
+        if !before.is_empty() {
+            self.come_back.execute(params![queue, key, self.now.as_micros(), jobs, of.since])?;
+        }
+        self.spend.execute(params![queue, key, spent.back_at.as_micros(), jobs, of.since])?;
+        before.push(spent);
+        Ok(self.rate.permits(before, self.now))
+    }
 }
 
 /// Whether there are permits that have come back.

@@ -3,6 +3,8 @@
 //!
 //! A job says in its row which key it came with. The row of a key names its holder by id, for it may outlive the job.
 
+use std::collections::HashSet;
+
 use rusqlite::Connection;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
@@ -20,7 +22,6 @@ const HOLDER: &str = include_str!("../queries/keys/holder.sql");
 const OF_JOB: &str = include_str!("../queries/keys/of_job.sql");
 const TAKE: &str = include_str!("../queries/keys/take.sql");
 const TAKE_16: &str = include_str!("../queries/keys/take_16.sql");
-const ANY_OF_16: &str = include_str!("../queries/keys/any_of_16.sql");
 const GIVE_UP: &str = include_str!("../queries/keys/give_up.sql");
 const GIVE_UP_SINCE: &str = include_str!("../queries/keys/give_up_since.sql");
 const IS_ANY_OVER: &str = include_str!("../queries/keys/is_any_over.sql");
@@ -93,24 +94,12 @@ fn held(found: &Row, now: Timestamp) -> Result<Option<Holder>, SqlError> {
     Ok(Some(Holder { id, state, row }))
 }
 
-/// Whether no job holds the unique keys of these, as far as a look at many tells: all are for one queue, each has another
-/// key, and none of the keys has a row.
-pub(crate) async fn are_free<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<bool, T::Error> {
-    let mut digests: Vec<&Digest> =
-        jobs.iter().filter_map(|job| Some(&job.unique.as_ref()?.digest)).collect();
-    digests.sort_unstable_by_key(|digest| digest.0);
-    let is_any_twice = digests.windows(2).any(|pair| pair[0] == pair[1]);
-    let queue = &jobs[0].queue;
-    if is_any_twice || digests.len() < jobs.len() || jobs.iter().any(|job| job.queue != *queue) {
+/// Gives their keys to as many jobs as are inserted at once, if they are for one queue, each has another key, and none of the
+/// keys has a row. Otherwise none takes its key.
+pub(crate) async fn take_many<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<bool, T::Error> {
+    if jobs.iter().any(|job| job.queue != jobs[0].queue) {
         return Ok(false);
     }
-    let mut fields = vec![Field::from(queue.as_str())];
-    fields.extend(digests.iter().map(|digest| Field::Id(&digest.0)));
-    Ok(tx.find(ANY_OF_16, &fields).await?.is_none())
-}
-
-/// Gives keys that are free to as many jobs as are inserted at once.
-pub(crate) async fn take_many<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<(), T::Error> {
     let (now, mut fields) = (tx.now(), Vec::with_capacity(4 * jobs.len()));
     for NewJob { id, queue, unique, .. } in jobs {
         let Some(UniqueKey { digest, lifetime }) = unique else { continue };
@@ -122,7 +111,23 @@ pub(crate) async fn take_many<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Re
             free_at.into(),
         ]);
     }
-    tx.run(TAKE_16, &fields).await
+    let taken = tx.find_all(TAKE_16, &fields).await?;
+    if taken.len() == jobs.len() {
+        return Ok(true);
+    }
+    let taken = taken.iter().map(|row| row.uuid(0)).collect::<Result<HashSet<_>, _>>().map_err(corrupt)?;
+    let has_taken = |job: &&NewJob| job.unique.is_some_and(|key| taken.contains(&key.digest.0));
+    for job in jobs.iter().filter(has_taken) {
+        leave(tx, job).await?;
+    }
+    Ok(false)
+}
+
+/// Frees the key that a job has just taken which is not stored.
+pub(crate) async fn leave<T: Transaction>(tx: &mut T, job: &NewJob) -> Result<(), T::Error> {
+    let Some(key) = job.unique else { return Ok(()) };
+    let fields = [job.queue.as_str().into(), Field::Id(&key.digest.0), Field::Id(job.id.as_bytes())];
+    tx.run(GIVE_UP, &fields).await
 }
 
 /// Gives a key that is free to a job.

@@ -67,6 +67,7 @@ pub use options::{Create, Guard, SqliteOptions, Synchronous};
 use conditions::Conditions;
 use connect::{Opened, StoreFile};
 use error::Fault;
+use gates::sweep::Place;
 use reader::Readers;
 use session::Session;
 use wakeup::{Ringer, Watch};
@@ -96,6 +97,8 @@ pub(crate) struct Inner {
     file: Option<StoreFile>,
     ringer_owner: u64,
     watch: OnceLock<Option<Watch>>,
+    /// How far gates have been compared with the rows.
+    swept: Mutex<Place>,
     about: About,
 }
 
@@ -166,6 +169,7 @@ impl SqliteStore {
             file,
             ringer_owner,
             watch,
+            swept: Mutex::default(),
             about,
         };
         Ok(Self { inner: Arc::new(inner) })

@@ -1,6 +1,7 @@
 //! Work that no job asks for: moving what is due, removing what is no longer kept. Claims move what is due in
 //! their own queues through the same functions.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +12,7 @@ use windlass_core::store::{Cause, Maintenance, Promotion, StoreResult};
 use windlass_core::{Name, State};
 
 use crate::error::Fault;
+use crate::gates::sweep::{self, Found};
 use crate::key_rates;
 use crate::keys;
 use crate::moves::{self, Standing};
@@ -39,15 +41,24 @@ impl Maintenance for SqliteStore {
         self.in_chunks(limit, prune).await
     }
 
-    /// Looks first: nearly always there is nothing to forget, and a look needs no turn at the write lock.
+    /// Looks first: nearly always there is nothing to forget or to mend, and a look needs no turn at the write lock.
     async fn tidy(&self, limit: u32) -> StoreResult<u32> {
-        let is_any = |connection: &Connection, now| {
-            Ok(keys::is_any_over(connection, now)? || key_rates::is_any_back(connection, now)?)
-        };
-        if limit == 0 || !self.read(is_any).await? {
+        if limit == 0 {
             return Ok(0);
         }
-        self.in_chunks(limit, forget_over).await
+        let swept = || self.inner.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = swept().clone();
+        let look = move |connection: &Connection, now| {
+            let is_any = keys::is_any_over(connection, now)? || key_rates::is_any_back(connection, now)?;
+            Ok((is_any, sweep::look(connection, now, &after, limit)?))
+        };
+        let (is_any, Found { damaged, next }) = self.read(look).await?;
+        *swept() = next;
+        let mended = match damaged.is_empty() {
+            true => 0,
+            false => self.write(damaged.len(), move |session| sweep::mend(session, &damaged)).await?,
+        };
+        Ok(mended + if is_any { self.in_chunks(limit, forget_over).await? } else { 0 })
     }
 }
 

@@ -202,9 +202,11 @@ async fn pass_gates<T: Transaction>(
         return Ok(());
     }
     let keyed = || jobs.iter().filter(|job| job.has_gate);
-    let ended: Vec<_> = keyed().filter(|job| job.state == State::Running).map(|job| job.seq).collect();
-    if !ended.is_empty() {
-        gates::ended(tx, &ended).await?;
+    let mut ended: Vec<_> = keyed().filter(|job| job.state == State::Running).collect();
+    while let Some(queue) = ended.first().map(|job| job.queue) {
+        let of_queue: Vec<_> = ended.iter().filter(|job| job.queue == queue).map(|job| job.seq).collect();
+        gates::ended(tx, queue, &of_queue).await?;
+        ended.retain(|job| job.queue != queue);
     }
     if to == Some(State::Ready) {
         let came: Vec<_> = keyed().map(|job| job.seq).collect();

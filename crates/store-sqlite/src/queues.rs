@@ -78,7 +78,11 @@ fn define(session: &Session<'_>, queue: &Name, config: &QueueConfig) -> Result<(
         // Another rate begins anew.
         rules::forget(session, queue)?;
     }
-    session.prepare(DEFINE)?.execute([queue.as_str(), &before.followed_by(config).text()?])?;
+    let closed_by = match before.unreadable {
+        Some(_) => gates::closed_by(session, queue)?,
+        None => None,
+    };
+    session.prepare(DEFINE)?.execute([queue.as_str(), &before.followed_by(config, closed_by).text()?])?;
     session.forget_definitions();
     session.ring(Rings::entered(State::Ready, queue));
     Ok(())

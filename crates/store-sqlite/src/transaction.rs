@@ -41,6 +41,9 @@ pub(crate) trait Transaction {
     /// The first row that a statement finds.
     async fn find(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Option<Row>, Self::Error>;
 
+    /// All rows that a statement finds or answers.
+    async fn find_all(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Vec<Row>, Self::Error>;
+
     /// Inserts one job, or as many as there is an [`Insert`] for. Answers for each its place in the order of acceptance, or nothing if a job with
     /// its id was there; of two with one id in a call, the first is inserted.
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Self::Error>;
@@ -138,11 +141,18 @@ impl Transaction for &Session<'_> {
 
     async fn find(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Option<Row>, Fault> {
         let mut statement = self.prepare(sql)?;
-        let columns = statement.column_count();
         bind(&mut statement, fields)?;
-        let mut rows = statement.raw_query();
-        let Some(found) = rows.next()? else { return Ok(None) };
-        Ok(Some(Row::new((0..columns).map(|column| value(found, column)).collect::<Result<_, _>>()?)))
+        statement.raw_query().next()?.map(read).transpose()
+    }
+
+    async fn find_all(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Vec<Row>, Fault> {
+        let mut statement = self.prepare(sql)?;
+        bind(&mut statement, fields)?;
+        let (mut rows, mut found) = (statement.raw_query(), Vec::new());
+        while let Some(row) = rows.next()? {
+            found.push(read(row)?);
+        }
+        Ok(found)
     }
 
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Fault> {
@@ -184,6 +194,11 @@ fn bind(statement: &mut Statement<'_>, fields: &[Field<'_>]) -> Result<(), Fault
         statement.raw_bind_parameter(place, field)?;
     }
     Ok(())
+}
+
+fn read(row: &rusqlite::Row<'_>) -> Result<Row, Fault> {
+    let columns = 0..row.as_ref().column_count();
+    Ok(Row::new(columns.map(|column| value(row, column)).collect::<Result<_, _>>()?))
 }
 
 fn value(row: &rusqlite::Row<'_>, column: usize) -> Result<Value, Fault> {

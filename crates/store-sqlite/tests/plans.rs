@@ -153,10 +153,14 @@ fn claims_and_settlements_use_the_index_that_is_made_for_them() {
         ("gates/running.sql", "windlass_jobs_passed (queue=? AND key=?)"),
         ("gates/first_open.sql", "windlass_gates_open (queue=?)"),
         ("gates/next.sql", "windlass_gates_closed (queue=?)"),
+        ("gates/any_closed.sql", "windlass_gates_closed (queue=?)"),
         ("gates/ended.sql", "windlass_gates USING PRIMARY KEY (queue=? AND key=?)"),
         ("gates/came.sql", "windlass_gates_open (queue=?)"),
         ("gates/open_stale.sql", "windlass_gates_closed (queue=? AND version<?)"),
         ("gates/open_due.sql", "windlass_gates_closed (queue=? AND version=? AND open_at>? AND open_at<?)"),
+        ("gates/closed_by.sql", "windlass_gates_closed (queue=?)"),
+        ("sweep/next_key.sql", "windlass_jobs_line ((queue,key)>(?,?))"),
+        ("sweep/key.sql", "windlass_jobs_line (queue=? AND key=?)"),
         ("key_rates/forget_back.sql", "windlass_key_spent_time (back_at<?)"),
     ] {
         let (_, sql) = statements().into_iter().find(|(statement, _)| statement == name).unwrap();
@@ -195,5 +199,6 @@ fn jobs_come_in_one_way_and_change_their_state_one_way() {
     assert_eq!(sources_that_name("queries/moves/"), ["moves.rs"]);
     assert_eq!(sources_that_name("queries/keys/"), ["keys.rs"]);
     assert_eq!(sources_that_name("queries/gates/"), ["gates.rs"]);
+    assert_eq!(sources_that_name("queries/sweep/"), ["gates/sweep.rs"]);
     assert_eq!(sources_that_name("queries/key_rates/"), ["key_rates.rs"]);
 }

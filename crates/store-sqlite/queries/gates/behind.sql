@@ -1,5 +1,9 @@
-SELECT seq, kind
-FROM windlass_jobs
-WHERE form = 2 AND state = 2 AND queue = ?1 AND key = ?2
-ORDER BY priority DESC, due_at, seq
+SELECT
+    j.seq, j.id, j.priority, j.due_at, j.enqueued_at, j.fence, j.attempt, j.stalls, j.ambiguous, j.backoff,
+    j.spec, j.tags,
+    coalesce(j.payload, (SELECT p.payload FROM windlass_payloads AS p WHERE p.seq = j.seq)),
+    j.unique_digest IS NOT NULL, j.kind
+FROM windlass_jobs AS j
+WHERE j.form = 2 AND j.state = 2 AND j.queue = ?1 AND j.key = ?2
+ORDER BY j.priority DESC, j.due_at, j.seq
 LIMIT ?3

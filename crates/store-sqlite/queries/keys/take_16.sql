@@ -1,4 +1,4 @@
-INSERT INTO windlass_keys (queue, digest, id, free_at)
+INSERT OR IGNORE INTO windlass_keys (queue, digest, id, free_at)
 VALUES
     (?, ?, ?, ?),
     (?, ?, ?, ?),
@@ -16,4 +16,4 @@ VALUES
     (?, ?, ?, ?),
     (?, ?, ?, ?),
     (?, ?, ?, ?)
-ON CONFLICT (queue, digest) DO UPDATE SET id = excluded.id, free_at = excluded.free_at
+RETURNING digest

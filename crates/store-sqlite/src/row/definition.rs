@@ -47,11 +47,13 @@ struct Kept {
 }
 
 impl Definition {
-    /// The definition of the same queue that comes after this one.
-    pub(crate) fn followed_by(&self, config: &QueueConfig) -> Self {
-        let rules = config.rules_after(self.rules);
+    /// The definition of the same queue that comes after this one. Where this one does not read, its gates may say more: that
+    /// it has some, and by which definition the newest of them was closed.
+    pub(crate) fn followed_by(&self, config: &QueueConfig, closed_by: Option<i64>) -> Self {
+        let rules = config.rules_after(self.rules.max(closed_by.map_or(0, |_| RULE_OF_KEYS)));
         let rate = |config: &QueueConfig| config.keys.as_ref().and_then(|keys| keys.rate);
-        let version = if rules >= RULE_OF_KEYS { self.version.saturating_add(1) } else { 0 };
+        let newest = self.version.max(closed_by.unwrap_or(0));
+        let version = if rules >= RULE_OF_KEYS { newest.saturating_add(1) } else { 0 };
         let has_same_rate = rate(&self.config) == rate(config);
         let key_rate_since = if has_same_rate { self.key_rate_since } else { version };
         Self { config: config.clone(), rules, version, key_rate_since, unreadable: None }
@@ -99,7 +101,7 @@ mod tests {
     #[test]
     fn a_definition_reads_back_with_its_rule() {
         let config = QueueConfig::unreadable();
-        let text = Definition::default().followed_by(&config).text().unwrap();
+        let text = Definition::default().followed_by(&config, None).text().unwrap();
         assert!(!text.contains("rules"), "{text}");
         let read = Definition::read(Some(&text));
         assert_eq!((read.config, read.rules, read.unreadable), (config.clone(), 0, None));
@@ -116,7 +118,7 @@ mod tests {
             let rate = jobs.map(|jobs| Rate::new(jobs, Duration::from_secs(1)));
             QueueConfig { keys: Some(KeyRules { rate, ..KeyRules::default() }), ..QueueConfig::default() }
         };
-        let mut definition = Definition::default().followed_by(&QueueConfig::default());
+        let mut definition = Definition::default().followed_by(&QueueConfig::default(), None);
         assert_eq!((definition.rules, definition.version), (0, 0), "it has no keys");
         let plain = QueueConfig::default();
         for (config, expected) in [
@@ -127,7 +129,7 @@ mod tests {
             (plain.clone(), (2, 5, 5)),
             (plain, (2, 6, 5)),
         ] {
-            definition = Definition::read(Some(&definition.followed_by(&config).text().unwrap()));
+            definition = Definition::read(Some(&definition.followed_by(&config, None).text().unwrap()));
             assert_eq!((definition.rules, definition.version, definition.key_rate_since), expected);
         }
     }

@@ -73,7 +73,11 @@ impl Transaction for UserTx<'_> {
     }
 
     async fn find(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Option<Row>, Failed> {
-        Ok(self.ask(sql, fields.iter().map(Field::to_value).collect()).await?.into_iter().next())
+        Ok(self.find_all(sql, fields).await?.into_iter().next())
+    }
+
+    async fn find_all(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Vec<Row>, Failed> {
+        self.ask(sql, fields.iter().map(Field::to_value).collect()).await
     }
 
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Failed> {

@@ -1,5 +1,7 @@
 //! What the contract cannot say of keys of jobs: which rows are left, what a stray row does, and that each step is bounded.
 
+mod sweep;
+
 use std::time::Duration;
 
 use rusqlite::{Connection, params};

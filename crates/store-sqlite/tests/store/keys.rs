@@ -65,6 +65,46 @@ fn key() -> Unique {
     Unique::key("k")
 }
 
+/// Keys of many jobs are taken by one statement, which must not take some of them only.
+#[tokio::test]
+async fn of_many_jobs_each_takes_its_key_or_leaves_it_as_it_was() {
+    let scene = Scene::new().await;
+    let fresh = |call: u32| {
+        (0..15).map(move |number| with(Unique::key(format!("{call}-{number}")))).collect::<Vec<_>>()
+    };
+    let (held, ended) = (with(Unique::key("held")), with(Unique::key("ended")));
+    let gone = with(Unique::key("gone").for_window(Duration::from_secs(3_600)));
+    scene.enqueue(&ended).await;
+    scene.run(Outcome::Completed { output: None }).await;
+    scene.store.enqueue([held.clone(), gone.clone()].into()).await.unwrap();
+    scene.store.delete([gone.id].into()).await.unwrap();
+    assert_eq!(scene.keys(), 2);
+    for (call, (other, answer)) in (1..).zip([
+        // Another job holds the key.
+        (with(Unique::key("held")), Enqueued::Duplicate { id: held.id, state: Some(State::Ready) }),
+        // The same id, whose job is gone and whose key is not.
+        (gone.clone(), Enqueued::Duplicate { id: gone.id, state: None }),
+        // The same job once more.
+        (ended, Enqueued::Existing(State::Completed)),
+        (held.clone(), Enqueued::Existing(State::Ready)),
+    ]) {
+        let jobs: Vec<_> = fresh(call).into_iter().chain([other]).collect();
+        let answers = scene.store.enqueue(jobs.into()).await.unwrap();
+        assert_eq!(answers[..15], [Enqueued::New; 15]);
+        assert_eq!(answers[15], answer);
+        assert_eq!(scene.keys(), 2 + 15 * call, "call {call}");
+    }
+    let twice: Vec<_> = fresh(9).into_iter().chain([with(Unique::key("9-0"))]).collect();
+    let first = twice[0].id;
+    let answers = scene.store.enqueue(twice.into()).await.unwrap();
+    assert_eq!(answers[15], Enqueued::Duplicate { id: first, state: Some(State::Ready) });
+    let mut refused = fresh(10);
+    let taken = NewJob::new("greet", "other", Options::new().unique(Unique::key("10-x"))).unwrap();
+    refused.push(taken.with_id(first));
+    assert!(matches!(scene.store.enqueue(refused.into()).await, Err(StoreError::IdTaken { .. })));
+    assert_eq!(scene.keys(), 2 + 15 * 5, "a refused call leaves none");
+}
+
 #[tokio::test]
 async fn a_job_that_has_ended_leaves_no_row() {
     let scene = Scene::new().await;

@@ -37,7 +37,8 @@ pub(super) enum Lookup {
 
 #[derive(Debug, Clone)]
 struct Known {
-    options: Options,
+    /// Nothing where the definition says nothing, as nearly all do.
+    options: Option<Options>,
     read_at: Instant,
 }
 
@@ -51,6 +52,7 @@ impl Defaults {
     }
 
     fn remember(&self, queue: Name, options: Options) {
+        let options = Some(options).filter(|options| *options != Options::new());
         let mut known = self.lock();
         if known.len() >= REMEMBERED_MAX {
             known.clear();
@@ -59,7 +61,7 @@ impl Defaults {
     }
 
     /// What is known of a queue, and for how long. One call in each [`FRESH`] is told that it is too old, and reads it anew.
-    fn known(&self, queue: &Name) -> Option<(Options, Duration)> {
+    fn known(&self, queue: &str) -> Option<(Option<Options>, Duration)> {
         let mut all = self.lock();
         let known = all.get_mut(queue)?;
         let age = known.read_at.elapsed();
@@ -73,10 +75,16 @@ impl Defaults {
 impl Client {
     /// These options over the defaults of the queue that they lead to. A name that is not one is refused by the enqueue.
     pub(super) async fn over_defaults(&self, options: Options, lookup: Lookup) -> Result<Options> {
+        let over = |options: Options, defaults: Option<Options>| match defaults {
+            Some(defaults) => options.over(defaults),
+            None => options,
+        };
+        let known = match self.shared.defaults.known(options.queue_text()) {
+            Some((defaults, age)) if age < FRESH => return Ok(over(options, defaults)),
+            known => known,
+        };
         let Ok(queue) = options.queue_name() else { return Ok(options) };
-        let known = self.shared.defaults.known(&queue);
         match known {
-            Some((defaults, age)) if age < FRESH => Ok(options.over(defaults)),
             // After a rest nothing says that they still hold.
             Some((_, age)) if age >= 2 * FRESH && lookup == Lookup::Wait => {
                 Ok(options.over(self.read_defaults(queue).await?))
@@ -89,8 +97,7 @@ impl Client {
                     .defaults
                     .runtime
                     .spawn(async move { client.read_defaults(queue).await.map(drop) });
-                Ok(known.map_or_else(Options::new, |(defaults, _)| defaults))
-                    .map(|defaults| options.over(defaults))
+                Ok(over(options, known.and_then(|(defaults, _)| defaults)))
             }
         }
     }

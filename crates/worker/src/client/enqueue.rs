@@ -54,9 +54,16 @@ pub struct EnqueueAll<J> {
 struct Item {
     payload: Bytes,
     id: Option<JobId>,
+    /// Nothing for nearly all: options are large, and there are many jobs.
+    own: Option<Box<Own>>,
+}
+
+/// What is said about one of many jobs alone.
+#[derive(Default)]
+struct Own {
     options: Options,
     /// The key that it names itself, if any.
-    own_key: Options,
+    key: Options,
 }
 
 impl Client {
@@ -70,12 +77,18 @@ impl Client {
     /// Enqueues many jobs in one call: all of them or none. What the builder says holds for all of them; a job that is given
     /// [with](Job::with) options of its own has these first.
     pub fn enqueue_all<I: IntoJob>(&self, jobs: impl IntoIterator<Item = I>) -> EnqueueAll<I::Job> {
-        let item = |each: I| {
-            let With { job, id, options } = each.into_job();
-            let own_key = own_key(&job);
-            Ok(Item { payload: serde_json::to_vec(&job)?.into(), id, options, own_key })
+        let (jobs, plain) = (jobs.into_iter(), Options::new());
+        let encode = |jobs| {
+            let mut items = Vec::with_capacity(Iterator::size_hint(&jobs).0.min(JOBS_MAX));
+            for each in jobs {
+                let With { job, id, options } = I::into_job(each);
+                let is_plain = options == plain && job.key().is_none();
+                let own = (!is_plain).then(|| Box::new(Own { options, key: own_key(&job) }));
+                items.push(Item { payload: serde_json::to_vec(&job)?.into(), id, own });
+            }
+            Ok(items)
         };
-        let items = jobs.into_iter().map(item).collect();
+        let items = encode(jobs);
         EnqueueAll { client: self.clone(), items, options: Options::new(), wait_max: None, job: PhantomData }
     }
 }
@@ -214,23 +227,21 @@ impl<J: Job> EnqueueAll<J> {
         if jobs > JOBS_MAX || bytes > BYTES_MAX {
             return Err(Error::BatchTooLarge { jobs, bytes, jobs_max: JOBS_MAX, bytes_max: BYTES_MAX });
         }
-        let (call, of_type, plain) = (self.options, J::options(), Options::new());
+        let (call, of_type) = (self.options, J::options());
         // Names are checked once; the copies share them. A unique key is that of one payload.
-        let (mut jobs, mut pattern) = (Vec::with_capacity(items.len()), None::<NewJob>);
-        for Item { payload, id, options: own, own_key } in items {
-            let is_plain = own == plain && own_key == plain;
-            let job = match &pattern {
-                Some(pattern) if is_plain => {
-                    let mut job = pattern.clone().with_id(JobId::new());
-                    job.payload = payload;
-                    job
-                }
-                _ => {
-                    let options = own.over(call.clone()).over(own_key).over(of_type.clone());
-                    let job =
-                        NewJob::new(J::KIND, payload, self.client.over_defaults(options, lookup).await?)?;
-                    if is_plain && job.unique.is_none() {
-                        pattern = Some(job.clone());
+        let (mut jobs, mut pattern) = (Vec::with_capacity(items.len()), None::<(NewJob, Option<Unique>)>);
+        for Item { payload, id, own } in items {
+            let job = match (&pattern, own) {
+                (Some((pattern, unique)), None) => pattern.with_payload(payload, unique.as_ref())?,
+                (_, own) => {
+                    let is_plain = own.is_none();
+                    let Own { options, key } = *own.unwrap_or_default();
+                    let options = options.over(call.clone()).over(key).over(of_type.clone());
+                    let options = self.client.over_defaults(options, lookup).await?;
+                    let unique = options.unique_by().cloned();
+                    let job = NewJob::new(J::KIND, payload, options)?;
+                    if is_plain {
+                        pattern = Some((job.clone(), unique));
                     }
                     job
                 }

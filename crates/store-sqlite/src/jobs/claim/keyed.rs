@@ -6,9 +6,9 @@ use windlass_core::queue::GATES_LOOKED_MAX;
 use windlass_core::{Name, State};
 
 use super::Filling;
-use super::line::{self, Candidate};
+use super::line::{Candidate, Of, bury};
 use crate::error::Fault;
-use crate::gates::{Behind, Gate, Gates};
+use crate::gates::{Asking, Gate, Gates};
 use crate::moves::Standing;
 
 /// What a gate gave.
@@ -27,9 +27,13 @@ impl Filling<'_> {
         wanted: u32,
     ) -> Result<u32, Fault> {
         gates.open_due()?;
+        if wanted == 0 || kinds.is_empty() {
+            return Ok(0);
+        }
+        let mut asking = gates.asking()?;
         let (mut left, mut looked, mut is_over, mut exhausted) = (wanted, 0, false, HashSet::new());
         let mut unwritten = Vec::new();
-        while left > 0 && !is_over && !kinds.is_empty() {
+        while left > 0 && !is_over {
             // What was taken has to leave the line first, or it would be seen again.
             self.write(gates.session, &mut unwritten)?;
             let asked = (left as usize).min(GATES_LOOKED_MAX - looked);
@@ -42,7 +46,7 @@ impl Filling<'_> {
             let wanted = left;
             for gate in open {
                 let quota = gates.rules.quota(&gate.key, wanted, weight_all);
-                let given = self.ask(gates, &gate, kinds, quota.min(left), &mut unwritten)?;
+                let given = self.ask(gates, &mut asking, &gate, (kinds, quota.min(left)), &mut unwritten)?;
                 left -= given.jobs;
                 if given.jobs < quota {
                     exhausted.insert(gate.key);
@@ -57,31 +61,44 @@ impl Filling<'_> {
         Ok(wanted - left)
     }
 
-    /// Asks one gate for jobs, and lets it be what it is after that. What it gives is left to the caller to write.
+    /// Asks one gate for jobs of these kinds, so many at most, and lets it be what it is after that. What it gives is left to
+    /// the caller to write.
     fn ask<'g>(
         &mut self,
         gates: &Gates<'g>,
+        asking: &mut Asking<'_>,
         gate: &Gate,
-        kinds: &[Name],
-        quota: u32,
+        (kinds, quota): (&[Name], u32),
         unwritten: &mut Vec<Standing<'g>>,
     ) -> Result<Given, Fault> {
         let Gates { session, queue, rules, .. } = *gates;
-        let before = gates.standing(&gate.key)?;
-        let Behind { jobs, mut has_more } = gates.behind(&gate.key, before.leave(rules, quota), kinds)?;
+        let before = gates.standing(asking, &gate.key)?;
+        let most = before.leave(rules, quota);
         let mut given = Given { jobs: 0, is_claim_over: false };
-        for (seq, kind) in jobs {
-            let of = line::Of { queue, kind: &kinds[kind], key: Some(&gate.key), caps: gates.caps() };
-            let Some(Candidate { seq, has_key, job, .. }) = line::one(session, of, seq)? else { continue };
-            if !self.room.take(job.as_ref().map_or(0, |job| job.payload.len())) {
-                (given.is_claim_over, has_more) = (true, true);
-                break;
+        let (mut has_more, mut nameless) = (false, Vec::new());
+        gates.behind(asking, &gate.key, most, |row| {
+            let stored = row.get_ref(14)?.as_bytes().unwrap_or_default();
+            match kinds.iter().find(|name| name.as_str().as_bytes() == stored) {
+                Some(kind) if given.jobs < most => {
+                    let of = Of { queue, kind, key: Some(&gate.key), caps: gates.caps() };
+                    let Some(Candidate { seq, has_key, job, .. }) = Candidate::read(row, of)? else {
+                        nameless.push(row.get(0)?);
+                        return Ok(false);
+                    };
+                    if self.room.take(job.as_ref().map_or(0, |job| job.payload.len())) {
+                        self.add(session, job);
+                        unwritten.push(Standing { seq, queue, state: State::Ready, has_key, has_gate: true });
+                        given.jobs += 1;
+                    } else {
+                        (given.is_claim_over, has_more) = (true, true);
+                    }
+                }
+                _ => has_more = true,
             }
-            self.add(session, job);
-            unwritten.push(Standing { seq, queue, state: State::Ready, has_key, has_gate: true });
-            given.jobs += 1;
-        }
-        gates.gave(gate, given.jobs, &before, has_more)?;
+            Ok(given.is_claim_over || (has_more && given.jobs == most))
+        })?;
+        bury(session, queue, &nameless)?;
+        gates.gave(asking, gate, given.jobs, before, has_more)?;
         Ok(given)
     }
 }

@@ -22,7 +22,6 @@ use crate::session::Session;
 use crate::transaction::at_once;
 
 const READY: &str = include_str!("../../../queries/jobs/ready.sql");
-const READY_ONE: &str = include_str!("../../../queries/jobs/ready_one.sql");
 
 /// The fewest jobs to look at per kind when there are many kinds.
 const GLANCE_MIN: usize = 8;
@@ -122,7 +121,7 @@ impl Kind<'_> {
 
 impl Candidate {
     /// Nothing where not even the id reads: no worker could settle it.
-    fn read(row: &Row<'_>, of: Of<'_>) -> Result<Option<Self>, Fault> {
+    pub(super) fn read(row: &Row<'_>, of: Of<'_>) -> Result<Option<Self>, Fault> {
         let job = match claimed(row, of) {
             Ok(job) => Ok(job),
             Err(fault) if fault.is_unreadable() => match unreadable(row, of, &fault)? {
@@ -180,21 +179,8 @@ fn fence(row: &Row<'_>) -> Result<Fence, Fault> {
     Ok(Fence { number: row::number(row.get(5)?), nonce: 0 })
 }
 
-/// The ready job of one row. Nothing if it came to its end instead, or is not there.
-pub(super) fn one(session: &Session<'_>, of: Of<'_>, seq: i64) -> Result<Option<Candidate>, Fault> {
-    let mut statement = session.prepare(READY_ONE)?;
-    let mut rows = statement.query([seq])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let candidate = Candidate::read(row, of)?;
-    drop(rows);
-    if candidate.is_none() {
-        bury(session, of.queue, &[seq])?;
-    }
-    Ok(candidate)
-}
-
 /// Jobs that have no id to settle them by come to their end here.
-fn bury(session: &Session<'_>, queue: &Name, seqs: &[i64]) -> Result<(), Fault> {
+pub(super) fn bury(session: &Session<'_>, queue: &Name, seqs: &[i64]) -> Result<(), Fault> {
     for &seq in seqs {
         tracing::warn!(%queue, seq, "the id of a job does not read: the job is dead");
         // Its key is free when the job is no longer found by the id that the key names.
