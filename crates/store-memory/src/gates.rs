@@ -54,6 +54,11 @@ impl Gates {
         self.ready.get(key).into_iter().flatten().copied()
     }
 
+    /// The line of a key.
+    pub(crate) fn line(&self, key: &Name) -> Option<&BTreeSet<Place>> {
+        self.ready.get(key)
+    }
+
     /// Whether a key has a gate.
     pub(crate) fn has(&self, key: &Name) -> bool {
         self.gates.contains_key(key)
