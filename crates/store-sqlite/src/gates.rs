@@ -13,6 +13,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::queue::{GATES_LOOKED_MAX, KeyRules, PASSED_MAX, Permits};
 use windlass_core::size::Caps;
 
+use crate::aged::Order;
 use crate::error::Fault;
 use crate::key_rates;
 use crate::row;
@@ -187,7 +188,10 @@ impl<'a> Gates<'a> {
     }
 
     /// The first ready jobs of a key, at most so many of these kinds.
-    pub(crate) fn behind(&self, key: &Name, most: u32, kinds: &[Name]) -> Result<Behind, Fault> {
+    pub(crate) fn behind(&self, key: &Name, most: u32, kinds: &[Name], nonce: u64) -> Result<Behind, Fault> {
+        if let Some(aged) = self.definition.config.aged(nonce) {
+            return Order::behind(self.session, self.queue, (key, aged), most, kinds);
+        }
         let mut statement = self.session.prepare(BEHIND)?;
         let looked = i64::from(most) + PASSED_MAX as i64;
         let mut rows = statement.query(params![self.queue.as_str(), key.as_str(), looked])?;

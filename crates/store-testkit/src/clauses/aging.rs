@@ -38,6 +38,10 @@ async fn place(h: &impl Harness, scene: &Scene, jobs: &[(&str, i16, &str, u64)])
     let answers = scene.store.enqueue(jobs.as_slice().into()).await.expect("proper jobs are accepted");
     assert_eq!(answers, vec![Enqueued::New; jobs.len()]);
     h.advance(SPAN).await;
+    // A claim moves some of them only.
+    while scene.count(QUEUE, State::Scheduled).await > 0 {
+        scene.store.promote(1_000).await.expect("a promotion is answered");
+    }
     jobs.iter().map(|job| job.id).collect()
 }
 

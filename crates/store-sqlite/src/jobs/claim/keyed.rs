@@ -68,7 +68,8 @@ impl Filling<'_> {
     ) -> Result<Given, Fault> {
         let Gates { session, queue, rules, .. } = *gates;
         let before = gates.standing(&gate.key)?;
-        let Behind { jobs, mut has_more } = gates.behind(&gate.key, before.leave(rules, quota), kinds)?;
+        let Behind { jobs, mut has_more } =
+            gates.behind(&gate.key, before.leave(rules, quota), kinds, self.request.nonce)?;
         let mut given = Given { jobs: 0, is_claim_over: false };
         for (seq, kind) in jobs {
             let of = line::Of { queue, kind: &kinds[kind], key: Some(&gate.key), caps: gates.caps() };
