@@ -13,7 +13,7 @@ BEGIN
     SELECT a.line, l.rank
     FROM unnest(p_lines) AS a (line)
     CROSS JOIN LATERAL (
-        SELECT ~w.priority + p_offset AS start
+        SELECT (~w.priority) + p_offset AS start
         FROM waiting AS w
         WHERE {level}
         {turn}
