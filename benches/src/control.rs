@@ -1,13 +1,13 @@
 //! What flow control costs where it does not bind: unique keys beside plain enqueues, and rules of a queue beside the same
-//! queue without any. And how exact a rate is where it binds.
+//! queue without any; aged priority beside strict. And how exact a rate is where it binds.
 
 mod keys;
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use windlass::Client;
 use windlass::queue::{QueueConfig, Rate, Unique};
+use windlass::{Client, Job, Options};
 
 use crate::ours::{self, BULK, Nothing};
 use crate::report::{self, Report};
@@ -44,6 +44,7 @@ pub(crate) async fn run(is_quick: bool, only: Option<&str>, mut report: Report) 
     {
         enqueues(subject, scale, &mut report).await?;
         rules(subject, scale, &mut report).await?;
+        aged(subject, scale, &mut report).await?;
         keys::run(subject, scale, &mut report).await?;
         binding(subject, scale, &mut report).await?;
     }
@@ -92,6 +93,37 @@ async fn rules(subject: Subject, scale: Scale, report: &mut Report) -> Result<()
         report.rate(subject, &work, report::median(&mut found), "no rule", plain);
     }
     Ok(())
+}
+
+/// Levels of priority that waiting jobs have.
+const LEVELS: u32 = 10;
+
+/// Jobs of several priorities in a queue where those are aged, beside the same queue where the higher one always goes first.
+async fn aged(subject: Subject, scale: Scale, report: &mut Report) -> Result<()> {
+    let aging = QueueConfig { aging: Some(Duration::from_secs(10)), ..QueueConfig::default() };
+    let (mut strict, mut aged) = (vec![], vec![]);
+    for round in 1..=scale.rounds {
+        report.progress(&format!("{}: aged priority, round {round} of {}", subject.name(), scale.rounds));
+        strict.push(drain_levels(subject, scale.jobs, &QueueConfig::default()).await?);
+        aged.push(drain_levels(subject, scale.jobs, &aging).await?);
+    }
+    let (strict, aged) = (report::median(&mut strict), report::median(&mut aged));
+    report.rate(subject, "run jobs that wait, aged priority of 10 levels", aged, "strict priority", strict);
+    Ok(())
+}
+
+async fn drain_levels(subject: Subject, jobs: u32, config: &QueueConfig) -> Result<f64> {
+    let place = subject.place()?;
+    let client = place.client().await?;
+    for start in (0..jobs).step_by(BULK as usize) {
+        let job = |i: u32| {
+            let priority = i16::try_from(i % LEVELS).unwrap_or_default();
+            Nothing { i }.with(Options::new().priority(priority))
+        };
+        client.enqueue_all((start..jobs.min(start + BULK)).map(job)).await?;
+    }
+    define(&client, config).await?;
+    ours::drain_filled(&client, jobs).await
 }
 
 async fn drain_with(subject: Subject, jobs: u32, config: &QueueConfig) -> Result<f64> {

@@ -1,10 +1,13 @@
 //! What a queue keeps and permits, and what it holds.
 
+mod aging;
 mod defaults;
 mod keys;
 mod pause;
 mod rate;
 mod retention;
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -17,6 +20,7 @@ use crate::state::State;
 use crate::stored;
 
 pub use crate::unique::Unique;
+pub use aging::{Aged, LEVEL_WORTH_MAX, LEVEL_WORTH_MIN, LEVELS_LOOKED_MAX};
 pub use defaults::JobDefaults;
 pub use keys::{GATES_LOOKED_MAX, KEYS_NAMED_MAX, KeyRules, PASSED_MAX, TURN_COST, WEIGHT_MAX};
 pub use pause::{Pause, Pauses};
@@ -29,7 +33,7 @@ pub use retention::{Excess, Keep, Retention};
 ///
 /// | number | rules |
 /// |---|---|
-/// | 1 | pauses of a queue and of kinds, the concurrency and the rate of a queue |
+/// | 1 | pauses of a queue and of kinds, the concurrency and the rate of a queue; aging, which came later and which a program that does not know it may leave aside |
 /// | 2 | keys of jobs, pauses of keys, the capacity of a queue |
 pub const RULES: u32 = 2;
 
@@ -66,6 +70,11 @@ pub struct QueueConfig {
     /// How many of its jobs may wait; at least one. An enqueue that would make it more is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
+    /// What a level of priority is worth; nothing where the higher level always goes first. Among its ready jobs, and among those
+    /// of each key, nothing waits behind work that came more than the difference of levels times this later. Whole
+    /// microseconds, from [`LEVEL_WORTH_MIN`] to [`LEVEL_WORTH_MAX`].
+    #[serde(with = "aging::micros", skip_serializing_if = "Option::is_none")]
+    pub aging: Option<Duration>,
     /// What holds for each key of its jobs. Only a queue that has this takes jobs with a key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<KeyRules>,
@@ -103,11 +112,12 @@ impl QueueConfig {
 
     /// The newest rule that it uses.
     pub fn rules(&self) -> u32 {
-        let Self { retention: _, caps: _, defaults: _, pauses, concurrency, rate, capacity, keys } = self;
+        let Self { retention: _, caps: _, defaults: _, pauses, concurrency, rate, capacity, aging, keys } =
+            self;
         if keys.is_some() || capacity.is_some() || !pauses.keys.is_empty() {
             RULE_OF_KEYS
         } else {
-            u32::from(!pauses.is_empty() || concurrency.is_some() || rate.is_some())
+            u32::from(!pauses.is_empty() || concurrency.is_some() || rate.is_some() || aging.is_some())
         }
     }
 
@@ -153,6 +163,7 @@ impl QueueConfig {
         if self.capacity == Some(0) {
             return Err(QueueInvalid::NoCapacity);
         }
+        self.check_aging()?;
         if self.pauses.keys.len() > KEYS_NAMED_MAX {
             return Err(QueueInvalid::KeysNamed { count: self.pauses.keys.len() });
         }
@@ -208,6 +219,12 @@ pub enum QueueInvalid {
     /// Defaults for jobs that make no sense.
     #[error("defaults of its jobs: {0}")]
     Defaults(Box<JobInvalid>),
+    /// A worth of levels that makes no sense.
+    #[error("an aging of {worth:?}: a level is worth 1ms to 24h; none for the higher level always first")]
+    LevelWorth {
+        /// What was given.
+        worth: Duration,
+    },
     /// No job may wait.
     #[error("a capacity of 0: pause the queue, or remove it, instead")]
     NoCapacity,
@@ -283,8 +300,6 @@ impl Removed {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

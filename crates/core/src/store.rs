@@ -30,7 +30,8 @@
 //!
 //! Ready jobs of a queue are claimed by priority (highest first), then by due instant (earliest first), then
 //! in the order in which the store accepted them. A job that is put back with [`NextDue::Keep`] keeps its
-//! place.
+//! place. Where a queue has an [aging](crate::queue::QueueConfig::aging) the order is another one; see
+//! [`Jobs::claim`].
 //!
 //! ## Expiry
 //!

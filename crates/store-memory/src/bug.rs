@@ -117,12 +117,18 @@ pub enum Bug {
     IgnoreCapacity,
     /// Jobs without a key go before all that have one.
     KeylessAlwaysFirst,
+    /// The higher priority always goes first, although it is aged.
+    StrictPriority,
+    /// The higher priority always goes first among the jobs of a key.
+    StrictKeys,
+    /// Every claim looks at the same levels.
+    SameLevels,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 56] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -178,5 +184,8 @@ impl Bug {
         Self::AcceptAnyKey,
         Self::IgnoreCapacity,
         Self::KeylessAlwaysFirst,
+        Self::StrictPriority,
+        Self::StrictKeys,
+        Self::SameLevels,
     ];
 }

@@ -66,6 +66,11 @@ impl Gates {
         self.lines.get(key).into_iter().flat_map(|line| &line.ready).copied()
     }
 
+    /// The line of a key.
+    pub(crate) fn line(&self, key: &Name) -> Option<&BTreeSet<Place>> {
+        self.lines.get(key).map(|line| &line.ready)
+    }
+
     /// Whether a key has a gate.
     pub(crate) fn has(&self, key: &Name) -> bool {
         self.lines.get(key).is_some_and(|line| line.gate.is_some())

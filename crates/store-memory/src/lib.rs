@@ -17,6 +17,7 @@
 //! ```
 
 mod accept;
+mod aged;
 mod bug;
 mod calls;
 mod gates;

@@ -91,6 +91,12 @@ impl Queue {
         firsts.min().map(|&(_, _, seq)| seq)
     }
 
+    /// The lines of ready jobs of these kinds.
+    pub(crate) fn lines(&self, kinds: &[Name]) -> impl Iterator<Item = &BTreeSet<Place>> {
+        let kinds: BTreeSet<_> = kinds.iter().collect();
+        kinds.into_iter().filter_map(|kind| self.ready.get(kind))
+    }
+
     /// The ready job of these kinds that came last in the highest priority: what a careless order gives.
     pub(crate) fn newest_ready(&self, kinds: &[Name]) -> Option<Seq> {
         let places = kinds.iter().filter_map(|kind| self.ready.get(kind)).flatten();

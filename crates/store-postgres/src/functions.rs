@@ -89,12 +89,19 @@ functions! {
     CLAIM_RULED = "jobs_ruled", "jobs/claim/ruled", [TEXT_ARRAY];
     CLAIM_LEFT = "jobs_left", "jobs/claim/left", [INT8, TEXT, TEXT_ARRAY, INT8, INT8, BOOL];
     CLAIM_HEED = "jobs_heed", "jobs/claim/heed", [
-        INT8, TEXT, TEXT_ARRAY, INT8, INT8, INT8, BOOL, BOOL, BOOL, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+        INT8, TEXT, TEXT_ARRAY, INT8, INT8, INT8, BOOL, BOOL, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
     ];
-    CLAIM_KEYED = "jobs_keyed", "jobs/claim/keyed", [INT8, TEXT, TEXT_ARRAY, INT8, INT8, BOOL];
+    CLAIM_LEVELS = "jobs_levels", "jobs/claim/levels", [TEXT, TEXT_ARRAY, INT8];
+    CLAIM_AGED = "jobs_aged", "jobs/claim/aged", [
+        INT8, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+    ];
+    CLAIM_BEHIND = "jobs_behind", "jobs/claim/behind", [
+        INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY
+    ];
+    CLAIM_KEYED = "jobs_keyed", "jobs/claim/keyed", [INT8, TEXT, TEXT_ARRAY, INT8, INT8, BOOL, INT8, INT8];
     CLAIM_GATES = "jobs_gates", "jobs/claim/gates", [INT8, TEXT];
     CLAIM_ROUND = "jobs_round", "jobs/claim/round", [
-        INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, TEXT_ARRAY, INT8_ARRAY, INT8, BOOL
+        INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8, BOOL, INT8, INT8
     ];
     CLAIM_GATE = "jobs_gate", "jobs/claim/gate", [INT8, TEXT, TEXT, INT8, INT8, INT8, INT8, JSONB];
     CLAIM_PASS = "jobs_pass", "jobs/claim/pass", [

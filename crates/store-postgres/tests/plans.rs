@@ -34,6 +34,8 @@ const SORTS: &[(&str, &str)] = &[
     ("claim, rules, anew", "the first jobs of each kind, at most as many as are asked for"),
     ("claim, rules, marks", "the first jobs of each kind, at most as many as are asked for"),
     ("claim, keys", "the first jobs of each kind and the sizes of those that are taken"),
+    ("claim, aged", "the first jobs of each level, and the levels"),
+    ("claim, aged, of a key", "the first jobs of each level, and the levels"),
     ("list", "the jobs of a page"),
     ("enqueue, unique", "keys are taken in one order"),
     ("enqueue, duplicate", "keys are taken in one order"),

@@ -256,6 +256,11 @@ pub(crate) const NUMBERS: &[(&str, usize)] = &[
     ("GATES.passed", windlass_core::queue::PASSED_MAX),
     ("GATES.cost", windlass_core::queue::TURN_COST as usize),
     ("GATES.weight", windlass_core::queue::WEIGHT_MAX as usize),
+    // What the core says of aged priority: how many levels a claim looks at, and which bytes of its nonce say where it begins.
+    ("LEVELS.looked", windlass_core::queue::LEVELS_LOOKED_MAX),
+    ("NONCE.level", 5),
+    ("NONCE.shift", 7),
+    ("NONCE.shifts", 17),
 ];
 
 /// Texts that scripts name, as Lua writes them.

@@ -25,7 +25,7 @@ scripts! {
         "shared/blocks" "shared/tell" "shared/packed" "shared/uniques" "shared/conflicts" "shared/gates" "shared/accept" "shared/undo"] "jobs/enqueue";
     CHECK = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/packed" "shared/uniques"] "jobs/check";
     CLAIM = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/promote" "claim/sources" "claim/find" "claim/merge" "claim/parked"
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/promote" "claim/sources" "claim/find" "claim/aged" "claim/merge" "claim/parked"
         "claim/room" "claim/starting" "claim/take" "claim/rates" "claim/rules" "claim/permits" "claim/turns" "claim/behind"
         "claim/keyed"] "jobs/claim";
     BEGIN = ["shared/keys" "shared/records"] "jobs/begin";

@@ -15,6 +15,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::queue::{GATES_LOOKED_MAX, KeyRules, PASSED_MAX, Permits, Spent};
 use windlass_core::size::Caps;
 
+use crate::aged::Order;
 use crate::error::Fault;
 use crate::key_rates::{self, KeyRates};
 use crate::row;
@@ -215,14 +216,18 @@ impl<'a> Gates<'a> {
         key_rates::OfKey { queue: self.queue, key, since: self.definition.key_rate_since }
     }
 
-    /// Shows the first ready jobs of a key, as many as a gate looks at that may give so many, until it is enough.
+    /// Shows the first ready jobs of a key, as many as a gate looks at that may give so many, until it is enough. Answers
+    /// whether there are more in any case.
     pub(crate) fn behind(
         &self,
         asking: &mut Asking<'_>,
         key: &Name,
-        most: u32,
+        (most, nonce): (u32, u64),
         mut is_enough: impl FnMut(&Row<'_>) -> Result<bool, Fault>,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
+        if let Some(aged) = self.definition.config.aged(nonce) {
+            return Order::behind(self.session, self.queue, (key, aged), most, is_enough);
+        }
         let looked = i64::from(most) + PASSED_MAX as i64;
         let mut rows = asking.behind.query(params![self.queue.as_str(), key.as_str(), looked])?;
         while let Some(found) = rows.next()? {
@@ -230,7 +235,7 @@ impl<'a> Gates<'a> {
                 break;
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// A gate was asked and gave so many jobs: spends its permits, moves its turn, and closes or forgets it.

@@ -25,6 +25,7 @@
 //! | `old-sqlite` | `refuse` (default), `allow` | whether an SQLite before 3.51.3 will do, which can lose commits |
 
 mod accept;
+mod aged;
 mod conditions;
 mod connect;
 mod counters;

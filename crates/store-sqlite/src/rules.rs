@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{CachedStatement, OptionalExtension, params};
 use windlass_core::Name;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Permits, QueueConfig, RULE_OF_KEYS, Rate, Spent};
+use windlass_core::queue::{Aged, Permits, QueueConfig, RULE_OF_KEYS, Rate, Spent};
 use windlass_core::size::Caps;
 
 use crate::error::Fault;
@@ -58,6 +58,11 @@ impl<'a> Rules<'a> {
 
     pub(crate) fn caps(&self) -> Caps {
         self.config.caps
+    }
+
+    /// The order of a claim with this nonce, where priority is aged.
+    pub(crate) fn aged(&self, nonce: u64) -> Option<Aged> {
+        self.config.aged(nonce)
     }
 
     /// The kinds that are not paused.

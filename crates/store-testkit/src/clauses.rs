@@ -2,6 +2,7 @@
 //! breaks it. The list in `for_each_clause` is the only one: tests, run-time reports and names come from it,
 //! and a test fails when a clause is missing in it.
 
+pub mod aging;
 pub mod amend;
 pub mod at_once;
 pub mod begin;
@@ -327,6 +328,23 @@ macro_rules! for_each_clause {
                 those_who_wait_hear_of_a_free_key
                 many_keys_are_served
                 bad_rules_for_keys_are_refused
+            }
+            aging {
+                a_level_is_worth_its_time
+                fresh_jobs_have_the_same_order
+                of_one_rank_the_higher_level_goes_first
+                nothing_waits_longer_than_its_bound
+                the_ends_of_the_range_have_their_ranks
+                kinds_have_one_order
+                the_order_changes_with_the_definition
+                jobs_of_a_key_are_aged
+                many_jobs_of_a_key_are_aged
+                what_comes_back_has_its_place
+                many_levels_are_all_served
+                a_job_that_does_not_fit_ends_the_claim
+                other_rules_hold_too
+                claims_at_once_share_out_the_levels
+                a_bad_worth_is_refused
             }
             capacity {
                 a_full_queue_takes_no_job

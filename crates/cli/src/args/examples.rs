@@ -144,6 +144,7 @@ Examples:
   windlass queues set mail --rate none --concurrency none
   windlass queues set mail --per-key-concurrency 1 --per-key-rate 10/1s --weight acme=3
   windlass queues set imports --capacity 10000
+  windlass queues set mail --aging 10s
   windlass queues set reports --default-timeout 5m --default-attempts 3
   windlass queues define mail --reset";
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use windlass_core::Name;
 use windlass_core::job::{Trace, TraceInvalid};
-use windlass_core::queue::{Rate, Shape, WEIGHT_MAX};
+use windlass_core::queue::{LEVEL_WORTH_MAX, LEVEL_WORTH_MIN, Rate, Shape, WEIGHT_MAX};
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::unique::Lifetime;
 
@@ -53,6 +53,23 @@ pub(crate) fn capacity(text: &str) -> Result<Capacity, String> {
             Ok(most) => Ok(Capacity(Some(most))),
             Err(error) => Err(format!("{error}; use a number, or none")),
         },
+    }
+}
+
+/// What a level of priority is worth; nothing for the higher level always first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Aging(pub(crate) Option<Duration>);
+
+/// `10s`, or `none`.
+pub(crate) fn aging(text: &str) -> Result<Aging, String> {
+    if text == "none" {
+        return Ok(Aging(None));
+    }
+    let worth = duration(text).map_err(|error| format!("{error}; or none"))?;
+    if (LEVEL_WORTH_MIN..=LEVEL_WORTH_MAX).contains(&worth) {
+        Ok(Aging(Some(worth)))
+    } else {
+        Err("a level is worth 1ms to 24h; or none for the higher level always first".to_owned())
     }
 }
 

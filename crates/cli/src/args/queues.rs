@@ -123,6 +123,10 @@ pub(crate) struct DefineArgs {
     /// How often a key has its turn beside others, 1 to 1000, as acme=5; 1 takes it back. Can be given several times
     #[arg(long = "weight", value_name = "KEY=N", value_parser = parse::weight)]
     pub(crate) weights: Vec<(Name, u32)>,
+    /// What a level of priority is worth, as 10s: a job waits behind no later one of a higher level for longer than that for each
+    /// level between them; or none for the higher level always first
+    #[arg(long, value_name = "DURATION|none", value_parser = parse::aging)]
+    pub(crate) aging: Option<parse::Aging>,
     /// How many of its jobs may wait; an enqueue beyond that is refused. Or none for no limit
     #[arg(long, value_name = "N|none", value_parser = parse::capacity)]
     pub(crate) capacity: Option<parse::Capacity>,

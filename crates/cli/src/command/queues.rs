@@ -205,6 +205,9 @@ fn changed(mut config: QueueConfig, args: &DefineArgs) -> QueueConfig {
     }
     changed_keys(&mut config, args);
     changed_defaults(&mut config.defaults, args);
+    if let Some(parse::Aging(aging)) = args.aging {
+        config.aging = aging;
+    }
     if let Some(parse::Capacity(capacity)) = args.capacity {
         config.capacity = capacity;
     }

@@ -194,7 +194,7 @@ pub(crate) struct QueueJson<'a> {
     counts: std::collections::BTreeMap<&'static str, u64>,
     keep: KeepsJson,
     caps: Caps,
-    /// What it hands out and takes: pauses, `concurrency`, `rate`, `capacity` and `keys`, as far as there are any.
+    /// What it hands out and takes: pauses, `concurrency`, `rate`, `capacity`, `aging_seconds` and `keys`, as far as there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<RulesJson<'a>>,
     /// What holds for its jobs that say nothing themselves.
@@ -249,6 +249,8 @@ struct RulesJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     permits: Option<PermitsJson>,
     capacity: Option<u64>,
+    /// What a level of priority is worth.
+    aging_seconds: Option<f64>,
     keys: Option<&'a KeyRules>,
 }
 
@@ -301,6 +303,7 @@ impl<'a> QueueJson<'a> {
                 rate: queue.config.rate,
                 permits: queue.permits.map(PermitsJson::from),
                 capacity: queue.config.capacity,
+                aging_seconds: queue.config.aging.as_ref().map(Duration::as_secs_f64),
                 keys: queue.config.keys.as_ref(),
             }),
             defaults: DefaultsJson::of(&queue.config.defaults),

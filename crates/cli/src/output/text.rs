@@ -99,6 +99,7 @@ pub(crate) fn rules(config: &QueueConfig, now: Timestamp) -> String {
     if let Some(keys) = &config.keys {
         rules.push(self::keys(keys));
     }
+    rules.extend(config.aging.map(|worth| format!("priorities aged, {} for each level", duration(worth))));
     rules.extend(config.capacity.map(|most| format!("at most {most} wait")));
     if rules.is_empty() { "everything: its pause is over".to_owned() } else { rules.join(", ") }
 }

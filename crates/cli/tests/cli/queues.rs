@@ -297,6 +297,21 @@ fn a_full_queue_refuses_and_says_so() {
 }
 
 #[test]
+fn priority_can_be_aged() {
+    let shell = Shell::new();
+    let aged = "priorities aged, 10s for each level";
+    shell.run(["queues", "set", "mail", "--aging", "10s"]).ok().prints(aged);
+    shell.run(["queues", "show", "mail"]).ok().prints(aged);
+    shell.run(["--json", "queues", "show", "mail"]).ok().prints("\"aging_seconds\":10.0");
+    for bad in ["0s", "25h"] {
+        shell.run(["queues", "set", "mail", "--aging", bad]).exits(2).complains("--aging");
+    }
+    shell.run(["queues", "set", "mail", "--aging", "500us"]).exits(2).complains("worth 1ms to 24h");
+    shell.run(["queues", "set", "mail", "--aging", "none"]).ok();
+    shell.run(["queues", "show", "mail"]).ok().prints("mail keeps");
+}
+
+#[test]
 fn a_queue_has_defaults_for_its_jobs() {
     let shell = Shell::new();
     let set = [

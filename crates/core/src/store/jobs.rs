@@ -96,6 +96,20 @@ pub trait Jobs {
     /// An end opens the gate of its key, if there is one that is closed, and rings where the rules for keys have a concurrency.
     /// Permits of keys are spent as those of the queue are, and begin anew where their rate changes.
     ///
+    /// # Aged priority
+    ///
+    /// A queue with an [aging](crate::queue::QueueConfig::aging) gives its ready jobs, and those behind each gate, by another
+    /// order than the documented one: by [rank](crate::queue::Aged::rank), the due instant less the priority times the worth of a level, the
+    /// lowest first; of one rank the higher priority first, then in the order of acceptance. So a job waits behind none of the
+    /// same line that came more than the difference of their levels times the worth later. The definition at the time of the
+    /// claim decides, also for jobs that waited before.
+    ///
+    /// A line is the ready jobs without a key of one kind, or those of all kinds behind one gate. Of a line a claim looks at no
+    /// more than [`LEVELS_LOOKED_MAX`] levels that have ready jobs: from [a level](crate::queue::Aged::start) on that differs from claim to
+    /// claim, downwards, and after the lowest from the highest on. So where a line has more levels, the order is that of the
+    /// levels which a claim looks at, and each level has its claims.
+    ///
+    /// [`LEVELS_LOOKED_MAX`]: crate::queue::LEVELS_LOOKED_MAX
     /// [`GATES_LOOKED_MAX`]: crate::queue::GATES_LOOKED_MAX
     /// [`PASSED_MAX`]: crate::queue::PASSED_MAX
     /// [`KeyRules::cost`]: crate::queue::KeyRules::cost

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
-use windlass_core::queue::RULE_OF_KEYS;
+use windlass_core::queue::{Aged, RULE_OF_KEYS};
 use windlass_core::store::{Cause, ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue};
 use windlass_core::{Fence, Name, State};
 
+use crate::aged;
 use crate::bug::Bug;
 use crate::job::{Claim, Seq};
 use crate::table::Table;
@@ -86,8 +87,17 @@ impl Table {
         wanted: u32,
         now: Timestamp,
     ) -> u32 {
+        let mut aged = self.aged(queue, filling.nonce).map(|aged| {
+            let found =
+                self.queues.get(queue).map(|queue| aged::first(queue.lines(kinds), aged, wanted as usize));
+            found.unwrap_or_default().into_iter()
+        });
         for taken in 0..wanted {
-            let Some(seq) = self.first_ready(queue, kinds) else { return taken };
+            let next = match &mut aged {
+                Some(aged) => aged.next().map(|(_, _, seq)| seq),
+                None => self.first_ready(queue, kinds),
+            };
+            let Some(seq) = next else { return taken };
             if !self.take(filling, seq, now) {
                 return taken;
             }
@@ -126,6 +136,15 @@ impl Table {
         let running = if self.has(Bug::IgnoreConcurrency) { 0 } else { found.counts.of(State::Running) };
         let permits = found.permits(now).filter(|_| !self.has(Bug::IgnoreRate));
         (found.config.leave(wanted.min(at_once), running, permits), kinds)
+    }
+
+    /// The order of a queue in which priority is aged.
+    fn aged(&self, queue: &Name, nonce: u64) -> Option<Aged> {
+        if self.has(Bug::StrictPriority) {
+            return None;
+        }
+        let nonce = if self.has(Bug::SameLevels) { 0 } else { nonce };
+        self.queues.get(queue)?.config.aged(nonce)
     }
 
     fn first_ready(&self, queue: &Name, kinds: &[Name]) -> Option<Seq> {

@@ -14,7 +14,7 @@
 --             how many jobs have died of age in o_fence, how many places of indexes were looked at in o_attempt, whether
 --             other calls had locked jobs that this one could have taken in o_stalls, and the label of the lease's
 --             worker in o_kind, and the newest rule that any queue uses in o_ambiguous; queues that use one which this
---             program does not know are left out. Where jobs have a key, all jobs in their order in o_tags, and the number and
+--             program does not know are left out. Where jobs have a key or priority is aged, all jobs in their order in o_tags, and the number and
 --             the key of each that has one in o_spec. Fails with WL005 if the lease was lost after jobs had passed gates
 CREATE FUNCTION {function}(
     p_lease uuid, p_nonce int8, p_queues text[], p_shares int8[], p_kinds text[], p_limit int8, p_bytes int8,
@@ -95,7 +95,7 @@ BEGIN
                 SELECT h.* INTO v_chosen
                 FROM {jobs_heed}(
                     v_now, p_queues[q], p_kinds, v_want, p_at_once - v_count, p_bytes - coalesce(v_bytes, 0), v_count = 0,
-                    q = ANY (v_keyed), p_nonce & 1 = 1, v_place, p_floor_queues, p_floor_priorities, p_floor_dues
+                    q = ANY (v_keyed), p_nonce, v_place, p_floor_queues, p_floor_priorities, p_floor_dues
                 ) AS h;
                 v_counted := v_counted || v_chosen.o_counted; v_keys := v_keys || v_chosen.o_keys;
             ELSE

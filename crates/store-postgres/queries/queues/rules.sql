@@ -3,10 +3,11 @@
 --
 -- result  whether all of the queue is paused, and which kinds are; when the next pause ends (NULL: none does by itself); how many
 --         jobs may run at once (NULL: any number); how many may start (NULL: any number) in which time, and, of a bucket, how
---         many at once and the time between two of them; whether it has limits, also for keys; and the text of its rate
+--         many at once and the time between two of them; whether it has limits, also for keys; the text of its rate; and what a level of
+--         priority is worth, in microseconds (NULL: the higher one always goes first)
 CREATE FUNCTION {function}(p_config text, p_now int8) RETURNS TABLE (
     o_is_paused bool, o_kinds text[], o_next int8, o_concurrency int8, o_jobs int8, o_per int8, o_shape text, o_burst int8,
-    o_step int8, o_is_limited bool, o_rate text
+    o_step int8, o_is_limited bool, o_rate text, o_aging int8
 )
 LANGUAGE plpgsql STABLE
 AS $$
@@ -36,6 +37,7 @@ BEGIN
         ) AS p;
         o_concurrency := (v_config ->> 'concurrency')::int8;
         o_rate := v_rate;
+        o_aging := v_config ->> 'aging';
         o_is_limited := o_concurrency IS NOT NULL OR v_rate IS NOT NULL
             OR nullif(v_config #> '{keys,concurrency}', 'null') IS NOT NULL
             OR nullif(v_config #> '{keys,rate}', 'null') IS NOT NULL;
@@ -53,7 +55,7 @@ BEGIN
     EXCEPTION
         WHEN OTHERS THEN
             o_is_paused := false; o_kinds := NULL; o_next := NULL; o_concurrency := NULL; o_jobs := NULL;
-            o_is_limited := false; o_rate := NULL;
+            o_is_limited := false; o_rate := NULL; o_aging := NULL;
     END;
     o_kinds := coalesce(o_kinds, '{}');
     RETURN NEXT;

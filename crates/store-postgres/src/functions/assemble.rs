@@ -1,7 +1,9 @@
 //! Puts the text of a function together: `{ready}` stands for the fragment of that name, `{jobs_due}` for the name of another
 //! function, `{rules}` and other words for numbers of the core. What a fragment needs (columns, variables) has the same name wherever it stands.
 
-use windlass_core::queue::{GATES_LOOKED_MAX, PASSED_MAX, RULE_OF_KEYS, RULES, TURN_COST, WEIGHT_MAX};
+use windlass_core::queue::{
+    GATES_LOOKED_MAX, LEVELS_LOOKED_MAX, PASSED_MAX, RULE_OF_KEYS, RULES, TURN_COST, WEIGHT_MAX,
+};
 
 use super::ALL;
 
@@ -27,6 +29,7 @@ const FRAGMENTS: &[Fragment] = fragments![
     "expire",
     "kinds",
     "late",
+    "level",
     "line",
     "looked",
     "next",
@@ -38,9 +41,10 @@ const FRAGMENTS: &[Fragment] = fragments![
 ];
 
 /// Numbers of the core that functions have to say again.
-const NUMBERS: [(&str, u64); 6] = [
+const NUMBERS: [(&str, u64); 7] = [
     ("{rules}", RULES as u64),
     ("{rule_of_keys}", RULE_OF_KEYS as u64),
+    ("{levels_looked_max}", LEVELS_LOOKED_MAX as u64),
     ("{gates_looked_max}", GATES_LOOKED_MAX as u64),
     ("{passed_max}", PASSED_MAX as u64),
     ("{turn_cost}", TURN_COST),

@@ -93,6 +93,16 @@ pub(crate) const CALLS: &[Call] = &[
         "jobs_claim",
         "'{lease}', 1, '{keyed}', '{9}', '{k0,k1,k9}', 9, 1000000, 100, '{0}', '{}', '{}', '{}', 9",
     ),
+    call(
+        "claim, aged",
+        "jobs_claim",
+        "'{lease}', 0, '{aged}', '{5}', '{k0,k1,k9}', 5, 1000000, 100, '{0}', '{}', '{}', '{}', 9",
+    ),
+    call(
+        "claim, aged, of a key",
+        "jobs_claim",
+        "'{lease}', 1, '{aged}', '{5}', '{k0,k1,k9}', 5, 1000000, 100, '{0}', '{}', '{}', '{}', 9",
+    ),
     call("complete, one, kept", "jobs_complete_one", "1, {id}, 'q', 1, 1, 1, NULL, 1"),
     call("complete, one, dropped", "jobs_complete_one", "1, {id}, 'q', 1, 1, 1, NULL, 0"),
     call("complete, kept", "jobs_complete", "1, {ids}, {queues}, {ones}, {ones}, {ones}, 1"),

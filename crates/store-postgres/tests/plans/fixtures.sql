@@ -125,4 +125,21 @@ INSERT INTO key_spent (queue, key, back_at, jobs)
 SELECT 'keyed', 'a' || i % 10, CASE WHEN i <= 10 THEN i ELSE clock_micros() + 86400000000 + i END, 1
 FROM generate_series(1, 20) AS i;
 
+-- A queue with aged priority: three levels, of jobs without a key and of one key.
+INSERT INTO queues (name, config, payload_max, rules) VALUES ('aged', '{"aging":10000000,"keys":{}}', 1048576, 2);
+
+WITH job AS (
+    INSERT INTO jobs (seq, id, enqueued_at, due_at, priority, queue, kind, key, payload)
+    SELECT
+        nextval('jobs_seq_seq') / 4 * 4 + 2 * (i % 2), gen_random_uuid(), 1, i, i % 3, 'aged', 'k0',
+        CASE WHEN i % 2 = 1 THEN 'a' END, ''
+    FROM generate_series(1, 18) AS i
+    RETURNING seq, due_at, priority, key
+)
+INSERT INTO waiting (seq, due_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind)
+SELECT j.seq, j.due_at, 0, 0, 0, 0, 0, 0, 2, j.priority, 'aged', coalesce('#' || j.key, 'k0')
+FROM job AS j;
+
+INSERT INTO gates (queue, key, turn, open_at) VALUES ('aged', 'a', 0, 0);
+
 INSERT INTO counted (queue, state, jobs) VALUES ('q', 3, 20), ('q', 2, 10), ('late', 2, 10), ('late', 1, 10);

@@ -1,5 +1,5 @@
 -- Takes ready jobs from behind one gate, of the kinds that a claim asks for. Made only where a queue has keys.
--- Needs: keys, records, lines, batch, places, room, starting, gates.
+-- Needs: keys, records, lines, batch, places, room, starting, gates, aged.
 local function behind(kinds)
   local r, _, _, _, start_other = room(), starting()
 
@@ -22,6 +22,7 @@ local function behind(kinds)
   -- The first members of these kinds, at most so many, and how many were looked at. What is taken already stands there until
   -- all is written.
   local function choose(gate, order, most)
+    if aged_made then return aged_made.choose(gate, order, most, kinds) end
     local looks = most + GATES.passed
     local members, chosen, looked = redis.call('ZRANGE', order, 0, gate.taken + looks - 1), {}, 0
     for i = 1, #members do

@@ -2,7 +2,7 @@
 -- by their next turn, so that a job costs the logarithm of their number. Made only where there are several: for a claim of
 -- so many jobs. Answers a function that gives the next turns, at most so many, the number of the source of each, and whether
 -- more follow.
--- Needs: keys, sources.
+-- Needs: keys, sources, aged.
 local function merge(limit)
   local PIECE_MAX, ONE_BY_ONE = 512, 2
   -- What the next turn of each source is, by its number: lists of numbers are the fastest to compare.
@@ -10,6 +10,8 @@ local function merge(limit)
   -- The piece of each that is being read, the place in it, and how many turns it has at most.
   local pieces, at, sizes = {}, {}, {}
   local heap, size = {}, 0
+  -- Where priority is aged the order is by rank, score and seq.
+  local worth = aged_made and aged_made.worth
   local floor, is_line, is_end = math.floor, sources.is_line, sources.is_end
 
   -- A job that stands twice at one turn is met in its line first.
@@ -49,6 +51,7 @@ local function merge(limit)
     if not is_line[number] then score = tonumber(piece[place + 1]) end
     at[number], turns[number], scores[number] = place, turn, score
     dues[number], seqs[number] = read('>I8I8', turn)
+    if worth then scores[number], dues[number] = dues[number] + score * worth, score end
     return true
   end
 

@@ -2,7 +2,7 @@
 -- has limits, what can begin at once. They are read from the definition itself, so that no program decides by the one before.
 -- Made only where the definition has rules: for so many jobs that can begin at once, of the kinds in ARGV[from] and after.
 -- Answers nothing if the definition does not read, or `left`, how many jobs they leave, of the kinds in `kinds[from]` and
--- after; `is_limited`, whether it has limits; `keys`, the rules for keys, with those that are paused, each until when;
+-- after; `is_limited`, whether it has limits; `aging`, what a level of priority is worth where it is aged; `keys`, the rules for keys, with those that are paused, each until when;
 -- `spend(jobs)`, to be told how many start; and `until_next(micros, opens)`, how long until they may leave more, or a gate
 -- opens, which is at an instant, or something else is due, in so many micros (-1: nothing).
 -- Needs: keys, clock, rates.
@@ -56,6 +56,7 @@ local function heed_rules(at_once, from)
   end
 
   if config.pauses then heed_pauses(config.pauses) end
+  r.aging = said(config.aging)
   local concurrency, rate, of_keys = said(config.concurrency), said(config.rate), said(config.keys)
   local are_limited = of_keys and heed_keys(of_keys)
   if concurrency or rate or are_limited then r.is_limited, r.left = true, at_once end

@@ -54,6 +54,7 @@ if rule > 0 then
   if not rules then return { 'unreadable', expired } end
   limit, asked, from = math.min(limit, rules.left), rules.kinds, rules.from
   if #asked < from then ready = 0 end
+  if rules.aging then aged(rules.aging) end
 end
 if rule >= RULES.keys then
   open = turns()
@@ -71,6 +72,7 @@ end
 -- Takes jobs without a key, at most so many. Answers why no more, as claim/take.
 local function take_keyless(wanted)
   find_sources(asked, from, plain_ready)
+  if aged_made then aged_made.split() end
   if sources.number == 0 or wanted == 0 then return 0 end
   taken = take(wanted, budget(math.floor(sources.number / SOURCES_OF_ONE) + room().number))
   return taken.ended

@@ -6,10 +6,12 @@ mod line;
 use std::time::Duration;
 
 use windlass_core::job::{ClaimedJob, LostJob};
+use windlass_core::queue::Aged;
 use windlass_core::size::Caps;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue};
 use windlass_core::{Fence, Name, State};
 
+use crate::aged::Order;
 use crate::error::Fault;
 use crate::leases::{self, Living};
 use crate::maintenance;
@@ -69,6 +71,16 @@ struct Filling<'a> {
     limited: Vec<Name>,
 }
 
+/// What jobs without a key are taken by.
+#[derive(Clone, Copy)]
+struct Plain<'a> {
+    queue: &'a Name,
+    kinds: &'a [Name],
+    caps: Caps,
+    /// Their order, where priority is aged.
+    aged: Option<Aged>,
+}
+
 impl Filling<'_> {
     /// Takes jobs of one queue, in their turn and as far as its rules leave any.
     fn fill_from(
@@ -79,33 +91,36 @@ impl Filling<'_> {
     ) -> Result<(), Fault> {
         let wanted = rules.leave(self.room.of(share), self.room.at_once(self.request))?;
         let kinds = rules.kinds(&self.request.kinds);
-        let plain = (&*kinds, rules.caps());
+        let plain = Plain {
+            queue: &share.queue,
+            kinds: &kinds,
+            caps: rules.caps(),
+            aged: rules.aged(self.request.nonce),
+        };
         let taken = match rules.gates() {
-            None => self.fill_keyless(session, share, plain, wanted)?,
+            None => self.fill_keyless(session, plain, wanted)?,
             Some(gates) if self.request.keyless_first() => {
-                let taken = self.fill_keyless(session, share, plain, wanted)?;
+                let taken = self.fill_keyless(session, plain, wanted)?;
                 taken + self.fill_keyed(&gates, &kinds, wanted - taken)?
             }
             Some(gates) => {
                 let taken = self.fill_keyed(&gates, &kinds, wanted)?;
-                taken + self.fill_keyless(session, share, plain, wanted - taken)?
+                taken + self.fill_keyless(session, plain, wanted - taken)?
             }
         };
         rules.spend(taken)
     }
 
     /// Takes jobs without a key, of these kinds. Answers how many.
-    fn fill_keyless(
-        &mut self,
-        session: &Session<'_>,
-        share: &QueueShare,
-        (kinds, caps): (&[Name], Caps),
-        wanted: u32,
-    ) -> Result<u32, Fault> {
+    fn fill_keyless(&mut self, session: &Session<'_>, plain: Plain<'_>, wanted: u32) -> Result<u32, Fault> {
         if wanted == 0 {
             return Ok(0);
         }
-        let mut line = Line::new(&share.queue, kinds, caps, wanted as usize, self.room.bytes());
+        if let Some(aged) = plain.aged {
+            return self.fill_aged(session, plain, aged, wanted);
+        }
+        let Plain { queue, kinds, caps, .. } = plain;
+        let mut line = Line::new(queue, kinds, caps, wanted as usize, self.room.bytes());
         let mut taken = 0;
         let mut unwritten = Vec::with_capacity(wanted.min(1_024) as usize);
         while taken < wanted {
@@ -119,10 +134,34 @@ impl Filling<'_> {
                 break;
             }
             self.add(session, job);
-            let queue = &share.queue;
             unwritten.push(Standing { seq, queue, state: State::Ready, has_key, has_gate: false });
             taken += 1;
         }
+        self.write(session, &mut unwritten)?;
+        Ok(taken)
+    }
+
+    /// As `fill_keyless`, where priority is aged.
+    fn fill_aged(
+        &mut self,
+        session: &Session<'_>,
+        Plain { queue, kinds, caps, .. }: Plain<'_>,
+        aged: Aged,
+        wanted: u32,
+    ) -> Result<u32, Fault> {
+        let mut order = Order::of_kinds(session, queue, kinds, aged, wanted)?;
+        let mut unwritten = Vec::with_capacity(wanted.min(1_024) as usize);
+        while unwritten.len() < wanted as usize {
+            let Some((seq, Some(kind))) = order.next()? else { break };
+            let of = line::Of { queue, kind: &kinds[kind], key: None, caps };
+            let Some(Candidate { seq, has_key, job, .. }) = line::one(session, of, seq)? else { continue };
+            if !self.room.take(job.as_ref().map_or(0, |job| job.payload.len())) {
+                break;
+            }
+            self.add(session, job);
+            unwritten.push(Standing { seq, queue, state: State::Ready, has_key, has_gate: false });
+        }
+        let taken = u32::try_from(unwritten.len()).unwrap_or(wanted);
         self.write(session, &mut unwritten)?;
         Ok(taken)
     }

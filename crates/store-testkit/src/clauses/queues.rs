@@ -38,6 +38,7 @@ pub async fn a_definition_reads_back(h: &impl Harness) {
         },
         concurrency: Some(u32::MAX),
         rate: Some(Rate::new(u32::MAX, seconds(1)).shape(Shape::Fixed)),
+        aging: Some(seconds(10)),
         capacity: Some(u64::MAX >> 1),
         keys: Some(KeyRules {
             concurrency: Some(u32::MAX),

@@ -117,21 +117,22 @@ pub(super) fn job_id(index: usize) -> JobId {
 }
 
 /// The operations of a seed. One of the queues begins as one that keeps none, one as one of which few jobs may run or
-/// start, and one with keys.
+/// start, and one with keys; each of them in some runs with aged priority.
 pub(super) fn script(seed: u64, steps: usize, ids: Ids) -> Vec<Operation> {
     let mut rng = Rng::with_seed(seed);
     let retention = Retention { completed: Keep::NONE, dead: Keep::NONE, cancelled: Keep::NONE };
-    let none = QueueConfig { retention, ..QueueConfig::default() };
+    let aging = |one_of| seed.is_multiple_of(one_of).then(|| seconds(2));
+    let none = QueueConfig { retention, aging: aging(3), ..QueueConfig::default() };
     let first = Operation::Define { queue: name("c"), config: Box::new(none) };
     let (few, slow) = ((seed.is_multiple_of(2)).then_some(2), (!seed.is_multiple_of(2)).then(bucket));
-    let few = QueueConfig { concurrency: few, rate: slow, ..QueueConfig::default() };
+    let few = QueueConfig { concurrency: few, rate: slow, aging: aging(5), ..QueueConfig::default() };
     let second = Operation::Define { queue: name("b"), config: Box::new(few) };
     let keys = match seed % 3 {
         0 => KeyRules { concurrency: Some(1), ..KeyRules::default() },
         1 => KeyRules { rate: Some(bucket()), ..KeyRules::default() },
         _ => KeyRules::default(),
     };
-    let keyed = QueueConfig { keys: Some(keys), ..QueueConfig::default() };
+    let keyed = QueueConfig { keys: Some(keys), aging: aging(2), ..QueueConfig::default() };
     let third = Operation::Define { queue: name("a"), config: Box::new(keyed) };
     [first, second, third].into_iter().chain((0..steps).map(|_| operation(&mut rng, ids))).collect()
 }
@@ -196,7 +197,7 @@ fn new_job(rng: &mut Rng, ids: Ids) -> NewJob {
     let kind = ["k", "k", "l", "m", "l"][index % 5];
     let mut options = Options::new()
         .queue(queue)
-        .priority(pick(rng, [0, 0, 0, 1, -1, i16::MIN, i16::MAX]))
+        .priority(pick(rng, [0, 0, 0, 1, -1, 3, -2, i16::MIN, i16::MAX]))
         .max_stalls(rng.u32(..3))
         .retry(policy(rng));
     if rng.u32(..3) == 0 {
@@ -298,6 +299,7 @@ fn config(rng: &mut Rng) -> QueueConfig {
         concurrency: (rng.u32(..3) == 0).then(|| rng.u32(1..4)),
         rate: (rng.u32(..4) == 0).then(bucket),
         capacity: (rng.u32(..6) == 0).then(|| rng.u64(1..12)),
+        aging: rng.bool().then(|| seconds(pick(rng, [1, 2, 7, 86_400]))),
         keys: rng.bool().then(|| key_rules(rng)),
         defaults: JobDefaults::default(),
     }

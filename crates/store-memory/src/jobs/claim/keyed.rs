@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use windlass_core::Name;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{GATES_LOOKED_MAX, KeyRules, PASSED_MAX, Permits};
+use windlass_core::queue::{Aged, GATES_LOOKED_MAX, KeyRules, PASSED_MAX, Permits};
 
 use super::Filling;
+use crate::aged;
 use crate::bug::Bug;
 use crate::gates::{Gates, NO_TIME};
+use crate::job::Seq;
 use crate::table::Table;
 
 impl Table {
@@ -64,7 +66,8 @@ impl Table {
         let (running, permits, is_paused) = self.gate_rules(queue, (key, rules), now);
         let most = if is_paused { 0 } else { rules.leave(quota, running, permits) };
         let mut given = Given { jobs: 0, is_claim_over: false };
-        for seq in self.behind(queue, key, kinds, most) {
+        let aged = self.aged(queue, filling.nonce).filter(|_| !self.has(Bug::StrictKeys));
+        for seq in self.behind(queue, key, aged, kinds, most) {
             if !self.take(filling, seq, now) {
                 given.is_claim_over = true;
                 break;
@@ -108,10 +111,15 @@ impl Table {
     }
 
     /// The first ready jobs of a key and of these kinds.
-    fn behind(&self, queue: &Name, key: &Name, kinds: &[Name], most: u32) -> Vec<u64> {
+    fn behind(&self, queue: &Name, key: &Name, aged: Option<Aged>, kinds: &[Name], most: u32) -> Vec<Seq> {
         let Some(gates) = self.gates(queue) else { return Vec::new() };
-        let first = gates.behind(key).map(|(_, _, seq)| seq).take(most as usize + PASSED_MAX);
-        let known = first.filter(|seq| kinds.contains(&self.jobs[seq].new.kind));
+        let looks = most as usize + PASSED_MAX;
+        let first = match aged {
+            Some(aged) => aged::first(gates.line(key).into_iter(), aged, looks),
+            None => gates.behind(key).take(looks).collect(),
+        };
+        let seqs = first.into_iter().map(|(_, _, seq)| seq);
+        let known = seqs.filter(|seq| kinds.contains(&self.jobs[seq].new.kind));
         known.take(most as usize).collect()
     }
 

@@ -5,9 +5,11 @@
 -- take now. Looks without the lock first: where no gate is open, none opens, and none was told anything, nothing is written.
 --
 -- p_bytes, p_is_first  as in jobs/claim/heed
+-- p_worth, p_offset    as in jobs/claim/aged; NULL: priority is not aged
 -- result      as there
-CREATE FUNCTION {function}(p_now int8, p_queue text, p_kinds text[], p_want int8, p_bytes int8, p_is_first bool)
-RETURNS TABLE (o_places tid[], o_jobs int8[], o_sizes int8[], o_bytes int8, o_met_locked bool, o_keys text[])
+CREATE FUNCTION {function}(
+    p_now int8, p_queue text, p_kinds text[], p_want int8, p_bytes int8, p_is_first bool, p_worth int8, p_offset int8
+) RETURNS TABLE (o_places tid[], o_jobs int8[], o_sizes int8[], o_bytes int8, o_met_locked bool, o_keys text[])
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
@@ -35,7 +37,7 @@ BEGIN
         SELECT r.* INTO v_round
         FROM {jobs_round}(
             p_now, p_queue, v_config, p_kinds, v_left, least(v_left, {gates_looked_max} - v_looked), v_done,
-            coalesce(o_jobs, '{}'), v_skipped, p_bytes - o_bytes, p_is_first AND o_jobs IS NULL
+            coalesce(o_jobs, '{}'), v_skipped, p_bytes - o_bytes, p_is_first AND o_jobs IS NULL, p_worth, p_offset
         ) AS r;
         EXIT WHEN v_round.o_asked = 0;
         v_looked := v_looked + v_round.o_asked;

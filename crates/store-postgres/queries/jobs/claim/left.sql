@@ -6,9 +6,10 @@
 --
 -- p_want     how many jobs, of which p_at_once can begin at once: a queue with limits gives no others
 -- p_is_keyed whether its gates are asked although no kind is left, since their time may have come
--- result     how many, of which kinds; the queue, if its running jobs are counted; and whether another claim had locked it
+-- result     how many, of which kinds; the queue, if its running jobs are counted; whether another claim had locked it;
+--            and what a level of priority is worth, if that is aged
 CREATE FUNCTION {function}(p_now int8, p_queue text, p_kinds text[], p_want int8, p_at_once int8, p_is_keyed bool)
-RETURNS TABLE (o_want int8, o_kinds text[], o_counted text[], o_met_locked bool)
+RETURNS TABLE (o_want int8, o_kinds text[], o_counted text[], o_met_locked bool, o_aging int8)
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
@@ -34,6 +35,7 @@ BEGIN
             EXIT;
         END IF;
         SELECT r.* INTO v_rules FROM {queues_rules}(v_config, p_now) AS r;
+        o_aging := v_rules.o_aging;
         o_kinds := ARRAY(
             SELECT k.name FROM unnest(p_kinds) AS k (name) WHERE NOT v_rules.o_is_paused AND k.name <> ALL (v_rules.o_kinds)
         );

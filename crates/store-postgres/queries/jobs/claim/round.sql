@@ -5,11 +5,12 @@
 -- p_done      keys that are not asked again, p_taken jobs that were taken before
 -- p_skipped   jobs that other calls had locked: those behind them have their turn
 -- p_bytes, p_is_first  as in jobs/claim/heed
+-- p_worth, p_offset    as in jobs/claim/keyed
 -- result      how many gates were chosen; which keys gave less than their part, though nothing stood in the way; jobs that other
 --             calls had locked; and as in jobs/claim/heed
 CREATE FUNCTION {function}(
     p_now int8, p_queue text, p_config text, p_kinds text[], p_want int8, p_gates int8, p_done text[], p_taken int8[],
-    p_skipped int8[], p_bytes int8, p_is_first bool
+    p_skipped int8[], p_bytes int8, p_is_first bool, p_worth int8, p_offset int8
 ) RETURNS TABLE (
     o_asked int8, o_done text[], o_skipped int8[], o_places tid[], o_jobs int8[], o_sizes int8[], o_bytes int8, o_met_locked bool, o_keys text[]
 )
@@ -46,26 +47,38 @@ BEGIN
         p_now, p_queue, a.key, v_rules.o_concurrency, v_rules.o_jobs, v_rules.o_burst, v_rules.o_step, v_rules.o_pauses -> a.key
     ) AS g;
     -- The first jobs of each gate, some more than it may give, for some are of other kinds.
-    SELECT array_agg(f.ctid), array_agg(f.seq), array_agg(f.gate) INTO v_found, v_seqs, v_gates
-    FROM (
-        SELECT l.ctid, l.seq, a.gate
-        FROM unnest(v_keys, v_mosts) WITH ORDINALITY AS a (key, most, gate)
-        CROSS JOIN LATERAL (
-            SELECT r.ctid, r.seq
-            FROM (
-                SELECT w.ctid, w.seq
-                FROM waiting AS w
-                WHERE {line}
-                    AND w.seq <> ALL (p_taken || p_skipped) AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > p_now)
-                {turn}
-                LIMIT a.most + {passed_max}
-            ) AS r
-            JOIN jobs AS j ON j.seq = ANY (ARRAY[r.seq])
-            WHERE j.kind = ANY (p_kinds)
-            LIMIT a.most
-        ) AS l
-        LIMIT p_want
-    ) AS f;
+    IF p_worth IS NULL THEN
+        SELECT array_agg(f.ctid), array_agg(f.seq), array_agg(f.gate) INTO v_found, v_seqs, v_gates
+        FROM (
+            SELECT l.ctid, l.seq, a.gate
+            FROM unnest(v_keys, v_mosts) WITH ORDINALITY AS a (key, most, gate)
+            CROSS JOIN LATERAL (
+                SELECT r.ctid, r.seq
+                FROM (
+                    SELECT w.ctid, w.seq
+                    FROM waiting AS w
+                    WHERE {line}
+                        AND w.seq <> ALL (p_taken || p_skipped) AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > p_now)
+                    {turn}
+                    LIMIT a.most + {passed_max}
+                ) AS r
+                JOIN jobs AS j ON j.seq = ANY (ARRAY[r.seq])
+                WHERE j.kind = ANY (p_kinds)
+                LIMIT a.most
+            ) AS l
+            LIMIT p_want
+        ) AS f;
+    ELSE
+        SELECT array_agg(f.place), array_agg(f.seq), array_agg(f.gate) INTO v_found, v_seqs, v_gates
+        FROM (
+            SELECT l.o_place AS place, l.o_seq AS seq, a.gate
+            FROM unnest(v_keys, v_mosts) WITH ORDINALITY AS a (key, most, gate)
+            CROSS JOIN LATERAL {jobs_behind}(
+                p_now, p_queue, a.key, p_kinds, a.most, p_worth, p_offset, p_taken || p_skipped
+            ) AS l
+            LIMIT p_want
+        ) AS f;
+    END IF;
     WITH locked AS MATERIALIZED (
         SELECT w.ctid, w.seq, w.size, f.gate
         FROM unnest(v_found, v_gates) AS f (place, gate)

@@ -15,15 +15,16 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Reads the numbers of all jobs, in their order, and number and key of each that has one; both separated by commas.
+    /// Reads the numbers of all jobs, in their order, and number and key of each that has one; both separated by
+    /// commas, and empty where there are none.
     pub(super) fn read(order: Option<&str>, keys: Option<&str>) -> Result<Self, Fault> {
         let misread = |said: &str| Fault::Corrupt(format!("a claim said {said:?} of its jobs"));
         let number = |text: &str| text.parse::<i64>().map_err(|_| misread(text));
         let (mut places, mut by_number) = (HashMap::new(), HashMap::new());
-        for (place, seq) in order.into_iter().flat_map(|order| order.split(',')).enumerate() {
+        for (place, seq) in said(order).enumerate() {
             places.insert(number(seq)?, place);
         }
-        for said in keys.into_iter().flat_map(|keys| keys.split(',')) {
+        for said in said(keys) {
             let (seq, key) = said.split_once(' ').ok_or_else(|| misread(said))?;
             by_number.insert(number(seq)?, key.to_owned());
         }
@@ -42,6 +43,11 @@ impl Order {
     }
 }
 
+/// What stands between commas; nothing in an empty text.
+fn said(text: Option<&str>) -> impl Iterator<Item = &str> {
+    text.filter(|text| !text.is_empty()).into_iter().flat_map(|text| text.split(','))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +58,7 @@ mod tests {
         assert_eq!([8, 6, 12, 4].map(|seq| order.place(seq)), [Some(0), Some(1), Some(2), None]);
         assert_eq!(order.key(6).unwrap(), Some(Name::new("a:1").unwrap()));
         assert_eq!(order.key(8).unwrap(), None);
+        assert_eq!(Order::read(Some("8"), Some("")).unwrap().place(8), Some(0));
         let none = Order::read(None, None).unwrap();
         assert_eq!((none.place(8), none.key(8).unwrap()), (None, None));
         assert!(Order::read(Some("x"), None).is_err() && Order::read(None, Some("7")).is_err());

@@ -76,7 +76,7 @@ impl Filling<'_> {
         let most = before.leave(rules, quota);
         let mut given = Given { jobs: 0, is_claim_over: false };
         let (mut has_more, mut nameless) = (false, Vec::new());
-        gates.behind(asking, &gate.key, most, |row| {
+        let may_have_more = gates.behind(asking, &gate.key, (most, self.request.nonce), |row| {
             let stored = row.get_ref(14)?.as_bytes().unwrap_or_default();
             match kinds.iter().find(|name| name.as_str().as_bytes() == stored) {
                 Some(kind) if given.jobs < most => {
@@ -98,7 +98,7 @@ impl Filling<'_> {
             Ok(given.is_claim_over || (has_more && given.jobs == most))
         })?;
         bury(session, queue, &nameless)?;
-        gates.gave(asking, gate, given.jobs, before, has_more)?;
+        gates.gave(asking, gate, given.jobs, before, has_more || may_have_more)?;
         Ok(given)
     }
 }

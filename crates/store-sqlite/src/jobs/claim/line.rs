@@ -15,6 +15,7 @@ use windlass_core::size::Caps;
 use windlass_core::store::Cause;
 use windlass_core::{Fence, Name, State};
 
+use crate::aged;
 use crate::error::Fault;
 use crate::moves::{self, Standing};
 use crate::row;
@@ -177,6 +178,19 @@ fn unreadable(row: &Row<'_>, Of { queue, kind, .. }: Of<'_>, why: &Fault) -> Res
 /// As it stands before the claim.
 fn fence(row: &Row<'_>) -> Result<Fence, Fault> {
     Ok(Fence { number: row::number(row.get(5)?), nonce: 0 })
+}
+
+/// The ready job of one row. Nothing if it came to its end instead, or is not there.
+pub(super) fn one(session: &Session<'_>, of: Of<'_>, seq: i64) -> Result<Option<Candidate>, Fault> {
+    let mut statement = session.prepare(aged::ONE)?;
+    let mut rows = statement.query([seq])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let candidate = Candidate::read(row, of)?;
+    drop(rows);
+    if candidate.is_none() {
+        bury(session, of.queue, &[seq])?;
+    }
+    Ok(candidate)
 }
 
 /// Jobs that have no id to settle them by come to their end here.
