@@ -33,10 +33,13 @@ impl View {
             lease.opened_at = since(lease.opened_at, start);
             lease.expires_at = since(lease.expires_at, start);
         }
+        let mut queues = store.queues(None, 100).await?;
+        // When permits come back is an instant of the store's own clock; how many there are, claims show.
+        queues.iter_mut().for_each(|queue| queue.permits = None);
         Ok(Self {
             jobs: jobs.collect(),
             listed: listed(store, &Filter::default(), 7).await?,
-            queues: store.queues(None, 100).await?,
+            queues,
             leases,
         })
     }
