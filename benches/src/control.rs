@@ -100,7 +100,8 @@ const LEVELS: u32 = 10;
 
 /// Jobs of several priorities in a queue where those are aged, beside the same queue where the higher one always goes first.
 async fn aged(subject: Subject, scale: Scale, report: &mut Report) -> Result<()> {
-    let aging = QueueConfig { aging: Some(Duration::from_secs(10)), ..QueueConfig::default() };
+    // So little that each claim takes from all levels.
+    let aging = QueueConfig { aging: Some(Duration::from_millis(1)), ..QueueConfig::default() };
     let (mut strict, mut aged) = (vec![], vec![]);
     for round in 1..=scale.rounds {
         report.progress(&format!("{}: aged priority, round {round} of {}", subject.name(), scale.rounds));
