@@ -6,6 +6,8 @@ local batch = (function()
   local VALUES_MAX = 4000
   local REMOVALS = { ZREM = true, SREM = true, HDEL = true }
   local gathered, by_command, counts, last = {}, {}, {}, {}
+  -- What is still to be read before all is written, and keys that go as a whole.
+  local unread, dropped = nil, nil
 
   -- Has a command given these values for a key, which may still grow until all is written.
   local function give(command, key, values)
@@ -44,6 +46,29 @@ local batch = (function()
     last[#last + 1] = write_more
   end
 
+  -- Has a function called before anything is written: it reads what it needs for many jobs at once, and gathers more.
+  local function before(read_more)
+    unread = unread or {}
+    unread[#unread + 1] = read_more
+  end
+
+  -- Reads that now. Callers that write something before the batch say so, so that a key of another type ends the script there.
+  local function prepare()
+    while unread do
+      local all = unread
+      unread = nil
+      for i = 1, #all do
+        all[i]()
+      end
+    end
+  end
+
+  -- Has a key removed.
+  local function drop(key)
+    dropped = dropped or {}
+    dropped[#dropped + 1] = key
+  end
+
   local function write_one(each)
     local values, changed = each[3], 0
     for from = 1, #values, VALUES_MAX do
@@ -55,6 +80,13 @@ local batch = (function()
 
   -- Writes all that was gathered.
   local function write()
+    prepare()
+    if dropped then
+      for from = 1, #dropped, VALUES_MAX do
+        redis.call('UNLINK', unpack(dropped, from, math.min(from + VALUES_MAX - 1, #dropped)))
+      end
+      dropped = nil
+    end
     for _, each in ipairs(gathered) do
       if REMOVALS[each[1]] then
         local left = #each[3] - write_one(each)
@@ -79,9 +111,21 @@ local batch = (function()
 
   -- As `write`, also on a server without memory if nothing is taken away: to take nothing away is a removal as well.
   local function write_anyway()
+    prepare()
     redis.call('HDEL', KEY.jobs, '')
     write()
   end
 
-  return { give = give, of = of, add = add, count = count, later = later, write = write, write_anyway = write_anyway }
+  return {
+    give = give,
+    of = of,
+    add = add,
+    count = count,
+    later = later,
+    before = before,
+    prepare = prepare,
+    drop = drop,
+    write = write,
+    write_anyway = write_anyway,
+  }
 end)()
