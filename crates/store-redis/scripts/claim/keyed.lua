@@ -1,11 +1,15 @@
 -- Takes jobs that have a key: from one open gate after the other by their turns, in rounds, as far as the rules for keys leave
 -- (core: Jobs::claim). What becomes of the gates is written with the batch. Made only where a queue has keys: for so many jobs,
--- of which one script takes so many, of these kinds. Answers why it ended, as claim/take does.
+-- of which one script takes so many, of the kinds from a place in a list on. Answers why it ended, as claim/take does.
 -- Needs: keys, clock, batch, gates, room, turns, behind, permits.
-local function take_keyed(wanted, most_at_once, rules, open, kinds)
+local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_kind)
   -- What it costs to look: so many gates, and so many jobs behind them, count as one that is taken. Why it ends where one
   -- script does no more: others follow, or the claim has seen enough.
   local GATES_OF_ONE, LOOKS_OF_ONE, MORE, ENOUGH = 4, 32, 3, -1
+  local kinds = {}
+  for i = first_kind, #asked_kinds do
+    kinds[asked_kinds[i]] = true
+  end
   local g, r, jobs = gates(), room(), behind(kinds)
   local of, min, max, floor = batch.of, math.min, math.max, math.floor
   local concurrency, rate, paused, weights = rules.concurrency, rules.rate and permits(rules.rate), rules.paused, rules.weights
@@ -106,6 +110,7 @@ local function take_keyed(wanted, most_at_once, rules, open, kinds)
     end
   end
 
+  local emptied = {}
   local gone, turned, closed = of('ZREM', g.open), of('ZADD', g.open), of('ZADD', g.closed)
   for i = 1, #all do
     local gate = all[i]
@@ -121,7 +126,9 @@ local function take_keyed(wanted, most_at_once, rules, open, kinds)
       batch.add(turned, g.text(gate.turn), gate.key)
     end
     if becomes == 'gone' then
-      batch.drop(gate.order)
+      -- One command removes them all, the first of them twice.
+      if #emptied == 0 then batch.give('UNLINK', gate.order, emptied) end
+      emptied[#emptied + 1] = gate.order
     else
       batch.give('ZREM', gate.order, gate.removed)
       if becomes then batch.add(closed, becomes < clock.NEVER_MICROS and g.text(becomes) or '+inf', gate.key) end

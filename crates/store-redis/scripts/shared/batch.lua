@@ -4,10 +4,8 @@
 -- Needs: keys, lines.
 local batch = (function()
   local VALUES_MAX = 4000
-  local REMOVALS = { ZREM = true, SREM = true, HDEL = true }
+  local REMOVALS = { ZREM = true, SREM = true, HDEL = true, UNLINK = true }
   local gathered, by_command, counts, last = {}, {}, {}, {}
-  -- What is still to be read before all is written, and keys that go as a whole.
-  local unread, dropped = nil, nil
 
   -- Has a command given these values for a key, which may still grow until all is written.
   local function give(command, key, values)
@@ -46,27 +44,16 @@ local batch = (function()
     last[#last + 1] = write_more
   end
 
-  -- Has a function called before anything is written: it reads what it needs for many jobs at once, and gathers more.
-  local function before(read_more)
-    unread = unread or {}
-    unread[#unread + 1] = read_more
-  end
+  local b
 
-  -- Reads that now. Callers that write something before the batch say so, so that a key of another type ends the script there.
+  -- Calls `unread`, if there is such a function: it reads for many jobs at once what is to be written of them. Who writes
+  -- something before the batch calls this first, so that a key of another type ends the script before that.
   local function prepare()
-    while unread do
-      local all = unread
-      unread = nil
-      for i = 1, #all do
-        all[i]()
-      end
+    local read_more = b.unread
+    if read_more then
+      b.unread = nil
+      read_more()
     end
-  end
-
-  -- Has a key removed.
-  local function drop(key)
-    dropped = dropped or {}
-    dropped[#dropped + 1] = key
   end
 
   local function write_one(each)
@@ -81,12 +68,6 @@ local batch = (function()
   -- Writes all that was gathered.
   local function write()
     prepare()
-    if dropped then
-      for from = 1, #dropped, VALUES_MAX do
-        redis.call('UNLINK', unpack(dropped, from, math.min(from + VALUES_MAX - 1, #dropped)))
-      end
-      dropped = nil
-    end
     for _, each in ipairs(gathered) do
       if REMOVALS[each[1]] then
         local left = #each[3] - write_one(each)
@@ -116,16 +97,17 @@ local batch = (function()
     write()
   end
 
-  return {
+  b = {
     give = give,
     of = of,
     add = add,
     count = count,
     later = later,
-    before = before,
+    -- A function that still has something to read before all is written.
+    unread = nil,
     prepare = prepare,
-    drop = drop,
     write = write,
     write_anyway = write_anyway,
   }
+  return b
 end)()

@@ -38,7 +38,7 @@ local function gates()
     return known
   end
 
-  -- Opens those gates of these keys that are closed. Answers the others.
+  -- Opens those gates of these keys that are closed.
   local function open_closed(names)
     if redis.call('ZCARD', closed) == 0 then return end
     for i, is_closed in ipairs(redis.call('ZMSCORE', closed, unpack(names))) do
@@ -106,7 +106,7 @@ local function gates()
   local function note()
     if is_noted then return end
     is_noted = true
-    batch.before(read_all)
+    batch.unread = read_all
   end
 
   local g = { open = open, closed = closed, lowest_turn = lowest_turn, text = text }
@@ -133,7 +133,7 @@ local function gates()
   end
 
   -- The member of a job in the order behind its gate (BEHIND).
-  local function member(id, record)
+  function g.member(id, record)
     return sub(record, RECORD.due, RECORD.seq_end) .. id .. records.kind_of(record)
   end
 
@@ -150,12 +150,12 @@ local function gates()
   end
 
   function g.enter(id, record)
-    add(of('ZADD', g.order(g.key_of(record))), 0 - read('>h', record, RECORD.priority), member(id, record))
+    add(of('ZADD', g.order(g.key_of(record))), 0 - read('>h', record, RECORD.priority), g.member(id, record))
     g.count(1)
   end
 
   function g.leave(id, record)
-    add(of('ZREM', g.order(g.key_of(record))), member(id, record))
+    add(of('ZREM', g.order(g.key_of(record))), g.member(id, record))
     g.count(-1)
   end
 
