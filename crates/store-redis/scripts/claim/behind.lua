@@ -42,8 +42,8 @@ local function behind(kinds)
 
   local b = {}
 
-  -- Notes in `chosen` the first members of these kinds, at most so many, and in `number` how many, in `looked` how many were
-  -- looked at, and in `total` how many stand there, nil if there may be more. One more is read than may be taken, which tells whether any is left;
+  -- Notes in `chosen` the first members of these kinds, at most so many, and in `total` how many stand there, false if there may
+  -- be more. Answers how many were chosen, and how many were looked at. One more is read than may be taken, which tells whether any is left;
   -- those of other kinds are passed, a bounded number of them.
   function b.choose(gate, most)
     local passed = #gate.removed
@@ -57,6 +57,7 @@ local function behind(kinds)
         n = n + 1
       end
       at, looked, chosen = n + 1, n, members
+      if n == most and n < number then members[n + 1] = nil end
     else
       chosen = {}
     end
@@ -87,14 +88,15 @@ local function behind(kinds)
       end
       chosen = some
     end
-    gate.chosen, gate.number, gate.looked, gate.total = chosen, n, looked, has_all and number or nil
+    gate.chosen, gate.total = chosen, has_all and number
+    return n, looked
   end
 
   -- Takes the jobs that were chosen: their ids and what is stored under them follow a place. Answers how many, and why no more
   -- if the claim ends by that.
   function b.take(gate, ids, found, at)
     local removed, chosen, taken = gate.removed, gate.chosen, 0
-    for i = 1, gate.number do
+    for i = 1, #chosen do
       local stored, record, stands = found[at + i], nil, nil
       if stored then record, stands = find_record(stored, chosen[i]) end
       if stands then

@@ -13,7 +13,12 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
   local g, r, jobs = gates(), room(), behind(kinds)
   local of, min, max, floor = batch.of, math.min, math.max, math.floor
   local concurrency, rate, paused, weights = rules.concurrency, rules.rate and permits(rules.rate), rules.paused, rules.weights
+  local has_weights = next(weights) ~= nil
   local left, looked, work, before, ended, all = wanted, 0, 0, r.number, 0, {}
+
+  local function weight_of(gate)
+    return max(1, weights[gate.key] or 1)
+  end
 
   -- Reads how many jobs of keys run and what is spent of their rates, of gates that are asked for the first time.
   local function read_rules(asked)
@@ -22,8 +27,8 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
       local gate = asked[i]
       if not gate.order then
         n = n + 1
-        names[n], new[n], all[#all + 1] = gate.key, gate, gate
-        gate.order, gate.removed, gate.weight = g.place(gate.key), {}, max(1, weights[gate.key] or 1)
+        names[n], new[n] = gate.key, gate
+        gate.order, gate.removed = g.place(gate.key), {}
       end
     end
     if n == 0 or not (concurrency or rate) then return end
@@ -50,40 +55,44 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
     if gate.permits and gate.permits.left == 0 then return gate.permits.more_at or clock.NEVER_MICROS end
   end
 
-  -- A gate gave so many jobs.
-  local function note(gate, given)
+  -- A gate gave so many jobs, and so many were looked at.
+  local function note(gate, given, looks)
+    -- Only one that gave jobs before is asked again.
+    if gate.given == 0 then all[#all + 1] = gate end
     if given > 0 then
       gate.given = gate.given + given
       if concurrency then gate.running = gate.running + given end
       if gate.permits then gate.permits.spend(given) end
-      gate.turn = gate.turn + given * floor(GATES.cost / min(gate.weight, GATES.weight))
+      gate.turn = gate.turn + given * floor(GATES.cost / min(has_weights and weight_of(gate) or 1, GATES.weight))
     end
-    gate.fate = fate(gate)
-    left, work = left - given, work + given + 1 / GATES_OF_ONE + gate.looked / LOOKS_OF_ONE
-    if not gate.fate and given >= gate.most then open.put_back(gate) end
+    left, work = left - given, work + given + 1 / GATES_OF_ONE + looks / LOOKS_OF_ONE
+    if given >= gate.most and not fate(gate) then open.put_back(gate) end
   end
 
   -- Asks gates from a place on for their parts, as far as the budget of a script lasts. The records of what they may give are
   -- read at once. Answers the place of the next one: where a gate gives less than it was to, others may give more.
-  local function ask(asked, from, round, weight_all)
-    local ids, n, place, still, effort = {}, 0, from, left, work
+  local function ask(asked, from, round, weight_all, even_part)
+    local ids, looks, n, place, still, effort = {}, {}, 0, from, left, work
     repeat
       local gate = asked[place]
-      gate.most = min(max(1, math.ceil(round * gate.weight / weight_all)), still, max(1, floor(most_at_once - effort)))
-      jobs.choose(gate, leave(gate, gate.most))
-      local chosen, number = gate.chosen, gate.number
+      local part = has_weights and max(1, math.ceil(round * weight_of(gate) / weight_all)) or even_part
+      gate.most = min(part, still, max(1, floor(most_at_once - effort)))
+      local number, seen = jobs.choose(gate, leave(gate, gate.most))
+      local chosen = gate.chosen
+      looks[place] = seen
       for i = 1, number do
         ids[n + i] = sub(chosen[i], TURN.id, TURN.id_end)
       end
       n, place, still = n + number, place + 1, still - number
-      effort = effort + number + 1 / GATES_OF_ONE + gate.looked / LOOKS_OF_ONE
+      effort = effort + number + 1 / GATES_OF_ONE + seen / LOOKS_OF_ONE
     until place > #asked or still == 0 or effort >= most_at_once
     local found, at, why = n > 0 and redis.call('HMGET', KEY.jobs, unpack(ids)) or {}, 0, nil
     for i = from, place - 1 do
       local gate, given = asked[i], 0
-      if gate.number > 0 then given, why = jobs.take(gate, ids, found, at) end
-      at = at + gate.number
-      note(gate, given)
+      local number = #gate.chosen
+      if number > 0 then given, why = jobs.take(gate, ids, found, at) end
+      at = at + number
+      note(gate, given, looks[i])
       if why then ended = why end
       if ended ~= 0 or left == 0 then return nil end
       if work >= most_at_once then
@@ -91,7 +100,7 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
         ended = r.number > before and MORE or ENOUGH
         return nil
       end
-      if given < gate.number then return i + 1 end
+      if given < number then return i + 1 end
     end
     return place
   end
@@ -102,11 +111,12 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
     looked = looked + #asked
     read_rules(asked)
     local weight_all, round, place = 0, left, 1
-    for i = 1, #asked do
-      weight_all = weight_all + asked[i].weight
+    for i = 1, has_weights and #asked or 0 do
+      weight_all = weight_all + weight_of(asked[i])
     end
+    local even_part = max(1, math.ceil(round / #asked))
     while place and place <= #asked do
-      place = ask(asked, place, round, weight_all)
+      place = ask(asked, place, round, weight_all, even_part)
     end
   end
 
@@ -114,7 +124,7 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
   local gone, turned, closed = of('ZREM', g.open), of('ZADD', g.open), of('ZADD', g.closed)
   for i = 1, #all do
     local gate = all[i]
-    local given, becomes = gate.given, gate.fate
+    local given, becomes = gate.given, fate(gate)
     if given > 0 then
       r.gated = r.gated or {}
       r.gated[gate.key] = given
