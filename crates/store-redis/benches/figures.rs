@@ -283,7 +283,7 @@ async fn memory(options: impl Fn(usize) -> Options) -> u64 {
 /// As [`server_time_per_job`], for jobs with a unique key of their own, and for those that meet its holder.
 async fn server_time_per_key() {
     let names = ["enqueue", "enqueue, held", "replace", "claim", "settle", "enqueue, windows"];
-    let mut rows: Vec<_> = names.into_iter().map(|name| (name, f64::MAX)).collect();
+    let mut rows = names.map(|name| (name, f64::MAX));
     for _ in 0..3 * ROUNDS {
         let scene = Scene::new().await;
         let keyed = |number: usize| job("k", 12, Options::new().unique(Unique::key(number.to_string())));
@@ -356,10 +356,32 @@ async fn claims_by_rules() {
     }
 }
 
+/// As [`server_time_per_job`], for jobs of many keys that they take turns by, two of each.
+async fn server_time_per_turn() {
+    let mut rows = ["enqueue", "claim", "settle"].map(|name| (name, f64::MAX));
+    let config = QueueConfig { keys: Some(KeyRules::default()), ..QueueConfig::default() };
+    for _ in 0..ROUNDS {
+        let scene = Scene::new().await;
+        scene.store.define(&name("q"), &config).await.unwrap();
+        let turning = |number: usize| job("k", 12, Options::new().key(format!("key-{}", number % 10_000)));
+        let mut since = scene.ran();
+        scene.add((0..20_000).map(turning)).await;
+        scene.note(&mut rows, 0, 20_000, &mut since);
+        let claimed = scene.claim(&[name("k")], 20_000, usize::MAX).await;
+        scene.note(&mut rows, 1, 20_000, &mut since);
+        for jobs in claimed.chunks(400) {
+            scene.settle(jobs, || Outcome::Completed { output: None }).await;
+        }
+        scene.note(&mut rows, 2, 20_000, &mut since);
+    }
+    for (what, micros) in rows {
+        println!("in turn by 10,000 keys, {what}: {micros:.2} us of the server per job");
+    }
+}
+
 /// As [`server_time_per_job`], for jobs of 1,000 keys that they take turns by; then claims that look at many gates in vain.
 async fn server_time_per_gate() {
-    let names = ["enqueue", "claim", "settle", "claim, one a call"];
-    let mut rows: Vec<_> = names.into_iter().map(|name| (name, f64::MAX)).collect();
+    let mut rows = ["enqueue", "claim", "settle", "claim, one a call"].map(|name| (name, f64::MAX));
     let (gated, rules) =
         (|number: usize| Options::new().key((number % 1_000).to_string()), KeyRules::default());
     let rules = KeyRules { concurrency: Some(1_000), rate: Some(Rate::new(10_000, SPAN)), ..rules };
@@ -422,6 +444,7 @@ async fn main() {
         server_time_per_key().await;
     }
     if is_asked("gates") {
+        server_time_per_turn().await;
         server_time_per_gate().await;
     }
 }

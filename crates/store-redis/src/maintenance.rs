@@ -1,5 +1,6 @@
 //! Work that no job asks for: delivering transfers between queues, promoting what is due, pruning what is old.
 
+mod gates;
 mod promote;
 mod prune;
 

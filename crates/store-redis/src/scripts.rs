@@ -49,6 +49,8 @@ scripts! {
         "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/promote"] "maintenance/promote";
     PRUNE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves"] "maintenance/prune";
+    SWEEP_GATES = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/gates" "claim/rates"
+        "claim/rules" "claim/permits"] "maintenance/gates";
     TAKE_DUTY = ["shared/clock"] "maintenance/take_duty";
     LEAVE_DUTY = [] "maintenance/leave_duty";
 

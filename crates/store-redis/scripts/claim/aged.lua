@@ -136,18 +136,19 @@ local function aged(worth)
     end
   end
 
-  -- As `choose` of claim/behind, in this order.
-  function a.choose(gate, order, most, kinds)
-    local looks, chosen, looked, next_member = most + GATES.passed, {}, 0, walk(order)
+  -- As `choose` of claim/behind, in this order, without members that are taken already.
+  function a.choose(gate, most, kinds, taken)
+    local looks, chosen, looked, next_member = most + GATES.passed, {}, 0, walk(gate.order)
     while #chosen < most and looked < looks do
       local member = next_member()
       if not member then break end
-      if not gate.gone[member] then
+      if not taken[member] then
         looked = looked + 1
         if kinds[sub(member, BEHIND.kind)] then chosen[#chosen + 1] = member end
       end
     end
-    return chosen, looked, looked == redis.call('ZCARD', order) - gate.taken
+    gate.chosen, gate.total = chosen, redis.call('ZCARD', gate.order)
+    return #chosen, looked
   end
 
   aged_made = a

@@ -1,102 +1,148 @@
 -- Takes jobs that have a key: from one open gate after the other by their turns, in rounds, as far as the rules for keys leave
 -- (core: Jobs::claim). What becomes of the gates is written with the batch. Made only where a queue has keys: for so many jobs,
--- of which one script takes so many, of these kinds. Answers why it ended, as claim/take does.
+-- of which one script takes so many, of the kinds from a place in a list on. Answers why it ended, as claim/take does.
 -- Needs: keys, clock, batch, gates, room, turns, behind, permits.
-local function take_keyed(wanted, most_at_once, rules, open, kinds)
+local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_kind)
   -- What it costs to look: so many gates, and so many jobs behind them, count as one that is taken. Why it ends where one
   -- script does no more: others follow, or the claim has seen enough.
   local GATES_OF_ONE, LOOKS_OF_ONE, MORE, ENOUGH = 4, 32, 3, -1
-  local g, r, take_behind = gates(), room(), behind(kinds)
-  local of, add, floor = batch.of, batch.add, math.floor
-  local concurrency, rate = rules.concurrency, rules.rate and permits(rules.rate)
+  local kinds = {}
+  for i = first_kind, #asked_kinds do
+    kinds[asked_kinds[i]] = true
+  end
+  local g, r, jobs = gates(), room(), behind(kinds)
+  local of, min, max, floor = batch.of, math.min, math.max, math.floor
+  local concurrency, rate, paused, weights = rules.concurrency, rules.rate and permits(rules.rate), rules.paused, rules.weights
+  local has_weights = next(weights) ~= nil
   local left, looked, work, before, ended, all = wanted, 0, 0, r.number, 0, {}
 
-  local function weight_of(key)
-    return math.max(1, rules.weights[key] or 1)
+  local function weight_of(gate)
+    return max(1, weights[gate.key] or 1)
   end
 
   -- Reads how many jobs of keys run and what is spent of their rates, of gates that are asked for the first time.
   local function read_rules(asked)
-    local new, found = {}, {}
-    for _, gate in ipairs(asked) do
-      if not gate.gone then
-        found[#found + 1], new[#new + 1] = gate.key, gate
-        gate.gone, gate.taken, gate.given, gate.weight = {}, 0, 0, weight_of(gate.key)
-        all[#all + 1] = gate
+    local new, names, n = {}, {}, 0
+    for i = 1, #asked do
+      local gate = asked[i]
+      if not gate.order then
+        n = n + 1
+        names[n], new[n] = gate.key, gate
+        gate.order, gate.removed = g.place(gate.key), {}
       end
     end
-    if #new == 0 then return end
-    local running, of_keys = redis.call('HMGET', g.busy, unpack(found)), rate and rate.of(found)
-    for i, gate in ipairs(new) do
-      gate.running, gate.permits = tonumber(running[i]) or 0, of_keys and of_keys[i]
+    if n == 0 or not (concurrency or rate) then return end
+    local running, of_keys = concurrency and g.running(names), rate and rate.of(names)
+    for i = 1, n do
+      new[i].running, new[i].permits = running and running[names[i]], of_keys and of_keys[i]
     end
   end
 
+  -- How many of so many jobs the rules leave.
+  local function leave(gate, most)
+    if paused[gate.key] then return 0 end
+    if concurrency then most = min(most, max(0, concurrency - gate.running)) end
+    if gate.permits then most = min(most, gate.permits.left) end
+    return most
+  end
+
   -- What becomes of a gate: gone, or closed until an instant; nil if it stays open.
-  local function fate(gate, is_empty)
-    if is_empty then return 'gone' end
-    local pause = rules.paused[gate.key]
+  local function fate(gate)
+    if gate.total == #gate.removed then return 'gone' end
+    local pause = paused[gate.key]
     if pause then return pause end
     if concurrency and gate.running >= concurrency then return clock.NEVER_MICROS end
     if gate.permits and gate.permits.left == 0 then return gate.permits.more_at or clock.NEVER_MICROS end
   end
 
-  -- Asks a gate for jobs, at most so many. Answers how many it gave.
-  local function ask(gate, most)
-    if rules.paused[gate.key] then most = 0 end
-    if concurrency then most = math.min(most, math.max(0, concurrency - gate.running)) end
-    if gate.permits then most = math.min(most, gate.permits.left) end
-    local given, is_empty, passed, why = take_behind(gate, most)
-    gate.running, gate.given = gate.running + given, gate.given + given
-    if gate.permits and given > 0 then gate.permits.spend(given) end
-    gate.turn = gate.turn + given * floor(GATES.cost / math.min(gate.weight, GATES.weight))
-    gate.fate = fate(gate, is_empty)
-    ended, work = why or ended, work + given + 1 / GATES_OF_ONE + passed / LOOKS_OF_ONE
-    return given
+  -- A gate gave so many jobs, and so many were looked at.
+  local function note(gate, given, looks)
+    -- Only one that gave jobs before is asked again.
+    if gate.given == 0 then all[#all + 1] = gate end
+    if given > 0 then
+      gate.given = gate.given + given
+      if concurrency then gate.running = gate.running + given end
+      if gate.permits then gate.permits.spend(given) end
+      gate.turn = gate.turn + given * floor(GATES.cost / min(has_weights and weight_of(gate) or 1, GATES.weight))
+    end
+    left, work = left - given, work + given + 1 / GATES_OF_ONE + looks / LOOKS_OF_ONE
+    if given >= gate.most and not fate(gate) then open.put_back(gate) end
   end
 
-  -- Asks gates for their parts of what is wanted now, as long as the budget of a script lasts.
-  local function go_round(asked)
-    local weight_all, round = 0, left
-    for _, gate in ipairs(asked) do
-      weight_all = weight_all + gate.weight
-    end
-    for _, gate in ipairs(asked) do
-      local quota = math.max(1, math.ceil(round * gate.weight / weight_all))
-      local most = math.min(quota, left, math.max(1, floor(most_at_once - work)))
-      local given = ask(gate, most)
-      left = left - given
-      if not gate.fate and given >= most then open.put_back(gate) end
-      if ended ~= 0 or left == 0 then return end
+  -- Asks gates from a place on for their parts, as far as the budget of a script lasts. The records of what they may give are
+  -- read at once. Answers the place of the next one: where a gate gives less than it was to, others may give more.
+  local function ask(asked, from, round, weight_all, even_part)
+    local ids, looks, n, place, still, effort = {}, {}, 0, from, left, work
+    repeat
+      local gate = asked[place]
+      local part = has_weights and max(1, math.ceil(round * weight_of(gate) / weight_all)) or even_part
+      gate.most = min(part, still, max(1, floor(most_at_once - effort)))
+      local number, seen = jobs.choose(gate, leave(gate, gate.most))
+      local chosen = gate.chosen
+      looks[place] = seen
+      for i = 1, number do
+        ids[n + i] = sub(chosen[i], TURN.id, TURN.id_end)
+      end
+      n, place, still = n + number, place + 1, still - number
+      effort = effort + number + 1 / GATES_OF_ONE + seen / LOOKS_OF_ONE
+    until place > #asked or still == 0 or effort >= most_at_once
+    local found, at, why = n > 0 and redis.call('HMGET', KEY.jobs, unpack(ids)) or {}, 0, nil
+    for i = from, place - 1 do
+      local gate, given = asked[i], 0
+      local number = #gate.chosen
+      if number > 0 then given, why = jobs.take(gate, ids, found, at) end
+      at = at + number
+      note(gate, given, looks[i])
+      if why then ended = why end
+      if ended ~= 0 or left == 0 then return nil end
       if work >= most_at_once then
         -- A script that gave nothing would give nothing again.
         ended = r.number > before and MORE or ENOUGH
-        return
+        return nil
       end
+      if given < number then return i + 1 end
     end
+    return place
   end
 
   while left > 0 and ended == 0 do
-    local asked = open.first(math.min(left, GATES.looked - looked))
+    local asked = open.first(min(left, GATES.looked - looked))
     if #asked == 0 then break end
     looked = looked + #asked
     read_rules(asked)
-    go_round(asked)
+    local weight_all, round, place = 0, left, 1
+    for i = 1, has_weights and #asked or 0 do
+      weight_all = weight_all + weight_of(asked[i])
+    end
+    local even_part = max(1, math.ceil(round / #asked))
+    while place and place <= #asked do
+      place = ask(asked, place, round, weight_all, even_part)
+    end
   end
 
-  for _, gate in ipairs(all) do
-    if gate.given > 0 then
+  local emptied = {}
+  local gone, turned, closed = of('ZREM', g.open), of('ZADD', g.open), of('ZADD', g.closed)
+  for i = 1, #all do
+    local gate = all[i]
+    local given, becomes = gate.given, fate(gate)
+    if given > 0 then
       r.gated = r.gated or {}
-      r.gated[gate.key] = gate.given
+      r.gated[gate.key] = given
       if gate.permits then rate.keep(gate.key, gate.permits) end
     end
-    if gate.fate then add(of('ZREM', g.open), gate.key) end
-    if gate.fate and gate.fate ~= 'gone' then
-      local until_when = gate.fate < clock.NEVER_MICROS and string.format('%.0f', gate.fate) or '+inf'
-      add(of('ZADD', g.closed), until_when, gate.key)
-    elseif not gate.fate and gate.given > 0 then
-      add(of('ZADD', g.open), string.format('%.0f', gate.turn), gate.key)
+    if becomes then
+      gone[#gone + 1] = gate.key
+    elseif given > 0 then
+      batch.add(turned, g.text(gate.turn), gate.key)
+    end
+    if becomes == 'gone' then
+      -- One command removes them all, the first of them twice.
+      if #emptied == 0 then batch.give('UNLINK', gate.order, emptied) end
+      emptied[#emptied + 1] = gate.order
+    else
+      batch.give('ZREM', gate.order, gate.removed)
+      if becomes then batch.add(closed, becomes < clock.NEVER_MICROS and g.text(becomes) or '+inf', gate.key) end
     end
   end
-  return math.max(0, ended)
+  return max(0, ended)
 end

@@ -6,7 +6,7 @@ return amend(function(id, record)
     return false
   end
   if state < STATE.running then
-    return moves.change(id, record, BYTES.requested .. sub(record, RECORD.attempt, RECORD.backoff_end))
+    return records.expand(moves.change(id, record, BYTES.requested .. sub(record, RECORD.attempt, RECORD.backoff_end)))
   end
   -- It stays in its state, and is asked to leave it.
   local flags = byte(record, RECORD.flags)

@@ -16,13 +16,15 @@ local answers, holders, entered = {}, {}, nil
 -- Tells of a new job whether it would be stored.
 local function new(id, head, content, body)
   if packed.is_keyed then
-    local holder = uniques().holder_of(sub(content, -WIDTH.unique, UNIQUE.digest_end - WIDTH.unique - 1))
+    local before = #content - WIDTH.unique
+    local digest = sub(content, before + UNIQUE.digest, before + UNIQUE.digest_end)
+    local holder = uniques().holder_of(digest)
     if holder then
       holders[#holders + 1] = holder .. '-'
       return 'd'
     end
     entered = entered or {}
-    uniques().take(id, sub(content, -WIDTH.unique), clock.now)
+    uniques().take(id, digest, content, before, clock.now)
   end
   if entered then entered[id] = { head = head, content = content, body = body } end
   return 'n'

@@ -64,43 +64,32 @@ if rule >= RULES.keys then
 end
 if rules and rules.left == 0 then ready = 0 end
 
--- What one script may still take, after so much other work.
-local function budget(work)
-  return math.max(WORK_MAX - expired - promoted - work, TAKEN_MIN)
-end
-
 -- Takes jobs without a key, at most so many. Answers why no more, as claim/take.
 local function take_keyless(wanted)
   find_sources(asked, from, plain_ready)
   if aged_made then aged_made.split() end
   if sources.number == 0 or wanted == 0 then return 0 end
-  taken = take(wanted, budget(math.floor(sources.number / SOURCES_OF_ONE) + room().number))
+  local work = expired + promoted + math.floor(sources.number / SOURCES_OF_ONE) + room().number
+  taken = take(wanted, math.max(WORK_MAX - work, TAKEN_MIN))
   return taken.ended
-end
-
--- Takes jobs with and without a key: those without come first where the nonce is even. The second part has what the first has
--- left, unless that has more to give.
-local function take_both()
-  local kinds, ended = {}, 0
-  for i = from, #asked do
-    kinds[asked[i]] = true
-  end
-  -- All of them are paused: no gate has to be asked.
-  if not next(kinds) then return 0 end
-  local is_even = byte(ARGV[3], WIDTH.nonce) % 2 == 0
-  if is_even then ended = take_keyless(limit) end
-  if ended < 2 then
-    local of_keyed = take_keyed(limit - room().number, budget(room().number), rules.keys, open, kinds)
-    ended = math.max(ended, of_keyed)
-  end
-  if not is_even and ended == 0 then ended = take_keyless(limit - room().number) end
-  return ended
 end
 
 local ended = 0
 if limit > 0 then
   if meta[4] and tonumber(meta[4]) > 0 then parked().put_back(limit, asked, from) end
-  if open then ended = take_both() else ended = take_keyless(limit) end
+  if not open then
+    ended = take_keyless(limit)
+  elseif #asked >= from then
+    -- Those without a key come first where the nonce is even. The second part has what the first has left, unless that has more
+    -- to give. Where all kinds are paused, no gate has to be asked.
+    local is_even = byte(ARGV[3], WIDTH.nonce) % 2 == 0
+    if is_even then ended = take_keyless(limit) end
+    if ended < 2 then
+      local most = math.max(WORK_MAX - expired - promoted - room().number, TAKEN_MIN)
+      ended = math.max(ended, take_keyed(limit - room().number, most, rules.keys, open, asked, from))
+    end
+    if not is_even and ended == 0 then ended = take_keyless(limit - room().number) end
+  end
 end
 if sources.empty then batch.give('SREM', keys.kinds, sources.empty) end
 local took = (taken or open) and room() or { number = 0, jobs = {} }

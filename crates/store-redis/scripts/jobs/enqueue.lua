@@ -104,6 +104,7 @@ local function enqueue()
     -- Nothing grows but the memory of the call, which goes by itself: a removal first, and a full server takes it.
     redis.call('HDEL', KEY.jobs, '')
   end
+  batch.prepare()
   -- The first write is one that a server without memory refuses.
   if not is_call then
     redis.call('HSET', KEY.received, source, ARGV[4])

@@ -29,15 +29,15 @@ local function read_type(to)
   end
 end
 
--- Whether a job in the long form runs in the attempt of this fence, and may be written. To find a text at its place makes
+-- Whether a job runs in the attempt of this fence, and may be written. To find a text at its place makes
 -- no new one.
 local function holds(record)
   local nonce_at = records.content_end(record) + CLAIM.nonce
-  return byte(record) == STATE.running and find(record, number, RECORD.fence, true) == RECORD.fence
+  return records.state_of(record) == STATE.running and find(record, number, RECORD.fence, true) == RECORD.fence
     and find(record, nonce, nonce_at, true) == nonce_at and not (needs_lost and not is_lost(records.lease_of(record)))
 end
 
--- The outcome of one job, in the long form; answers the state that it came to, 'f' or 'l'.
+-- The outcome of one job, its record in the long form or, if it has a key, as it is stored; answers the state that it came to, 'f' or 'l'.
 local function settle(id, record, delay, ending, output)
   if not holds(record) then
     return 'f'
@@ -77,7 +77,11 @@ end, function(i, id, delay, ending, output)
   if is_first and record and complete(id, record, nonce, output) then
     answers[i] = COMPLETED
   else
-    record = record and records.expand(record)
+    -- What runs and has a key needs no other form to be settled.
+    local form = record and byte(record)
+    if form ~= STATE.running + FORM.gated_offset and form ~= STATE.running + FORM.keyed_offset or #record <= RECORD.content then
+      record = record and records.expand(record)
+    end
     answers[i] = record and settle(id, record, delay, ending, output) or 'f'
   end
 end)

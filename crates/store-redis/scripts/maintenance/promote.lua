@@ -5,7 +5,8 @@
 -- ARGV 1 clock, 2 most that expire, 3 most that become ready
 -- Answers how many expired, how many are ready now, how many transfers to other queues wait here, the instant of the next
 -- visit that is known to be needed ('': none is), then what others have to know: 1 if jobs have ended here, 1 if copies of
--- leases have run out here, 1 if the queue is not defined and holds nothing, not even a unique key.
+-- leases have run out here, 1 if the queue is not defined and holds nothing, not even a unique key, and 1 if its gates are to
+-- be compared with its jobs (maintenance/gates).
 
 -- How many stale members a line may have, and how many members of one are looked at.
 local STALE_MAX, MEMBERS_MAX = 1000, 250
@@ -13,6 +14,9 @@ local STALE_MAX, MEMBERS_MAX = 1000, 250
 -- How many unique keys are forgotten, and how long after the first one could be: no caller waits for that.
 local KEYS_MAX, KEYS_LATER = 250, 60000000
 local windows = keys.prefix .. NAME.windows
+
+-- How long after gates were compared with the jobs that is done again.
+local SWEPT_AFTER = 60000000
 
 -- What lives at the head of the line goes to the kind's zset.
 local function clear_head(kind, key, stale)
@@ -73,6 +77,15 @@ local function forget_keys()
   return first < clock.NEVER_MICROS and first + KEYS_LATER or first
 end
 
+-- When gates are to be compared with jobs: of queues that use keys, where jobs are ready or run.
+local function sweep_at()
+  local meta = redis.call('HMGET', KEY.meta, 'rules', 'c2', 'c3', 'swept')
+  if (tonumber(meta[1]) or 0) < RULES.keys or (tonumber(meta[2]) or 0) + (tonumber(meta[3]) or 0) <= 0 then
+    return clock.NEVER_MICROS
+  end
+  return meta[4] and math.min(tonumber(meta[4]), clock.now) + SWEPT_AFTER or clock.now
+end
+
 local has_cleared = clear_line()
 local due = promotion()
 local expired, promoted = due.expire(ARGV[2]), due.promote(ARGV[3])
@@ -84,7 +97,10 @@ if has_cleared or expired > 0 or transfers > 0 then
   -- What expired may have left places in a line; transfers wait until a round has delivered them.
   next = clock.now
 end
+local is_read, sweep = pcall(sweep_at)
+local is_to_sweep = is_read and sweep <= clock.now
+if is_read then next = math.min(next, is_to_sweep and clock.now + SWEPT_AFTER or sweep) end
 local has_ended = redis.call('EXISTS', KEY.completed, KEY.dead, KEY.cancelled) > 0
 local looked, has_lost, is_empty = pcall(look, transfers)
 return { expired, promoted, transfers, next < clock.NEVER_MICROS and string.format('%.0f', next) or '', has_ended and 1 or 0,
-  looked and has_lost and 1 or 0, looked and is_empty and 1 or 0 }
+  looked and has_lost and 1 or 0, looked and is_empty and 1 or 0, is_to_sweep and 1 or 0 }

@@ -97,10 +97,15 @@ local accept = (function()
       head_before = head
     end
     if conflict then
-      a.conflicts = a.conflicts or conflicts()
-      local met = a.conflicts.meet(id, head, content, body, conflict, due)
-      if met then return met end
-      uniques().take(id, sub(content, -WIDTH.unique), accepted)
+      if not a.conflicts then
+        a.conflicts = conflicts()
+        uniques().look_up(packed.digests())
+      end
+      local u, before = uniques(), #content - WIDTH.unique
+      local digest = sub(content, before + UNIQUE.digest, before + UNIQUE.digest_end)
+      local holder = u.holder_of(digest)
+      if holder then return a.conflicts.meet(id, head, content, body, conflict, due, digest, holder) end
+      u.take(id, digest, content, before, accepted)
     end
     if filled == MAX.block then
       open_block(block + 1)

@@ -4,7 +4,7 @@
 -- Needs: keys, lines.
 local batch = (function()
   local VALUES_MAX = 4000
-  local REMOVALS = { ZREM = true, SREM = true, HDEL = true }
+  local REMOVALS = { ZREM = true, SREM = true, HDEL = true, UNLINK = true }
   local gathered, by_command, counts, last = {}, {}, {}, {}
 
   -- Has a command given these values for a key, which may still grow until all is written.
@@ -44,6 +44,18 @@ local batch = (function()
     last[#last + 1] = write_more
   end
 
+  local b
+
+  -- Calls `unread`, if there is such a function: it reads for many jobs at once what is to be written of them. Who writes
+  -- something before the batch calls this first, so that a key of another type ends the script before that.
+  local function prepare()
+    local read_more = b.unread
+    if read_more then
+      b.unread = nil
+      read_more()
+    end
+  end
+
   local function write_one(each)
     local values, changed = each[3], 0
     for from = 1, #values, VALUES_MAX do
@@ -55,6 +67,7 @@ local batch = (function()
 
   -- Writes all that was gathered.
   local function write()
+    prepare()
     for _, each in ipairs(gathered) do
       if REMOVALS[each[1]] then
         local left = #each[3] - write_one(each)
@@ -79,9 +92,22 @@ local batch = (function()
 
   -- As `write`, also on a server without memory if nothing is taken away: to take nothing away is a removal as well.
   local function write_anyway()
+    prepare()
     redis.call('HDEL', KEY.jobs, '')
     write()
   end
 
-  return { give = give, of = of, add = add, count = count, later = later, write = write, write_anyway = write_anyway }
+  b = {
+    give = give,
+    of = of,
+    add = add,
+    count = count,
+    later = later,
+    -- A function that still has something to read before all is written.
+    unread = nil,
+    prepare = prepare,
+    write = write,
+    write_anyway = write_anyway,
+  }
+  return b
 end)()

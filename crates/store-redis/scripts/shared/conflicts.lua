@@ -7,25 +7,31 @@ local function conflicts()
   local KEEP, DEBOUNCE, BOUNDED = byte('k'), byte('d'), byte('m')
   -- How many jobs were not stored, and whether a holder was replaced.
   local c = { number = 0, has_replaced = false }
-  -- By id: jobs of the call that are stored; holders as they are from now on, in the long form; payloads that stand apart,
-  -- false where one goes. Then what is answered of holders.
+  -- By id: places of jobs of the call that are stored; holders as they are from now on, in the long form; payloads that stand
+  -- apart, false where one goes. Then what is answered of holders.
   local entered, replaced, bodies, met = {}, {}, {}, {}
+  -- What is stored, by its place: lists, since a table for each would take longer.
+  local number, all_stored, states, heads, contents, payloads = 0, {}, {}, {}, {}, {}
 
   -- Notes a job of the call that is stored like this.
   function c.enter(id, state, stored, head, content, body)
-    entered[id] = { state = state, stored = stored, head = head, content = content, body = body }
+    number = number + 1
+    entered[id], all_stored[number], states[number], heads[number], contents[number] = number, stored, state, head, content
+    payloads[number] = body or false
     if body then bodies[id] = body end
   end
 
   -- A job of the call that is stored, if one has this id.
   function c.entered(id)
-    return entered[id]
+    local place = entered[id]
+    if not place then return nil end
+    return { state = states[place], head = heads[place], content = contents[place], body = payloads[place] or nil }
   end
 
   -- The record of the job that holds a key, nil if it is gone or strange, and its state as a digit, '-' if it is gone. A key
   -- that is held for a time outlives its job: another one under the same id does not hold it.
   local function look_up(id, digest)
-    local stored = not replaced[id] and (entered[id] and entered[id].stored or redis.call('HGET', KEY.jobs, id))
+    local stored = not replaced[id] and (entered[id] and all_stored[entered[id]] or redis.call('HGET', KEY.jobs, id))
     local record = replaced[id] or stored and records.expand(stored) or nil
     if record and (byte(record, RECORD.flags) % FLAGS.gate < FLAGS.key
       or sub(uniques().of_record(record), UNIQUE.digest, UNIQUE.digest_end) ~= digest) then
@@ -60,12 +66,9 @@ local function conflicts()
     bodies[id], c.has_replaced = body or false, true
   end
 
-  -- The answer for a job whose key another one holds: 'd' if that stays as it is, 'p' if it is replaced; nil if the key is
-  -- free. `body` is nil also where the payload was written before.
-  function c.meet(id, head, content, body, conflict, due)
-    local digest = sub(content, -WIDTH.unique, UNIQUE.digest_end - WIDTH.unique - 1)
-    local holder = uniques().holder_of(digest)
-    if not holder then return nil end
+  -- The answer for a job whose key of this digest another one holds: 'd' if that stays as it is, 'p' if it is replaced. `body`
+  -- is nil also where the payload was written before.
+  function c.meet(id, head, content, body, conflict, due, digest, holder)
     local record, state = look_up(holder, digest)
     c.number = c.number + 1
     met[c.number] = holder .. state

@@ -25,10 +25,15 @@ local keys = (function()
 
   -- The jobs that hang on a lease ('running:'), and those of them that are asked to stop ('stopping:').
   local function of_lease(name, lease)
-    local key = lease_keys[name .. lease]
+    local by_lease = lease_keys[name]
+    if not by_lease then
+      by_lease = {}
+      lease_keys[name] = by_lease
+    end
+    local key = by_lease[lease]
     if not key then
       key = prefix .. name .. string.gsub(lease, '.', function(c) return string.format('%02x', byte(c)) end)
-      lease_keys[name .. lease] = key
+      by_lease[lease] = key
     end
     return key
   end

@@ -16,18 +16,27 @@ local moves = (function()
     -- Follow-ups: accept the jobs that come with an end here.
   end
 
-  -- Changes a job: `start` is what its record begins with from now on (state, flags, reason, counters), `due8` another due
-  -- instant than it had. Answers its record.
-  local function change(id, record, start, due8)
-    local from, to, becomes = byte(record), byte(start), nil
-    local flags = byte(record, RECORD.flags)
-    if flags >= FLAGS.keyed then
-      -- That it has keys stays.
-      local keyed = flags - flags % FLAGS.key - FLAGS.none
-      start = char(to, byte(start, RECORD.flags) + keyed) .. sub(start, RECORD.reason)
+  -- What the stored record of a job begins with that becomes like `start` and had these flags: that it has keys stays. Mostly
+  -- the same for all jobs of a call.
+  local start_before, flags_before, begin
+
+  local function begin_of(start, flags)
+    if flags < FLAGS.keyed then return start end
+    if start ~= start_before or flags ~= flags_before then
+      start_before, flags_before = start, flags
+      begin = char(byte(start) + (flags >= FLAGS.gated and FORM.gated_offset or FORM.keyed_offset),
+        byte(start, RECORD.flags) + flags - flags % FLAGS.key - FLAGS.none) .. sub(start, RECORD.reason)
     end
+    return begin
+  end
+
+  -- Changes a job: `start` is what its record begins with from now on (state, flags, reason, counters), `due8` another due
+  -- instant than it had. Its record is in the long form or, if it has a key, as it is stored. Answers that which is stored then.
+  local function change(id, record, start, due8)
+    local from, to, becomes = records.state_of(record), byte(start), nil
+    local first = begin_of(start, byte(record, RECORD.flags))
     if ENDED[to] then
-      becomes = start .. sub(record, RECORD.fence, RECORD.enqueued_end) .. now8 .. sub(record, RECORD.payload)
+      becomes = first .. sub(record, RECORD.fence, RECORD.enqueued_end) .. now8 .. sub(record, RECORD.payload)
     else
       local expiry8 = sub(record, RECORD.expiry, RECORD.expiry_end)
       if ENDED[from] then
@@ -36,24 +45,25 @@ local moves = (function()
         add(of('HDEL', KEY.progress), id)
         expiry8 = BYTES.zero8
       end
-      becomes = start .. sub(record, RECORD.fence, RECORD.fence_end) .. (due8 or sub(record, RECORD.due, RECORD.due_end))
+      becomes = first .. sub(record, RECORD.fence, RECORD.fence_end) .. (due8 or sub(record, RECORD.due, RECORD.due_end))
         .. sub(record, RECORD.seq, RECORD.priority_end) .. expiry8 .. sub(record, RECORD.enqueued, RECORD.enqueued_end)
         .. BYTES.zero8 .. sub(record, RECORD.payload)
     end
-    places.leave(id, record)
-    places.enter(id, becomes)
-    add(of('HSET', KEY.jobs), id, records.stored(becomes))
+    places.leave(id, record, from)
+    places.enter(id, becomes, to)
+    add(of('HSET', KEY.jobs), id, becomes)
     tell_one(id, record, from, to, byte(start, RECORD.reason))
     return becomes
   end
 
-  -- Removes a job and all that is kept of it; `to` and `reason` if it comes to an end by that. Answers how many records of
-  -- attempts that may be.
+  -- Removes a job and all that is kept of it; `to` and `reason` if it comes to an end by that. Its record is as in `change`.
+  -- Answers how many records of attempts that may be.
   local function remove(id, record, to, reason)
-    places.leave(id, record)
-    tell_one(id, record, byte(record), to, reason)
+    local from = records.state_of(record)
+    places.leave(id, record, from)
+    tell_one(id, record, from, to, reason)
     if to then tell(to, nil, reason, 1) end
-    return places.forget(id, record)
+    return places.forget(id, record, from)
   end
 
   -- A scheduled job becomes ready. Its place among the scheduled ones the caller takes away; `stored` is its record in

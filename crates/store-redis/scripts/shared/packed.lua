@@ -38,6 +38,22 @@ local packed = (function()
     return records.load(unpack(ARGV, first + 1, first + p.number))
   end
 
+  -- The digests of all unique keys that are handed in.
+  function p.digests()
+    local digests, n, run, place = {}, 0, begins_at + 3, 0
+    while run < first do
+      local jobs = tonumber(ARGV[run + 1])
+      if has_unique(ARGV[run]) then
+        for i = first + p.number + place + 1, first + p.number + place + jobs do
+          n = n + 1
+          digests[n] = sub(ARGV[i], -WIDTH.unique, UNIQUE.digest_end - WIDTH.unique - 1)
+        end
+      end
+      run, place = run + 2, place + jobs
+    end
+    return digests
+  end
+
   -- Id, head and content of a job, whether it is above the cap and, if its payload stands apart, that, or true if it is
   -- not given. To be asked once for each, in order.
   function p.job(i)

@@ -1,6 +1,7 @@
 -- Where a job is found: by its turn, its due instant, its lease, its end or its expiry; and what is kept beside its record.
 -- Only moves and accept change any of it.
--- Needs: keys, records, batch, kinds, blocks, gates.
+-- Records are in the long form, or as those with a key are stored.
+-- Needs: keys, clock, records, batch, kinds, blocks, gates.
 local places = (function()
   local of, add = batch.of, batch.add
   local ENDED = {
@@ -21,15 +22,14 @@ local places = (function()
       sub(record, RECORD.due, RECORD.seq_end) .. id)
   end
 
-  -- Puts a job that waits or has ended into the orders of its state.
-  local function enter(id, record)
-    local state = byte(record)
+  -- Puts a job that waits, or ends now, into the orders of its state.
+  local function enter(id, record, state)
     if state == STATE.ready then
       enter_ready(id, record)
     elseif state == STATE.scheduled then
       add(of('ZADD', KEY.scheduled), (read('>I8', record, RECORD.due)), sub(record, RECORD.seq, RECORD.seq_end) .. id)
     else
-      add(of('ZADD', ENDED[state]), (read('>I8', record, RECORD.finished)), sub(record, RECORD.seq, RECORD.seq_end) .. id)
+      add(of('ZADD', ENDED[state]), clock.now_text, sub(record, RECORD.seq, RECORD.seq_end) .. id)
     end
     if state < STATE.running and may_expire(record) then
       add(of('ZADD', KEY.expiring), (read('>I8', record, RECORD.expiry)), id)
@@ -37,8 +37,7 @@ local places = (function()
   end
 
   -- Takes a job out of the orders of its state.
-  local function leave(id, record)
-    local state = byte(record)
+  local function leave(id, record, state)
     if state == STATE.running then
       local lease = records.lease_of(record)
       add(of('SREM', keys.of_lease('running:', lease)), id)
@@ -79,7 +78,7 @@ local places = (function()
   -- Removes all that is kept of a job, but for its places. The attempt that runs or completed has no record of its own
   -- unless it was reaped before; those before it have, as far as they are kept. Answers how many records of attempts that
   -- may be.
-  local function forget(id, record)
+  local function forget(id, record, state)
     look_beside()
     add(of('HDEL', KEY.jobs), id)
     if outputs > 0 then add(of('HDEL', KEY.outputs), id) end
@@ -87,7 +86,7 @@ local places = (function()
     if read('>I4', record, RECORD.payload) > MAX.inline then
       add(of('HDEL', KEY.bodies), id)
     end
-    local state, last = byte(record), read('>I8', record, RECORD.fence)
+    local last = read('>I8', record, RECORD.fence)
     if state == STATE.running or state == STATE.completed and byte(record, RECORD.flags) % FLAGS.key ~= FLAGS.reaped % FLAGS.key then
       last = last - 1
     end

@@ -52,6 +52,7 @@ local function promotion()
         add(of('ZADD', KEY.scheduled), clock.now + LATER, members[i])
       end
     end
+    batch.prepare()
     -- They are the first ones, whether their job is still there or not.
     redis.call('ZREMRANGEBYRANK', KEY.scheduled, 0, #members - 1)
     batch.write()

@@ -60,6 +60,12 @@ local records = (function()
     return char(byte(record) + (flags >= FLAGS.gated and FORM.gated_offset or FORM.keyed_offset)) .. sub(record, RECORD.flags)
   end
 
+  -- The state of a record in the long form, or as one with a key is stored, which has everything else at the same places.
+  local function state_of(record)
+    local first = byte(record)
+    return first < FORM.later and first or STATE.scheduled - 1 + first % 8
+  end
+
   -- The records under ids, false where there is none or it is strange; and those that are strange, as they are stored.
   local function load(...)
     local found, strange = redis.call('HMGET', KEY.jobs, ...), {}
@@ -112,6 +118,7 @@ local records = (function()
   return {
     expand = expand,
     stored = stored,
+    state_of = state_of,
     load = load,
     strange_state = strange_state,
     kind_of = kind_of,

@@ -15,6 +15,13 @@ local function uniques()
     return known[digest]
   end
 
+  -- Reads who holds these keys, all at once.
+  local function look_up(digests)
+    for i, holder in ipairs(redis.call('HMGET', holders, unpack(digests))) do
+      known[digests[i]] = holder
+    end
+  end
+
   -- Takes the key away from the job that has it.
   local function drop(digest, holder)
     add(of('HDEL', holders), digest)
@@ -29,16 +36,17 @@ local function uniques()
     return (free == 0 or free > clock.now) and sub(holder, HOLDER.id, HOLDER.id_end) or nil
   end
 
-  -- Gives a key (UNIQUE), which is free, to a job that is accepted at an instant.
-  local function take(id, key, at)
-    local digest, lifetime, free = sub(key, UNIQUE.digest, UNIQUE.digest_end), byte(key, UNIQUE.lifetime), nil
+  -- Gives a key of this digest, which is free, to a job that is accepted at an instant. What else is said of the key (UNIQUE)
+  -- follows a place in a text.
+  local function take(id, digest, text, before, at)
+    local lifetime, free = byte(text, before + UNIQUE.lifetime), nil
     if lifetime ~= START and lifetime ~= END then
-      local micros = read('>I8', key, UNIQUE.micros)
+      local micros = read('>I8', text, before + UNIQUE.micros)
       free = lifetime == WINDOW and at + micros or at - math.fmod(at, micros) + micros
       add(of('ZADD', windows), string.format('%.0f', math.min(free, clock.NEVER_MICROS)), digest)
     end
-    local before = found(digest)
-    if before then drop(digest, before) end
+    local holder = found(digest)
+    if holder then drop(digest, holder) end
     known[digest] = id .. (free and clock.instant(free) or BYTES.zero8)
     add(of('HSET', holders), digest, known[digest])
   end
@@ -69,8 +77,9 @@ local function uniques()
     local key = of_record(record)
     local lifetime = byte(key, UNIQUE.lifetime)
     if lifetime ~= START and lifetime ~= END then return nil end
-    local holder = holder_of(sub(key, UNIQUE.digest, UNIQUE.digest_end))
-    if not holder then take(id, key, clock.now) end
+    local digest = sub(key, UNIQUE.digest, UNIQUE.digest_end)
+    local holder = holder_of(digest)
+    if not holder then take(id, digest, key, 0, clock.now) end
     return holder
   end
 
@@ -85,6 +94,7 @@ local function uniques()
   end
 
   unique_keys = {
+    look_up = look_up,
     holder_of = holder_of,
     take = take,
     of_record = of_record,

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use windlass_core::Name;
 use windlass_core::store::{Duty, Promotion};
 
+use super::gates;
 use crate::agenda::{self, Needs, Next, Notes, Round, Visited};
 use crate::error::Fault;
 use crate::pauses::Work;
@@ -116,5 +117,9 @@ async fn promote_in(
     let at = Next::read(&answer::bytes(next()?)?)?;
     let mut flag = || answer::integer(next()?).map(|flag| flag != 0);
     let visited = Visited { next: at, has_ended: flag()?, has_lost: flag()? };
-    Ok(Seen { moved, transfers, visited, is_empty: flag()? })
+    let is_empty = flag()?;
+    if flag()? {
+        gates::compare(tools, session, queue).await;
+    }
+    Ok(Seen { moved, transfers, visited, is_empty })
 }
