@@ -2,6 +2,7 @@
 //! function, `{rules}` and other words for numbers of the core. What a fragment needs (columns, variables) has the same name wherever it stands.
 
 use windlass_core::queue::{GATES_LOOKED_MAX, PASSED_MAX, RULE_OF_KEYS, RULES, TURN_COST, WEIGHT_MAX};
+use windlass_core::store::AMPLE;
 
 use super::ALL;
 
@@ -38,7 +39,8 @@ const FRAGMENTS: &[Fragment] = fragments![
 ];
 
 /// Numbers of the core that functions have to say again.
-const NUMBERS: [(&str, u64); 6] = [
+const NUMBERS: [(&str, u64); 7] = [
+    ("{ample}", AMPLE),
     ("{rules}", RULES as u64),
     ("{rule_of_keys}", RULE_OF_KEYS as u64),
     ("{gates_looked_max}", GATES_LOOKED_MAX as u64),

@@ -60,7 +60,7 @@ impl Scene {
         let plan = self.slots.plan(Instant::now())?;
         let request = plan.request(&self.queues, &[name("k")]);
         let asked = request.queues.iter().map(|share| (share.queue.to_string(), share.limit)).collect();
-        let ClaimAnswer::Jobs { jobs, next_due, sick, limited, .. } =
+        let ClaimAnswer::Jobs { jobs, next_due, sick, limited, ample, .. } =
             self.client.store().claim(request).await.unwrap()
         else {
             panic!("the lease is held")
@@ -69,7 +69,8 @@ impl Scene {
         let jobs: Vec<Ctx> =
             jobs.into_iter().map(|job| Ctx::new(job, self.client.clone(), None, claimed)).collect();
         let (count, is_partial) = (jobs.len(), next_due == Some(Duration::ZERO));
-        let answer = Answer { jobs: &jobs, sick: &sick, limited: &limited, is_partial, unreadable: &[] };
+        let (sick, limited, ample) = (&sick, &limited, &ample);
+        let answer = Answer { jobs: &jobs, sick, limited, ample, is_partial, unreadable: &[] };
         self.slots.learn(&plan, &answer, |_queue| None);
         let (starts, rest) = self.slots.take_in(self.lease, jobs);
         assert!(rest.is_empty(), "all are taken in");
