@@ -185,6 +185,26 @@ async fn a_queue_without_limits_is_asked_ahead_once_that_is_known() {
 }
 
 #[tokio::test]
+async fn a_queue_whose_limits_are_far_is_asked_ahead_until_they_are_near() {
+    let mut scene = Scene::new(2, vec![shared("a")]).await;
+    scene.define("a", &of_rate()).await;
+    scene.enqueue("a", 1_000).await;
+    assert_eq!(scene.claim().await, Some((asked(&[("a", 2)]), 2)));
+    let buffer = &mut scene.slots.buffers[0];
+    (buffer.is_limited, buffer.is_ample) = (false, true);
+    buffer.rate = plan::Rate::of(1_000.0, Instant::now());
+    let (_, count) = scene.claim().await.unwrap();
+    assert!(count > 10, "40 ms at this speed, not {count}: the store takes them for jobs that can begin");
+    // This store does not say that limits are far.
+    while scene.slots.waiting() > 0 {
+        scene.finish();
+    }
+    assert_eq!(scene.claim().await, None);
+    scene.finish();
+    assert_eq!(scene.claim().await, Some((asked(&[("a", 1)]), 1)));
+}
+
+#[tokio::test]
 async fn a_queue_with_limits_that_has_no_more_is_left_alone() {
     let mut scene = Scene::new(4, vec![shared("a")]).await;
     scene.define("a", &of_rate()).await;
