@@ -101,11 +101,16 @@ functions! {
     CLAIM_KEYED = "jobs_keyed", "jobs/claim/keyed", [INT8, TEXT, TEXT_ARRAY, INT8, INT8, BOOL, INT8, INT8];
     CLAIM_GATES = "jobs_gates", "jobs/claim/gates", [INT8, TEXT];
     CLAIM_ROUND = "jobs_round", "jobs/claim/round", [
-        INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8, BOOL, INT8, INT8
+        INT8, TEXT, TEXT_ARRAY, INT8, INT8, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8, BOOL, INT8, INT8, INT8, TEXT, INT8, INT8,
+        JSONB, JSONB, INT8, INT8
     ];
-    CLAIM_GATE = "jobs_gate", "jobs/claim/gate", [INT8, TEXT, TEXT, INT8, INT8, INT8, INT8, JSONB];
+    CLAIM_ROOM = "jobs_room", "jobs/claim/room", [INT8, TEXT, TEXT_ARRAY, INT8_ARRAY, INT8, INT8, INT8, INT8, JSONB];
+    CLAIM_FRONT = "jobs_front", "jobs/claim/front", [
+        INT8, TEXT, TEXT_ARRAY, INT8, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8, INT8
+    ];
     CLAIM_PASS = "jobs_pass", "jobs/claim/pass", [
-        INT8, TEXT, TEXT, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+        INT8, TEXT, TID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+        INT8_ARRAY, INT8, INT8, TEXT, INT8, INT8
     ];
     CLAIM_SPEND_KEYS = "jobs_spend_keys", "jobs/claim/spend_keys", [INT8, TEXT, TEXT_ARRAY, INT8_ARRAY, INT8, TEXT, INT8];
     CLAIM_MARK = "jobs_mark", "jobs/claim/mark", [INT8, TEXT, INT8];
@@ -151,6 +156,7 @@ functions! {
     PROMOTE = "maintenance_promote", "maintenance/promote", [INT8];
     PRUNE = "maintenance_prune", "maintenance/prune", [TEXT, INT8, INT8, INT8, INT8];
     FORGET = "maintenance_forget", "maintenance/forget", [INT8, INT8];
+    MEND = "maintenance_mend", "maintenance/mend", [INT8, TEXT, INT8, TEXT, INT8];
     TAKE_DUTY = "maintenance_take_duty", "maintenance/take_duty", [TEXT, UUID, INT8];
     LEAVE_DUTY = "maintenance_leave_duty", "maintenance/leave_duty", [TEXT, UUID];
     ABORT = "within_abort", "within/abort", [];

@@ -60,7 +60,7 @@ use definitions::Definitions;
 use guard::Guard;
 use jobs::claim::Floors;
 use jobs::handover::Handover;
-use maintenance::{Folding, Forgetting};
+use maintenance::{Folding, Forgetting, Mending};
 use wakeup::Wakeups;
 use within::place::Identity;
 
@@ -82,6 +82,7 @@ pub(crate) struct Tools {
     handover: Handover,
     folding: Folding,
     forgetting: Forgetting,
+    mending: Mending,
     wakeups: Wakeups,
 }
 
@@ -121,6 +122,7 @@ impl PostgresStore {
             handover: Handover::default(),
             folding: Folding::default(),
             forgetting: Forgetting::default(),
+            mending: Mending::default(),
             wakeups: Wakeups::new(&server),
         };
         Ok(Self { remote: server.with(tools), about: Arc::new(about), identity: Arc::default() })

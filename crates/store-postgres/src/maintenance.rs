@@ -12,10 +12,10 @@ use windlass_core::{HolderId, Name, State};
 
 use crate::connect::Call;
 use crate::error::Fault;
-use crate::functions::{FORGET, LEAVE_DUTY, PROMOTE, PRUNE, TAKE_DUTY};
+use crate::functions::{FORGET, LEAVE_DUTY, MEND, PROMOTE, PRUNE, TAKE_DUTY};
 use crate::row::{self, at};
 use crate::session::{Parameters, Session};
-use crate::{PostgresStore, queues};
+use crate::{PostgresStore, Tools, queues};
 
 /// How many jobs one statement removes, so that none takes long.
 const PRUNE_STEP: u32 = 1_000;
@@ -24,6 +24,9 @@ const FOLD_PAUSE_FACTOR: u32 = 50;
 /// How many old calls are forgotten at once, and how long after the last of them it is looked again.
 const FORGET_MAX: i64 = 10_000;
 const FORGET_PAUSE: Duration = Duration::from_secs(10);
+/// How many lines, running jobs and gates are compared at once, and how long after the last of them it is begun again.
+const MEND_MAX: i64 = 500;
+const MEND_PAUSE: Duration = Duration::from_secs(60);
 /// How many queues are looked at together.
 const QUEUES_STEP: u32 = 20;
 
@@ -65,6 +68,9 @@ impl Maintenance for PostgresStore {
                     tracing::debug!(?fault, "old calls were not forgotten");
                     0
                 });
+                if let Err(fault) = tools.mending.mend(&tools, &session, limit).await {
+                    tracing::debug!(?fault, "gates were not compared with their jobs");
+                }
                 Ok(u32::try_from(folded + forgotten).unwrap_or(u32::MAX))
             })
             .await
@@ -154,6 +160,60 @@ impl Forgetting {
             if is_whole { FORGET_PAUSE.max(started.elapsed() * FOLD_PAUSE_FACTOR) } else { Duration::ZERO };
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + pause);
         gone
+    }
+}
+
+/// When to compare gates with the jobs that they are about, and from where on.
+#[derive(Debug, Default)]
+pub(crate) struct Mending {
+    place: Mutex<Place>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Place {
+    next: Option<Instant>,
+    queue: Option<String>,
+    line: Option<i64>,
+    gate: Option<String>,
+    job: Option<i64>,
+}
+
+impl Mending {
+    async fn mend(&self, tools: &Tools, session: &Session, limit: u32) -> Result<(), Fault> {
+        let lock = || self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = lock().clone();
+        if place.next.is_some_and(|next| Instant::now() < next) {
+            return Ok(());
+        }
+        // What fails is looked at again from the beginning.
+        *lock() = Place { next: Some(Instant::now() + MEND_PAUSE), ..Place::default() };
+        let most = MEND_MAX.min(limit.into());
+        let queue = place.queue.unwrap_or_default();
+        let fields: Parameters<'_> =
+            &[&most, &queue, &place.line, &place.gate, &place.job.unwrap_or(i64::MIN)];
+        let row = session.call_one(&MEND, fields).await?;
+        let (queue, job): (Option<String>, Option<i64>) = (at(&row, 0)?, at(&row, 3)?);
+        let pause = if queue.is_some() || job.is_some() { Duration::ZERO } else { MEND_PAUSE };
+        let next = Some(Instant::now() + pause);
+        *lock() = Place { next, queue, line: at(&row, 1)?, gate: at(&row, 2)?, job };
+        let (lines, jobs, gates): (i64, i64, i64) = (at(&row, 4)?, at(&row, 5)?, at(&row, 6)?);
+        if lines + jobs + gates > 0 {
+            let queues: Vec<&str> = at(&row, 7)?;
+            tracing::warn!(
+                ?queues,
+                lines,
+                jobs,
+                gates,
+                "mended gates of keys: `lines` had ready jobs and no gate, `jobs` counted and did not run, `gates` were \
+                 closed without a reason; please report it"
+            );
+            let mut rings = Rings::NONE;
+            for queue in queues.into_iter().filter_map(|queue| Name::new(queue).ok()) {
+                rings = rings.and(Promotion { promoted: 1, expired: 0 }.rings(&queue));
+            }
+            tools.ring(rings);
+        }
+        Ok(())
     }
 }
 

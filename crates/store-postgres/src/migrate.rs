@@ -55,6 +55,13 @@ const KEYS: &str = concat!(
     include_str!("../migrations/0007_keys_room.sql")
 );
 
+/// One step in two files, for their length.
+const REPORTS: &str = concat!(
+    include_str!("../migrations/0008_reports.sql"),
+    "\n",
+    include_str!("../migrations/0008_reports_accept.sql")
+);
+
 /// Every step, in order.
 const STEPS: &[Step] = &[
     Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
@@ -66,6 +73,8 @@ const STEPS: &[Step] = &[
     Step { version: 6, name: "rules", sql: include_str!("../migrations/0006_rules.sql"), needs: 1 },
     // Programs that do not know of keys stay out of queues that have them, by the rules of those.
     Step { version: 7, name: "keys of jobs", sql: KEYS, needs: 1 },
+    // Programs of before read what gates are told through a view.
+    Step { version: 8, name: "reports to gates", sql: REPORTS, needs: 1 },
 ];
 
 /// The newest version that this program knows.

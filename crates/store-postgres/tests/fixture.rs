@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use tokio_postgres::NoTls;
+use windlass_core::queue::{KeyRules, QueueConfig};
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Queues, Settlement,
 };
@@ -164,4 +165,33 @@ async fn an_earlier_program_runs_on_beside_this_one() {
         fixture::check(store.clone()).await;
         fixture::drain(store).await;
     }
+}
+
+/// Claims of the layout before read what gates are told as single rows, which this program does not write any more.
+#[tokio::test]
+async fn claims_of_an_earlier_program_hear_what_gates_are_told() {
+    let server = PostgresServer::start(&Settings::default());
+    let text = of_another_program(&fs::read_to_string(kept().join("layout-7.sql")).unwrap());
+    send(&server, &text).await;
+    server.psql(&format!("UPDATE {SCHEMA}.functions SET seen_at = {SCHEMA}.clock_micros()"));
+    let (_, claim) = text.split_once("FUNCTION windlass.jobs_claim_").unwrap();
+    let claim = format!("windlass.jobs_claim_{}", &claim[..12]);
+    let store = open(&server).await;
+    let queue = Name::new("turns").unwrap();
+    let config = QueueConfig { keys: Some(KeyRules::default()), ..QueueConfig::default() };
+    store.define(&queue, &config).await.unwrap();
+    let job = |key: &str| NewJob::new("work", "", Options::new().queue("turns").key(key)).unwrap();
+    store.enqueue([job("a"), job("a"), job("b")].into()).await.unwrap();
+    let taken = server.psql(&format!(
+        "INSERT INTO windlass.leases (id, opened_at, expires_at, worker, serves)
+         VALUES ('00000000-0000-7000-8000-00000000000a', 1, 9223372036854775807, 'earlier', '');
+         SELECT count(*)
+         FROM {claim}(
+             '00000000-0000-7000-8000-00000000000a', 1, '{{turns}}', '{{9}}', '{{work}}', 9, 1000000, 100, '{{0}}', '{{}}', '{{}}',
+             '{{}}', 9
+         )
+         WHERE o_answer = 'job';
+         SELECT count(*) FROM windlass.gate_reports WHERE queue = 'turns'"
+    ));
+    assert!(taken.trim().ends_with("3\n0"), "three jobs, and nothing is left to be told: {taken}");
 }

@@ -5,6 +5,8 @@
 mod bench;
 #[path = "isolation/calls.rs"]
 mod calls;
+#[path = "isolation/gates.rs"]
+mod gates;
 #[path = "isolation/keys.rs"]
 mod keys;
 #[path = "isolation/kinds.rs"]

@@ -112,6 +112,7 @@ async fn hot_statements_use_their_indexes_at_any_size() {
     let stage = Stage::new().await;
     let old = stage.session().await;
     check(&old, "empty").await;
+    stage.analyse_gates().await;
     for (jobs, what) in [(1_000, "1,000 jobs"), (1_000_000, "1,000,000 jobs")] {
         stage.grow_to(jobs).await;
         for analysed in ["not analysed", "analysed"] {

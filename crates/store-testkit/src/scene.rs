@@ -200,7 +200,7 @@ impl Scene {
             "a clause claims from a queue that its lease does not name"
         );
         match self.store.claim(request.clone()).await.expect("a claim is answered") {
-            ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited: _ } => {
+            ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited: _, ample: _ } => {
                 assert_eq!((unreadable, sick), (Vec::new(), Vec::new()), "all is well");
                 (jobs, next_due)
             }

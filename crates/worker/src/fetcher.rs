@@ -200,7 +200,7 @@ impl Fetcher {
         let request = plan.request(&self.config.queues, &self.config.kinds);
         let _in_flight = ClaimInFlight(&self.attempts);
         match self.board.guard(Part::Fetcher, self.client.store().claim(request)).await {
-            Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited }) => {
+            Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited, ample }) => {
                 let claimed = Some(jobs.len());
                 self.board.success(Part::Fetcher);
                 let unread: Vec<Name> = unreadable.iter().map(|lost| lost.queue.clone()).collect();
@@ -214,6 +214,7 @@ impl Fetcher {
                     unreadable: &unread,
                     sick: &sick,
                     limited: &limited,
+                    ample: &ample,
                     is_partial: next_due == Some(Duration::ZERO),
                 };
                 self.take_in(&plan, jobs, answer, due).await;

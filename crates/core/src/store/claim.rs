@@ -87,6 +87,10 @@ impl Room {
     }
 }
 
+/// How many times as many jobs as a claim asks for the limits of a queue must leave, for jobs to wait for a slot: what one worker
+/// has in its buffer is then a small part of what others may start.
+pub const AMPLE: u64 = 10;
+
 /// What a worker gets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClaimAnswer {
@@ -105,6 +109,9 @@ pub enum ClaimAnswer {
         sick: Vec<SickQueue>,
         /// Queues that have limits, and gave no more than could begin at once.
         limited: Vec<Name>,
+        /// Of these, queues whose limits left at least [`AMPLE`] times as many jobs as the request asks for: a worker may count
+        /// jobs of theirs that wait for a slot as such that can begin at once. A store that does not know names none.
+        ample: Vec<Name>,
     },
     /// The lease is unknown or has run out; nothing was handed out.
     LeaseLost,
@@ -113,7 +120,8 @@ pub enum ClaimAnswer {
 impl ClaimAnswer {
     /// Jobs and when the next one is due, where nothing is wrong.
     pub fn jobs(jobs: Vec<ClaimedJob>, next_due: Option<Duration>) -> Self {
-        Self::Jobs { jobs, next_due, unreadable: Vec::new(), sick: Vec::new(), limited: Vec::new() }
+        let (unreadable, sick, limited, ample) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self::Jobs { jobs, next_due, unreadable, sick, limited, ample }
     }
 }
 

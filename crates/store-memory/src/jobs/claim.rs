@@ -55,7 +55,14 @@ impl Table {
             self.fill(&mut filling, share, now);
             next_due = [next_due, self.next_due(&share.queue, now)].into_iter().flatten().min();
         }
-        ClaimAnswer::Jobs { jobs: filling.jobs, next_due, unreadable: Vec::new(), sick, limited }
+        ClaimAnswer::Jobs {
+            jobs: filling.jobs,
+            next_due,
+            unreadable: Vec::new(),
+            sick,
+            limited,
+            ample: Vec::new(),
+        }
     }
 
     /// Takes jobs of one queue, in their turn and as far as its rules leave any.

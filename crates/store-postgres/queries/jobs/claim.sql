@@ -14,8 +14,9 @@
 --             how many jobs have died of age in o_fence, how many places of indexes were looked at in o_attempt, whether
 --             other calls had locked jobs that this one could have taken in o_stalls, and the label of the lease's
 --             worker in o_kind, and the newest rule that any queue uses in o_ambiguous; queues that use one which this
---             program does not know are left out. Where jobs have a key or priority is aged, all jobs in their order in o_tags, and the number and
---             the key of each that has one in o_spec. Fails with WL005 if the lease was lost after jobs had passed gates
+--             program does not know are left out. Where jobs have a key or priority is aged, all jobs in their order in o_tags,
+--             and the number and the key of each that has one in o_spec. Queues whose limits leave far more than was asked for in
+--             o_queue. Fails with WL005 if the lease was lost after jobs had passed gates
 CREATE FUNCTION {function}(
     p_lease uuid, p_nonce int8, p_queues text[], p_shares int8[], p_kinds text[], p_limit int8, p_bytes int8,
     p_move_max int8, p_moved_to int8[], p_floor_queues int8[], p_floor_priorities int8[], p_floor_dues int8[], p_at_once int8
@@ -33,7 +34,7 @@ DECLARE
     -- that has its turn.
     v_ruled int8[] := '{}'; v_keyed int8[] := '{}'; v_moving int8[]; v_giving int8[]; q int8;
     v_is_behind bool; v_due int8; v_next int8; v_died int8; v_kind text; v_is_plain bool; v_want int8;
-    v_counted text[]; v_keys text[]; v_chosen record;
+    v_counted text[]; v_keys text[]; v_ample text[]; v_chosen record;
     -- What is taken, and of which queues.
     v_places tid[]; v_jobs int8[]; v_sizes int8[]; v_queues text[]; v_bytes int8; v_count int8; v_place int8;
 BEGIN
@@ -46,9 +47,7 @@ BEGIN
     FROM leases AS l
     WHERE l.id = p_lease AND l.expires_at > v_now;
     IF v_lease IS NULL THEN
-        o_answer := 'lost';
-        RETURN NEXT;
-        RETURN;
+        o_answer := 'lost'; RETURN NEXT; RETURN;
     END IF;
     IF o_ambiguous > 0 THEN
         SELECT r.o_queues, r.o_ruled, r.o_keyed, v_is_plain AND r.o_ruled = '{}' INTO p_queues, v_ruled, v_keyed, v_is_plain
@@ -98,6 +97,7 @@ BEGIN
                     q = ANY (v_keyed), p_nonce, v_place, p_floor_queues, p_floor_priorities, p_floor_dues
                 ) AS h;
                 v_counted := v_counted || v_chosen.o_counted; v_keys := v_keys || v_chosen.o_keys;
+                v_ample := v_ample || CASE WHEN v_chosen.o_is_ample THEN p_queues[q] END;
             ELSE
                 SELECT c.* INTO v_chosen
                 FROM {jobs_choose}(
@@ -134,7 +134,7 @@ BEGIN
         SELECT least(v_next, s.o_next) INTO v_next
         FROM {jobs_spend}(v_now, p_queues[q], cardinality(array_positions(v_queues, p_queues[q]))) AS s;
     END LOOP;
-    o_answer := 'end'; o_attempt := {looked} - v_looked; o_claimed_at := v_now;
+    o_answer := 'end'; o_queue := array_to_string(v_ample, ','); o_attempt := {looked} - v_looked; o_claimed_at := v_now;
     o_due_at := CASE WHEN v_next IS NOT NULL THEN greatest(v_next - v_now, 0) END;
     o_tags := CASE WHEN v_keys IS NOT NULL THEN array_to_string(v_jobs, ',') END; o_spec := array_to_string(v_keys, ',');
     RETURN NEXT;

@@ -4,6 +4,7 @@
 use windlass_core::queue::{
     GATES_LOOKED_MAX, LEVELS_LOOKED_MAX, PASSED_MAX, RULE_OF_KEYS, RULES, TURN_COST, WEIGHT_MAX,
 };
+use windlass_core::store::AMPLE;
 
 use super::ALL;
 
@@ -41,7 +42,8 @@ const FRAGMENTS: &[Fragment] = fragments![
 ];
 
 /// Numbers of the core that functions have to say again.
-const NUMBERS: [(&str, u64); 7] = [
+const NUMBERS: [(&str, u64); 8] = [
+    ("{ample}", AMPLE),
     ("{rules}", RULES as u64),
     ("{rule_of_keys}", RULE_OF_KEYS as u64),
     ("{levels_looked_max}", LEVELS_LOOKED_MAX as u64),

@@ -206,7 +206,10 @@ impl<'r> Asking<'r> {
         });
         let sick = if rules > RULES { sick.collect() } else { Vec::new() };
         let limited = if rules > 0 { definitions.limited() } else { Vec::new() };
-        Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited })
+        let ample = at::<Option<&str>>(end, 3)?.unwrap_or_default();
+        let ample = limited.iter().filter(|queue| ample.split(',').any(|name| name == queue.as_str()));
+        let ample = ample.cloned().collect();
+        Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited, ample })
     }
 }
 

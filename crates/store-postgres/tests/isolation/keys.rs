@@ -32,7 +32,7 @@ fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
 }
 
 /// Enqueues as a program does within a transaction of its user.
-fn accept(id: JobId, key: &str) -> String {
+pub(crate) fn accept(id: JobId, key: &str) -> String {
     format!(
         "SELECT accept(clock_micros(), '{{{id}}}', '{{}}', '{{default}}', '{{k}}', ARRAY[''::bytea], '{{}}', '{{}}', '{{}}', \
          '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', NULL, '{{}}', '{{}}', '{{}}', '{{}}', '{{{key}}}')"
@@ -98,7 +98,7 @@ async fn a_claim_that_meets_the_gates_locked_comes_back_soon() {
 async fn a_lease_that_is_lost_in_the_last_instant_changes_no_gate() {
     let bench = bench(1).await;
     let jobs = add(&bench, &["a", "a", "b"]).await;
-    let gates = "SELECT count(*) FROM gate_jobs UNION ALL SELECT count(*) FROM gates UNION ALL SELECT count(*) FROM gate_notes";
+    let gates = "SELECT count(*) FROM gate_jobs UNION ALL SELECT count(*) FROM gates UNION ALL SELECT count(*) FROM gate_reports";
     let before = bench.psql(gates);
     let client = bench.client().await;
     client
@@ -145,16 +145,16 @@ async fn what_a_program_remembers_of_keys_is_not_trusted() {
     assert!(matches!(refused, StoreError::QueueFull { capacity: 2, waiting: 2, .. }), "{refused}");
 }
 
-/// Far more notes than one claim takes, and keys of which only the last notes tell.
+/// Far more reports than one claim takes, and keys of which only the last ones tell.
 #[tokio::test]
-async fn many_notes_are_told_in_steps() {
+async fn many_reports_are_told_in_steps() {
     let bench = bench(1).await;
     let first = add(&bench, &["a", "a"]).await;
     bench.psql(
-        "INSERT INTO gate_notes (queue, key, came, ended) SELECT 'default', 'a', true, false FROM generate_series(1, 3000)",
+        "INSERT INTO gate_reports (queue, keys, count, is_ended) SELECT 'default', '{a}', 1, false FROM generate_series(1, 3000)",
     );
     let last = add(&bench, &["b"]).await;
     assert_eq!(ids(&bench.claim_all().await.0), first[..1]);
     assert_eq!(ids(&bench.claim_all().await.0), last);
-    assert_eq!(bench.psql("SELECT count(*) FROM gate_notes").trim(), "0");
+    assert_eq!(bench.psql("SELECT count(*) FROM gate_reports").trim(), "0");
 }

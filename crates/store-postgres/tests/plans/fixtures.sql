@@ -119,7 +119,8 @@ FROM job AS j;
 
 INSERT INTO gates (queue, key, turn, open_at)
 SELECT 'keyed', 'a' || i, i, CASE WHEN i > 7 THEN 1 ELSE 0 END FROM generate_series(0, 8) AS i;
-INSERT INTO gate_notes (queue, key, came, ended) SELECT 'keyed', 'a' || i, true, i > 7 FROM generate_series(5, 9) AS i;
+INSERT INTO gate_reports (queue, keys, count, is_ended)
+SELECT 'keyed', ARRAY['a' || i], 1, e.is_ended FROM generate_series(5, 9) AS i CROSS JOIN (VALUES (false), (true)) AS e (is_ended);
 INSERT INTO gate_jobs (seq, queue, key) SELECT -i, 'keyed', 'a' || i FROM generate_series(0, 9) AS i;
 INSERT INTO key_spent (queue, key, back_at, jobs)
 SELECT 'keyed', 'a' || i % 10, CASE WHEN i <= 10 THEN i ELSE clock_micros() + 86400000000 + i END, 1

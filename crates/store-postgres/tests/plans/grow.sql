@@ -45,6 +45,10 @@ INSERT INTO gate_jobs (seq, queue, key) SELECT seq, 'keyed', 'b' || seq FROM mor
 INSERT INTO key_spent (queue, key, back_at, jobs)
 SELECT 'keyed', 'b' || seq, clock_micros() + 86400000000 + seq, 1 FROM more WHERE is_waiting;
 
+-- And lines of keys that claims do not come to.
+INSERT INTO waiting (seq, due_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind)
+SELECT -1000000000 - seq, 1, 0, 0, 0, 0, 0, 0, 2, 0, 'keyed', '#c' || seq FROM more WHERE is_waiting;
+
 INSERT INTO calls (id, accepted_at) SELECT gen_random_uuid(), seq FROM more WHERE is_waiting;
 
 DELETE FROM moved;

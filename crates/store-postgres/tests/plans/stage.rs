@@ -50,6 +50,11 @@ impl Stage {
         self.run("ANALYZE").await;
     }
 
+    /// Gates come and go: there may be statistics of a moment in which there were next to none.
+    pub(crate) async fn analyse_gates(&self) {
+        self.run("ANALYZE windlass.gates, windlass.gate_jobs, windlass.gate_reports, windlass.key_spent").await;
+    }
+
     /// A connection that has not planned anything.
     pub(crate) async fn session(&self) -> Session {
         Session::open(&self.server.superuser_url()).await

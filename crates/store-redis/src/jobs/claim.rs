@@ -186,7 +186,10 @@ impl<'a> Claim<'a> {
         match self.sick.first() {
             None if !has_any && self.is_lost => Ok(ClaimAnswer::LeaseLost),
             Some(sick) if !has_any && !self.is_lost => Err(Fault::Sick(sick.clone())),
-            _ => Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: self.sick, limited }),
+            _ => {
+                let (sick, ample) = (self.sick, Vec::new());
+                Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited, ample })
+            }
         }
     }
 }

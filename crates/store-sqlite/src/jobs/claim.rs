@@ -55,7 +55,7 @@ pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<Cla
         next_due = [next_due, due, rules.next()?].into_iter().flatten().min();
     }
     let Filling { jobs, unreadable, sick, limited, .. } = filling;
-    Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited })
+    Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited, ample: Vec::new() })
 }
 
 /// A claim that is being filled.

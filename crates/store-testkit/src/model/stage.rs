@@ -169,10 +169,11 @@ impl Side {
 
     fn remember(&mut self, answer: ClaimAnswer, nonce: u64) -> ClaimAnswer {
         match answer {
-            ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited } => {
+            // Stores say of limits what they know.
+            ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited, ample: _ } => {
                 self.attempts.extend(jobs.iter().cloned());
                 let jobs = jobs.into_iter().map(|job| comparable_claim(job, nonce, self.start)).collect();
-                ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited }
+                ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited, ample: Vec::new() }
             }
             ClaimAnswer::LeaseLost => ClaimAnswer::LeaseLost,
         }

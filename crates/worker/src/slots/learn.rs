@@ -21,6 +21,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) unreadable: &'a [Name],
     pub(crate) sick: &'a [SickQueue],
     pub(crate) limited: &'a [Name],
+    pub(crate) ample: &'a [Name],
     /// More jobs were due or expired than one call moves, so that a queue may not have been looked at.
     pub(crate) is_partial: bool,
 }
@@ -51,7 +52,8 @@ impl Slots {
             buffer.is_dry |= sick.is_some();
             let is_limited = answer.limited.contains(&buffer.queue);
             if is_limited || (sick.is_none() && !answer.is_partial) {
-                buffer.is_limited = is_limited;
+                buffer.is_ample = answer.ample.contains(&buffer.queue);
+                buffer.is_limited = is_limited && !buffer.is_ample;
             }
             // The queues are served in this order, and one with limits gives none to wait for a slot. One that was left no
             // room says nothing by giving nothing.

@@ -1,8 +1,8 @@
 //! What to ask the store for: free slots, and a bounded number of jobs ahead.
 //!
 //! A buffer holds about [`AHEAD`] worth of work at the speed at which it really goes. A queue of slow jobs is
-//! therefore claimed one slot at a time, and other workers get the rest. So is a queue with limits, whatever its speed: what
-//! frees while a claim is in flight goes with the next one.
+//! therefore claimed one slot at a time, and other workers get the rest. So is a queue with limits that are near, whatever its
+//! speed: what frees while a claim is in flight goes with the next one.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use windlass_core::store::{ClaimRequest, QueueShare};
 use windlass_core::{Fence, LeaseId, Name};
 
+use super::buffer::Buffer;
 use super::{Intake, Slots};
 
 /// How much work may wait in a buffer.
@@ -31,7 +32,7 @@ pub(crate) struct Plan {
     /// In the order in which the store serves them.
     pub(super) shares: Vec<Asking>,
     pub(super) limit: usize,
-    /// How many of them have a slot.
+    /// How many of them have a slot, or come from queues that may give more.
     pub(super) at_once: usize,
     pub(super) bytes: usize,
 }
@@ -121,7 +122,8 @@ impl Slots {
         wants.collect()
     }
 
-    /// What is asked of each queue, in order; how many of all that have a slot; how many do not. Shared slots and the room
+    /// What is asked of each queue, in order; how many of all that have a slot, or are of a queue whose limits are far; how many do
+    /// not. Shared slots and the room
     /// for jobs that wait go by weight. The store serves the queues in this order, each to its limit, and the last that
     /// has a part may use what others leave.
     fn split(&self, wants: &[Want]) -> (Vec<Asking>, usize, usize) {
@@ -147,7 +149,9 @@ impl Slots {
             Asking { queue, limit: want.own + part + ahead[queue], hints: buffer.hints }
         });
         let asking = asking.filter(|asking| asking.limit > 0).collect();
-        (asking, own_all + shared, ahead.iter().sum())
+        let of_ample = |(buffer, ahead): (&Buffer, &usize)| if buffer.is_ample { *ahead } else { 0 };
+        let ample: usize = self.buffers.iter().zip(&ahead).map(of_ample).sum();
+        (asking, own_all + shared + ample, ahead.iter().sum::<usize>() - ample)
     }
 
     fn parts(&self, total: usize, wants: &[Want], of: fn(&Want) -> usize) -> Vec<usize> {

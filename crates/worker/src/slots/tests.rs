@@ -60,7 +60,7 @@ impl Scene {
         let plan = self.slots.plan(Instant::now())?;
         let request = plan.request(&self.queues, &[name("k")]);
         let asked = request.queues.iter().map(|share| (share.queue.to_string(), share.limit)).collect();
-        let ClaimAnswer::Jobs { jobs, next_due, sick, limited, .. } =
+        let ClaimAnswer::Jobs { jobs, next_due, sick, limited, ample, .. } =
             self.client.store().claim(request).await.unwrap()
         else {
             panic!("the lease is held")
@@ -69,7 +69,8 @@ impl Scene {
         let jobs: Vec<Ctx> =
             jobs.into_iter().map(|job| Ctx::new(job, self.client.clone(), None, claimed)).collect();
         let (count, is_partial) = (jobs.len(), next_due == Some(Duration::ZERO));
-        let answer = Answer { jobs: &jobs, sick: &sick, limited: &limited, is_partial, unreadable: &[] };
+        let (sick, limited, ample) = (&sick, &limited, &ample);
+        let answer = Answer { jobs: &jobs, sick, limited, ample, is_partial, unreadable: &[] };
         self.slots.learn(&plan, &answer, |_queue| None);
         let (starts, rest) = self.slots.take_in(self.lease, jobs);
         assert!(rest.is_empty(), "all are taken in");
@@ -180,6 +181,26 @@ async fn a_queue_without_limits_is_asked_ahead_once_that_is_known() {
     assert_eq!(scene.claim().await.unwrap().1, 0, "no slot is free");
     assert_eq!(scene.claim().await, None);
     assert_eq!(scene.finish(), Freed::AskForMore);
+    assert_eq!(scene.claim().await, Some((asked(&[("a", 1)]), 1)));
+}
+
+#[tokio::test]
+async fn a_queue_whose_limits_are_far_is_asked_ahead_until_they_are_near() {
+    let mut scene = Scene::new(2, vec![shared("a")]).await;
+    scene.define("a", &of_rate()).await;
+    scene.enqueue("a", 1_000).await;
+    assert_eq!(scene.claim().await, Some((asked(&[("a", 2)]), 2)));
+    let buffer = &mut scene.slots.buffers[0];
+    (buffer.is_limited, buffer.is_ample) = (false, true);
+    buffer.rate = plan::Rate::of(1_000.0, Instant::now());
+    let (_, count) = scene.claim().await.unwrap();
+    assert!(count > 10, "40 ms at this speed, not {count}: the store takes them for jobs that can begin");
+    // This store does not say that limits are far.
+    while scene.slots.waiting() > 0 {
+        scene.finish();
+    }
+    assert_eq!(scene.claim().await, None);
+    scene.finish();
     assert_eq!(scene.claim().await, Some((asked(&[("a", 1)]), 1)));
 }
 

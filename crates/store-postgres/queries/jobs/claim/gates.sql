@@ -14,37 +14,57 @@ BEGIN
         (SELECT g.turn FROM gates AS g WHERE g.queue = p_queue AND g.open_at = 0 ORDER BY g.turn, g.key LIMIT 1), 0
     );
     WITH told AS (
-        DELETE FROM gate_notes AS n
-        WHERE n.queue = p_queue
-            AND n.id <= (
-                SELECT max(f.id)
-                FROM (SELECT f.id FROM gate_notes AS f WHERE f.queue = p_queue ORDER BY f.id LIMIT 2000) AS f
+        DELETE FROM gate_reports
+        WHERE ctid = ANY (
+            ARRAY(
+                SELECT f.at
+                FROM (
+                    SELECT f.at, sum(f.count) OVER (ROWS UNBOUNDED PRECEDING) - f.count AS before
+                    FROM (
+                        SELECT r.ctid AS at, r.count FROM gate_reports AS r WHERE r.queue = p_queue ORDER BY r.id LIMIT 2000
+                    ) AS f
+                ) AS f
+                WHERE f.before < 2000
             )
-        RETURNING n.key, n.came, n.ended
+        )
+        RETURNING keys, count, is_ended
+    ), known AS (
+        SELECT k.key, bool_or(NOT k.is_ended) AS came, bool_or(k.is_ended) AS ended
+        FROM (SELECT unnest(t.keys) AS key, t.is_ended FROM told AS t) AS k
+        GROUP BY k.key
     )
     SELECT
-        count(*), array_agg(DISTINCT t.key::text) FILTER (WHERE t.came), array_agg(DISTINCT t.key::text) FILTER (WHERE t.ended)
+        (SELECT greatest(sum(t.count), count(*)) FROM told AS t), array_agg(k.key) FILTER (WHERE k.came),
+        array_agg(k.key) FILTER (WHERE k.ended)
     INTO v_told, v_came, v_ended
-    FROM told AS t;
-    WITH due AS MATERIALIZED (
-        SELECT g.queue, g.key
-        FROM gates AS g
-        WHERE g.queue = p_queue AND g.open_at > 0 AND g.open_at <= p_now
-        ORDER BY g.open_at
-        LIMIT {gates_looked_max}
-    )
-    UPDATE gates AS g SET open_at = 0, turn = v_turn
-    FROM due AS d
-    WHERE g.queue = ANY (ARRAY[d.queue]) AND g.key = ANY (ARRAY[d.key]);
+    FROM known AS k;
+    UPDATE gates SET open_at = 0, turn = v_turn
+    WHERE ctid = ANY (
+        ARRAY(
+            SELECT g.ctid
+            FROM gates AS g
+            WHERE g.queue = p_queue AND g.open_at > 0 AND g.open_at <= p_now
+            ORDER BY g.open_at
+            LIMIT {gates_looked_max}
+        )
+    );
     GET DIAGNOSTICS v_due = ROW_COUNT;
     IF v_told > 0 THEN
-        -- By both names, and by an expression: so no plan walks the gates of a queue, or all that are closed.
-        UPDATE gates AS g SET open_at = 0, turn = v_turn
-        FROM (SELECT p_queue AS queue, e.key FROM unnest(v_ended) AS e (key) OFFSET 0) AS e
-        WHERE g.queue = ANY (ARRAY[e.queue]) AND g.key = ANY (ARRAY[e.key]) AND g.open_at + 0 > 0;
+        -- Each is looked up by both names, in a query of its own: statistics that were taken while there were few gates would
+        -- make a join walk all of the queue's for each of them.
+        IF v_ended IS NOT NULL AND EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at > 0) THEN
+            UPDATE gates SET open_at = 0, turn = v_turn
+            WHERE ctid = ANY (
+                ARRAY(
+                    SELECT (SELECT g.ctid FROM gates AS g WHERE g.queue = p_queue AND g.key = e.key AND g.open_at + 0 > 0)
+                    FROM unnest(v_ended) AS e (key)
+                )
+            );
+        END IF;
         INSERT INTO gates (queue, key, turn, open_at)
-        SELECT p_queue, c.key, v_turn, 0 FROM unnest(v_came) AS c (key)
-        ON CONFLICT (queue, key) DO NOTHING;
+        SELECT p_queue, c.key, v_turn, 0
+        FROM unnest(v_came) AS c (key)
+        WHERE (SELECT true FROM gates AS g WHERE g.queue = p_queue AND g.key = c.key) IS NULL;
     END IF;
     o_is_behind := v_told >= 2000 OR v_due >= {gates_looked_max};
     RETURN NEXT;

@@ -6,20 +6,20 @@
 --
 -- p_bytes, p_is_first  as in jobs/claim/heed
 -- p_worth, p_offset    as in jobs/claim/aged; NULL: priority is not aged
--- result      as there
+-- result      as there; and whether the limits of a key that was asked are near, or none was asked
 CREATE FUNCTION {function}(
     p_now int8, p_queue text, p_kinds text[], p_want int8, p_bytes int8, p_is_first bool, p_worth int8, p_offset int8
-) RETURNS TABLE (o_places tid[], o_jobs int8[], o_sizes int8[], o_bytes int8, o_met_locked bool, o_keys text[])
+) RETURNS TABLE (o_places tid[], o_jobs int8[], o_sizes int8[], o_bytes int8, o_met_locked bool, o_keys text[], o_is_near bool)
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_config text; v_round record;
+    v_config text; v_rules record; v_round record;
     v_left int8 := p_want; v_looked int8 := 0; v_done text[] := '{}'; v_skipped int8[] := '{}';
 BEGIN
-    o_bytes := 0; o_met_locked := false;
+    o_bytes := 0; o_met_locked := false; o_is_near := true;
     IF EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at = 0)
-        OR EXISTS (SELECT 1 FROM gate_notes AS n WHERE n.queue = p_queue)
+        OR EXISTS (SELECT 1 FROM gate_reports AS n WHERE n.queue = p_queue)
         OR EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at > 0 AND g.open_at <= p_now)
     THEN
         SELECT q.config INTO v_config FROM queues AS q WHERE q.name = p_queue FOR NO KEY UPDATE SKIP LOCKED;
@@ -33,14 +33,17 @@ BEGIN
     p_now := greatest(p_now, clock_micros());
     -- Where there is more to tell than one claim does, the next one is to come soon.
     o_met_locked := (SELECT g.o_is_behind FROM {jobs_gates}(p_now, p_queue) AS g);
+    SELECT r.* INTO v_rules FROM {queues_key_rules}(v_config) AS r;
     WHILE v_left > 0 AND cardinality(p_kinds) > 0 AND v_looked < {gates_looked_max} AND o_bytes <= p_bytes LOOP
         SELECT r.* INTO v_round
         FROM {jobs_round}(
-            p_now, p_queue, v_config, p_kinds, v_left, least(v_left, {gates_looked_max} - v_looked), v_done,
-            coalesce(o_jobs, '{}'), v_skipped, p_bytes - o_bytes, p_is_first AND o_jobs IS NULL, p_worth, p_offset
+            p_now, p_queue, p_kinds, v_left, least(v_left, {gates_looked_max} - v_looked), v_done, coalesce(o_jobs, '{}'),
+            v_skipped, p_bytes - o_bytes, p_is_first AND o_jobs IS NULL, v_rules.o_concurrency, v_rules.o_jobs, v_rules.o_per,
+            v_rules.o_shape, v_rules.o_burst, v_rules.o_step, v_rules.o_weights, v_rules.o_pauses, p_worth, p_offset
         ) AS r;
         EXIT WHEN v_round.o_asked = 0;
         v_looked := v_looked + v_round.o_asked;
+        o_is_near := v_round.o_is_near OR o_is_near AND v_looked > v_round.o_asked;
         v_left := v_left - cardinality(v_round.o_jobs);
         v_done := v_done || v_round.o_done;
         v_skipped := v_skipped || v_round.o_skipped;

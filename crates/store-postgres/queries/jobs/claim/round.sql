@@ -5,31 +5,37 @@
 -- p_done      keys that are not asked again, p_taken jobs that were taken before
 -- p_skipped   jobs that other calls had locked: those behind them have their turn
 -- p_bytes, p_is_first  as in jobs/claim/heed
+-- p_concurrency, p_jobs and what follows  as in queues/key_rules
 -- p_worth, p_offset    as in jobs/claim/keyed
 -- result      how many gates were chosen; which keys gave less than their part, though nothing stood in the way; jobs that other
---             calls had locked; and as in jobs/claim/heed
+--             calls had locked; whether the limits of a key are near; and as in jobs/claim/heed
 CREATE FUNCTION {function}(
-    p_now int8, p_queue text, p_config text, p_kinds text[], p_want int8, p_gates int8, p_done text[], p_taken int8[],
-    p_skipped int8[], p_bytes int8, p_is_first bool, p_worth int8, p_offset int8
+    p_now int8, p_queue text, p_kinds text[], p_want int8, p_gates int8, p_done text[], p_taken int8[], p_skipped int8[],
+    p_bytes int8, p_is_first bool, p_concurrency int8, p_jobs int8, p_per int8, p_shape text, p_burst int8, p_step int8,
+    p_weights jsonb, p_pauses jsonb, p_worth int8, p_offset int8
 ) RETURNS TABLE (
-    o_asked int8, o_done text[], o_skipped int8[], o_places tid[], o_jobs int8[], o_sizes int8[], o_bytes int8, o_met_locked bool, o_keys text[]
+    o_asked int8, o_done text[], o_skipped int8[], o_places tid[], o_jobs int8[], o_sizes int8[], o_bytes int8, o_met_locked bool,
+    o_keys text[], o_is_near bool
 )
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_rules record;
-    -- By gate, in their order.
-    v_keys text[]; v_weights int8[]; v_weight int8; v_parts int8[]; v_mosts int8[]; v_given int8[]; v_reached int8;
+    -- By gate, in their order: where it is, and what its rules leave. NULL: they leave any number.
+    v_at tid[]; v_keys text[]; v_weights int8[]; v_weight int8; v_parts int8[]; v_mosts int8[]; v_untils int8[];
+    v_free int8[]; v_permits int8[]; v_given int8[]; v_kept bool[]; v_reached int8;
     -- By job: where it is, and the place of its gate.
-    v_found tid[]; v_seqs int8[]; v_gates int8[]; v_count int8; v_fitting int8; v_met int8[];
+    v_found tid[]; v_seqs int8[]; v_asked int8[]; v_gates int8[]; v_count int8; v_fitting int8; v_met int8[] := '{}';
+    v_seen int8[];
 BEGIN
-    SELECT r.* INTO v_rules FROM {queues_key_rules}(p_config) AS r;
-    SELECT count(*), array_agg(g.key), array_agg(g.weight), sum(g.weight) INTO o_asked, v_keys, v_weights, v_weight
+    SELECT count(*), array_agg(g.at), array_agg(g.key), array_agg(g.weight), sum(g.weight)
+    INTO o_asked, v_at, v_keys, v_weights, v_weight
     FROM (
-        SELECT g.key::text AS key, greatest(coalesce((v_rules.o_weights ->> g.key)::int8, 1), 1) AS weight
+        SELECT g.ctid AS at, g.key::text AS key, greatest(coalesce((p_weights ->> g.key)::int8, 1), 1) AS weight
         FROM gates AS g
-        WHERE g.queue = p_queue AND g.open_at = 0 AND g.key <> ALL (p_done)
+        -- By a query, which is hashed, where a comparison with each element would be made for each gate.
+        WHERE g.queue = p_queue AND g.open_at = 0
+            AND (cardinality(p_done) = 0 OR g.key NOT IN (SELECT d.key FROM unnest(p_done) AS d (key)))
         ORDER BY g.turn, g.key
         LIMIT p_gates
     ) AS g;
@@ -37,92 +43,73 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    SELECT array_agg(a.part), array_agg(least(a.part, g.o_left)) INTO v_parts, v_mosts
-    FROM (
-        SELECT k.key, greatest((p_want * k.weight + v_weight - 1) / v_weight, 1) AS part
-        FROM unnest(v_keys, v_weights) AS k (key, weight)
-        OFFSET 0
-    ) AS a
-    CROSS JOIN LATERAL {jobs_gate}(
-        p_now, p_queue, a.key, v_rules.o_concurrency, v_rules.o_jobs, v_rules.o_burst, v_rules.o_step, v_rules.o_pauses -> a.key
-    ) AS g;
-    -- The first jobs of each gate, some more than it may give, for some are of other kinds.
-    IF p_worth IS NULL THEN
-        SELECT array_agg(f.ctid), array_agg(f.seq), array_agg(f.gate) INTO v_found, v_seqs, v_gates
-        FROM (
-            SELECT l.ctid, l.seq, a.gate
-            FROM unnest(v_keys, v_mosts) WITH ORDINALITY AS a (key, most, gate)
-            CROSS JOIN LATERAL (
-                SELECT r.ctid, r.seq
-                FROM (
-                    SELECT w.ctid, w.seq
-                    FROM waiting AS w
-                    WHERE {line}
-                        AND w.seq <> ALL (p_taken || p_skipped) AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > p_now)
-                    {turn}
-                    LIMIT a.most + {passed_max}
-                ) AS r
-                JOIN jobs AS j ON j.seq = ANY (ARRAY[r.seq])
-                WHERE j.kind = ANY (p_kinds)
-                LIMIT a.most
-            ) AS l
-            LIMIT p_want
-        ) AS f;
-    ELSE
-        SELECT array_agg(f.place), array_agg(f.seq), array_agg(f.gate) INTO v_found, v_seqs, v_gates
-        FROM (
-            SELECT l.o_place AS place, l.o_seq AS seq, a.gate
-            FROM unnest(v_keys, v_mosts) WITH ORDINALITY AS a (key, most, gate)
-            CROSS JOIN LATERAL {jobs_behind}(
-                p_now, p_queue, a.key, p_kinds, a.most, p_worth, p_offset, p_taken || p_skipped
-            ) AS l
-            LIMIT p_want
-        ) AS f;
+    v_parts := ARRAY(SELECT greatest((p_want * w.weight + v_weight - 1) / v_weight, 1) FROM unnest(v_weights) AS w (weight));
+    v_mosts := v_parts; o_is_near := false;
+    IF p_concurrency IS NOT NULL OR p_jobs IS NOT NULL OR p_pauses <> '{}' THEN
+        SELECT l.* INTO v_mosts, v_untils, v_free, v_permits, o_is_near
+        FROM {jobs_room}(p_now, p_queue, v_keys, v_parts, p_concurrency, p_jobs, p_burst, p_step, p_pauses) AS l;
     END IF;
-    WITH locked AS MATERIALIZED (
-        SELECT w.ctid, w.seq, w.size, f.gate
-        FROM unnest(v_found, v_gates) AS f (place, gate)
-        JOIN waiting AS w ON w.ctid = f.place
-        FOR UPDATE OF w SKIP LOCKED
-    )
+    SELECT f.* INTO v_found, v_seqs, v_asked, v_seen
+    FROM {jobs_front}(p_now, p_queue, p_kinds, p_want, v_keys, v_mosts, p_taken || p_skipped, p_worth, p_offset) AS f;
     SELECT
         coalesce(array_agg(c.ctid), '{}'), coalesce(array_agg(c.seq), '{}'), coalesce(array_agg(c.size), '{}'),
-        coalesce(array_agg(c.gate), '{}'), count(*), count(*) < coalesce(cardinality(v_found), 0),
-        ARRAY(SELECT f.seq FROM unnest(v_seqs) AS f (seq) WHERE f.seq NOT IN (SELECT l.seq FROM locked AS l)),
-        ARRAY(
-            SELECT f.gate FROM unnest(v_seqs, v_gates) AS f (seq, gate) WHERE f.seq NOT IN (SELECT l.seq FROM locked AS l)
-        )
-    INTO o_places, o_jobs, o_sizes, v_gates, v_count, o_met_locked, o_skipped, v_met
-    FROM locked AS c;
-    -- Of those that fit, and of the first that does not: it ends the claim.
-    SELECT count(*) FILTER (WHERE s.fits), coalesce(sum(s.size) FILTER (WHERE s.fits_before), 0) INTO v_fitting, o_bytes
+        coalesce(array_agg(c.gate), '{}'), count(*), coalesce(sum(c.size), 0)
+    INTO o_places, o_jobs, o_sizes, v_gates, v_count, o_bytes
     FROM (
-        SELECT
-            s.size, s.bytes <= p_bytes OR s.place = 1 AND p_is_first AS fits,
-            s.place = 1 OR s.bytes - s.size <= p_bytes AS fits_before
+        SELECT w.ctid, w.seq, w.size, f.gate
+        FROM unnest(v_found, v_asked) AS f (place, gate)
+        JOIN waiting AS w ON w.ctid = f.place
+        FOR UPDATE OF w SKIP LOCKED
+    ) AS c;
+    o_skipped := '{}'; o_met_locked := v_count < coalesce(cardinality(v_found), 0);
+    IF o_met_locked THEN
+        SELECT array_agg(f.seq), array_agg(f.gate) INTO o_skipped, v_met
+        FROM unnest(v_seqs, v_asked) AS f (seq, gate)
+        WHERE f.seq NOT IN (SELECT j.seq FROM unnest(o_jobs) AS j (seq));
+    END IF;
+    v_fitting := v_count;
+    IF o_bytes > p_bytes THEN
+        -- Of those that fit, and of the first that does not: it ends the claim.
+        SELECT count(*) FILTER (WHERE s.fits), coalesce(sum(s.size) FILTER (WHERE s.fits_before), 0) INTO v_fitting, o_bytes
         FROM (
-            SELECT size, place, sum(size) OVER (ORDER BY place) AS bytes
-            FROM unnest(o_sizes) WITH ORDINALITY AS s (size, place)
-        ) AS s
-    ) AS s;
+            SELECT
+                s.size, s.bytes <= p_bytes OR s.place = 1 AND p_is_first AS fits,
+                s.place = 1 OR s.bytes - s.size <= p_bytes AS fits_before
+            FROM (
+                SELECT size, place, sum(size) OVER (ORDER BY place) AS bytes
+                FROM unnest(o_sizes) WITH ORDINALITY AS s (size, place)
+            ) AS s
+        ) AS s;
+    END IF;
     -- Gates behind the one that gave the last job were not asked.
     v_reached := CASE
         WHEN v_fitting < v_count THEN v_gates[v_fitting + 1] WHEN v_fitting = p_want THEN v_gates[v_fitting] ELSE o_asked
     END;
     o_places := o_places[1:v_fitting]; o_jobs := o_jobs[1:v_fitting]; o_sizes := o_sizes[1:v_fitting];
     v_gates := v_gates[1:v_fitting];
-    SELECT array_agg(g.given ORDER BY g.gate) INTO v_given
+    SELECT
+        array_agg(g.given ORDER BY g.gate),
+        array_agg(g.seen > g.given ORDER BY g.gate) FILTER (WHERE v_seen IS NOT NULL AND cardinality(p_skipped) = 0),
+        coalesce(array_agg(v_keys[g.gate]) FILTER (WHERE g.given < v_parts[g.gate] AND g.gate <> ALL (v_met)), '{}')
+    INTO v_given, v_kept, o_done
     FROM (
-        SELECT n.gate, sum(n.jobs) AS given
-        FROM (SELECT generate_series(1, o_asked) AS gate, 0 AS jobs UNION ALL SELECT unnest(v_gates), 1) AS n
+        SELECT n.gate, sum(n.given) AS given, sum(n.seen) AS seen
+        FROM (
+            SELECT generate_series(1, v_reached) AS gate, 0 AS given, 0 AS seen
+            UNION ALL
+            SELECT unnest(v_gates), 1, 0
+            UNION ALL
+            SELECT unnest(v_seen), 0, 1
+        ) AS n
+        WHERE n.gate <= v_reached
         GROUP BY n.gate
     ) AS g;
-    SELECT coalesce(array_agg(a.key) FILTER (WHERE a.given < a.part AND a.gate <> ALL (v_met)), '{}') INTO o_done
-    FROM unnest(v_keys[1:v_reached], v_given[1:v_reached], v_parts[1:v_reached]) WITH ORDINALITY AS a (key, given, part, gate);
     o_keys := ARRAY(SELECT j.seq || ' ' || v_keys[j.gate] FROM unnest(o_jobs, v_gates) AS j (seq, gate));
     PERFORM 1
     FROM {jobs_pass}(
-        p_now, p_queue, p_config, v_keys[1:v_reached], v_weights[1:v_reached], v_given[1:v_reached], o_jobs, v_gates, p_taken
+        p_now, p_queue, v_at[1:v_reached], v_keys[1:v_reached], v_weights[1:v_reached], v_given, v_kept,
+        v_untils[1:v_reached], v_free[1:v_reached], v_permits[1:v_reached], o_jobs, v_gates, p_taken, p_jobs, p_per, p_shape,
+        p_burst, p_step
     );
     RETURN NEXT;
 END

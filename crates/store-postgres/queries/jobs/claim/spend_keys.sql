@@ -32,10 +32,20 @@ BEGIN
     INTO o_keys, p_keys, p_given, v_backs
     FROM unnest(p_keys, p_given) AS k (key, given)
     WHERE k.given > 0;
-    DELETE FROM key_spent AS s
-    USING (SELECT p_queue AS queue, k.key FROM unnest(p_keys) AS k (key) OFFSET 0) AS k
-    WHERE s.queue = ANY (ARRAY[k.queue]) AND s.key = ANY (ARRAY[k.key])
-        AND (s.back_at <= p_now OR p_shape = 'bucket' AND s.jobs = 0);
+    DELETE FROM key_spent
+    WHERE ctid = ANY (
+        ARRAY(
+            SELECT o.ctid
+            FROM unnest(p_keys) AS k (key)
+            CROSS JOIN LATERAL (
+                -- With a limit, so that each key is looked up, whatever statistics say.
+                SELECT s.ctid
+                FROM key_spent AS s
+                WHERE s.queue = p_queue AND s.key = k.key AND (s.back_at <= p_now OR p_shape = 'bucket' AND s.jobs = 0)
+                LIMIT 1000
+            ) AS o
+        )
+    );
     INSERT INTO key_spent AS s (queue, key, back_at, jobs)
     SELECT p_queue, k.key, k.back_at, CASE p_shape WHEN 'bucket' THEN 0 ELSE k.given END
     FROM unnest(p_keys, p_given, v_backs) AS k (key, given, back_at)

@@ -17,6 +17,7 @@ const NOTHING: ClaimAnswer = ClaimAnswer::Jobs {
     unreadable: Vec::new(),
     sick: Vec::new(),
     limited: Vec::new(),
+    ample: Vec::new(),
 };
 
 fn request(queue: &str) -> Arc<ClaimRequest> {

@@ -1,0 +1,126 @@
+//! Gates where something is in the way of a key, and gates that do not fit their jobs, as a defect would leave them.
+
+use windlass_core::job::ClaimedJob;
+use windlass_core::queue::{KeyRules, Pause, Pauses, QueueConfig, Removed};
+use windlass_core::store::{Jobs, Maintenance, Queues};
+use windlass_core::{JobId, NewJob, Options, StoreErrorKind};
+
+use super::bench::{Bench, lock, name};
+use super::keys::accept;
+
+fn config(concurrency: u32) -> QueueConfig {
+    let keys = KeyRules { concurrency: Some(concurrency), ..KeyRules::default() };
+    QueueConfig { keys: Some(keys), ..QueueConfig::default() }
+}
+
+/// A store whose queue takes keys, with so many running jobs of each at most.
+async fn bench(concurrency: u32) -> Bench {
+    let bench = Bench::new().await;
+    bench.store.define(&name("default"), &config(concurrency)).await.unwrap();
+    bench
+}
+
+/// Adds a job of each of these keys.
+async fn add(bench: &Bench, keys: &[&str]) -> Vec<JobId> {
+    let new = |key: &&str| NewJob::new("k", "", Options::new().key(*key)).unwrap();
+    let jobs: Vec<_> = keys.iter().map(new).collect();
+    bench.store.enqueue(jobs.as_slice().into()).await.unwrap();
+    jobs.iter().map(|job| job.id).collect()
+}
+
+async fn claim(bench: &Bench) -> Vec<ClaimedJob> {
+    bench.claim_all().await.0
+}
+
+fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.id).collect()
+}
+
+const CLOSED: &str = "9223372036854775807";
+
+#[tokio::test]
+async fn a_locked_job_gives_its_turn_to_the_next_of_its_key() {
+    let bench = bench(9).await;
+    let jobs = add(&bench, &["a", "a", "a", "b"]).await;
+    let client = bench.client().await;
+    lock(&client, "waiting", &jobs[..1]).await;
+    let mut found = ids(&claim(&bench).await);
+    found.sort_unstable();
+    assert_eq!(found, jobs[1..]);
+    client.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(ids(&claim(&bench).await), jobs[..1], "its gate was kept");
+}
+
+#[tokio::test]
+async fn a_queue_is_not_removed_beside_a_transaction_that_enqueues_with_a_key() {
+    let bench = bench(9).await;
+    let (client, job) = (bench.client().await, JobId::new());
+    client.batch_execute(&format!("BEGIN; {}", accept(job, "a"))).await.unwrap();
+    let error = bench.store.remove(&name("default")).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    client.batch_execute("COMMIT").await.unwrap();
+    assert!(matches!(bench.store.remove(&name("default")).await.unwrap(), Removed::NotEmpty(_)));
+    assert_eq!(ids(&claim(&bench).await), [job], "it stands behind a gate that claims ask");
+}
+
+#[tokio::test]
+async fn a_definition_opens_the_gates_whose_rules_it_changes() {
+    let bench = bench(1).await;
+    add(&bench, &["a", "a", "b", "b"]).await;
+    assert_eq!(claim(&bench).await.len(), 2);
+    let gates = || bench.psql("SELECT key, open_at FROM gates ORDER BY key");
+    assert_eq!(gates(), format!("a|{CLOSED}\nb|{CLOSED}"));
+    let pauses = Pauses { keys: [(name("b"), Pause::default())].into(), ..Pauses::default() };
+    let paused = QueueConfig { pauses, ..config(1) };
+    bench.store.define(&name("default"), &paused).await.unwrap();
+    assert_eq!(gates(), format!("a|{CLOSED}\nb|1"), "only that one may give more by now");
+    bench.store.define(&name("default"), &config(2)).await.unwrap();
+    assert_eq!(gates(), "a|1\nb|1");
+    assert_eq!(claim(&bench).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_paused_queue_asks_no_gate() {
+    let bench = bench(1).await;
+    let keys = [(name("a"), Pause::default())].into();
+    let pauses = Pauses { queue: Some(Pause::default()), keys, ..Pauses::default() };
+    bench.store.define(&name("default"), &QueueConfig { pauses, ..config(1) }).await.unwrap();
+    add(&bench, &["a", "b"]).await;
+    assert_eq!(claim(&bench).await, []);
+    let gates = bench.psql("SELECT key, turn, open_at FROM gates ORDER BY key");
+    assert_eq!(gates, "a|0|0\nb|0|0", "the gate of a paused key is closed when it is asked");
+}
+
+/// Each damage is planted by SQL; the next round of maintenance mends it, and the one after that finds nothing to mend.
+#[tokio::test]
+async fn gates_that_do_not_fit_their_jobs_are_mended() {
+    let bench = bench(1).await;
+    let jobs = add(&bench, &["lost", "counted", "shut", "shut", "full", "full"]).await;
+    let found = claim(&bench).await;
+    assert_eq!(found.len(), 4);
+    let full: Vec<_> = found.iter().filter(|job| job.id == jobs[4]).cloned().collect();
+    let others: Vec<_> = found.into_iter().filter(|job| job.id != jobs[4]).collect();
+    bench.complete(&others).await;
+    assert_eq!(ids(&claim(&bench).await), [jobs[3]], "the others have no more, or are full");
+    // A line without a gate, a job that counts and does not run, a gate that is closed without a reason.
+    let lost = add(&bench, &["lost"]).await;
+    let counted = add(&bench, &["counted"]).await;
+    let shut = add(&bench, &["shut", "open"]).await;
+    bench.psql(&format!(
+        "DELETE FROM gate_reports WHERE keys <> '{{full}}';
+         INSERT INTO gate_jobs (seq, queue, key) VALUES (2000000002, 'default', 'counted');
+         INSERT INTO gates (queue, key, turn, open_at) VALUES
+             ('default', 'counted', 0, {CLOSED}), ('default', 'shut', 0, {CLOSED}), ('default', 'open', 0, {CLOSED})"
+    ));
+    assert_eq!(claim(&bench).await, [], "no gate that is open has jobs");
+    for _ in 0..3 {
+        bench.store.tidy(1_000).await.unwrap();
+    }
+    let reports = bench.psql("SELECT keys, is_ended FROM gate_reports ORDER BY id");
+    assert_eq!(reports, "{counted}|t\n{lost}|f\n{open}|t", "what is full, or runs, stays as it is");
+    let mut found = ids(&claim(&bench).await);
+    found.sort_unstable();
+    assert_eq!(found, [lost[0], counted[0], shut[1]]);
+    bench.complete(&full).await;
+    assert_eq!(ids(&claim(&bench).await), [jobs[5]]);
+}
