@@ -22,7 +22,8 @@ pub struct ClaimRequest {
     /// How many jobs at most.
     pub limit: u32,
     /// How many of them can begin as soon as they are there. The others wait for a slot, and a queue with limits gives none to
-    /// wait: they would take the place of jobs that could run elsewhere.
+    /// wait: they would take the place of jobs that could run elsewhere. Where limits are [far](ClaimAnswer::Jobs::ample), a worker
+    /// counts here also what it has room for to wait.
     pub at_once: u32,
     /// How many bytes of payload at most; the first job is handed out whatever its size.
     pub bytes: usize,

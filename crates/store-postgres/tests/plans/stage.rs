@@ -52,7 +52,8 @@ impl Stage {
 
     /// Gates come and go: there may be statistics of a moment in which there were next to none.
     pub(crate) async fn analyse_gates(&self) {
-        self.run("ANALYZE windlass.gates, windlass.gate_jobs, windlass.gate_reports, windlass.key_spent").await;
+        self.run("ANALYZE windlass.gates, windlass.gate_jobs, windlass.gate_reports, windlass.key_spent")
+            .await;
     }
 
     /// A connection that has not planned anything.
