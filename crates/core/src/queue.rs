@@ -145,11 +145,15 @@ impl QueueConfig {
         }
     }
 
-    /// How many jobs its rules leave of those that a claim wants, while so many of its jobs run. Pauses are not looked at.
-    pub fn leave(&self, wanted: u32, running: u64, permits: Option<Permits>) -> u32 {
+    /// How many more jobs its limits leave while so many run; nothing for any number. Pauses are not looked at.
+    pub fn room(&self, running: u64, permits: Option<Permits>) -> Option<u64> {
         let free = self.concurrency.map(|most| u64::from(most).saturating_sub(running));
-        let least = [free, permits.map(|permits| permits.jobs)].into_iter().flatten().min();
-        least.map_or(wanted, |least| wanted.min(u32::try_from(least).unwrap_or(u32::MAX)))
+        [free, permits.map(|permits| permits.jobs)].into_iter().flatten().min()
+    }
+
+    /// How many jobs its limits leave of those that a claim wants.
+    pub fn leave(&self, wanted: u32, running: u64, permits: Option<Permits>) -> u32 {
+        least(wanted, self.room(running, permits))
     }
 
     /// Fails when it makes no sense, or a cap is above what a store can hold.
@@ -179,6 +183,11 @@ impl QueueConfig {
         }
         Ok(())
     }
+}
+
+/// What is wanted, as far as there is room for it.
+fn least(wanted: u32, room: Option<u64>) -> u32 {
+    room.map_or(wanted, |room| wanted.min(u32::try_from(room).unwrap_or(u32::MAX)))
 }
 
 /// A queue definition that no store takes.

@@ -102,7 +102,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use claim::{AMPLE, ClaimAnswer, ClaimRequest, QueueShare, Room, SickQueue};
+pub use claim::{AMPLE, ClaimAnswer, ClaimRequest, QueueShare, Room, SickQueue, is_near};
 pub use inspect::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX};
 pub use jobs::{Amended, Begin, Enqueued, Jobs, Progress, Settled, Settlement, Taken};
 pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};

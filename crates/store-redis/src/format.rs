@@ -252,6 +252,8 @@ pub(crate) const NUMBERS: &[(&str, usize)] = &[
     ("RULES.known", windlass_core::queue::RULES as usize),
     // The rule of queues whose jobs may have keys that they take turns by; what the core says of a claim there.
     ("RULES.keys", windlass_core::queue::RULE_OF_KEYS as usize),
+    // How many times what is asked for limits must leave to be far.
+    ("RULES.ample", windlass_core::store::AMPLE as usize),
     ("GATES.looked", windlass_core::queue::GATES_LOOKED_MAX),
     ("GATES.passed", windlass_core::queue::PASSED_MAX),
     ("GATES.cost", windlass_core::queue::TURN_COST as usize),

@@ -284,6 +284,11 @@ impl<'a> Gates<'a> {
 }
 
 impl Standing {
+    /// How many more jobs the limits leave; nothing for any number.
+    pub(crate) fn room(&self, rules: &KeyRules) -> Option<u64> {
+        rules.room(self.running, self.permits)
+    }
+
     /// How many of these jobs a gate may give.
     pub(crate) fn leave(&self, rules: &KeyRules, quota: u32) -> u32 {
         if self.is_paused { 0 } else { rules.leave(quota, self.running, self.permits) }

@@ -37,14 +37,16 @@ impl<'a> Rules<'a> {
         Self { session, queue, config: &definition.config, definition }
     }
 
-    /// How many jobs are left of those that are wanted, of which so many can begin at once.
-    pub(crate) fn leave(&self, wanted: u32, at_once: u32) -> Result<u32, Fault> {
-        if !self.has_any() {
-            return Ok(wanted);
-        }
-        let at_once = if self.config.limits() { at_once } else { wanted };
+    /// How many more jobs its limits leave; nothing for any number.
+    pub(crate) fn room(&self) -> Result<Option<u64>, Fault> {
         let running = if self.config.concurrency.is_some() { self.running()? } else { 0 };
-        Ok(self.config.leave(wanted.min(at_once), running, self.permits()?))
+        Ok(self.config.room(running, self.permits()?))
+    }
+
+    /// How many jobs are left of those that are wanted, of which so many can begin at once, where there is so much room.
+    pub(crate) fn leave(&self, wanted: u32, at_once: u32, room: Option<u64>) -> u32 {
+        let at_once = if self.config.limits() { at_once } else { wanted };
+        room.map_or(u32::MAX, |room| u32::try_from(room).unwrap_or(u32::MAX)).min(wanted).min(at_once)
     }
 
     fn has_any(&self) -> bool {

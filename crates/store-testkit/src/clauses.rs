@@ -299,6 +299,7 @@ macro_rules! for_each_clause {
                 a_fixed_rate_begins_anew
                 a_bucket_fills_evenly
                 a_queue_shows_what_its_rate_permits
+                limits_that_are_far_are_told
                 a_rate_may_change
                 claims_at_once_heed_the_rate
                 rules_hold_together

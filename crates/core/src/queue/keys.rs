@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Permits, QueueInvalid, Rate};
+use super::{Permits, QueueInvalid, Rate, least};
 use crate::name::Name;
 
 /// What a turn of a key with a weight of one costs. A heavier key pays less, so its turn comes more often.
@@ -56,11 +56,15 @@ impl KeyRules {
         u32::try_from(part).unwrap_or(u32::MAX).max(1)
     }
 
+    /// How many more jobs of a key they leave while so many run; nothing for any number.
+    pub fn room(&self, running: u64, permits: Option<Permits>) -> Option<u64> {
+        let free = self.concurrency.map(|most| u64::from(most).saturating_sub(running));
+        [free, permits.map(|permits| permits.jobs)].into_iter().flatten().min()
+    }
+
     /// How many of these a gate leaves while so many jobs of its key run.
     pub fn leave(&self, quota: u32, running: u64, permits: Option<Permits>) -> u32 {
-        let free = self.concurrency.map(|most| u64::from(most).saturating_sub(running));
-        let least = [free, permits.map(|permits| permits.jobs)].into_iter().flatten().min();
-        least.map_or(quota, |least| quota.min(u32::try_from(least).unwrap_or(u32::MAX)))
+        least(quota, self.room(running, permits))
     }
 
     /// Whether they may keep jobs of a key from starting.

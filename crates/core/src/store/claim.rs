@@ -92,6 +92,11 @@ impl Room {
 /// has in its buffer is then a small part of what others may start.
 pub const AMPLE: u64 = 10;
 
+/// Whether limits with so much room (nothing: any) are near for a claim that asks for so many jobs.
+pub fn is_near(room: Option<u64>, wanted: u32) -> bool {
+    room.is_some_and(|room| room < AMPLE * u64::from(wanted))
+}
+
 /// What a worker gets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClaimAnswer {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
 use windlass_core::queue::{Aged, RULE_OF_KEYS};
-use windlass_core::store::{Cause, ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue};
+use windlass_core::store::{
+    Cause, ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue, is_near,
+};
 use windlass_core::{Fence, Name, State};
 
 use crate::aged;
@@ -22,6 +24,8 @@ struct Filling<'a> {
     nonce: u64,
     room: Room,
     jobs: Vec<ClaimedJob>,
+    /// Whether limits of the queue that is asked are near, or of one of its keys.
+    is_near: bool,
 }
 
 impl Table {
@@ -35,8 +39,9 @@ impl Table {
         let bytes = if self.has(Bug::IgnoreClaimBytes) { usize::MAX } else { request.bytes };
         let room = Room::new(limit, bytes);
         let nonce = if self.has(Bug::OwnNonce) { Fence::nonce() } else { request.nonce };
-        let mut filling = Filling { request, claim, nonce, room, jobs: Vec::new() };
-        let (mut next_due, mut sick, mut limited): (Option<Duration>, _, _) = (None, Vec::new(), Vec::new());
+        let mut filling = Filling { request, claim, nonce, room, jobs: Vec::new(), is_near: false };
+        let (mut next_due, mut sick): (Option<Duration>, _) = (None, Vec::new());
+        let (mut limited, mut ample) = (Vec::new(), Vec::new());
         for share in &request.queues {
             if let Some(unknown) = SickQueue::of_rules(&share.queue, self.rules(&share.queue)) {
                 sick.push(unknown);
@@ -49,20 +54,14 @@ impl Table {
                 next_due = Some(Duration::ZERO);
                 continue;
             }
+            self.fill(&mut filling, share, now);
             if self.queues.get(&share.queue).is_some_and(|queue| queue.config.limits()) {
                 limited.push(share.queue.clone());
+                ample.extend((!filling.is_near).then(|| share.queue.clone()));
             }
-            self.fill(&mut filling, share, now);
             next_due = [next_due, self.next_due(&share.queue, now)].into_iter().flatten().min();
         }
-        ClaimAnswer::Jobs {
-            jobs: filling.jobs,
-            next_due,
-            unreadable: Vec::new(),
-            sick,
-            limited,
-            ample: Vec::new(),
-        }
+        ClaimAnswer::Jobs { jobs: filling.jobs, next_due, unreadable: Vec::new(), sick, limited, ample }
     }
 
     /// Takes jobs of one queue, in their turn and as far as its rules leave any.
@@ -128,7 +127,7 @@ impl Table {
     }
 
     /// What the rules of a queue leave of what a claim wants: how many jobs, and of which kinds.
-    fn left(&self, filling: &Filling<'_>, queue: &Name, wanted: u32, now: Timestamp) -> (u32, Vec<Name>) {
+    fn left(&self, filling: &mut Filling<'_>, queue: &Name, wanted: u32, now: Timestamp) -> (u32, Vec<Name>) {
         let (all, mut kinds) = (&filling.request.kinds, Vec::new());
         let Some(found) = self.queues.get(queue).filter(|queue| queue.rules > 0) else {
             return (wanted, all.clone());
@@ -142,6 +141,7 @@ impl Table {
         let at_once = if is_ahead { u32::MAX } else { filling.room.at_once(filling.request) };
         let running = if self.has(Bug::IgnoreConcurrency) { 0 } else { found.counts.of(State::Running) };
         let permits = found.permits(now).filter(|_| !self.has(Bug::IgnoreRate));
+        filling.is_near = is_near(found.config.room(running, permits), wanted);
         (found.config.leave(wanted.min(at_once), running, permits), kinds)
     }
 

@@ -38,12 +38,12 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
     end
   end
 
-  -- How many of so many jobs the rules leave.
+  -- How many of so many jobs the rules leave. Notes whether their limits are near.
   local function leave(gate, most)
-    if paused[gate.key] then return 0 end
-    if concurrency then most = min(most, max(0, concurrency - gate.running)) end
-    if gate.permits then most = min(most, gate.permits.left) end
-    return most
+    local room = concurrency and max(0, concurrency - gate.running) or math.huge
+    if gate.permits then room = min(room, gate.permits.left) end
+    if room < RULES.ample * most then rules.is_near = true end
+    return paused[gate.key] and 0 or min(most, room)
   end
 
   -- What becomes of a gate: gone, or closed until an instant; nil if it stays open.
@@ -120,6 +120,8 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
     end
   end
 
+  -- Where no gate was asked, nothing is known of their limits.
+  if looked == 0 then rules.is_near = true end
   local emptied = {}
   local gone, turned, closed = of('ZREM', g.open), of('ZADD', g.open), of('ZADD', g.closed)
   for i = 1, #all do

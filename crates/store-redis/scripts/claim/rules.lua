@@ -2,7 +2,7 @@
 -- has limits, what can begin at once. They are read from the definition itself, so that no program decides by the one before.
 -- Made only where the definition has rules: for so many jobs that can begin at once, of the kinds in ARGV[from] and after.
 -- Answers nothing if the definition does not read, or `left`, how many jobs they leave, of the kinds in `kinds[from]` and
--- after; `is_limited`, whether it has limits; `aging`, what a level of priority is worth where it is aged; `keys`, the rules for keys, with those that are paused, each until when;
+-- after; `is_limited`, whether it has limits; `room`, how many jobs those of the queue leave; `aging`, what a level of priority is worth where it is aged; `keys`, the rules for keys, with those that are paused, each until when;
 -- `spend(jobs)`, to be told how many start; and `until_next(micros, opens)`, how long until they may leave more, or a gate
 -- opens, which is at an instant, or something else is due, in so many micros (-1: nothing).
 -- Needs: keys, clock, rates.
@@ -11,7 +11,7 @@ local function heed_rules(at_once, from)
   local meta = redis.call('HMGET', KEY.meta, 'config', 'c3', 'spent', 'full')
   local is_read, config = pcall(cjson.decode, meta[1] or '{}')
   if not is_read or type(config) ~= 'table' then return nil end
-  local r = { left = math.huge, kinds = ARGV, from = from, is_limited = false, keys = { paused = {}, weights = {} } }
+  local r = { left = math.huge, room = math.huge, kinds = ARGV, from = from, is_limited = false, keys = { paused = {}, weights = {} } }
 
   -- What a definition says of something, if it does.
   local function said(value)
@@ -60,9 +60,10 @@ local function heed_rules(at_once, from)
   local concurrency, rate, of_keys = said(config.concurrency), said(config.rate), said(config.keys)
   local are_limited = of_keys and heed_keys(of_keys)
   if concurrency or rate or are_limited then r.is_limited, r.left = true, at_once end
-  if concurrency then r.left = math.min(r.left, math.max(0, concurrency - (tonumber(meta[2]) or 0))) end
+  if concurrency then r.room = math.max(0, concurrency - (tonumber(meta[2]) or 0)) end
   rate = rate and rates().of(rate, meta[3], meta[4])
-  if rate then r.left = math.min(r.left, rate.left) end
+  if rate then r.room = math.min(r.room, rate.left) end
+  r.left = math.min(r.left, r.room)
 
   function r.spend(jobs)
     if rate and jobs > 0 then rate.spend(jobs) end

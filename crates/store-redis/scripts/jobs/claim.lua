@@ -9,7 +9,7 @@
 --   {'jobs', expired, micros until the next is due, or rules may leave more, or -1, version of the definition, why it ended
 --   (claim/take), {id, record, ...}, {payloads that stand apart}, whether jobs may have been ready before: how many of any kind
 --   that have no key, and one more if a gate is open; 0 if rules leave none, how many strange ones were met, 1 if the queue has
---   limits}. Records are in the long form, as it is stored, or in that of a first attempt.
+--   limits, 2 if these are far (core: AMPLE)}. Records are in the long form, as it is stored, or in that of a first attempt.
 -- What one script does at most, so that it holds the server for a few milliseconds: a job that is moved or taken counts one,
 -- and so do some sources that have to be merged. A few are taken in any case; the caller comes again for more.
 local WORK_MAX, SOURCES_OF_ONE, TAKEN_MIN = 500, 4, 64
@@ -49,9 +49,11 @@ end
 -- Jobs that are ready and stand behind no gate, and all that a claim may find.
 local plain_ready = (tonumber(meta[2]) or 0) - (tonumber(meta[5]) or 0)
 local ready, taken, rules, asked, from, open = plain_ready, nil, nil, ARGV, 12, nil
+local limits = 0
 if rule > 0 then
   rules = heed_rules(tonumber(ARGV[11]), from)
   if not rules then return { 'unreadable', expired } end
+  if rules.is_limited then limits = (limit == 0 or rules.room < RULES.ample * limit) and 1 or 2 end
   limit, asked, from = math.min(limit, rules.left), rules.kinds, rules.from
   if #asked < from then ready = 0 end
   if rules.aging then aged(rules.aging) end
@@ -86,7 +88,9 @@ if limit > 0 then
     if is_even then ended = take_keyless(limit) end
     if ended < 2 then
       local most = math.max(WORK_MAX - expired - promoted - room().number, TAKEN_MIN)
-      ended = math.max(ended, take_keyed(limit - room().number, most, rules.keys, open, asked, from))
+      local wanted = limit - room().number
+      ended = math.max(ended, take_keyed(wanted, most, rules.keys, open, asked, from))
+      if limits == 2 and wanted > 0 and rules.keys.is_near then limits = 1 end
     end
     if not is_even and ended == 0 then ended = take_keyless(limit - room().number) end
   end
@@ -108,5 +112,4 @@ if rules then
   rules.spend(took.number)
   next_due = rules.until_next(next_due, open and open.next_open())
 end
-return { 'jobs', expired, next_due, meta[1] or '0', ended, took.jobs, bodies, ready, strange,
-  rules and rules.is_limited and 1 or 0 }
+return { 'jobs', expired, next_due, meta[1] or '0', ended, took.jobs, bodies, ready, strange, limits }

@@ -28,7 +28,7 @@ use crate::session::Session;
 use crate::walk::Walk;
 use fill::{Filled, Standing};
 use hurry::Hurry;
-use question::{Moving, Question, Step};
+use question::{Limits, Moving, Question, Step};
 
 /// How long a queue may take to give jobs while others on other servers wait for their turn, and have none.
 const FILL_PATIENCE: Duration = Duration::from_secs(2);
@@ -127,7 +127,7 @@ impl<'a> Claim<'a> {
                 Ok(Step::Given(given)) => {
                     self.lives = true;
                     self.filled.due(given.next_due);
-                    self.filled.limit(&turn.share.queue, given.is_limited);
+                    self.filled.limit(&turn.share.queue, given.limits);
                     given.ready > 0
                 }
                 Ok(Step::More) => {
@@ -178,18 +178,16 @@ impl<'a> Claim<'a> {
     }
 
     fn answer(self) -> Result<ClaimAnswer, Fault> {
-        let Filled { jobs, unreadable, next_due, mut limited, .. } = self.filled;
+        let Filled { jobs, unreadable, next_due, limits, .. } = self.filled;
         let queues = self.question.request.queues.iter().map(|share| &share.queue);
-        let limited = queues.filter_map(|queue| limited.take(queue)).collect();
+        let limited: Vec<_> = queues.filter(|queue| limits.contains_key(*queue)).cloned().collect();
+        let ample = limited.iter().filter(|queue| limits[*queue] == Limits::Far).cloned().collect();
         // Jobs may have come from a queue that failed then.
         let has_any = self.lives || !jobs.is_empty() || !unreadable.is_empty();
         match self.sick.first() {
             None if !has_any && self.is_lost => Ok(ClaimAnswer::LeaseLost),
             Some(sick) if !has_any && !self.is_lost => Err(Fault::Sick(sick.clone())),
-            _ => {
-                let (sick, ample) = (self.sick, Vec::new());
-                Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited, ample })
-            }
+            _ => Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick: self.sick, limited, ample }),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use windlass_core::job::{ClaimedJob, LostJob};
 use windlass_core::queue::Aged;
 use windlass_core::size::Caps;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue, is_near};
 use windlass_core::{Fence, Name, State};
 
 use crate::aged::Order;
@@ -32,6 +32,8 @@ pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<Cla
         unreadable: Vec::new(),
         sick: Vec::new(),
         limited: Vec::new(),
+        ample: Vec::new(),
+        is_near: false,
     };
     let mut next_due: Option<Duration> = None;
     for share in &request.queues {
@@ -46,16 +48,17 @@ pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<Cla
             filling.sick.push(unknown);
             continue;
         }
-        if definition.config.limits() {
-            filling.limited.push(share.queue.clone());
-        }
         let rules = Rules::of(session, &share.queue, &definition);
         filling.fill_from(session, share, &rules)?;
+        if definition.config.limits() {
+            filling.limited.push(share.queue.clone());
+            filling.ample.extend((!filling.is_near).then(|| share.queue.clone()));
+        }
         let due = maintenance::next_due(session, &share.queue)?;
         next_due = [next_due, due, rules.next()?].into_iter().flatten().min();
     }
-    let Filling { jobs, unreadable, sick, limited, .. } = filling;
-    Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited, ample: Vec::new() })
+    let Filling { jobs, unreadable, sick, limited, ample, .. } = filling;
+    Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited, ample })
 }
 
 /// A claim that is being filled.
@@ -69,6 +72,10 @@ struct Filling<'a> {
     sick: Vec<SickQueue>,
     /// Queues that gave no more than can begin at once.
     limited: Vec<Name>,
+    /// Of these, those whose limits are far.
+    ample: Vec<Name>,
+    /// Whether limits of the queue that is asked are near, or of one of its keys.
+    is_near: bool,
 }
 
 /// What jobs without a key are taken by.
@@ -89,7 +96,9 @@ impl Filling<'_> {
         share: &QueueShare,
         rules: &Rules<'_>,
     ) -> Result<(), Fault> {
-        let wanted = rules.leave(self.room.of(share), self.room.at_once(self.request))?;
+        let (wanted, room) = (self.room.of(share), rules.room()?);
+        self.is_near = is_near(room, wanted);
+        let wanted = rules.leave(wanted, self.room.at_once(self.request), room);
         let kinds = rules.kinds(&self.request.kinds);
         let plain = Plain {
             queue: &share.queue,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::bell::Topic;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{ClaimedJob, NewJob};
-use windlass_core::queue::{Pause, Pauses, QueueConfig, Rate, Shape};
+use windlass_core::queue::{KeyRules, Pause, Pauses, QueueConfig, Rate, Shape};
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Settled};
 use windlass_core::{JobId, LeaseId, Options, State, StoreError};
 
@@ -315,6 +315,38 @@ pub async fn a_queue_shows_what_its_rate_permits(h: &impl Harness) {
     scene.claim(scene.lease().await, 2).await;
     let (left, more_in) = shown().await.expect("it has a rate");
     assert!(left >= 3 && more_in.is_none_or(|more_in| more_in <= seconds(3_600)), "{left} {more_in:?}");
+}
+
+/// A claim tells of limits that leave far more than it asks for, of the queue and of the keys that were asked.
+pub async fn limits_that_are_far_are_told(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let lease = scene.lease().await;
+    let told = async |config: QueueConfig, keyed: bool| {
+        define(&scene, config).await;
+        for number in 0..4 {
+            let options = if keyed { Options::new().key(format!("k{number}")) } else { Options::new() };
+            scene.add(options).await;
+        }
+        let ClaimAnswer::Jobs { jobs, limited, ample, .. } =
+            scene.store.claim(request(lease, 4)).await.expect("a claim is answered")
+        else {
+            panic!("the lease lives")
+        };
+        for job in &jobs {
+            scene.settle(job, completed()).await;
+        }
+        (jobs.len(), limited.len(), ample.len())
+    };
+    assert_eq!(told(concurrency(400), false).await, (4, 1, 1));
+    assert_eq!(told(concurrency(20), false).await, (4, 1, 0), "others could start at most 16");
+    assert_eq!(told(rate(Rate::new(20, seconds(600))), false).await, (4, 1, 0));
+    assert_eq!(told(QueueConfig::default(), false).await, (4, 0, 0), "it has none");
+    let of_keys = |most| {
+        let keys = KeyRules { concurrency: Some(most), ..KeyRules::default() };
+        QueueConfig { keys: Some(keys), ..QueueConfig::default() }
+    };
+    assert_eq!(told(of_keys(100), true).await, (4, 1, 1));
+    assert_eq!(told(of_keys(2), true).await, (4, 1, 0));
 }
 
 /// A rate may change while jobs wait, and begins anew then. One that stays as it was counts on, whatever else changes.

@@ -36,12 +36,7 @@ impl View {
         let mut queues = store.queues(None, 100).await?;
         // When permits come back is an instant of the store's own clock; how many there are, claims show.
         queues.iter_mut().for_each(|queue| queue.permits = None);
-        Ok(Self {
-            jobs: jobs.collect(),
-            listed: listed(store, &Filter::default(), 7).await?,
-            queues,
-            leases,
-        })
+        Ok(Self { jobs: jobs.collect(), listed: listed(store, &Filter::default(), 7).await?, queues, leases })
     }
 
     /// The first thing that differs.

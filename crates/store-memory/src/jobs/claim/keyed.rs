@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use windlass_core::Name;
 use windlass_core::clock::Timestamp;
 use windlass_core::queue::{Aged, GATES_LOOKED_MAX, KeyRules, PASSED_MAX, Permits};
+use windlass_core::store::is_near;
 
 use super::Filling;
 use crate::aged;
@@ -32,6 +33,8 @@ impl Table {
             let asked = (left as usize).min(GATES_LOOKED_MAX - looked);
             let keys = self.gates(queue).map_or_else(Vec::new, |gates| gates.first_open(asked, &exhausted));
             if keys.is_empty() {
+                // Nothing is known of their limits.
+                filling.is_near |= looked == 0;
                 break;
             }
             looked += keys.len();
@@ -65,6 +68,7 @@ impl Table {
     ) -> Given {
         let (running, permits, is_paused) = self.gate_rules(queue, (key, rules), now);
         let most = if is_paused { 0 } else { rules.leave(quota, running, permits) };
+        filling.is_near |= is_near(rules.room(running, permits), quota);
         let mut given = Given { jobs: 0, is_claim_over: false };
         let aged = self.aged(queue, filling.nonce).filter(|_| !self.has(Bug::StrictKeys));
         for seq in self.behind(queue, key, aged, kinds, most) {

@@ -1,13 +1,13 @@
 //! Filling a claim from one queue after the other.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use windlass_core::Name;
 use windlass_core::job::{ClaimedJob, LostJob};
 
 use super::hurry::Hurry;
-use super::question::{End, Given, Moving, Question, Step};
+use super::question::{End, Given, Limits, Moving, Question, Step};
 use crate::error::Fault;
 
 /// The most jobs that one script hands out.
@@ -22,8 +22,8 @@ pub(super) struct Filled {
     pub(super) jobs: Vec<ClaimedJob>,
     pub(super) unreadable: Vec<LostJob>,
     pub(super) next_due: Option<Duration>,
-    /// Queues that have limits.
-    pub(super) limited: HashSet<Name>,
+    /// The limits of queues that were asked, as the last answer says.
+    pub(super) limits: HashMap<Name, Limits>,
     taken: Taken,
     /// A payload did not fit: the claim ends, so that its job does not lose its turn to smaller ones.
     is_full: bool,
@@ -64,10 +64,10 @@ impl Filled {
         };
     }
 
-    /// A queue was asked, and has limits or none.
-    pub(super) fn limit(&mut self, queue: &Name, is_limited: bool) {
-        if is_limited {
-            self.limited.insert(queue.clone());
+    /// A queue was asked, and has such limits.
+    pub(super) fn limit(&mut self, queue: &Name, limits: Limits) {
+        if limits != Limits::None {
+            self.limits.insert(queue.clone(), limits);
         }
     }
 
@@ -95,7 +95,7 @@ impl Filled {
                 Step::Given(given) => given,
             };
             let (count, end, next_due) = (given.count(), given.end, given.next_due);
-            self.limit(queue, given.is_limited);
+            self.limit(queue, given.limits);
             self.taken.jobs = self.taken.jobs.saturating_add(count);
             self.taken.bytes = self.taken.bytes.saturating_add(given.bytes());
             self.is_full |= end == End::Full;

@@ -189,6 +189,16 @@ pub(super) enum Step {
     Given(Given),
 }
 
+/// The limits of a queue that was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limits {
+    None,
+    /// It gave no jobs to wait for a slot.
+    Near,
+    /// As before, but they leave far more than was asked for.
+    Far,
+}
+
 /// Jobs that a script handed out.
 pub(super) struct Given {
     pub(super) next_due: Option<Duration>,
@@ -198,8 +208,7 @@ pub(super) struct Given {
     bodies: Vec<Option<Bytes>>,
     /// Whether jobs may have been ready before, of any kind; none if the rules of the queue leave none of them.
     pub(super) ready: i64,
-    /// Whether the queue has limits.
-    pub(super) is_limited: bool,
+    pub(super) limits: Limits,
     /// How many were met that this program does not know.
     strange: i64,
 }
@@ -236,8 +245,12 @@ impl Given {
         }
         let bodies = bodies.collect::<Result<_, _>>()?;
         let (ready, strange) = (answer::integer(next())?, answer::integer(next())?);
-        let is_limited = answer::integer(next())? == 1;
-        Ok(Self { next_due, version, end, records, bodies, ready, is_limited, strange })
+        let limits = match answer::integer(next())? {
+            0 => Limits::None,
+            1 => Limits::Near,
+            _ => Limits::Far,
+        };
+        Ok(Self { next_due, version, end, records, bodies, ready, limits, strange })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use windlass_core::queue::GATES_LOOKED_MAX;
+use windlass_core::store::is_near;
 use windlass_core::{Name, State};
 
 use super::Filling;
@@ -39,6 +40,8 @@ impl Filling<'_> {
             let asked = (left as usize).min(GATES_LOOKED_MAX - looked);
             let open = gates.first_open(asked, &exhausted)?;
             if open.is_empty() {
+                // Nothing is known of their limits.
+                self.is_near |= looked == 0;
                 break;
             }
             looked += open.len();
@@ -74,6 +77,7 @@ impl Filling<'_> {
         let Gates { session, queue, rules, .. } = *gates;
         let before = gates.standing(asking, &gate.key)?;
         let most = before.leave(rules, quota);
+        self.is_near |= is_near(before.room(rules), quota);
         let mut given = Given { jobs: 0, is_claim_over: false };
         let (mut has_more, mut nameless) = (false, Vec::new());
         let may_have_more = gates.behind(asking, &gate.key, (most, self.request.nonce), |row| {
