@@ -40,10 +40,12 @@ BEGIN
 END
 $$;
 
+-- Transactions that have added some end first: what they add is not lost.
+LOCK TABLE gate_notes IN ACCESS EXCLUSIVE MODE;
 SELECT gates_tell(array_agg(n.queue::text), array_agg(n.key::text), n.ended) FROM gate_notes AS n GROUP BY n.ended;
 DROP TABLE gate_notes;
 
--- For claims of programs that know one row per key: they read and delete here.
+-- For programs that know one row per key: their claims read and delete here, and calls that waited for this step add.
 CREATE VIEW gate_notes (id, queue, key, came, ended) AS
 SELECT r.id, r.queue, unnest(r.keys) COLLATE "C", NOT r.is_ended, r.is_ended FROM gate_reports AS r;
 
@@ -56,6 +58,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION gate_notes_came() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM gates_tell(ARRAY[NEW.queue::text], ARRAY[NEW.key::text], NEW.ended);
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER gate_notes_came INSTEAD OF INSERT ON gate_notes FOR EACH ROW EXECUTE FUNCTION gate_notes_came();
 CREATE TRIGGER gate_notes_told INSTEAD OF DELETE ON gate_notes FOR EACH ROW EXECUTE FUNCTION gate_notes_told();
 
 -- The one way for a job from a state to the next. Functions that write where a job stands call it in the same transaction,

@@ -236,7 +236,12 @@ BEGIN
         RETURN v_answers;
     END IF;
     IF cardinality(p_keys) > 0 THEN
-        v_met := keys_new(p_now, v_seqs, p_ids, p_queues, p_keys, p_lifetimes, p_conflicts, p_waits);
+        -- A job that is known is not stored, and takes no key.
+        v_met := CASE
+            WHEN v_stored = cardinality(p_ids) THEN
+                keys_new(p_now, v_seqs, p_ids, p_queues, p_keys, p_lifetimes, p_conflicts, p_waits)
+            ELSE keys_take(p_now, v_seqs, p_conflicts, p_waits)
+        END;
     END IF;
     IF v_met IS NOT NULL THEN
         IF v_stored = cardinality(p_ids) THEN

@@ -195,3 +195,38 @@ async fn claims_of_an_earlier_program_hear_what_gates_are_told() {
     ));
     assert!(taken.trim().ends_with("3\n0"), "three jobs, and nothing is left to be told: {taken}");
 }
+
+/// What calls tell gates while this program changes the layout is not lost: those that have written, and those that wait.
+#[tokio::test]
+async fn what_gates_are_told_meanwhile_is_kept() {
+    const TELL: &str = "INSERT INTO windlass.gate_notes (queue, key, came, ended) VALUES";
+    let server = PostgresServer::start(&Settings::default());
+    send(&server, &of_another_program(&fs::read_to_string(kept().join("layout-7.sql")).unwrap())).await;
+    let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("BEGIN; {TELL} ('turns', 'written', true, false)")).await.unwrap();
+    let waiting = async |wanted: &str| {
+        let sql = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        while server.psql(sql).trim() != wanted {
+            tokio::task::yield_now().await;
+        }
+    };
+    let url = server.url();
+    let opening = tokio::spawn(async move {
+        let options = PostgresOptions::parse(&url).unwrap().schema(SCHEMA).unwrap();
+        PostgresStore::open_with(options).await
+    });
+    waiting("1").await;
+    let (late, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let late =
+        tokio::spawn(
+            async move { late.batch_execute(&format!("{TELL} ('turns', 'waited', true, false)")).await },
+        );
+    waiting("2").await;
+    client.batch_execute("COMMIT").await.unwrap();
+    late.await.unwrap().expect("a call that waited goes on");
+    let _store = opening.await.unwrap().unwrap();
+    let told = server.psql("SELECT unnest(keys) FROM windlass.gate_reports WHERE queue = 'turns' ORDER BY 1");
+    assert_eq!(told.trim(), "waited\nwritten");
+}

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use windlass_store_sqlite::migrate::MIGRATIONS;
 
 /// Statements that look at a whole table or sort, and why they may.
@@ -107,6 +108,8 @@ fn fill(connection: &Connection, jobs: i64) {
 
 fn schema() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
+    // As the store does.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).unwrap();
     for step in MIGRATIONS {
         connection.execute_batch(step.sql).unwrap();
     }

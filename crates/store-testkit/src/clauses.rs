@@ -269,6 +269,7 @@ macro_rules! for_each_clause {
                 one_job_holds_a_key
                 queues_have_keys_of_their_own
                 until_the_start
+                a_known_job_takes_no_key
                 until_the_end
                 every_end_frees_a_key
                 a_job_that_is_not_kept_frees_its_key

@@ -90,16 +90,17 @@ BEGIN
     END IF;
     -- Gates that no instant opens.
     IF v_name > p_queue OR p_gate IS NOT NULL THEN
-        SELECT array_agg(g.key::text) INTO v_keys
+        SELECT
+            array_agg(g.key::text) FILTER (WHERE g.open_at = 9223372036854775807),
+            CASE WHEN count(*) = p_limit THEN max(g.key)::text END
+        INTO v_keys, o_gate
         FROM (
-            SELECT g.key
+            SELECT g.key, g.open_at
             FROM gates AS g
             WHERE g.queue = v_name AND g.key > CASE WHEN v_name = p_queue THEN p_gate ELSE '' END
-                AND g.open_at + 0 = 9223372036854775807
             ORDER BY g.key
             LIMIT p_limit
         ) AS g;
-        o_gate := CASE WHEN cardinality(v_keys) = p_limit THEN v_keys[p_limit] END;
         -- Under the lock of the definition no gate changes, and what ends meanwhile stays to be told. If a claim has it, they are
         -- looked at another time.
         SELECT q.config INTO v_config FROM queues AS q WHERE q.name = v_name AND v_keys IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED;

@@ -2,7 +2,7 @@
 
 use windlass_core::job::ClaimedJob;
 use windlass_core::queue::{KeyRules, Pause, Pauses, QueueConfig, Removed};
-use windlass_core::store::{Jobs, Maintenance, Queues};
+use windlass_core::store::{ClaimAnswer, Jobs, Maintenance, Queues};
 use windlass_core::{JobId, NewJob, Options, StoreErrorKind};
 
 use super::bench::{Bench, lock, name};
@@ -49,6 +49,27 @@ async fn a_locked_job_gives_its_turn_to_the_next_of_its_key() {
     assert_eq!(found, jobs[1..]);
     client.batch_execute("COMMIT").await.unwrap();
     assert_eq!(ids(&claim(&bench).await), jobs[..1], "its gate was kept");
+}
+
+/// Parts are rounded up, so that the last gates of a round may not be asked. They stay, whatever the first ones could not give.
+#[tokio::test]
+async fn a_locked_job_costs_no_other_key_its_gate() {
+    let bench = bench(9).await;
+    let keys = ["a", "b", "c", "d", "e", "f", "g"].repeat(3);
+    let jobs = add(&bench, &keys).await;
+    let client = bench.client().await;
+    lock(&client, "waiting", &jobs[..1]).await;
+    let request = bench.request(10);
+    let ClaimAnswer::Jobs { jobs: some, .. } = bench.store.claim(request).await.unwrap() else {
+        panic!("the lease lives")
+    };
+    let mut found = ids(&some);
+    client.batch_execute("COMMIT").await.unwrap();
+    for _ in 0..3 {
+        found.extend(ids(&claim(&bench).await));
+    }
+    found.sort_unstable();
+    assert_eq!(found, jobs, "each has its turn");
 }
 
 #[tokio::test]

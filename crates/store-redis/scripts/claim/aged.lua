@@ -7,6 +7,9 @@ local function aged(worth)
   local a, s, of_source = { worth = worth }, sources, {}
   -- How many members are read at once; where there are fewer in all, no level is looked for.
   local FEW = 32
+  -- To find a level and to read its first members costs about as much as to look at so many members. How many levels the last
+  -- walk has found.
+  local LOOKS_OF_LEVEL, found_levels = 8, 0
   -- How far below the highest level a claim begins that does not look at all of them.
   local offset = math.floor(read('>I2', ARGV[3], NONCE.level) / 2 ^ (byte(ARGV[3], NONCE.shift) % NONCE.shifts))
 
@@ -107,12 +110,14 @@ local function aged(worth)
       end
     end
 
-    -- Goes to the next member of a level; nil if there is none.
+    -- Goes to the next member of a level; nil if there is none. Of most levels few have their turn, so that the first piece is
+    -- small, and each is twice as long as the one before.
     local function advance(level)
       local place = (level.place or -1) + 2
       if not level.piece or not level.piece[place] then
-        local from = level.base + (level.read or 0)
-        local upto = math.min(from + FEW, level.base + level.size) - 1
+        local from, length = level.base + (level.read or 0), level.length or 2
+        level.length = math.min(2 * length, FEW)
+        local upto = math.min(from + length, level.base + level.size) - 1
         if upto < from then return nil end
         level.piece, level.read, place = redis.call('ZRANGE', order, from, upto, 'WITHSCORES'), upto + 1 - level.base, 1
       end
@@ -121,6 +126,7 @@ local function aged(worth)
     end
 
     local levels = levels_of(order)
+    found_levels = #levels
     for i, level in ipairs(levels) do
       heads[i] = advance(level)
     end
@@ -138,7 +144,8 @@ local function aged(worth)
 
   -- As `choose` of claim/behind, in this order, without members that are taken already.
   function a.choose(gate, most, kinds, taken)
-    local looks, chosen, looked, next_member = most + GATES.passed, {}, 0, walk(gate.order)
+    found_levels = 0
+    local looks, chosen, looked, next_member = most + GATES.passed, {}, 0, most > 0 and walk(gate.order)
     while #chosen < most and looked < looks do
       local member = next_member()
       if not member then break end
@@ -148,7 +155,7 @@ local function aged(worth)
       end
     end
     gate.chosen, gate.total = chosen, redis.call('ZCARD', gate.order)
-    return #chosen, looked
+    return #chosen, looked + found_levels * LOOKS_OF_LEVEL
   end
 
   aged_made = a

@@ -105,6 +105,7 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
     return place
   end
 
+  rules.is_near = false
   while left > 0 and ended == 0 do
     local asked = open.first(min(left, GATES.looked - looked))
     if #asked == 0 then break end

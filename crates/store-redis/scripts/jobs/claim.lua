@@ -88,13 +88,12 @@ if limit > 0 then
     if is_even then ended = take_keyless(limit) end
     if ended < 2 then
       local most = math.max(WORK_MAX - expired - promoted - room().number, TAKEN_MIN)
-      local wanted = limit - room().number
-      ended = math.max(ended, take_keyed(wanted, most, rules.keys, open, asked, from))
-      if limits == 2 and wanted > 0 and rules.keys.is_near then limits = 1 end
+      ended = math.max(ended, take_keyed(limit - room().number, most, rules.keys, open, asked, from))
     end
     if not is_even and ended == 0 then ended = take_keyless(limit - room().number) end
   end
 end
+if open and limits == 2 and rules.keys.is_near ~= false then limits = 1 end
 if sources.empty then batch.give('SREM', keys.kinds, sources.empty) end
 local took = (taken or open) and room() or { number = 0, jobs = {} }
 local bodies = took.apart and redis.call('HMGET', KEY.bodies, unpack(took.apart)) or {}
@@ -102,6 +101,8 @@ if took.number > 0 then
   redis.call('SCARD', keys.of_lease('running:', lease))
   moves.start(lease, took.ids, took.jobs, took.keyed, took.gated)
 end
+-- What of the batch is still to be read is read before anything is taken away.
+batch.prepare()
 for source, turns_passed in pairs(taken and taken.passed or {}) do
   if turns_passed > 0 then sources.trim(source, turns_passed, taken.stale[source]) end
 end

@@ -4,5 +4,5 @@ return amend(function(id, record)
   if byte(record) >= STATE.running then
     return false
   end
-  return moves.change(id, record, BYTES.requested .. sub(record, RECORD.attempt, RECORD.backoff_end))
+  return records.expand(moves.change(id, record, BYTES.requested .. sub(record, RECORD.attempt, RECORD.backoff_end)))
 end)

@@ -12,14 +12,17 @@ local meta = redis.call('HMGET', KEY.meta, 'sweep', 'c3')
 local seq, passed = string.match(meta[1] or '', '^(%d+) (%d+)$')
 local busy, made, counted, opened = keys.prefix .. NAME.busy, 0, 0, 0
 
--- Calls `each` with id and record of those jobs that have a key and are in a state.
-local function gated(ids, state, each)
+-- Calls `each` with id and record of those jobs that have a key and are in a state, and `strange`, if given, for those that are
+-- not there or whose form is not known here.
+local function gated(ids, state, each, strange)
   for from = 1, #ids, READ_AT_ONCE do
     local found = redis.call('HMGET', KEY.jobs, unpack(ids, from, math.min(from + READ_AT_ONCE - 1, #ids)))
     for i = 1, #found do
       if found[i] and byte(found[i]) == state + FORM.gated_offset then
         local record = records.expand(found[i])
         if record then each(ids[from + i - 1], record) end
+      elseif strange and not (found[i] and records.expand(found[i])) then
+        strange()
       end
     end
   end
@@ -61,12 +64,12 @@ local function look_at_ready()
   return #found == 2 * BLOCKS_MAX and found[#found] or nil
 end
 
--- Has the counts of running jobs be those of the jobs that hang on leases. Not where these are too many, or where they are
--- others than the queue counts: then it is not known what is wrong.
+-- Has the counts of running jobs be those of the jobs that hang on leases. Not where these are too many, where they are others
+-- than the queue counts, or where a newer program has written one: then it is not known what is wrong.
 local function look_at_running()
   local running = tonumber(meta[2]) or 0
   if running > RUNNING_MAX or redis.call('HLEN', busy) > RUNNING_MAX then return end
-  local ids, counts = {}, {}
+  local ids, counts, is_known = {}, {}, true
   for _, lease in ipairs(redis.call('ZRANGE', KEY.leases, '0', '-1')) do
     if #ids > RUNNING_MAX then return end
     for _, id in ipairs(redis.call('SMEMBERS', keys.of_lease('running:', lease))) do
@@ -77,7 +80,8 @@ local function look_at_running()
   gated(ids, STATE.running, function(_, record)
     local key = g.key_of(record)
     counts[key] = (counts[key] or 0) + 1
-  end)
+  end, function() is_known = false end)
+  if not is_known then return end
   local kept = redis.call('HGETALL', busy)
   for i = 1, #kept, 2 do
     local key = kept[i]

@@ -2,12 +2,14 @@
 
 use windlass_core::job::Counters;
 use windlass_core::outcome::Reason;
+use windlass_core::queue::{KeyRules, QueueConfig};
 use windlass_core::retry::Policy;
-use windlass_core::store::{Amended, Filter, Progress};
+use windlass_core::store::{Amended, Enqueued, Filter, Progress};
+use windlass_core::unique::Unique;
 use windlass_core::{Bytes, JobId, Options, Outcome, State};
 
 use crate::Harness;
-use crate::scene::{QUEUE, Scene, assert_after, completed, failed, failed_for_good, ids, seconds};
+use crate::scene::{QUEUE, Scene, assert_after, completed, failed, failed_for_good, ids, job, name, seconds};
 
 /// A dead job that is sent back begins anew, but its fence and its history go on.
 pub async fn a_retried_job_begins_anew(h: &impl Harness) {
@@ -149,10 +151,13 @@ pub async fn a_running_job_is_not_deleted(h: &impl Harness) {
 /// What waits can be withdrawn; what runs goes on and is not asked to stop.
 pub async fn only_waiting_jobs_are_withdrawn(h: &impl Harness) {
     let scene = Scene::new(h).await;
+    let done = scene.finished(Options::new(), completed()).await;
     let running = scene.running(Options::new()).await;
-    let (ready, later) =
-        (scene.add(Options::new()).await, scene.add(Options::new().delay(seconds(99))).await);
-    let done = scene.finished(Options::new().priority(9), completed()).await;
+    let keys = QueueConfig { keys: Some(KeyRules::default()), ..QueueConfig::default() };
+    scene.store.define(&name(QUEUE), &keys).await.expect("a definition is stored");
+    let unique = Unique::key("u");
+    let ready = scene.add(Options::new().key("a").unique(unique.clone())).await;
+    let later = scene.add(Options::new().unique(Unique::key("v")).delay(seconds(99))).await;
     let asked = [ready, later, running.id, done, JobId::new(), ready];
     let answers = scene.store.withdraw(asked.into()).await.expect("withdrawing is answered");
     let refused = Amended::Refused;
@@ -168,6 +173,8 @@ pub async fn only_waiting_jobs_are_withdrawn(h: &impl Harness) {
     assert_eq!(answers, wanted);
     assert_eq!(scene.get(ready).await.reason, Some(Reason::Requested));
     assert!(!scene.get(running.id).await.cancel_requested);
+    let next = job(Options::new().unique(unique));
+    assert_eq!(scene.store.enqueue([next].into()).await.expect("it is accepted"), [Enqueued::New]);
     assert_eq!(scene.settle(&running, completed()).await, State::Completed);
     scene.assert_counts().await;
 }

@@ -424,3 +424,25 @@ pub async fn an_enqueue_and_an_end_agree(h: &impl Harness) {
     assert!(new.len() == ended || new.len() == ended + 1, "{} new, {ended} ended", new.len());
     here.assert_counts().await;
 }
+
+/// A call that is made again under the same ids, when its jobs have ended, takes no key: others may have them.
+pub async fn a_known_job_takes_no_key(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let jobs: Vec<_> =
+        (0..12).map(|number| job(Options::new().unique(Unique::key(format!("u{number}"))))).collect();
+    let enqueue = async |jobs: &[NewJob]| scene.store.enqueue(jobs.into()).await.expect("jobs are accepted");
+    assert_eq!(enqueue(&jobs[..11]).await, [Enqueued::New; 11]);
+    for claimed in scene.claim(scene.lease().await, 11).await {
+        scene.settle(&claimed, completed()).await;
+    }
+    // The last one is new.
+    let again = enqueue(&jobs).await;
+    assert!(again[..11].iter().all(|answer| matches!(answer, Enqueued::Existing(_))), "{again:?}");
+    assert_eq!(again[11], Enqueued::New);
+    let others: Vec<_> = jobs.iter().map(|job| job.clone().with_id(JobId::new())).collect();
+    let answers = enqueue(&others).await;
+    assert_eq!(answers[..11], [Enqueued::New; 11], "their keys are free");
+    let held = Enqueued::Duplicate { id: jobs[11].id, state: Some(State::Ready) };
+    assert_eq!(answers[11], held);
+    scene.assert_counts().await;
+}

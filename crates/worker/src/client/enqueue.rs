@@ -113,6 +113,11 @@ impl<J: Job> Enqueue<J> {
     /// A job that runs goes on; where it holds the key, this one is answered with it, as ever. Several callers at once may
     /// each cancel the one before. Not heeded inside a transaction.
     ///
+    /// The cancel and the enqueue are two writes. A caller that gets an error, or ends between them, may have cancelled the one
+    /// and not stored the other: call again, as for any enqueue that was not answered. A job that has started, failed and
+    /// waits for its retry by then is cancelled as well. Where the waiting job may simply say something else, let the store
+    /// decide in one write: [`Unique::replace`].
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> windlass_worker::Result<()> {

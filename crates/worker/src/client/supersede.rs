@@ -9,8 +9,8 @@ use crate::error::Result;
 /// How many holders of its key a call cancels at most. Each was stored by another call while this one looked.
 const HOLDERS_MAX: u32 = 10;
 
-/// Repeats an enqueue that is answered with a waiting holder of the unique key, after that one was withdrawn. A holder that has
-/// started meanwhile is not withdrawn, and the next try meets it, or a free key.
+/// Repeats an enqueue that is answered with a waiting holder of the unique key, after that one was withdrawn. A holder that runs
+/// by then is not withdrawn, and the next try meets it, or a free key.
 pub(super) async fn supersede<F>(client: &Client, enqueue: impl Fn() -> F) -> Result<Enqueued>
 where
     F: Future<Output = Result<Enqueued>>,

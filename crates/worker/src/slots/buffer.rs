@@ -24,9 +24,9 @@ pub(super) struct Buffer {
     /// Whether the queue has limits, as far as is known: it gives no jobs to wait for a slot, and is asked for none. Until
     /// an answer says otherwise it may have some.
     pub(super) is_limited: bool,
-    /// Whether it has limits that leave far more than is asked for: it gives jobs to wait for a slot if they are counted among
-    /// those that can begin at once.
-    pub(super) is_ample: bool,
+    /// Where it has limits that left far more than was asked for, how many jobs it may be asked for to wait for a slot: it gives
+    /// them if they are counted among those that can begin at once.
+    pub(super) ample: Option<usize>,
     /// Why the last claim could not ask this queue.
     pub(super) sick: Option<String>,
     /// Slots that are kept for jobs which the next claim may bring.
@@ -52,7 +52,7 @@ impl Buffer {
             hints: 0,
             due: None,
             is_limited: true,
-            is_ample: false,
+            ample: None,
             sick: None,
             held: 0,
             held_asked: 0,

@@ -52,8 +52,9 @@ impl Slots {
             buffer.is_dry |= sick.is_some();
             let is_limited = answer.limited.contains(&buffer.queue);
             if is_limited || (sick.is_none() && !answer.is_partial) {
-                buffer.is_ample = answer.ample.contains(&buffer.queue);
-                buffer.is_limited = is_limited && !buffer.is_ample;
+                // What was asked for is a tenth of what they left at most, so that twice as much is a small part still.
+                buffer.ample = answer.ample.contains(&buffer.queue).then_some(2 * asking.limit);
+                buffer.is_limited = is_limited && buffer.ample.is_none();
             }
             // The queues are served in this order, and one with limits gives none to wait for a slot. One that was left no
             // room says nothing by giving nothing.

@@ -109,7 +109,8 @@ impl Slots {
             if buffer.is_dry {
                 return Want::default();
             }
-            let target = if buffer.is_limited { 0 } else { buffer.target >> self.shrinks };
+            let most = if buffer.is_limited { 0 } else { buffer.ample.unwrap_or(usize::MAX) };
+            let target = (buffer.target >> self.shrinks).min(most);
             let ahead = if buffer.len() <= target / 2 { target - buffer.len() } else { 0 };
             let free = self.shares.free(queue);
             let reserved = self.shares.reserved_free(queue).min(free);
@@ -122,9 +123,8 @@ impl Slots {
         wants.collect()
     }
 
-    /// What is asked of each queue, in order; how many of all that have a slot, or are of a queue whose limits are far; how many do
-    /// not. Shared slots and the room
-    /// for jobs that wait go by weight. The store serves the queues in this order, each to its limit, and the last that
+    /// What is asked of each queue, in order; how many of all that have a slot, or are of a queue whose limits are far; how
+    /// many do not. Shared slots and the room for jobs that wait go by weight. The store serves the queues in this order, each to its limit, and the last that
     /// has a part may use what others leave.
     fn split(&self, wants: &[Want]) -> (Vec<Asking>, usize, usize) {
         let sum = |of: fn(&Want) -> usize| wants.iter().map(of).sum::<usize>();
@@ -140,17 +140,17 @@ impl Slots {
             let has_reserved = self.shares.reserved_free(queue) > 0;
             (!has_reserved, parts[queue] == 0, Reverse(self.rotation.standing(queue)))
         });
+        let of_ample = |(buffer, ahead): (&Buffer, &usize)| if buffer.ample.is_some() { *ahead } else { 0 };
+        let ample: usize = self.buffers.iter().zip(&ahead).map(of_ample).sum();
         let last = order.iter().rposition(|queue| parts[*queue] > 0).unwrap_or(0);
         let asking = order.iter().enumerate().map(|(place, &queue)| {
             let (want, buffer) = (&wants[queue], &self.buffers[queue]);
-            // Jobs that must begin at once cannot use slots that are for another queue only.
-            let may_use_rest = place >= last && (!buffer.is_limited || own_all == want.own);
+            // Jobs that must begin at once cannot use slots that are for another queue only, or room of one whose limits are far.
+            let may_use_rest = place >= last && (!buffer.is_limited || own_all + ample == want.own);
             let part = if may_use_rest { want.shared } else { parts[queue] };
             Asking { queue, limit: want.own + part + ahead[queue], hints: buffer.hints }
         });
         let asking = asking.filter(|asking| asking.limit > 0).collect();
-        let of_ample = |(buffer, ahead): (&Buffer, &usize)| if buffer.is_ample { *ahead } else { 0 };
-        let ample: usize = self.buffers.iter().zip(&ahead).map(of_ample).sum();
         (asking, own_all + shared + ample, ahead.iter().sum::<usize>() - ample)
     }
 

@@ -33,8 +33,6 @@ impl Table {
             let asked = (left as usize).min(GATES_LOOKED_MAX - looked);
             let keys = self.gates(queue).map_or_else(Vec::new, |gates| gates.first_open(asked, &exhausted));
             if keys.is_empty() {
-                // Nothing is known of their limits.
-                filling.is_near |= looked == 0;
                 break;
             }
             looked += keys.len();
@@ -53,6 +51,8 @@ impl Table {
                 }
             }
         }
+        // Where no gate was asked, nothing is known of their limits.
+        filling.is_near |= looked == 0;
         wanted - left
     }
 

@@ -19,12 +19,13 @@ AS $$
 DECLARE
     v_now ALIAS FOR p_now; v_queue ALIAS FOR p_queue;
     v_offset int8 := ((p_nonce >> 16) & 65535) >> (((p_nonce >> 8) & 255) % 17)::int4;
-    v_is_keyed bool; v_count int8; v_want int8; v_kind text; v_seen int8;
+    v_is_keyed bool; v_is_near bool; v_count int8; v_want int8; v_kind text; v_seen int8;
     v_left record; v_part record;
 BEGIN
     SELECT l.* INTO v_left FROM {jobs_left}(p_now, p_queue, p_kinds, p_want, p_at_once, p_is_keyed) AS l;
     o_met_locked := v_left.o_met_locked; o_counted := v_left.o_counted; o_bytes := 0;
-    o_is_ample := v_left.o_is_limited AND NOT o_met_locked AND coalesce(v_left.o_room >= {ample} * p_want, true);
+    o_is_ample := v_left.o_is_limited AND v_left.o_want > 0 AND coalesce(v_left.o_room >= {ample} * p_want, true);
+    v_is_near := p_is_keyed;
     FOREACH v_is_keyed IN ARRAY
         CASE WHEN NOT p_is_keyed THEN '{false}' WHEN p_nonce & 1 = 1 THEN '{true,false}' ELSE '{false,true}' END::bool[]
     LOOP
@@ -36,7 +37,7 @@ BEGIN
             FROM {jobs_keyed}(
                 p_now, p_queue, v_left.o_kinds, v_want, p_bytes - o_bytes, p_is_first AND v_count = 0, v_left.o_aging, v_offset
             ) AS k;
-            o_is_ample := o_is_ample AND NOT v_part.o_is_near;
+            v_is_near := v_part.o_is_near;
         ELSIF v_left.o_aging IS NOT NULL THEN
             -- Their order is said, though they have no keys.
             SELECT c.*, '{}'::text[] AS o_keys, false AS o_is_near INTO v_part
@@ -70,6 +71,8 @@ BEGIN
         o_bytes := o_bytes + v_part.o_bytes; o_keys := o_keys || v_part.o_keys;
         o_met_locked := o_met_locked OR v_part.o_met_locked;
     END LOOP;
+    -- Where no gate was asked, nothing is known of their limits.
+    o_is_ample := o_is_ample AND NOT o_met_locked AND NOT v_is_near;
     RETURN NEXT;
 END
 $$;

@@ -81,9 +81,9 @@ BEGIN
             ) AS s
         ) AS s;
     END IF;
-    -- Gates behind the one that gave the last job were not asked.
+    -- Gates behind the one that the last job was chosen from were not asked, also where other calls had locked some of them.
     v_reached := CASE
-        WHEN v_fitting < v_count THEN v_gates[v_fitting + 1] WHEN v_fitting = p_want THEN v_gates[v_fitting] ELSE o_asked
+        WHEN v_fitting < v_count THEN v_gates[v_fitting + 1] WHEN cardinality(v_found) = p_want THEN v_asked[p_want] ELSE o_asked
     END;
     o_places := o_places[1:v_fitting]; o_jobs := o_jobs[1:v_fitting]; o_sizes := o_sizes[1:v_fitting];
     v_gates := v_gates[1:v_fitting];

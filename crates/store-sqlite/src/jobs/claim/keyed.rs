@@ -29,6 +29,7 @@ impl Filling<'_> {
     ) -> Result<u32, Fault> {
         gates.open_due()?;
         if wanted == 0 || kinds.is_empty() {
+            self.is_near = true;
             return Ok(0);
         }
         let mut asking = gates.asking()?;
@@ -40,8 +41,6 @@ impl Filling<'_> {
             let asked = (left as usize).min(GATES_LOOKED_MAX - looked);
             let open = gates.first_open(asked, &exhausted)?;
             if open.is_empty() {
-                // Nothing is known of their limits.
-                self.is_near |= looked == 0;
                 break;
             }
             looked += open.len();
@@ -61,6 +60,8 @@ impl Filling<'_> {
             }
         }
         self.write(gates.session, &mut unwritten)?;
+        // Where no gate was asked, nothing is known of their limits.
+        self.is_near |= looked == 0;
         Ok(wanted - left)
     }
 
