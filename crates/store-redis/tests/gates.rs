@@ -9,7 +9,7 @@ use std::time::Duration;
 use two_queues::{Scene, ids, job, name};
 use windlass_core::Options;
 use windlass_core::queue::{KeyRules, Pause, Pauses, QueueConfig};
-use windlass_core::store::{Jobs, Maintenance, Queues};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, Jobs, Maintenance, QueueShare, Queues};
 
 fn keyed(key: &str) -> Options {
     Options::new().key(key)
@@ -72,6 +72,43 @@ async fn counts_of_running_jobs_are_made_right() {
     let counts = ["a", "b", "c", "none"].map(|key| scene.ask("HGET", "busy", &[key]));
     assert_eq!(counts, ["2", "1", "1", ""]);
     assert_eq!(ids(&scene.claim(9).await.jobs), [waiting]);
+}
+
+/// A program of a later version may count what this one cannot read.
+#[tokio::test]
+async fn counts_beside_a_job_of_a_strange_form_are_left_alone() {
+    let scene = Scene::new().await;
+    define(&scene, Pauses::default(), Some(2)).await;
+    let jobs = [scene.add("bad", keyed("a")).await, scene.add("bad", keyed("a")).await];
+    assert_eq!(scene.claim(9).await.jobs.len(), 2);
+    scene.put(jobs[0], 1, 147);
+    maintain(&scene).await;
+    assert_eq!(scene.ask("HGET", "busy", &["a"]), "2");
+}
+
+/// A claim reads all that it needs before it takes turns away.
+#[tokio::test]
+async fn a_claim_that_fails_costs_no_turn() {
+    let scene = Scene::new().await;
+    define(&scene, Pauses::default(), None).await;
+    for _ in 0..3 {
+        scene.add("bad", Options::new()).await;
+    }
+    scene.add("bad", keyed("a")).await;
+    scene.spoil("busy");
+    let request = ClaimRequest {
+        lease: scene.lease,
+        // Jobs without a key come first.
+        nonce: 2,
+        queues: ["bad", "good"].map(|queue| QueueShare { queue: name(queue), limit: 9 }).to_vec(),
+        kinds: vec![name("k")],
+        limit: 9,
+        at_once: 9,
+        bytes: usize::MAX,
+    };
+    let answer = scene.store.claim(request).await.unwrap();
+    assert!(matches!(&answer, ClaimAnswer::Jobs { sick, .. } if sick.len() == 1), "{answer:?}");
+    assert_eq!(scene.ask("LLEN", "line:k", &[]), "3");
 }
 
 #[tokio::test]
