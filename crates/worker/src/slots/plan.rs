@@ -124,8 +124,8 @@ impl Slots {
     }
 
     /// What is asked of each queue, in order; how many of all that have a slot, or are of a queue whose limits are far; how
-    /// many do not. Shared slots and the room for jobs that wait go by weight. The store serves the queues in this order, each to its limit, and the last that
-    /// has a part may use what others leave.
+    /// many do not. Shared slots and the room for jobs that wait go by weight. The store serves the queues in this order,
+    /// each to its limit, and the last that has a part may use what others leave.
     fn split(&self, wants: &[Want]) -> (Vec<Asking>, usize, usize) {
         let sum = |of: fn(&Want) -> usize| wants.iter().map(of).sum::<usize>();
         let (own_all, shared) =
