@@ -228,7 +228,7 @@ impl Options {
         self.unique.as_ref()
     }
 
-    /// What they say for the queue they lead to, which may be no name.
+    /// The text that they give for the queue, or the default one. It may break the rules of names.
     pub fn queue_text(&self) -> &str {
         self.queue.as_deref().unwrap_or(QUEUE_DEFAULT)
     }

@@ -17,7 +17,6 @@ use super::Client;
 use super::defaults::Lookup;
 use super::handle::{Choice, Handle};
 use super::room::wait_for_room;
-use super::supersede::supersede;
 use crate::error::{Error, Result};
 use crate::job::{IntoJob, Job, With};
 
@@ -111,10 +110,10 @@ impl<J: Job> Enqueue<J> {
 
     /// Cancels the job that holds its [unique](Self::unique) key, if that one waits, and takes its place: the newest counts.
     /// A job that runs goes on; where it holds the key, this one is answered with it, as ever. Several callers at once may
-    /// each cancel the one before. Not heeded inside a transaction.
+    /// each cancel the one before. A job without a unique key is enqueued as ever. Not heeded inside a transaction.
     ///
-    /// The cancel and the enqueue are two writes. A caller that gets an error, or ends between them, may have cancelled the one
-    /// and not stored the other: call again, as for any enqueue that was not answered. A job that has started, failed and
+    /// The cancel and the enqueue are two writes. A caller that gets an error, or a process that ends between them, may have
+    /// cancelled the one and not stored the other: call again, as for any enqueue that was not answered. A job that has started, failed and
     /// waits for its retry by then is cancelled as well. Where the waiting job may simply say something else, let the store
     /// decide in one write: [`Unique::replace`].
     ///
@@ -363,14 +362,10 @@ impl<J: Job> IntoFuture for Enqueue<J> {
             let (choice, wait_max, supersedes) = (self.choice(), self.wait_max, self.supersedes);
             let (client, job) = self.into_job(Lookup::Wait).await?;
             let id = job.id;
-            let enqueued = match wait_max {
-                None if supersedes => supersede(&client, || client.enqueue_new(job.clone())).await?,
-                None => client.enqueue_new(job).await?,
-                Some(wait_max) => {
-                    let jobs = std::slice::from_ref(&job);
-                    let enqueue = || wait_for_room(wait_max, jobs, || client.enqueue_new(job.clone()));
-                    if supersedes { supersede(&client, enqueue).await? } else { enqueue().await? }
-                }
+            let enqueued = if supersedes {
+                client.supersede(job, wait_max).await?
+            } else {
+                client.enqueue_waiting(job, wait_max).await?
             };
             Ok(Handle::new(client, id, enqueued, choice))
         })

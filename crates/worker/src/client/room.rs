@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_core::store::Enqueued;
 use windlass_core::{NewJob, StoreError};
 
-use super::QueueHandle;
+use super::{Client, QueueHandle};
 use crate::error::{Error, Result};
 
 /// The first pause between two looks, and the longest.
@@ -43,6 +44,19 @@ where
                 pauses.next(wait_max.saturating_sub(began.elapsed())).await;
             }
             answer => return answer,
+        }
+    }
+}
+
+impl Client {
+    /// Enqueues a job; where its queue is full, repeats that for as long as this.
+    pub(super) async fn enqueue_waiting(&self, job: NewJob, wait_max: Option<Duration>) -> Result<Enqueued> {
+        match wait_max {
+            None => self.enqueue_new(job).await,
+            Some(wait_max) => {
+                let jobs = std::slice::from_ref(&job);
+                wait_for_room(wait_max, jobs, || self.enqueue_new(job.clone())).await
+            }
         }
     }
 }

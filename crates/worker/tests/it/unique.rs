@@ -1,13 +1,15 @@
 //! Unique jobs through the client: what a caller is told, and what its handle is about.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
 
 use windlass_core::store::{Amended, Enqueued};
 use windlass_core::unique::Unique;
 use windlass_core::{JobId, Options, State};
 use windlass_worker::{Job, Moved};
 
-use crate::support::{Act, probe, scene, worker};
+use crate::support::{Act, PATIENCE, probe, scene, worker};
 
 #[tokio::test]
 async fn the_handle_of_a_duplicate_is_about_the_job_that_is_there() {
@@ -49,6 +51,26 @@ async fn the_newest_takes_the_place_of_one_that_waits_and_of_none_that_runs() {
         handle.output().await.unwrap();
     }
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_does_not_stop_the_newest_between_two_writes() {
+    let (client, _stage) = scene();
+    let enqueue = || client.enqueue(probe(Act::Succeed)).unique(Unique::key("a")).supersede().into_future();
+    let first = enqueue().await.unwrap();
+    // Polled once, and dropped.
+    assert!(enqueue().now_or_never().is_none(), "a store call takes more than one poll");
+    let started = Instant::now();
+    let newest = loop {
+        let queue = client.queue("default").unwrap().counts().await.unwrap();
+        if (queue.of(State::Cancelled), queue.of(State::Ready)) == (1, 1) {
+            break enqueue().await.unwrap();
+        }
+        assert!(started.elapsed() < PATIENCE, "{queue:?}");
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(first.state().await.unwrap(), Some(State::Cancelled));
+    assert!(newest.is_new());
 }
 
 #[tokio::test]
