@@ -166,7 +166,7 @@ async fn a_definition_opens_only_gates_whose_rules_have_changed() {
     scene.store.define(&name("bad"), &config).await.unwrap();
     assert_eq!(closed(), ["inf", "inf", "inf"], "nothing about keys has changed");
     define(&scene, paused(&["b"]), Some(1)).await;
-    assert_eq!(closed(), ["0", "inf", "inf"], "one is no longer paused");
+    assert_eq!(closed(), ["0", "inf", "inf"], "the definition has lifted the pause of key a only");
     define(&scene, paused(&["b"]), Some(2)).await;
     assert_eq!(closed(), ["0", "0", "0"], "more may run of each");
 }

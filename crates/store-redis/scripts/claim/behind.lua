@@ -3,7 +3,6 @@
 -- Needs: keys, records, lines, batch, places, room, starting, gates, aged.
 local function behind(kinds)
   local r, _, _, _, start_other = room(), starting()
-  local text = gates().text
 
   -- Takes a job, if it fits. Answers why not.
   local function start(id, record)
@@ -49,7 +48,7 @@ local function behind(kinds)
     if aged_made then return aged_made.choose(gate, most, kinds, taken_of(gate)) end
     local passed = #gate.removed
     local first = passed + most + 1
-    local members = redis.call('ZRANGE', gate.order, '0', text(first - 1))
+    local members = redis.call('ZRANGE', gate.order, '0', text_of(first - 1))
     local number, at, looked, chosen = #members, 1, 0, nil
     local n, has_all = 0, number < first
     if passed == 0 then
@@ -69,7 +68,7 @@ local function behind(kinds)
         some[i] = chosen[i]
       end
       if not has_all then
-        local more = redis.call('ZRANGE', gate.order, text(first), text(passed + most + GATES.passed - 1))
+        local more = redis.call('ZRANGE', gate.order, text_of(first), text_of(passed + most + GATES.passed - 1))
         has_all = #more < GATES.passed - 1
         for i = 1, #more do
           members[number + i] = more[i]

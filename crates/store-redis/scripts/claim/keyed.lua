@@ -136,7 +136,7 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
     if becomes then
       gone[#gone + 1] = gate.key
     elseif given > 0 then
-      batch.add(turned, g.text(gate.turn), gate.key)
+      batch.add(turned, text_of(gate.turn), gate.key)
     end
     if becomes == 'gone' then
       -- One command removes them all, the first of them twice.
@@ -144,7 +144,7 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
       emptied[#emptied + 1] = gate.order
     else
       batch.give('ZREM', gate.order, gate.removed)
-      if becomes then batch.add(closed, becomes < clock.NEVER_MICROS and g.text(becomes) or '+inf', gate.key) end
+      if becomes then batch.add(closed, becomes < clock.NEVER_MICROS and text_of(becomes) or '+inf', gate.key) end
     end
   end
   return max(0, ended)

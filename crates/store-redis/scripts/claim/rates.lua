@@ -10,10 +10,6 @@ local function rates()
   local STEPS, BACK_MAX = 1000, 2000
   local now, fmod = clock.now, math.fmod
 
-  local function text(number)
-    return string.format('%.0f', number)
-  end
-
   -- Divides and rounds up. The operator of Lua would round the quotient first.
   local function divided(number, by)
     local rest = fmod(number, by)
@@ -63,7 +59,7 @@ local function rates()
       out = out - read('>I8', entry, SPENT.jobs)
     end
     redis.call('ZREMRANGEBYRANK', keys.spent(), '0', #back - 1)
-    redis.call('HSET', KEY.meta, 'spent', text(math.max(0, out)))
+    redis.call('HSET', KEY.meta, 'spent', text_of(math.max(0, out)))
     return out
   end
 
@@ -89,14 +85,14 @@ local function rates()
 
     function r.spend(jobs)
       local back_at = back_at_of(rate)
-      local score, more = text(back_at), jobs
+      local score, more = text_of(back_at), jobs
       local entry = redis.call('ZRANGEBYSCORE', keys.spent(), score, score)[1]
       if entry then
         more = more + read('>I8', entry, SPENT.jobs)
         redis.call('ZREM', keys.spent(), entry)
       end
       redis.call('ZADD', keys.spent(), score, pack('>I8I8', back_at, more))
-      redis.call('HSET', KEY.meta, 'spent', text(out + jobs))
+      redis.call('HSET', KEY.meta, 'spent', text_of(out + jobs))
       r.left, r.more_at = math.max(0, r.left - jobs), math.min(first_at or back_at, back_at)
     end
 
@@ -104,7 +100,7 @@ local function rates()
   end
 
   local function of(rate, spent, full)
-    local function keep(full_at) redis.call('HSET', KEY.meta, 'full', text(full_at)) end
+    local function keep(full_at) redis.call('HSET', KEY.meta, 'full', text_of(full_at)) end
     return rate.shape == 'bucket' and bucket(rate, full, keep) or window(rate, spent)
   end
 

@@ -8,18 +8,6 @@ local sources = (function()
   local s = { number = 0, key = {}, kind = {}, is_line = {}, read = {}, is_end = {}, empty = nil }
   local key, kind_of, is_line, read_before = s.key, s.kind, s.is_line, s.read
   local has_stale, exact = nil, {}
-  -- Numbers as texts: a command is slow to make one of a number, and few are asked for.
-  local texts = {}
-
-  local function text(number)
-    local known = texts[number]
-    if not known then
-      known = string.format('%d', number)
-      texts[number] = known
-    end
-    return known
-  end
-
   -- A source is exact if no member is stale: in a zset that is one whose job was taken from the same turn in the line,
   -- where it was counted as stale.
   function s.is_exact(number)
@@ -45,7 +33,7 @@ local sources = (function()
   -- The next turns of a source, at most so many; those of a zset each with its score, if asked for.
   function s.next(number, most, with_scores)
     local before = read_before[number]
-    local from, upto, piece, n = text(before), text(before + most - 1), nil, nil
+    local from, upto, piece, n = text_of(before), text_of(before + most - 1), nil, nil
     if is_line[number] then
       piece = redis.call('LRANGE', key[number], from, upto)
       n = #piece
@@ -64,7 +52,7 @@ local sources = (function()
   -- The next turn of a line, false if there is none.
   function s.next_one(number)
     local before = read_before[number]
-    local turn = redis.call('LINDEX', key[number], text(before))
+    local turn = redis.call('LINDEX', key[number], text_of(before))
     if turn then
       read_before[number] = before + 1
     else
@@ -77,10 +65,10 @@ local sources = (function()
   -- Takes away the first turns of a source: of jobs that start, that have gone (so many are stale) or that are parked.
   function s.trim(number, turns, stale)
     if is_line[number] then
-      redis.call('LTRIM', key[number], text(turns), '-1')
+      redis.call('LTRIM', key[number], text_of(turns), '-1')
       if stale then lines.note_stale(kind_of[number], -stale) end
     else
-      redis.call('ZREMRANGEBYRANK', key[number], '0', text(turns - 1))
+      redis.call('ZREMRANGEBYRANK', key[number], '0', text_of(turns - 1))
     end
   end
 

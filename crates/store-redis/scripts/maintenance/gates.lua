@@ -90,7 +90,7 @@ local function look_at_running()
     if count ~= tonumber(kept[i + 1]) then
       counted = counted + 1
       if count > 0 then
-        batch.add(batch.of('HSET', busy), key, g.text(count))
+        batch.add(batch.of('HSET', busy), key, text_of(count))
       else
         batch.add(batch.of('HDEL', busy), key)
       end
@@ -98,7 +98,7 @@ local function look_at_running()
   end
   for key, count in pairs(counts) do
     counted = counted + 1
-    batch.add(batch.of('HSET', busy), key, g.text(count))
+    batch.add(batch.of('HSET', busy), key, text_of(count))
   end
 end
 

@@ -11,7 +11,7 @@ local function gates()
   -- By key, since the last write: whether jobs became ready, whether jobs no longer run, by how much the number of those that
   -- run changes, and how many run, where that was read. Then by how much the number of all that are ready changes.
   local came, ended, running, counts, behind, is_noted = {}, {}, {}, {}, 0, false
-  local orders, lowest, texts = {}, nil, {}
+  local orders, lowest = {}, nil
 
   -- The turn of a gate that is made or opens: the lowest one. That does not change by gates that get it.
   local function lowest_turn()
@@ -26,16 +26,6 @@ local function gates()
       names[n] = key
     end
     return names, n
-  end
-
-  -- A small number as a text, which a command is slow to make.
-  local function text(number)
-    local known = texts[number]
-    if not known then
-      known = string.format('%.0f', number)
-      texts[number] = known
-    end
-    return known
   end
 
   -- Opens those gates of these keys that are closed.
@@ -83,7 +73,7 @@ local function gates()
       local key = names[i]
       local count = counts[key] + running[key]
       if count > 0 then
-        add(more, key, text(count))
+        add(more, key, text_of(count))
       else
         none[#none + 1] = key
       end
@@ -109,7 +99,7 @@ local function gates()
     batch.unread = read_all
   end
 
-  local g = { open = open, closed = closed, lowest_turn = lowest_turn, text = text }
+  local g = { open = open, closed = closed, lowest_turn = lowest_turn }
 
   -- The key of the order of ready jobs behind a gate.
   function g.place(key)

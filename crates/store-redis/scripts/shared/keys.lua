@@ -4,6 +4,17 @@
 local byte, sub, find, char = string.byte, string.sub, string.find, string.char
 local pack, read = struct.pack, struct.unpack
 
+-- A whole number as a text: a command is slow to make one of a number, and few are asked for.
+local texts = {}
+local function text_of(number)
+  local known = texts[number]
+  if not known then
+    known = string.format('%.0f', number)
+    texts[number] = known
+  end
+  return known
+end
+
 local keys = (function()
   local prefix = sub(KEY.meta, 1, -1 - #'meta')
   local ready_keys, kind_of, lease_keys = {}, {}, {}
