@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::NoTls;
 use windlass_core::queue::{KeyRules, QueueConfig};
@@ -207,8 +208,10 @@ async fn what_gates_are_told_meanwhile_is_kept() {
     client.batch_execute(&format!("BEGIN; {TELL} ('turns', 'written', true, false)")).await.unwrap();
     let waiting = async |wanted: &str| {
         let sql = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        let started = Instant::now();
         while server.psql(sql).trim() != wanted {
-            tokio::task::yield_now().await;
+            assert!(started.elapsed() < Duration::from_secs(60), "{wanted} calls do not come to wait");
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let url = server.url();

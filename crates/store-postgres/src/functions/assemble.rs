@@ -32,6 +32,7 @@ const FRAGMENTS: &[Fragment] = fragments![
     "late",
     "level",
     "line",
+    "lock",
     "looked",
     "next",
     "promote",

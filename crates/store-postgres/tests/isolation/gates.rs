@@ -3,37 +3,18 @@
 use windlass_core::job::ClaimedJob;
 use windlass_core::queue::{KeyRules, Pause, Pauses, QueueConfig, Removed};
 use windlass_core::store::{ClaimAnswer, Jobs, Maintenance, Queues};
-use windlass_core::{JobId, NewJob, Options, StoreErrorKind};
+use windlass_core::{JobId, StoreErrorKind};
 
 use super::bench::{Bench, lock, name};
-use super::keys::accept;
+use super::keys::{accept, add, bench, ids};
 
 fn config(concurrency: u32) -> QueueConfig {
     let keys = KeyRules { concurrency: Some(concurrency), ..KeyRules::default() };
     QueueConfig { keys: Some(keys), ..QueueConfig::default() }
 }
 
-/// A store whose queue takes keys, with so many running jobs of each at most.
-async fn bench(concurrency: u32) -> Bench {
-    let bench = Bench::new().await;
-    bench.store.define(&name("default"), &config(concurrency)).await.unwrap();
-    bench
-}
-
-/// Adds a job of each of these keys.
-async fn add(bench: &Bench, keys: &[&str]) -> Vec<JobId> {
-    let new = |key: &&str| NewJob::new("k", "", Options::new().key(*key)).unwrap();
-    let jobs: Vec<_> = keys.iter().map(new).collect();
-    bench.store.enqueue(jobs.as_slice().into()).await.unwrap();
-    jobs.iter().map(|job| job.id).collect()
-}
-
 async fn claim(bench: &Bench) -> Vec<ClaimedJob> {
     bench.claim_all().await.0
-}
-
-fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
-    jobs.iter().map(|job| job.id).collect()
 }
 
 const CLOSED: &str = "9223372036854775807";

@@ -11,7 +11,7 @@ use windlass_core::{JobId, LeaseId, NewJob, Options, StoreError};
 use super::bench::{Bench, name};
 
 /// A store whose queue takes keys, with so many running jobs of each at most.
-async fn bench(concurrency: u32) -> Bench {
+pub(crate) async fn bench(concurrency: u32) -> Bench {
     let bench = Bench::new().await;
     let keys = KeyRules { concurrency: Some(concurrency), ..KeyRules::default() };
     let config = QueueConfig { keys: Some(keys), ..QueueConfig::default() };
@@ -20,14 +20,14 @@ async fn bench(concurrency: u32) -> Bench {
 }
 
 /// Adds a job of each of these keys.
-async fn add(bench: &Bench, keys: &[&str]) -> Vec<JobId> {
+pub(crate) async fn add(bench: &Bench, keys: &[&str]) -> Vec<JobId> {
     let new = |key: &&str| NewJob::new("k", "", Options::new().key(*key)).unwrap();
     let jobs: Vec<_> = keys.iter().map(new).collect();
     bench.store.enqueue(jobs.as_slice().into()).await.unwrap();
     jobs.iter().map(|job| job.id).collect()
 }
 
-fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
+pub(crate) fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
     jobs.iter().map(|job| job.id).collect()
 }
 

@@ -72,17 +72,7 @@ BEGIN
             array_agg(CASE WHEN p.rank < v_rank THEN 9223372036854775807 WHEN p.rank = v_rank THEN v_seq ELSE -1 END)
         INTO v_dues, v_seqs
         FROM unnest(v_ranks) AS p (rank);
-        SELECT
-            o_places || array_agg(c.ctid), o_jobs || array_agg(c.seq), o_sizes || array_agg(c.size),
-            o_bytes + coalesce(sum(c.size), 0), o_met_locked OR count(*) < v_count
-        INTO o_places, o_jobs, o_sizes, o_bytes, o_met_locked
-        FROM (
-            SELECT w.ctid, w.seq, w.size
-            FROM unnest(v_found) AS f (place)
-            JOIN waiting AS w ON w.ctid = f.place
-            LIMIT p_want - coalesce(cardinality(o_jobs), 0)
-            FOR UPDATE OF w SKIP LOCKED
-        ) AS c;
+        {lock};
     END LOOP;
     o_met_locked := o_met_locked AND coalesce(cardinality(o_jobs), 0) < p_want;
     RETURN NEXT;
