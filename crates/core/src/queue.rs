@@ -147,13 +147,7 @@ impl QueueConfig {
 
     /// How many more jobs its limits leave while so many run; nothing for any number. Pauses are not looked at.
     pub fn room(&self, running: u64, permits: Option<Permits>) -> Option<u64> {
-        let free = self.concurrency.map(|most| u64::from(most).saturating_sub(running));
-        [free, permits.map(|permits| permits.jobs)].into_iter().flatten().min()
-    }
-
-    /// How many jobs its limits leave of those that a claim wants.
-    pub fn leave(&self, wanted: u32, running: u64, permits: Option<Permits>) -> u32 {
-        least(wanted, self.room(running, permits))
+        room(self.concurrency, running, permits)
     }
 
     /// Fails when it makes no sense, or a cap is above what a store can hold.
@@ -185,9 +179,15 @@ impl QueueConfig {
     }
 }
 
-/// What is wanted, as far as there is room for it.
-fn least(wanted: u32, room: Option<u64>) -> u32 {
+/// What is wanted, as far as there is room for it; nothing for any number.
+pub fn within(wanted: u32, room: Option<u64>) -> u32 {
     room.map_or(wanted, |room| wanted.min(u32::try_from(room).unwrap_or(u32::MAX)))
+}
+
+/// How many more jobs a concurrency and a rate leave while so many run.
+fn room(concurrency: Option<u32>, running: u64, permits: Option<Permits>) -> Option<u64> {
+    let free = concurrency.map(|most| u64::from(most).saturating_sub(running));
+    [free, permits.map(|permits| permits.jobs)].into_iter().flatten().min()
 }
 
 /// A queue definition that no store takes.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{CachedStatement, OptionalExtension, params};
 use windlass_core::Name;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Aged, Permits, QueueConfig, RULE_OF_KEYS, Rate, Spent};
+use windlass_core::queue::{Aged, Permits, QueueConfig, RULE_OF_KEYS, Rate, Spent, within};
 use windlass_core::size::Caps;
 
 use crate::error::Fault;
@@ -46,7 +46,7 @@ impl<'a> Rules<'a> {
     /// How many jobs are left of those that are wanted, of which so many can begin at once, where there is so much room.
     pub(crate) fn leave(&self, wanted: u32, at_once: u32, room: Option<u64>) -> u32 {
         let at_once = if self.config.limits() { at_once } else { wanted };
-        room.map_or(u32::MAX, |room| u32::try_from(room).unwrap_or(u32::MAX)).min(wanted).min(at_once)
+        within(wanted.min(at_once), room)
     }
 
     fn has_any(&self) -> bool {

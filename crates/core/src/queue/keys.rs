@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Permits, QueueInvalid, Rate, least};
+use super::{Permits, QueueInvalid, Rate, room, within};
 use crate::name::Name;
 
 /// What a turn of a key with a weight of one costs. A heavier key pays less, so its turn comes more often.
@@ -58,13 +58,12 @@ impl KeyRules {
 
     /// How many more jobs of a key they leave while so many run; nothing for any number.
     pub fn room(&self, running: u64, permits: Option<Permits>) -> Option<u64> {
-        let free = self.concurrency.map(|most| u64::from(most).saturating_sub(running));
-        [free, permits.map(|permits| permits.jobs)].into_iter().flatten().min()
+        room(self.concurrency, running, permits)
     }
 
     /// How many of these a gate leaves while so many jobs of its key run.
     pub fn leave(&self, quota: u32, running: u64, permits: Option<Permits>) -> u32 {
-        least(quota, self.room(running, permits))
+        within(quota, self.room(running, permits))
     }
 
     /// Whether they may keep jobs of a key from starting.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::ClaimedJob;
-use windlass_core::queue::{Aged, RULE_OF_KEYS};
+use windlass_core::queue::{Aged, RULE_OF_KEYS, within};
 use windlass_core::store::{
     Cause, ClaimAnswer, ClaimRequest, PROMOTE_MAX, QueueShare, Room, SickQueue, is_near,
 };
@@ -141,8 +141,9 @@ impl Table {
         let at_once = if is_ahead { u32::MAX } else { filling.room.at_once(filling.request) };
         let running = if self.has(Bug::IgnoreConcurrency) { 0 } else { found.counts.of(State::Running) };
         let permits = found.permits(now).filter(|_| !self.has(Bug::IgnoreRate));
-        filling.is_near = is_near(found.config.room(running, permits), wanted);
-        (found.config.leave(wanted.min(at_once), running, permits), kinds)
+        let room = found.config.room(running, permits);
+        filling.is_near = is_near(room, wanted);
+        (within(wanted.min(at_once), room), kinds)
     }
 
     /// The order of a queue in which priority is aged.

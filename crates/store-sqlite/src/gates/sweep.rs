@@ -1,7 +1,7 @@
 //! Compares gates with the rows: a key with ready jobs has a gate, and one that is closed has a reason. Nothing here should
 //! ever find anything. Were a gate lost or left closed by a defect or a hand, its jobs would wait for ever without it.
 //!
-//! What runs for a key is counted in its rows, so there is no count to compare.
+//! SQLite keeps no counter of the running jobs of a key: claims count the rows. So the sweep compares no counters.
 
 use std::cell::RefCell;
 
@@ -77,7 +77,7 @@ pub(crate) fn look(
         };
         found.next = Place { queue: text(key, 0)?, key: text(key, 1)? };
         let gate = stored(key, 2)?;
-        // For a key that does not read there is no rule, so claims forget its gate.
+        // The sweep skips a key whose text breaks the rules of names: a claim that meets its gate deletes the gate.
         let names = (row::readable(row::name(key, 0))?, row::readable(row::name(key, 1))?);
         if let (Some(queue), Some(key)) = names
             && is_damaged(&session, &queue, &key, gate.as_ref())?
