@@ -4,9 +4,11 @@ use std::error::Error as StdError;
 
 use thiserror::Error;
 
+use crate::follow_ups::FollowUpsInvalid;
 use crate::id::JobId;
 use crate::name::Name;
 use crate::queue::QueueInvalid;
+use crate::record::{RecordKey, Version};
 use crate::size::TooLarge;
 
 /// An error of a store. Three answers matter to a caller, and [`StoreError::kind`] tells them apart: it was
@@ -61,6 +63,19 @@ pub enum StoreError {
         /// How many do.
         waiting: u64,
     },
+    /// A record that is not as its writer expected it.
+    #[error(
+        "the record {key:?} has changed since it was read, or is there already: read it again, and decide anew"
+    )]
+    Conflict {
+        /// Its key.
+        key: RecordKey,
+        /// The version that was found; nothing where there is no such record.
+        found: Option<Version>,
+    },
+    /// More than is written together, or too large.
+    #[error(transparent)]
+    FollowUps(#[from] FollowUpsInvalid),
     /// A page cursor that this store did not hand out.
     #[error("{cursor:?} is not a page cursor: pass the one that the page before ended with")]
     Cursor {
@@ -137,6 +152,8 @@ impl StoreError {
             | Self::UnknownRules { .. }
             | Self::NoKeys { .. }
             | Self::QueueFull { .. }
+            | Self::Conflict { .. }
+            | Self::FollowUps(_)
             | Self::Cursor { .. }
             | Self::Transaction(_) => StoreErrorKind::Refused,
             Self::Unavailable { .. } => StoreErrorKind::Unavailable,

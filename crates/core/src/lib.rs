@@ -10,6 +10,7 @@
 //! | [`job`], [`state`], [`outcome`] | what a job is and how an attempt can end |
 //! | [`retry`], [`mod@judge`] | what happens next |
 //! | [`queue`], [`unique`] | what a queue keeps and permits |
+//! | [`record`], [`follow_ups`] | what is remembered, and what is written together |
 //! | [`batch`], [`backoff`], [`bell`], [`clock`], [`sql`] | primitives shared by engine and stores |
 //! | [`store`], [`stored`], [`error`] | the contract between them, and how values are written |
 
@@ -18,6 +19,7 @@ pub mod batch;
 pub mod bell;
 pub mod clock;
 pub mod error;
+pub mod follow_ups;
 pub mod id;
 pub mod job;
 pub mod judge;
@@ -25,6 +27,7 @@ pub mod name;
 pub mod options;
 pub mod outcome;
 pub mod queue;
+pub mod record;
 pub mod retry;
 pub mod size;
 pub mod sql;

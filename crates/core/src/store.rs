@@ -69,10 +69,13 @@
 //! | may a job change so? which rings does that owe? | [`Move`] |
 //! | is a job among those to find? where does a page begin? | [`Filter::matches`], [`Cursor::before`] |
 //! | what is kept of a worker's label? | [`NewLease::label`] |
+//! | may a record be changed? does a page end here? what may be written together? | [`RecordWrite::is_met_by`], [`RecordPage::of`], [`FollowUps::check`] |
 //! | who may write an outcome? what may a person ask for? | [`Right`], [`Amendment`] |
 //! | how are numbers, times and definitions written? | [`stored`], [`QueueConfig::read`] |
 //!
 //! [`NewJob::entry`]: crate::NewJob::entry
+//! [`RecordWrite::is_met_by`]: crate::record::RecordWrite::is_met_by
+//! [`FollowUps::check`]: crate::follow_ups::FollowUps::check
 //! [`NewJob::check_payload`]: crate::NewJob::check_payload
 //! [`JobRecord::with_attempts`]: crate::JobRecord::with_attempts
 //! [`Keep::excess`]: crate::queue::Keep::excess
@@ -93,6 +96,7 @@ mod leases;
 mod maintenance;
 mod moves;
 mod queues;
+mod records;
 pub mod serves;
 mod verbs;
 mod wakeup;
@@ -109,6 +113,7 @@ pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};
 pub use maintenance::{Duty, Maintenance, Promotion, Shift};
 pub use moves::{Cause, Move};
 pub use queues::Queues;
+pub use records::{AttemptWrite, AttemptWritten, PAGE_BYTES, RecordPage, RecordTotals, Records, TOTALS_MAX};
 pub use verbs::{Amendment, Right};
 pub use wakeup::Wakeup;
 pub use within::Within;
@@ -128,6 +133,11 @@ pub trait Store: Jobs + Leases + Queues + Inspect + Maintenance + Wakeup + Send 
 
     /// The part that writes inside a transaction of its user, for stores that live in an SQL database.
     fn within(&self) -> Option<&dyn Within> {
+        None
+    }
+
+    /// The part that remembers, and writes several things at once.
+    fn records(&self) -> Option<&dyn Records> {
         None
     }
 }

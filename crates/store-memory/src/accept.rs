@@ -4,13 +4,25 @@ use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
 use windlass_core::queue::{RULE_OF_KEYS, check_rules};
-use windlass_core::store::{Cause, Enqueued, StoreResult};
+use windlass_core::store::{Cause, Enqueued, StoreResult, Taken};
 use windlass_core::unique::{Digest, OnConflict};
 use windlass_core::{CallId, JobId, Name, State, StoreError};
 
 use crate::bug::Bug;
 use crate::job::Job;
 use crate::table::Table;
+
+/// Whether a full queue refuses new jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Capacity {
+    Binds,
+    Open,
+}
+
+/// A job that is accepted before another one of the same write.
+fn taken(job: &NewJob) -> Taken<'_> {
+    Taken { state: State::Ready, queue: job.queue.as_str(), kind: job.kind.as_str(), payload: &job.payload }
+}
 
 impl Table {
     /// Accepts all jobs of a call or none, unless the call was accepted before.
@@ -23,11 +35,8 @@ impl Table {
         if self.calls.knows(call) && !self.has(Bug::ForgetCall) {
             return Ok(vec![Enqueued::Repeated; jobs.len()]);
         }
-        let has_none = |job: &&NewJob| job.key.is_some() && self.rules(&job.queue) < RULE_OF_KEYS;
-        if let Some(job) = jobs.iter().find(has_none).filter(|_| !self.has(Bug::AcceptAnyKey)) {
-            return Err(StoreError::NoKeys { queue: job.queue.clone() });
-        }
-        let answers = self.accept_all(jobs, now)?;
+        self.check_keys(jobs)?;
+        let answers = self.accept_all(jobs, now, Capacity::Binds)?;
         // A call of duplicates only is tested anew when it is repeated.
         if jobs.is_empty() || !answers.iter().all(Enqueued::is_duplicate) {
             self.calls.remember(call, now);
@@ -35,9 +44,52 @@ impl Table {
         Ok(answers)
     }
 
+    /// Accepts what an attempt carries, whatever the capacity of its queues. What may be refused was tested
+    /// ([`Table::check_acceptable`]).
+    pub(crate) fn accept_following(&mut self, jobs: &[NewJob], now: Timestamp) -> StoreResult<()> {
+        let binds = if self.has(Bug::FollowUpsNeedRoom) { Capacity::Binds } else { Capacity::Open };
+        self.accept_all(jobs, now, binds).map(|_| ())
+    }
+
+    /// Tests jobs as they are tested when they are accepted, without accepting them.
+    pub(crate) fn check_acceptable(&self, jobs: &[NewJob]) -> StoreResult<()> {
+        if self.has(Bug::EndBeforeFollowUps) {
+            return Ok(());
+        }
+        self.check_keys(jobs)?;
+        for (place, job) in jobs.iter().enumerate() {
+            let earlier = jobs[..place].iter().find(|earlier| earlier.id == job.id);
+            let taken = self.get(job.id).map(Job::taken).or(earlier.map(taken));
+            match taken {
+                Some(taken) => _ = taken.answer(job)?,
+                None => self.check_job(job)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn check_keys(&self, jobs: &[NewJob]) -> StoreResult<()> {
+        let has_none = |job: &&NewJob| job.key.is_some() && self.rules(&job.queue) < RULE_OF_KEYS;
+        match jobs.iter().find(has_none).filter(|_| !self.has(Bug::AcceptAnyKey)) {
+            Some(job) => Err(StoreError::NoKeys { queue: job.queue.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Tests a job whose id is free.
+    fn check_job(&self, job: &NewJob) -> StoreResult<()> {
+        check_rules(&job.queue, self.rules(&job.queue))?;
+        job.check_payload(self.config(&job.queue).caps.payload)
+    }
+
     /// Accepts one after the other and takes all of them back at the first that is refused. What holders of unique keys
     /// take over is written when none was. The lock keeps callers from looking in between.
-    fn accept_all(&mut self, jobs: &[NewJob], now: Timestamp) -> StoreResult<Vec<Enqueued>> {
+    fn accept_all(
+        &mut self,
+        jobs: &[NewJob],
+        now: Timestamp,
+        capacity: Capacity,
+    ) -> StoreResult<Vec<Enqueued>> {
         let mut answers = Vec::with_capacity(jobs.len());
         let new_gates = self.missing_gates(jobs);
         for job in jobs {
@@ -51,7 +103,9 @@ impl Table {
                 }
             }
         }
-        if let Err(full) = self.check_room(jobs, &answers) {
+        if capacity == Capacity::Binds
+            && let Err(full) = self.check_room(jobs, &answers)
+        {
             self.take_back(jobs, &answers, new_gates);
             return Err(full);
         }
@@ -101,8 +155,7 @@ impl Table {
             let seq = same_id.seq;
             self.remove(seq, Cause::NotKept);
         }
-        check_rules(&job.queue, self.rules(&job.queue))?;
-        job.check_payload(self.config(&job.queue).caps.payload)?;
+        self.check_job(job)?;
         if let Some(key) = job.unique {
             if let Some(holder) = self.keys.holder(&job.queue, key.digest, now) {
                 return Ok(self.met(holder, key.digest, job));

@@ -123,12 +123,26 @@ pub enum Bug {
     StrictKeys,
     /// Every claim looks at the same levels.
     SameLevels,
+    /// A record is read although its time is over.
+    ReadExpiredRecord,
+    /// A record is changed whatever its writer expected.
+    WriteUnexpected,
+    /// Follow-ups are written whatever the fence of their attempt.
+    FollowUnfenced,
+    /// Follow-ups of an attempt that is cancelled instead of put back are written.
+    FollowCancelled,
+    /// The jobs that an attempt carries are lost.
+    LoseFollowUps,
+    /// The attempt ends although one of its follow-ups is refused.
+    EndBeforeFollowUps,
+    /// Follow-ups do not fit into a full queue.
+    FollowUpsNeedRoom,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 58] = [
+    pub const ALL: [Self; 65] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -187,5 +201,12 @@ impl Bug {
         Self::StrictPriority,
         Self::StrictKeys,
         Self::SameLevels,
+        Self::ReadExpiredRecord,
+        Self::WriteUnexpected,
+        Self::FollowUnfenced,
+        Self::FollowCancelled,
+        Self::LoseFollowUps,
+        Self::EndBeforeFollowUps,
+        Self::FollowUpsNeedRoom,
     ];
 }

@@ -12,10 +12,10 @@ use windlass_core::outcome::Reason;
 use windlass_core::queue::QueueConfig;
 use windlass_core::size::TooLarge;
 use windlass_core::store::{
-    Amended, Begin, Cause, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Settled, Settlement,
+    Amended, Begin, Cause, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled, Settlement,
     StoreResult,
 };
-use windlass_core::{CallId, JobId, State};
+use windlass_core::{CallId, Fence, JobId, Name, State};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
@@ -88,15 +88,27 @@ impl Table {
     /// Writes the end of an attempt that was reaped, if nothing has happened to its job since.
     fn settle_late(&mut self, settlement: &Settlement, now: Timestamp) -> Settled {
         let Settlement { queue, id, fence, transition } = settlement;
-        let is_late = |job: &&Job| {
-            let is_untouched = job.is_reaped || (self.has(Bug::SettleLateAlways) && job.state.is_waiting());
-            is_untouched && job.new.queue == *queue && job.fence == *fence
-        };
-        match self.get(*id).filter(is_late) {
+        match self.reaped(queue, *id, *fence) {
             Some(job) if transition.state.is_terminal() => {
                 self.write_outcome(job.seq, settlement, Cause::Settled, now)
             }
             _ => Settled::Fenced,
+        }
+    }
+
+    /// The job that was taken back from this attempt, if nothing has happened to it since.
+    pub(crate) fn reaped(&self, queue: &Name, id: JobId, fence: Fence) -> Option<&Job> {
+        let is_untouched =
+            |job: &&Job| job.is_reaped || (self.has(Bug::SettleLateAlways) && job.state.is_waiting());
+        self.get(id).filter(is_untouched).filter(|job| job.new.queue == *queue && job.fence == fence)
+    }
+
+    /// Writes the outcome of an attempt by this right.
+    pub(crate) fn end(&mut self, right: Right, settlement: &Settlement, now: Timestamp) -> Settled {
+        match right {
+            Right::Fence => self.settle(settlement, Cause::Settled, now),
+            Right::LostLease => self.reap(settlement, now),
+            Right::Late => self.settle_late(settlement, now),
         }
     }
 

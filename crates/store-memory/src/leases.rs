@@ -10,7 +10,7 @@ use windlass_core::job::LostJob;
 use windlass_core::store::{
     Cause, LeaseRecord, Leases, NewLease, Renewal, Settled, Settlement, StoreResult, Swept,
 };
-use windlass_core::{LeaseId, Name};
+use windlass_core::{Fence, JobId, LeaseId, Name};
 
 use crate::MemoryStore;
 use crate::bug::Bug;
@@ -103,10 +103,8 @@ impl Table {
 
     /// Between the look at lost jobs and this write the worker may have renewed, settled or been reaped by
     /// another, so both the fence and the expiry are tested here.
-    fn reap(&mut self, lost: &Settlement, now: Timestamp) -> Settled {
-        let lease = self.fenced(&lost.queue, lost.id, lost.fence).and_then(Job::lease);
-        let is_alive = lease.is_some_and(|id| self.leases.alive(id, now).is_some());
-        if is_alive && !self.has(Bug::ReapUnchecked) {
+    pub(crate) fn reap(&mut self, lost: &Settlement, now: Timestamp) -> Settled {
+        if self.lost_to(&lost.queue, lost.id, lost.fence, now).is_none() {
             return Settled::Fenced;
         }
         let settled = self.settle(lost, Cause::Reaped, now);
@@ -115,6 +113,13 @@ impl Table {
             self.note(seq, |job| job.is_reaped = true);
         }
         settled
+    }
+
+    /// The running job of this attempt, if its lease has run out.
+    pub(crate) fn lost_to(&self, queue: &Name, id: JobId, fence: Fence, now: Timestamp) -> Option<&Job> {
+        let is_alive = |job: &Job| job.lease().is_some_and(|id| self.leases.alive(id, now).is_some());
+        let is_lost = |job: &&Job| !is_alive(job) || self.has(Bug::ReapUnchecked);
+        self.fenced(queue, id, fence).filter(is_lost)
     }
 }
 

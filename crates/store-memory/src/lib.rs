@@ -3,8 +3,8 @@
 //!
 //! Plain ordered maps behind one lock. The lock makes every call a transaction, so what remains to read is
 //! the meaning of the contract. Read `accept` (how a job gets in), `moves` (how it changes its state) and `job` (what
-//! becomes of one job) first; `table` keeps the orders that are searched. `jobs`, `leases`, `queues`, `inspect` and
-//! `maintenance` each implement the trait of their name. No call waits for anything but the lock, and none keeps it
+//! becomes of one job) first; `table` keeps the orders that are searched. `jobs`, `leases`, `queues`, `inspect`,
+//! `maintenance` and `records` each implement the trait of their name. No call waits for anything but the lock, and none keeps it
 //! while it waits.
 //!
 //! ```
@@ -31,6 +31,7 @@ mod maintenance;
 mod moves;
 mod queue;
 mod queues;
+mod records;
 mod table;
 mod wakeup;
 
@@ -39,7 +40,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use windlass_core::bell::Bell;
 use windlass_core::clock::{Clock, SystemClock, Timestamp};
-use windlass_core::store::{About, Durability, Sharing, Store};
+use windlass_core::store::{About, Durability, Records, Sharing, Store};
 
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
@@ -117,5 +118,9 @@ impl Store for MemoryStore {
 
     fn finishes_calls(&self) -> bool {
         true
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        Some(self)
     }
 }

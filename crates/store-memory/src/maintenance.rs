@@ -1,4 +1,5 @@
-//! Maintenance: promotes jobs that are due, and removes finished jobs beyond the retention of their queue.
+//! Maintenance: promotes jobs that are due, and removes finished jobs beyond the retention of their queue and records whose
+//! time is over.
 
 use std::time::Duration;
 
@@ -41,6 +42,10 @@ impl Maintenance for MemoryStore {
             }
             pruned
         }))
+    }
+
+    async fn tidy(&self, limit: u32) -> StoreResult<u32> {
+        Ok(self.write(|table, now| table.tidy_records(now, limit)))
     }
 
     async fn take_duty(&self, duty: Duty, holder: HolderId, ttl: Duration) -> StoreResult<Shift> {

@@ -15,6 +15,7 @@ use crate::job::{Job, Seq};
 use crate::keys::Keys;
 use crate::lease::LeaseBook;
 use crate::queue::Queue;
+use crate::records::RecordBook;
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -25,6 +26,7 @@ pub(crate) struct Table {
     pub(crate) keys: Keys,
     pub(crate) leases: LeaseBook,
     pub(crate) calls: Calls,
+    pub(crate) records: RecordBook,
     /// Who has each duty, and until when.
     pub(crate) duties: BTreeMap<Duty, (HolderId, Timestamp)>,
     /// Whether the clock was set, which leases and calls must outlive.

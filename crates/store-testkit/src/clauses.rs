@@ -14,6 +14,7 @@ pub mod control;
 pub mod duties;
 pub mod enqueue;
 pub mod fence;
+pub mod follow_ups;
 pub mod handles;
 pub mod keep;
 pub mod keys;
@@ -25,6 +26,7 @@ pub mod promote;
 pub mod prune;
 pub mod queues;
 pub mod reap;
+pub mod records;
 pub mod remove;
 pub mod replace;
 pub mod rules;
@@ -365,6 +367,38 @@ macro_rules! for_each_clause {
                 a_ring_comes_after_its_job
                 those_who_wait_get_every_job_once
                 every_listener_hears
+            }
+            records {
+                a_record_reads_back
+                a_record_is_of_its_queue
+                an_expectation_guards_a_record
+                a_repeated_put_is_known
+                a_write_is_whole_or_nothing
+                a_record_expires
+                a_list_goes_by_prefix
+                a_page_of_large_records_ends_early
+                totals_tell_how_much_there_is
+                too_much_is_refused
+                records_outlive_their_queue
+                of_many_writers_one_succeeds
+                jobs_come_with_records
+            }
+            follow_ups {
+                an_end_brings_what_follows
+                an_attempt_writes_while_it_runs
+                a_stale_attempt_writes_nothing
+                a_refused_follow_up_refuses_the_end
+                items_of_a_call_are_apart
+                many_attempts_are_followed_at_once
+                what_is_cancelled_is_not_followed
+                an_attempt_that_is_put_back_is_followed
+                a_full_queue_takes_what_follows
+                a_follow_up_may_be_there_already
+                an_end_that_is_not_kept_is_followed
+                a_reaper_brings_what_follows
+                a_late_end_brings_what_follows
+                what_follows_rings
+                a_dropped_write_is_whole_or_nothing
             }
             handles {
                 see_the_same_jobs

@@ -9,7 +9,7 @@ use super::keys::define;
 use crate::Harness;
 use crate::scene::{QUEUE, Scene, completed, job, jobs, name, seconds};
 
-fn room_for(capacity: u64) -> QueueConfig {
+pub(super) fn room_for(capacity: u64) -> QueueConfig {
     QueueConfig { capacity: Some(capacity), ..QueueConfig::default() }
 }
 

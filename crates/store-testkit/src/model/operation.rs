@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use windlass_core::follow_ups::FollowUps;
 use windlass_core::job::NewJob;
 use windlass_core::outcome::{Cause, Failure};
 use windlass_core::queue::{JobDefaults, Keep, KeyRules, Pause, Pauses, QueueConfig, Rate, Retention, Shape};
+use windlass_core::record::{Change, Expect, RecordKey, RecordWrite, Version};
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::size::Caps;
-use windlass_core::store::{Filter, QueueShare};
+use windlass_core::store::{Filter, QueueShare, Right};
 use windlass_core::unique::Unique;
 use windlass_core::{Bytes, JobId, Name, Options, Outcome, State};
 
@@ -54,6 +56,18 @@ pub(super) enum Operation {
         attempt: usize,
         is_forged: bool,
         bytes: Bytes,
+    },
+    /// Changes records of a queue, and hands jobs in with that.
+    Write {
+        queue: Name,
+        what: FollowUps,
+    },
+    /// Writes follow-ups of an attempt, with its end or without.
+    Follow {
+        right: Right,
+        settling: Settling,
+        ends: bool,
+        then: FollowUps,
     },
     Open {
         lease: usize,
@@ -167,9 +181,48 @@ fn operation(rng: &mut Rng, ids: Ids) -> Operation {
         88..90 => Operation::Promote,
         90 => Operation::Prune,
         91 => Operation::List { filter: filter(rng), limit: pick(rng, [0, 1, 3, 50]) },
-        92..95 => Operation::Remove(queue(rng)),
+        92 => Operation::Remove(queue(rng)),
+        93 => write(rng, ids),
+        94..96 => follow(rng, ids),
         _ => Operation::Advance(seconds(pick(rng, [1, 1, 2, 3, 5, 11]))),
     }
+}
+
+fn write(rng: &mut Rng, ids: Ids) -> Operation {
+    let queue = queue(rng);
+    let mut what = follow_ups(rng, ids);
+    what.jobs.retain(|job| job.queue == queue);
+    Operation::Write { queue, what }
+}
+
+fn follow(rng: &mut Rng, ids: Ids) -> Operation {
+    let right = pick(rng, [Right::Fence, Right::Fence, Right::Fence, Right::LostLease, Right::Late]);
+    Operation::Follow { right, settling: settling(rng), ends: rng.u32(..4) > 0, then: follow_ups(rng, ids) }
+}
+
+/// Jobs that are the same under their id each time: a store that keeps queues apart drops another one under a taken id.
+fn follow_ups(rng: &mut Rng, ids: Ids) -> FollowUps {
+    let jobs = (0..pick(rng, [0, 0, 1, 2])).map(|_| new_job_as_ever(rng, ids)).collect();
+    let mut records: Vec<RecordWrite> = (0..pick(rng, [0, 1, 1, 2])).map(|_| record(rng)).collect();
+    records.dedup_by(|a, b| a.key == b.key);
+    FollowUps { jobs, records }
+}
+
+fn record(rng: &mut Rng) -> RecordWrite {
+    let key = RecordKey::new(pick(rng, ["x", "y", "y/z"])).expect("the script writes proper keys");
+    // Few, so that expectations are met now and then.
+    let version = Version(rng.u64(..4));
+    let ttl = pick(rng, [None, None, Some(0), Some(3), Some(12)]).map(seconds);
+    let change = match rng.u32(..5) {
+        0 => Change::Remove,
+        _ => Change::Put { version, value: vec![b'v'; pick(rng, [0, 3, 60])].into(), ttl },
+    };
+    let expect = match rng.u32(..4) {
+        0 => Expect::Absent,
+        1 => Expect::Version(Version(rng.u64(..4))),
+        _ => Expect::Any,
+    };
+    RecordWrite { key, expect, change }
 }
 
 fn pick<T: Copy, const N: usize>(rng: &mut Rng, values: [T; N]) -> T {
@@ -190,8 +243,17 @@ fn some_jobs(rng: &mut Rng) -> Vec<usize> {
 
 /// Mostly what its id always is, so that a repeat is one; now and then another job under the same id.
 fn new_job(rng: &mut Rng, ids: Ids) -> NewJob {
-    let index = rng.usize(..JOBS);
     let other = usize::from(rng.u32(..20) == 0);
+    numbered_job(rng, ids, other)
+}
+
+/// What its id always is.
+fn new_job_as_ever(rng: &mut Rng, ids: Ids) -> NewJob {
+    numbered_job(rng, ids, 0)
+}
+
+fn numbered_job(rng: &mut Rng, ids: Ids, other: usize) -> NewJob {
+    let index = rng.usize(..JOBS);
     let (other_queue, other_payload) = if ids == Ids::OfStore { (other, 0) } else { (0, other) };
     let queue = ["a", "a", "b", "c"][(index + other_queue) % 4];
     let kind = ["k", "k", "l", "m", "l"][index % 5];

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::job::{ClaimedJob, NewJob};
 use windlass_core::store::{
-    Begin, ClaimAnswer, ClaimRequest, Enqueued, NewLease, Progress, Settlement, SharedStore, StoreResult,
+    AttemptWrite, AttemptWritten, Begin, ClaimAnswer, ClaimRequest, Enqueued, NewLease, Progress, Settlement,
+    SharedStore, StoreResult,
 };
 use windlass_core::{CallId, Fence, JobId, LeaseId, Outcome, judge};
 use windlass_store_memory::MemoryStore;
@@ -132,6 +133,22 @@ impl Side {
                 });
                 text(store.progress(report.as_slice().into()).await)
             }
+            Operation::Write { queue, what } => {
+                let records = store.records().expect("the store keeps records");
+                text(records.write(CallId::new(), queue, what.clone()).await)
+            }
+            Operation::Follow { right, settling, ends, then } => {
+                let item = self.settlement(settling).map(|settlement| AttemptWrite {
+                    queue: settlement.queue,
+                    id: settlement.id,
+                    fence: settlement.fence,
+                    transition: ends.then_some(settlement.transition),
+                    then: then.clone(),
+                });
+                let records = store.records().expect("the store keeps records");
+                let answers = records.write_fenced(*right, item.as_slice().into()).await;
+                text(answers.map(|answers| answers.into_iter().map(comparable_write).collect::<Vec<_>>()))
+            }
             Operation::Open { lease: index, ttl } => text(store.open(&lease(lease_id(*index), *ttl)).await),
             Operation::Renew { lease, ttl } => {
                 text(store.renew(lease_id(*lease), *ttl, ALL).await.map(comparable_renewal))
@@ -194,6 +211,13 @@ impl Side {
             fence: fence(job, settling.is_forged),
             transition,
         })
+    }
+}
+
+fn comparable_write(answer: AttemptWritten) -> String {
+    match answer {
+        AttemptWritten::Refused(error) => error.to_string(),
+        other => format!("{other:?}"),
     }
 }
 

@@ -4,10 +4,12 @@
 use windlass_core::clock::{Timestamp, whole_micros};
 use windlass_core::job::{ClaimedJob, Facts, LostJob};
 use windlass_core::queue::QueueRecord;
+use windlass_core::record::Record;
 use windlass_core::store::{Filter, LeaseRecord, Renewal, SharedStore, StoreResult};
-use windlass_core::{JobId, JobRecord};
+use windlass_core::{JobId, JobRecord, Name};
 
-use super::operation::{JOBS, job_id};
+use super::operation::{JOBS, QUEUES, job_id};
+use crate::scene::name;
 
 /// Everything that can be seen.
 #[derive(Debug, PartialEq)]
@@ -16,6 +18,7 @@ pub(super) struct View {
     listed: Vec<JobId>,
     queues: Vec<QueueRecord>,
     leases: Vec<LeaseRecord>,
+    records: Vec<(Name, Record)>,
 }
 
 impl View {
@@ -36,7 +39,9 @@ impl View {
         let mut queues = store.queues(None, 100).await?;
         // When permits come back is an instant of the store's own clock; how many there are, claims show.
         queues.iter_mut().for_each(|queue| queue.permits = None);
-        Ok(Self { jobs: jobs.collect(), listed: listed(store, &Filter::default(), 7).await?, queues, leases })
+        let (listed, records) =
+            (listed(store, &Filter::default(), 7).await?, comparable_records(store, start).await?);
+        Ok(Self { jobs: jobs.collect(), listed, queues, leases, records })
     }
 
     /// The first thing that differs.
@@ -45,6 +50,7 @@ impl View {
             .or_else(|| first_difference("the list", &self.listed, &other.listed))
             .or_else(|| first_difference("a queue", &self.queues, &other.queues))
             .or_else(|| first_difference("a lease", &self.leases, &other.leases))
+            .or_else(|| first_difference("a record", &self.records, &other.records))
     }
 }
 
@@ -70,6 +76,19 @@ pub(super) async fn listed(store: &SharedStore, filter: &Filter, limit: u32) -> 
             return Ok(found);
         }
     }
+}
+
+async fn comparable_records(store: &SharedStore, start: Timestamp) -> StoreResult<Vec<(Name, Record)>> {
+    let records = store.records().expect("the store keeps records");
+    let mut found = Vec::new();
+    for queue in QUEUES.map(name) {
+        for mut record in records.list(&queue, "", None, 100).await?.records {
+            record.written_at = since(record.written_at, start);
+            record.expires_at = record.expires_at.map(|instant| since(instant, start));
+            found.push((queue.clone(), record));
+        }
+    }
+    Ok(found)
 }
 
 fn since(instant: Timestamp, start: Timestamp) -> Timestamp {
