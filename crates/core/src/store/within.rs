@@ -3,10 +3,13 @@
 use async_trait::async_trait;
 
 use super::{Enqueued, Settled, Settlement, StoreResult};
+use crate::follow_ups::FollowUps;
 use crate::job::NewJob;
+use crate::name::Name;
+use crate::record::{Record, RecordKey};
 use crate::sql::{Dialect, Line};
 
-/// Enqueueing and completing over a connection that is not the store's own.
+/// Enqueueing, completing and remembering over a connection that is not the store's own.
 ///
 /// The user's transaction decides whether anything of it takes effect: the store writes through the
 /// [`Line`] and never begins, commits or rolls back there, except as said below. What holds around a call:
@@ -38,4 +41,22 @@ pub trait Within: Send + Sync {
     /// above its cap is answered with [`Settled::Refused`] and leaves the transaction as it was. The store may
     /// watch for the commit as after an enqueue, to ring for [`Topic::Finish`](crate::bell::Topic::Finish).
     async fn complete(&self, line: &mut Line, settlement: &Settlement) -> StoreResult<Settled>;
+
+    /// As [`Records::read`](super::Records::read), with what the transaction has written itself.
+    async fn read_records(
+        &self,
+        line: &mut Line,
+        queue: &Name,
+        keys: &[RecordKey],
+    ) -> StoreResult<Vec<Option<Record>>>;
+
+    /// As [`Records::write`](super::Records::write), visible to others when the transaction has been committed. The call is
+    /// not remembered. A conflict is answered and leaves the transaction as it was. A record that another open transaction
+    /// has written is waited for.
+    async fn write_records(
+        &self,
+        line: &mut Line,
+        queue: &Name,
+        what: &FollowUps,
+    ) -> StoreResult<Vec<Enqueued>>;
 }
