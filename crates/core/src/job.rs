@@ -1,6 +1,7 @@
 //! A job in its three shapes: as it is handed in, as a worker gets it, and as anyone can look at it.
 
 mod attempt;
+mod on_dead;
 mod spec;
 mod trace;
 
@@ -22,6 +23,7 @@ use crate::size::{Caps, TooLarge};
 use crate::state::State;
 use crate::unique::{OnConflict, Unique, UniqueInvalid, UniqueKey};
 pub use attempt::{ATTEMPTS_KEPT, AttemptRecord, LastClaim};
+pub use on_dead::{DeadJob, OnDead};
 pub use spec::{META_MAX, Spec};
 pub use trace::{Trace, TraceInvalid};
 
@@ -105,6 +107,7 @@ impl NewJob {
                 stalls_max: options.stalls_max.unwrap_or(STALLS_MAX_DEFAULT),
                 trace: options.trace,
                 meta: options.meta,
+                on_dead: options.on_dead,
             },
             tags,
         })

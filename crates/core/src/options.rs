@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use crate::clock::Timestamp;
-use crate::job::{JobInvalid, META_MAX, Trace};
+use crate::job::{JobInvalid, META_MAX, OnDead, Trace};
 use crate::name::{Name, NameError};
 use crate::retry::Policy;
 use crate::unique::Unique;
@@ -39,6 +39,7 @@ pub struct Options {
     pub(crate) tags: Vec<String>,
     pub(crate) trace: Option<Trace>,
     pub(crate) meta: BTreeMap<String, String>,
+    pub(crate) on_dead: Option<OnDead>,
 }
 
 /// When a job may start.
@@ -178,6 +179,13 @@ impl Options {
         self
     }
 
+    /// What is enqueued when the job dies, in the same write.
+    #[must_use]
+    pub fn on_dead(mut self, hook: OnDead) -> Self {
+        self.on_dead = Some(hook);
+        self
+    }
+
     /// These options, and where they say nothing, those of `base`. Tags add up, and so does meta.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
@@ -199,6 +207,7 @@ impl Options {
             tags,
             trace: self.trace.or(base.trace),
             meta,
+            on_dead: self.on_dead.or(base.on_dead),
         }
     }
 

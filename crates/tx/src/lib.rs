@@ -23,9 +23,11 @@ mod sqlx_08;
 mod tokio_postgres;
 
 pub use converse::wait;
+use windlass_core::follow_ups::FollowUps;
+use windlass_core::record::{Record, RecordKey};
 use windlass_core::sql::line;
 use windlass_core::store::{Enqueued, Settled, Settlement, StoreResult, Within};
-use windlass_core::{NewJob, Store, StoreError};
+use windlass_core::{Name, NewJob, Store, StoreError};
 
 /// A transaction, or a connection, of the user's own driver.
 ///
@@ -66,6 +68,31 @@ pub async fn complete<T: Tx>(store: &dyn Store, tx: &mut T, settlement: &Settlem
     // On a connection without a transaction the end of the conversation is the commit, which a stale fence
     // makes fail.
     if is_fenced { Ok(Settled::Fenced) } else { answer }
+}
+
+/// Reads records within a transaction; see [`Within::read_records`].
+pub async fn read_records<T: Tx>(
+    store: &dyn Store,
+    tx: &mut T,
+    queue: &Name,
+    keys: &[RecordKey],
+) -> StoreResult<Vec<Option<Record>>> {
+    let within = part::<T>(store)?;
+    let (mut line, operator) = line();
+    tx.converse(operator, within.read_records(&mut line, queue, keys)).await
+}
+
+/// Writes records, and jobs of their queue, within a transaction; see [`Within::write_records`].
+pub async fn write_records<T: Tx>(
+    store: &dyn Store,
+    tx: &mut T,
+    queue: &Name,
+    what: &FollowUps,
+) -> StoreResult<Vec<Enqueued>> {
+    what.check_in(queue)?;
+    let within = part::<T>(store)?;
+    let (mut line, operator) = line();
+    tx.converse(operator, within.write_records(&mut line, queue, what)).await
 }
 
 /// The store's part for transactions, if it speaks what the transaction speaks.

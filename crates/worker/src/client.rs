@@ -10,6 +10,7 @@ mod keyed;
 mod lane;
 mod moved;
 mod queue;
+mod records;
 mod repeat;
 mod room;
 mod rules;
@@ -34,13 +35,15 @@ pub use enqueue::{Enqueue, EnqueueAll};
 pub use handle::{Handle, OutputError};
 pub use moved::Moved;
 pub use queue::{Backlog, QueueHandle};
+pub use records::{Put, Records, Remembered};
+pub(crate) use records::{decoded, part as records_of};
 pub use rules::Pausing;
 
 use self::defaults::Defaults;
 use self::endings::Endings;
 use self::in_flight::InFlight;
 use self::keyed::KeyedQueues;
-use self::lane::{Begins, Enqueues, Reports};
+use self::lane::{Begins, Enqueues, Reports, Writes};
 use self::repeat::{OneCall, Repeat, miscounted, repeat, retries};
 use crate::error::{ConfigError, Error, Result};
 use crate::job::Job;
@@ -61,6 +64,7 @@ struct Shared {
     enqueues: Lanes<Enqueues>,
     reports: Lanes<Reports>,
     begins: Lanes<Begins>,
+    writes: Lanes<Writes>,
     endings: Arc<Endings>,
     keyed: KeyedQueues,
     defaults: Defaults,
@@ -77,11 +81,23 @@ impl Client {
         let enqueues = Lanes::new(sharing, runtime.clone(), Arc::new(Enqueues(Arc::clone(&store))));
         let reports = Lanes::new(sharing, runtime.clone(), Arc::new(Reports(Arc::clone(&store))));
         let begins = Lanes::new(sharing, runtime.clone(), Arc::new(Begins(Arc::clone(&store))));
+        let writes = Lanes::new(sharing, runtime.clone(), Arc::new(Writes(Arc::clone(&store))));
         let (finishes_calls, calls, endings) = (store.finishes_calls(), InFlight::default(), Arc::default());
         let (keyed, defaults) = (KeyedQueues::default(), Defaults::new(runtime));
-        let shared =
-            Shared { store, finishes_calls, calls, enqueues, reports, begins, endings, keyed, defaults };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Arc::new(Shared {
+                store,
+                finishes_calls,
+                calls,
+                enqueues,
+                reports,
+                begins,
+                writes,
+                endings,
+                keyed,
+                defaults,
+            }),
+        }
     }
 
     /// The store, for what this type has no method for.

@@ -1,6 +1,8 @@
 //! What a handler can know and do about its own attempt.
 
 pub(crate) mod control;
+pub(crate) mod follow;
+pub(crate) mod once;
 pub(crate) mod within;
 
 use std::collections::BTreeMap;
@@ -16,6 +18,7 @@ use windlass_core::store::{Progress, Settled};
 use windlass_core::{Bytes, ClaimedJob, Fence, JobId, LeaseId, Name, StoreError};
 
 use self::control::{Control, Stop};
+use self::follow::FollowState;
 use self::within::CompletionState;
 use crate::blocking::{Clock, ThreadState};
 use crate::client::Client;
@@ -42,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) poll: PollState,
     /// How far it is with completing its job within a transaction.
     pub(crate) within: CompletionState,
+    /// What it leaves behind.
+    pub(crate) follow: FollowState,
     /// Its outcome was reported, and the answer was lost: the store may have recorded it.
     pub(crate) is_perhaps_recorded: AtomicBool,
     /// The store knows that the handler has begun, or is being told.
@@ -75,6 +80,7 @@ impl Ctx {
             thread: ThreadState::default(),
             poll: PollState::default(),
             within: CompletionState::default(),
+            follow: FollowState::default(),
             is_perhaps_recorded: AtomicBool::new(false),
             is_begun_told: AtomicBool::new(false),
         };

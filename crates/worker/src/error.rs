@@ -5,6 +5,7 @@ use std::time::Duration;
 use thiserror::Error as ThisError;
 use windlass_core::job::JobInvalid;
 use windlass_core::name::NameError;
+use windlass_core::record::{RecordKey, RecordKeyError};
 use windlass_core::{Name, StoreError};
 
 /// An error of a client or worker call.
@@ -36,6 +37,18 @@ pub enum Error {
         jobs_max: usize,
         /// Bytes of payload that one call may carry.
         bytes_max: usize,
+    },
+    /// A text that cannot be the key of a record.
+    #[error(transparent)]
+    RecordKey(#[from] RecordKeyError),
+    /// A record that is not what its reader takes it for.
+    #[error("the value of record {key:?} does not decode: {error}")]
+    Record {
+        /// Its key.
+        key: RecordKey,
+        /// What the codec says.
+        #[source]
+        error: serde_json::Error,
     },
     /// The attempt has lost its job to another one; its writes no longer count.
     #[error(
@@ -75,6 +88,13 @@ pub enum Error {
         /// Attempts that were run.
         attempts: u64,
     },
+}
+
+impl Error {
+    /// Whether a record was not as its writer expected it: another one wrote first.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Conflict { .. }))
+    }
 }
 
 /// The result of a client or worker call.

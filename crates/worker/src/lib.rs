@@ -35,6 +35,7 @@ mod registry;
 mod rest;
 mod retries;
 mod settler;
+mod settling;
 mod shutdown;
 mod slots;
 mod supervise;
@@ -46,9 +47,12 @@ pub use windlass_core::store::Enqueued;
 pub use backoff::Failed;
 pub use batching::{Answers, Batch, BatchHandler, BatchItem, Batching, FromWorker};
 pub use client::{
-    Backlog, ByKey, Client, Enqueue, EnqueueAll, Handle, KeyBacklog, Moved, OutputError, Pausing, QueueHandle,
+    Backlog, ByKey, Client, Enqueue, EnqueueAll, Handle, KeyBacklog, Moved, OutputError, Pausing, Put,
+    QueueHandle, Records, Remembered,
 };
 pub use ctx::Ctx;
+pub use ctx::follow::CHECKPOINT_TTL;
+pub use ctx::once::Once;
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
 pub use handler::{BlockingHandler, Handler};

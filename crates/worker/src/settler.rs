@@ -54,13 +54,13 @@ use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
 use crate::lanes::Lanes;
 use crate::lease::Lease;
+use crate::settling::follow_ups;
 use crate::supervise::Board;
 
 /// Takes outcomes and records them. Its lanes are its loop: they run while they hold outcomes, so there is no `run`.
 pub(crate) struct Settler {
     lanes: Lanes<Recorder>,
     recorder: Arc<Recorder>,
-    backoff: Backoff,
 }
 
 /// What one round came to.
@@ -91,14 +91,16 @@ impl Settler {
         backoff: Backoff,
     ) -> Self {
         let sharing = store.about().sharing;
-        let recorder = Arc::new(Recorder::new(store, board, lease));
-        Self { lanes: Lanes::new(sharing, runtime, Arc::clone(&recorder)), recorder, backoff }
+        let recorder = Arc::new(Recorder::new(store, board, lease, backoff));
+        Self { lanes: Lanes::new(sharing, runtime, Arc::clone(&recorder)), recorder }
     }
 
     /// Hands in the outcome of an attempt; waits only while too many wait already.
     pub(crate) async fn settle(&self, ctx: &Ctx, outcome: Outcome) {
-        let unsettled = Unsettled::new(ctx.clone(), &self.recorder.unsettled);
-        let entry = Entry::Settle { settlement: self.settlement(ctx, outcome), unsettled };
+        let settlement = self.settlement(ctx, outcome);
+        let then = follow_ups(ctx, &settlement);
+        let unsettled = Unsettled::new(ctx.clone(), then, &self.recorder.unsettled);
+        let entry = Entry::Settle { settlement, unsettled };
         // Mostly there is room, and the entry is not moved through the states of futures.
         let Err(entry) = self.lanes.try_post(ctx.queue(), entry) else { return };
         if Box::pin(self.lanes.post(ctx.queue(), entry)).await.is_err() {
@@ -108,7 +110,7 @@ impl Settler {
 
     /// What the store is told about an attempt.
     pub(crate) fn settlement(&self, ctx: &Ctx, outcome: Outcome) -> Settlement {
-        settlement(ctx, outcome, &self.backoff)
+        settlement(ctx, outcome, &self.recorder.backoff)
     }
 
     /// Waits until everything handed in before is recorded; for what is written in the background, only for a while.

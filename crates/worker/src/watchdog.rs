@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use windlass_core::backoff::with_retries;
+use windlass_core::follow_ups::FollowUps;
 use windlass_core::outcome::Cause;
-use windlass_core::store::{Settlement, StoreResult};
+use windlass_core::store::{Right, Settlement, StoreResult};
 use windlass_core::{Outcome, Store};
 
 use crate::attempts::Attempts;
@@ -25,6 +26,7 @@ use crate::executor;
 use crate::lag::Lag;
 use crate::lease::{End, Lease};
 use crate::retries::{endless, wait};
+use crate::settling::{self, follow_ups};
 use crate::shutdown::{Shutdown, Stage};
 
 /// How often attempts are looked at.
@@ -210,14 +212,15 @@ impl Watchdog {
             let batch = outcomes.split_off(outcomes.len().saturating_sub(BATCH));
             let this = Arc::clone(self);
             tokio::spawn(async move {
-                let (ctxs, settlements): (Vec<_>, Vec<_>) = batch
+                let (ctxs, ends): (Vec<_>, Vec<_>) = batch
                     .into_iter()
                     .map(|(ctx, outcome)| {
-                        let settlement = this.attempts.settler.settlement(&ctx, outcome);
-                        (ctx, settlement)
+                        let end = this.attempts.settler.settlement(&ctx, outcome);
+                        let then = follow_ups(&ctx, &end);
+                        (ctx, (end, then))
                     })
                     .unzip();
-                let recorded = AssertUnwindSafe(this.settle(settlements.into())).catch_unwind().await;
+                let recorded = AssertUnwindSafe(this.settle(ends)).catch_unwind().await;
                 if !matches!(recorded, Ok(Ok(()))) {
                     tracing::error!(
                         jobs = ctxs.len(),
@@ -231,11 +234,11 @@ impl Watchdog {
     }
 
     /// Asks until the store answers. What is fenced has gone to others, which is as good.
-    async fn settle(&self, settlements: Arc<[Settlement]>) -> StoreResult<()> {
+    async fn settle(&self, ends: Vec<(Settlement, Option<FollowUps>)>) -> StoreResult<()> {
         let settle = || async {
-            let settled = self.store.settle(Arc::clone(&settlements)).await;
+            let settled = settling::write(&*self.store, Right::Fence, ends.clone()).await;
             settled.inspect_err(
-                |error| tracing::warn!(%error, jobs = settlements.len(), "outcomes are not recorded yet"),
+                |error| tracing::warn!(%error, jobs = ends.len(), "outcomes are not recorded yet"),
             )
         };
         with_retries(&mut endless().refusals_max(REFUSALS_MAX), settle, wait).await.map(drop)

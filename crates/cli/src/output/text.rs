@@ -130,11 +130,12 @@ fn keys(keys: &KeyRules) -> String {
 }
 
 /// What holds for jobs that say nothing themselves.
-pub(crate) fn defaults(JobDefaults { retry, timeout, priority }: &JobDefaults) -> String {
+pub(crate) fn defaults(JobDefaults { retry, timeout, priority, on_dead }: &JobDefaults) -> String {
     let parts = [
         retry.as_ref().map(policy),
         timeout.map(|timeout| format!("a timeout of {}", duration(timeout))),
         priority.map(|priority| format!("priority {priority}")),
+        on_dead.as_ref().map(|hook| format!("a job of kind {} when one dies", hook.kind)),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Trace, Unreadable};
+use super::{OnDead, Trace, Unreadable};
 use crate::options::STALLS_MAX_DEFAULT;
 use crate::retry::Policy;
 
 /// Bytes of keys and values together that a job carries as meta.
 pub const META_MAX: usize = 4096;
 
-/// The newest version that this program knows: 1, and 2 where a policy spreads its delays by a share.
-const VERSION: i64 = 2;
+/// The newest version that this program knows: 1, 2 where a policy spreads its delays by a share, and 3 where something is
+/// enqueued when the job dies.
+const VERSION: i64 = 3;
 
 /// The options of a job that no store decides by.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +36,8 @@ pub struct Spec {
     pub trace: Option<Trace>,
     /// Whatever its producer wants to say; at most [`META_MAX`] bytes.
     pub meta: BTreeMap<String, String>,
+    /// What is enqueued when the job dies.
+    pub on_dead: Option<OnDead>,
 }
 
 impl Default for Spec {
@@ -45,6 +48,7 @@ impl Default for Spec {
             stalls_max: STALLS_MAX_DEFAULT,
             trace: None,
             meta: BTreeMap::new(),
+            on_dead: None,
         }
     }
 }
@@ -64,6 +68,8 @@ struct Text {
     trace: Option<Trace>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     meta: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on_dead: Option<OnDead>,
 }
 
 /// Only the version, for a text of which nothing else reads.
@@ -79,12 +85,17 @@ impl Spec {
             return None;
         }
         let text = Text {
-            v: if self.retry.has_share() { 2 } else { 1 },
+            v: match () {
+                () if self.on_dead.is_some() => 3,
+                () if self.retry.has_share() => 2,
+                () => 1,
+            },
             retry: (self.retry != Policy::default()).then(|| self.retry.clone()),
             timeout: self.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX)),
             stalls_max: (self.stalls_max != STALLS_MAX_DEFAULT).then_some(self.stalls_max),
             trace: self.trace.clone(),
             meta: self.meta.clone(),
+            on_dead: self.on_dead.clone(),
         };
         Some(serde_json::to_string(&text).expect("numbers and names are JSON"))
     }
@@ -103,7 +114,7 @@ impl Spec {
         if version > VERSION {
             return Err(Unreadable::Newer { form: version });
         }
-        let Text { v: _, retry, timeout, stalls_max, trace, meta } =
+        let Text { v: _, retry, timeout, stalls_max, trace, meta, on_dead } =
             read.map_err(|error| Unreadable::Broken(format!("its options: {error}")))?;
         Ok(Self {
             retry: retry.unwrap_or_default(),
@@ -111,6 +122,7 @@ impl Spec {
             stalls_max: stalls_max.unwrap_or(STALLS_MAX_DEFAULT),
             trace,
             meta,
+            on_dead,
         })
     }
 }
@@ -137,19 +149,23 @@ mod tests {
             trace: Trace::new("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Some("a=1".into()))
                 .ok(),
             meta: [("tenant".into(), "\u{0}ä\"".into())].into(),
+            on_dead: None,
         };
         assert!(spec.text().unwrap().starts_with(r#"{"v":1,"#), "what older programs can read");
         assert_eq!(Spec::read(spec.text().as_deref()), Ok(spec.clone()));
         let shared = Spec { retry: spec.retry.clone().jitter(Jitter::share(0.1)), ..spec };
         assert!(shared.text().unwrap().starts_with(r#"{"v":2,"#));
-        assert_eq!(Spec::read(shared.text().as_deref()), Ok(shared));
+        assert_eq!(Spec::read(shared.text().as_deref()), Ok(shared.clone()));
+        let hooked = Spec { on_dead: OnDead::kind("alert").ok(), ..shared };
+        assert!(hooked.text().unwrap().starts_with(r#"{"v":3,"#), "no program may forget it");
+        assert_eq!(Spec::read(hooked.text().as_deref()), Ok(hooked));
     }
 
     #[test]
     fn a_later_version_is_left_to_a_newer_program() {
         let newer = |v: i64| Err(Unreadable::Newer { form: v });
         assert_eq!(Spec::read(Some(r#"{"v":4}"#)), newer(4));
-        assert_eq!(Spec::read(Some(r#"{"v":3,"retry":"otherwise"}"#)), newer(3));
+        assert_eq!(Spec::read(Some(r#"{"v":5,"retry":"otherwise"}"#)), newer(5));
         let known = Spec { stalls_max: 5, ..Spec::default() };
         assert_eq!(Spec::read(Some(r#"{"v":1,"stalls_max":5,"colour":"red"}"#)), Ok(known), "may be ignored");
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::QueueInvalid;
+use crate::job::OnDead;
 use crate::options::Options;
 use crate::retry::Policy;
 
@@ -22,6 +23,9 @@ pub struct JobDefaults {
     /// Higher is claimed first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i16>,
+    /// What is enqueued when a job dies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_dead: Option<OnDead>,
 }
 
 impl JobDefaults {
@@ -35,6 +39,7 @@ impl JobDefaults {
         let mut options = Options::new();
         (options.retry, options.timeout, options.priority) =
             (self.retry.clone(), self.timeout, self.priority);
+        options.on_dead = self.on_dead.clone();
         options
     }
 

@@ -2,6 +2,7 @@
 
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
+use windlass_core::job::OnDead;
 use windlass_core::queue::{
     JobDefaults, Keep, KeyRules, Pause, Pauses, QueueConfig, QueueRecord, Rate, Retention, Shape,
 };
@@ -49,6 +50,7 @@ pub async fn a_definition_reads_back(h: &impl Harness) {
             retry: Some(Policy::exponential(7, seconds(3))),
             timeout: Some(seconds(9)),
             priority: Some(-3),
+            on_dead: OnDead::kind("alert").ok(),
         },
     };
     for config in [first, QueueConfig::default()] {

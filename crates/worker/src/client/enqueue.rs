@@ -92,6 +92,19 @@ impl Client {
     }
 }
 
+impl Client {
+    /// A job as it is stored, with the defaults of its queue.
+    pub(crate) async fn new_job<J: Job>(
+        &self,
+        job: J,
+        id: Option<JobId>,
+        options: Options,
+    ) -> Result<NewJob> {
+        let enqueue = Enqueue { id, ..self.enqueue(job) };
+        Ok(enqueue.options(options).into_job(Lookup::Wait).await?.1)
+    }
+}
+
 /// The key that a job names itself, as options.
 fn own_key<J: Job>(job: &J) -> Options {
     match job.key() {
@@ -325,6 +338,11 @@ macro_rules! options {
             /// Adds a value that the handler and readers of the job can see. Nothing is decided by it.
             pub fn meta(self, key: impl Into<String>, value: impl Into<String>) -> Self {
                 self.with(|options| options.meta(key, value))
+            }
+
+            /// What is enqueued when it dies, in the same write; see [`OnDead`](windlass_core::job::OnDead).
+            pub fn on_dead(self, hook: windlass_core::job::OnDead) -> Self {
+                self.with(|options| options.on_dead(hook))
             }
 
             /// How many lost leases it survives.

@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use windlass_core::batch::{ITEMS_MAX, Limits, WEIGHT_MAX};
-use windlass_core::store::{Begin, Enqueued, Progress, Settled, StoreResult};
+use windlass_core::store::{
+    AttemptWrite, AttemptWritten, Begin, Enqueued, Progress, Right, Settled, StoreResult,
+};
 use windlass_core::{CallId, JobId, Name, NewJob, Store, StoreError};
 
+use super::records;
 use super::shared_error::copies;
 use super::split;
 use crate::lanes::{Flush, Origin};
@@ -129,5 +132,30 @@ impl Call for Begins {
 
     async fn ask(&self, _id: CallId, begins: Arc<[Begin]>) -> StoreResult<Vec<Settled>> {
         self.0.begin(begins).await
+    }
+}
+
+/// What attempts write while they run.
+pub(super) struct Writes(pub(super) Arc<dyn Store>);
+
+impl Call for Writes {
+    type Item = AttemptWrite;
+    type Answer = AttemptWritten;
+    const IS_FENCED: bool = true;
+
+    fn id(write: &AttemptWrite) -> JobId {
+        write.id
+    }
+
+    fn queue(write: &AttemptWrite) -> &Name {
+        &write.queue
+    }
+
+    fn weight(write: &AttemptWrite) -> usize {
+        write.then.weight()
+    }
+
+    async fn ask(&self, _id: CallId, writes: Arc<[AttemptWrite]>) -> StoreResult<Vec<AttemptWritten>> {
+        records::part(&*self.0)?.write_fenced(Right::Fence, writes).await
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::Serialize;
+use windlass_core::follow_ups::FollowUps;
 use windlass_core::store::{Settled, Settlement};
 use windlass_core::{Bytes, Outcome, judge};
 use windlass_tx::{BlockingTx, Tx};
@@ -96,13 +97,29 @@ impl Ctx {
         // Before the first statement: a call that is dropped half-way may have written, and be committed.
         part.set(Completion::Begun);
         match windlass_tx::complete(&**self.client().store(), tx, &settlement).await? {
-            Settled::Applied(_) => Ok(()),
+            Settled::Applied(_) => self.follow_within(tx).await,
             Settled::Fenced => {
                 part.set(Completion::Stale);
                 Err(Error::Fenced)
             }
             Settled::Refused(error) => Err(too_large(self.id(), error)),
         }
+    }
+}
+
+impl Ctx {
+    /// Writes what follows the job into the transaction that completes it.
+    async fn follow_within<T: Tx>(&self, tx: &mut T) -> Result<()> {
+        let Some(FollowUps { jobs, records }) = self.inner().follow.of_completion() else { return Ok(()) };
+        let store = &**self.client().store();
+        if !jobs.is_empty() {
+            windlass_tx::enqueue(store, tx, &jobs).await?;
+        }
+        if !records.is_empty() {
+            let what = FollowUps { jobs: Vec::new(), records };
+            windlass_tx::write_records(store, tx, self.queue(), &what).await?;
+        }
+        Ok(())
     }
 }
 

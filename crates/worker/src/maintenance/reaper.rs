@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::store::{Duty, Settled, Settlement, StoreResult};
+use windlass_core::job::LostJob;
+use windlass_core::store::{Duty, Right, Settlement, StoreResult};
 use windlass_core::{Store, judge};
 
 use super::{BATCH_MAX, CALLS_MAX, Round, Sweep};
 use crate::attempts::Attempts;
 use crate::health::Part;
 use crate::lease::Lease;
+use crate::settling::{self, Answered, lost_follow_ups};
 
 /// Takes lost jobs back and forgets leases without jobs.
 #[derive(Clone)]
@@ -55,19 +57,16 @@ impl Reaper {
         if lost.is_empty() {
             return Ok(0);
         }
-        let settlements: Arc<[Settlement]> = lost
-            .iter()
-            .map(|job| Settlement {
-                queue: job.queue.clone(),
-                id: job.id,
-                fence: job.fence,
-                transition: judge(&job.facts, job.outcome(), fastrand::f64()),
-            })
-            .collect();
-        let answers = self.store.reap(settlements).await?;
+        let end = |job: &LostJob| {
+            let transition = judge(&job.facts, job.outcome(), fastrand::f64());
+            let end = Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition };
+            let then = lost_follow_ups(job, &end);
+            (end, then)
+        };
+        let answers = settling::write(&*self.store, Right::LostLease, lost.iter().map(end).collect()).await?;
         let mut taken = 0;
         for (job, answer) in lost.iter().zip(answers) {
-            if let Settled::Applied(state) = answer {
+            if let Answered::Applied(state) = answer {
                 taken += 1;
                 tracing::warn!(
                     job.id = %job.id, job.kind = %job.kind, job.queue = %job.queue, worker = %job.worker, %state,

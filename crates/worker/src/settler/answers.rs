@@ -5,47 +5,64 @@ use std::sync::atomic::Ordering;
 
 use windlass_core::backoff::with_retries;
 use windlass_core::outcome::{Cause, Failure};
-use windlass_core::size::TooLarge;
-use windlass_core::store::{Settled, Settlement};
-use windlass_core::{JobRecord, Outcome, State, StoreError};
+use windlass_core::store::{Right, Settlement};
+use windlass_core::{JobRecord, Outcome, State};
 
 use super::batch::{Batch, Unsettled};
 use super::recorder::Recorder;
 use super::{UNCOMMITTED, has_completed_within, settlement};
-use crate::backoff::Backoff;
 use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
 use crate::retries::{endless, wait};
+use crate::settling::{Answered, follow_ups, report_unfollowed};
 
 /// How often the store is asked to take outcomes late. They hold up their lane meanwhile.
 const LATE_TRIES: u32 = 3;
 
 impl Recorder {
-    /// Ends what was answered. What comes back is to be recorded instead: failures of those whose output was refused.
-    pub(super) async fn handle_answers(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
+    /// Ends what was answered. What comes back is to be recorded instead: failures of those that were refused.
+    pub(super) async fn handle_answers(&self, batch: Batch, answers: Vec<Answered>) -> Batch {
         let (mut refused, mut fenced) = (Vec::new(), Vec::new());
         if batch.attempts().iter().zip(&answers).all(is_plain) {
             return Batch::default();
         }
-        for ((told, attempt), answer) in batch.into_iter().zip(answers) {
-            match answer {
-                Settled::Applied(_) => {
+        for ((told, mut attempt), answer) in batch.into_iter().zip(answers) {
+            let outcome = match answer {
+                Answered::Applied(_) => {
                     if attempt.inner().within.get() == Completion::Returned {
                         tracing::warn!(
                             job.id = %attempt.id(), job.kind = %attempt.kind(), "failed: {UNCOMMITTED}"
                         );
                     }
+                    continue;
                 }
-                Settled::Fenced if has_completed_within(&attempt) => {
+                Answered::Fenced if has_completed_within(&attempt) => {
                     tracing::debug!(job.id = %attempt.id(), job.kind = %attempt.kind(), "completed");
+                    continue;
                 }
-                Settled::Fenced => fenced.push((told, attempt)),
-                Settled::Refused(error) => {
-                    // It fails for good, so that there is no delay to ask for.
-                    let outcome = output_too_large(&attempt, error);
-                    refused.push((settlement(&attempt, outcome, &Backoff::default()), attempt));
+                Answered::Fenced => {
+                    fenced.push((told, attempt));
+                    continue;
                 }
-            }
+                // It would be as large again.
+                Answered::OutputRefused(error) => {
+                    Outcome::Fail { failure: Failure { cause: Cause::Codec, text: error.to_string() } }
+                }
+                Answered::FollowUpRefused(error) if told.transition.state == State::Dead => {
+                    report_unfollowed(&told, &error);
+                    attempt.then = None;
+                    refused.push((told, attempt));
+                    continue;
+                }
+                Answered::FollowUpRefused(error) => {
+                    let text = format!("what should follow the job was refused: {error}");
+                    tracing::warn!(job.id = %attempt.id(), job.kind = %attempt.kind(), error = text, "failed");
+                    Outcome::Retry { failure: Failure::error(text) }
+                }
+            };
+            let end = settlement(&attempt, outcome, &self.backoff);
+            attempt.then = follow_ups(&attempt, &end).map(Arc::new);
+            refused.push((end, attempt));
         }
         if !fenced.is_empty() {
             self.settle_fenced(fenced).await;
@@ -73,7 +90,7 @@ impl Recorder {
     /// Answers the attempts whose end the store did not take.
     async fn settle_late(&self, ends: Batch) -> Vec<Unsettled> {
         let settle_late = || async {
-            let answers = self.guarded(self.store.settle_late(ends.settlements())).await;
+            let answers = self.write_by(Right::Late, &ends).await;
             answers.inspect_err(|error| {
                 self.mark_unknown(&ends, error);
                 tracing::info!(%error, outcomes = ends.len(), "outcomes could not be taken late");
@@ -83,14 +100,14 @@ impl Recorder {
             return ends.into_iter().map(|(_, attempt)| attempt).collect();
         };
         let refused = ends.into_iter().zip(answers).filter_map(|((_, attempt), answer)| match answer {
-            Settled::Applied(state) => {
+            Answered::Applied(state) => {
                 tracing::info!(
                     job.id = %attempt.id(), job.kind = %attempt.kind(), fence = %attempt.fence(), %state,
                     "an outcome came late and was recorded: no other attempt had the job since"
                 );
                 None
             }
-            Settled::Fenced | Settled::Refused(_) => Some(attempt),
+            Answered::Fenced | Answered::OutputRefused(_) | Answered::FollowUpRefused(_) => Some(attempt),
         });
         refused.collect()
     }
@@ -132,11 +149,6 @@ impl Recorder {
 }
 
 /// Whether nothing is left to do or to say: so it is mostly with all of a batch.
-fn is_plain((attempt, answer): (&Unsettled, &Settled)) -> bool {
-    matches!(answer, Settled::Applied(_)) && attempt.inner().within.get() == Completion::Engine
-}
-
-fn output_too_large(ctx: &Ctx, error: TooLarge) -> Outcome {
-    let text = StoreError::TooLarge { id: ctx.id(), error }.to_string();
-    Outcome::Fail { failure: Failure { cause: Cause::Codec, text } }
+fn is_plain((attempt, answer): (&Unsettled, &Answered)) -> bool {
+    matches!(answer, Answered::Applied(_)) && attempt.inner().within.get() == Completion::Engine
 }

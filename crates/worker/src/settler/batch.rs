@@ -4,10 +4,12 @@ use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use windlass_core::Bytes;
-use windlass_core::store::Settlement;
+use windlass_core::follow_ups::FollowUps;
+use windlass_core::store::{AttemptWrite, Settlement};
+use windlass_core::{Bytes, JobId};
 
 use crate::ctx::Ctx;
+use crate::settling::item;
 
 /// What is put into a lane.
 pub(super) enum Entry {
@@ -25,10 +27,11 @@ impl Entry {
     /// The bytes that a handler has a say in.
     pub(super) fn weight(&self) -> usize {
         match self {
-            Self::Settle { settlement, .. } => {
+            Self::Settle { settlement, unsettled } => {
                 let transition = &settlement.transition;
                 transition.output.as_ref().map_or(0, Bytes::len)
                     + transition.error.as_ref().map_or(0, String::len)
+                    + unsettled.then.as_ref().map_or(0, |then| then.weight())
             }
             Self::Mark { .. } => 0,
         }
@@ -38,13 +41,15 @@ impl Entry {
 /// An attempt whose outcome is not recorded. It counts as such as long as this lives.
 pub(super) struct Unsettled {
     ctx: Ctx,
+    /// What is written with its outcome; nothing for nearly all.
+    pub(super) then: Option<Arc<FollowUps>>,
     _counted: Arc<()>,
 }
 
 impl Unsettled {
     /// `count` counts its copies.
-    pub(super) fn new(ctx: Ctx, count: &Arc<()>) -> Self {
-        Self { ctx, _counted: Arc::clone(count) }
+    pub(super) fn new(ctx: Ctx, then: Option<FollowUps>, count: &Arc<()>) -> Self {
+        Self { ctx, then: then.map(Arc::new), _counted: Arc::clone(count) }
     }
 }
 
@@ -56,7 +61,7 @@ impl Deref for Unsettled {
     }
 }
 
-/// Outcomes that go to the store together.
+/// Outcomes that go to the store together: with follow-ups all of them, or none.
 #[derive(Default)]
 pub(super) struct Batch {
     /// Shared with store calls, so that none copies them.
@@ -88,6 +93,29 @@ impl Batch {
 
     pub(super) fn settlements(&self) -> Arc<[Settlement]> {
         Arc::clone(&self.settlements)
+    }
+
+    /// Those without follow-ups and those with some, each if there are any. Mostly all are without.
+    pub(super) fn by_follow_ups(self) -> Vec<Self> {
+        if self.attempts.iter().all(|attempt| attempt.then.is_none()) {
+            return if self.is_empty() { Vec::new() } else { vec![self] };
+        }
+        let (plain, followed): (Vec<_>, Vec<_>) =
+            self.into_iter().partition(|(_, attempt)| attempt.then.is_none());
+        let parts = [plain, followed].into_iter().filter(|part| !part.is_empty());
+        parts.map(|part| part.into_iter().collect()).collect()
+    }
+
+    /// The same outcomes with their follow-ups; nothing where they have none.
+    pub(super) fn followed(&self) -> Option<Arc<[AttemptWrite]>> {
+        self.attempts.first()?.then.as_ref()?;
+        let then = |attempt: &Unsettled| attempt.then.as_deref().cloned().unwrap_or_default();
+        let pairs = self.settlements.iter().zip(&self.attempts);
+        Some(pairs.map(|(end, attempt)| item(end, then(attempt))).collect())
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = JobId> {
+        self.settlements.iter().map(|settlement| settlement.id)
     }
 
     pub(super) fn attempts(&self) -> &[Unsettled] {

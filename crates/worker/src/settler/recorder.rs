@@ -1,5 +1,6 @@
 //! What all modes of the drawing in [`super`] use: one store call, pauses, and how it is going.
 
+use std::mem;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,23 +9,30 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use windlass_core::backoff::Transient;
 use windlass_core::batch::{Limits, WEIGHT_MAX};
-use windlass_core::store::{Settled, StoreResult};
+use windlass_core::store::{Right, StoreResult};
 use windlass_core::{LeaseId, Store, StoreError, StoreErrorKind};
 
 use super::background::Background;
 use super::batch::{Batch, Entry};
 use super::in_flight::InFlight;
+use crate::backoff::Backoff;
 use crate::health::Part;
 use crate::lanes::{Flush, Origin};
 use crate::lease::Lease;
 use crate::retries::panic_text;
+use crate::settling::{Answered, write_followed, write_plain};
 use crate::supervise::Board;
+
+/// How often an outcome is written anew because something of it was refused.
+const REFUSALS_MAX: u32 = 3;
 
 /// Writes outcomes to the store.
 pub(super) struct Recorder {
     pub(super) store: Arc<dyn Store>,
     pub(super) board: Arc<Board>,
     pub(super) lease: Arc<Lease>,
+    /// When attempts that fail are tried again.
+    pub(super) backoff: Backoff,
     /// Its copies count outcomes that are not recorded.
     pub(super) unsettled: Arc<()>,
     /// Its copies count marks in lanes.
@@ -74,29 +82,21 @@ impl Flush for Recorder {
             Entry::Mark { .. } => None,
         });
         let batch: Batch = outcomes.collect();
-        if !batch.is_empty() {
-            let _flush = self.in_flight.begin();
-            let mut leases: Vec<LeaseId> =
-                batch.attempts().iter().map(|ctx| ctx.inner().claimed.lease).collect();
-            leases.dedup();
-            let recorded = AssertUnwindSafe(self.record(origin, batch)).catch_unwind().await;
-            if let Err(panic) = recorded {
-                self.panicked(&panic_text(&*panic));
-                // Which of them were recorded is not known.
-                leases.into_iter().for_each(|lease| self.lease.retire(lease));
-            }
+        for part in batch.by_follow_ups() {
+            self.record_guarded(&origin, part).await;
         }
         answers
     }
 }
 
 impl Recorder {
-    pub(super) fn new(store: Arc<dyn Store>, board: Arc<Board>, lease: Arc<Lease>) -> Self {
+    pub(super) fn new(store: Arc<dyn Store>, board: Arc<Board>, lease: Arc<Lease>, backoff: Backoff) -> Self {
         Self {
             store,
             in_flight: InFlight::new(Arc::clone(&board)),
             board,
             lease,
+            backoff,
             unsettled: Arc::default(),
             marks: Arc::default(),
             fenced: AtomicU64::default(),
@@ -105,31 +105,54 @@ impl Recorder {
         }
     }
 
-    /// Records outcomes, and then failures for those whose output is refused.
-    async fn record(self: &Arc<Self>, origin: Origin<Self>, batch: Batch) {
-        let refused = match &origin {
-            Origin::Shared(queues) => self.write_together(queues, batch).await,
-            Origin::Queue => self.write_queue(batch).await,
-        };
-        if refused.is_empty() {
-            return;
+    /// Records outcomes; a panic around that ends no lane.
+    async fn record_guarded(self: &Arc<Self>, origin: &Origin<Self>, batch: Batch) {
+        let _flush = self.in_flight.begin();
+        let mut leases: Vec<LeaseId> = batch.attempts().iter().map(|ctx| ctx.inner().claimed.lease).collect();
+        leases.dedup();
+        let recorded = AssertUnwindSafe(self.record(origin, batch)).catch_unwind().await;
+        if let Err(panic) = recorded {
+            self.panicked(&panic_text(&*panic));
+            // Which of them were recorded is not known.
+            leases.into_iter().for_each(|lease| self.lease.retire(lease));
         }
-        // Failures with short texts: none is refused again.
-        match &origin {
-            Origin::Shared(queues) => self.write_together(queues, refused).await,
-            Origin::Queue => self.write_queue(refused).await,
-        };
+    }
+
+    /// Records outcomes, and then failures for those whose output or follow-ups are refused.
+    async fn record(self: &Arc<Self>, origin: &Origin<Self>, batch: Batch) {
+        let mut parts = vec![batch];
+        // A completion may be refused, then the job that follows its failure; a failure alone is not.
+        for _ in 0..REFUSALS_MAX {
+            let mut refused = Batch::default();
+            for part in mem::take(&mut parts) {
+                refused.append(match origin {
+                    Origin::Shared(queues) => self.write_together(queues, part).await,
+                    Origin::Queue => self.write_queue(part).await,
+                });
+            }
+            if refused.is_empty() {
+                return;
+            }
+            parts = refused.by_follow_ups().into();
+        }
     }
 
     /// Writes a batch by one store call.
-    pub(super) async fn write_once(&self, batch: &Batch) -> Result<Vec<Settled>, Failed> {
-        match self.guarded(self.store.settle(batch.settlements())).await {
-            Ok(answers) => Ok(answers),
-            Err(error) => {
-                self.mark_unknown(batch, &error);
-                Err(Failed { text: error.to_string(), is_transient: error.is_transient() })
-            }
+    pub(super) async fn write_once(&self, batch: &Batch) -> Result<Vec<Answered>, Failed> {
+        self.write_by(Right::Fence, batch).await.map_err(|error| {
+            self.mark_unknown(batch, &error);
+            Failed { text: error.to_string(), is_transient: error.is_transient() }
+        })
+    }
+
+    /// Writes a batch by one store call, by the fence or late.
+    pub(super) async fn write_by(&self, right: Right, batch: &Batch) -> StoreResult<Vec<Answered>> {
+        if let Some(items) = batch.followed() {
+            let written = self.guarded(write_followed(&*self.store, right, items)).await?;
+            return Ok(written.into_iter().zip(batch.ids()).map(Answered::from).collect());
         }
+        let settled = self.guarded(write_plain(&*self.store, right, batch.settlements())).await?;
+        Ok(settled.into_iter().zip(batch.ids()).map(Answered::from).collect())
     }
 
     /// When an answer was lost, the outcomes may have been recorded.
@@ -159,7 +182,7 @@ impl Recorder {
     }
 
     /// The store has answered.
-    pub(super) async fn answered(&self, batch: Batch, answers: Vec<Settled>) -> Batch {
+    pub(super) async fn answered(&self, batch: Batch, answers: Vec<Answered>) -> Batch {
         self.success();
         self.handle_answers(batch, answers).await
     }

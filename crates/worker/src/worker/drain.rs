@@ -7,7 +7,7 @@ use std::time::Instant;
 use futures_util::future::join_all;
 
 use windlass_core::outcome::Ending;
-use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, Settled};
+use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, Right};
 use windlass_core::{Fence, LeaseId, Outcome, State, StoreError};
 
 use super::Config;
@@ -17,6 +17,7 @@ use crate::ctx::{Claimed, Ctx};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
 use crate::settler::{has_completed_within, settlement};
+use crate::settling::{self, Answered, follow_ups};
 
 /// What a drain came to: one count per attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -126,17 +127,15 @@ async fn record(
     backoff: &Backoff,
     drained: &mut Drained,
 ) -> Result<()> {
-    let settlement = settlement(ctx, outcome.ok_or_else(lost)?, backoff);
-    let ending = settlement.transition.ending;
-    match client.store().settle([settlement].into()).await?.first() {
-        Some(Settled::Applied(state)) => drained.count(*state, ending),
-        Some(Settled::Refused(error)) => {
-            return Err(StoreError::TooLarge { id: ctx.id(), error: *error }.into());
-        }
-        Some(Settled::Fenced) if has_completed_within(ctx) => {
+    let end = settlement(ctx, outcome.ok_or_else(lost)?, backoff);
+    let (ending, then) = (end.transition.ending, follow_ups(ctx, &end));
+    match settling::write(&**client.store(), Right::Fence, vec![(end, then)]).await?.pop() {
+        Some(Answered::Applied(state)) => drained.count(state, ending),
+        Some(Answered::OutputRefused(error) | Answered::FollowUpRefused(error)) => return Err(error.into()),
+        Some(Answered::Fenced) if has_completed_within(ctx) => {
             drained.count(State::Completed, Ending::Completed);
         }
-        Some(Settled::Fenced) | None => return Err(Error::Fenced),
+        Some(Answered::Fenced) | None => return Err(Error::Fenced),
     }
     Ok(())
 }

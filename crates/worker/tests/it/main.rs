@@ -10,6 +10,7 @@ mod config;
 mod drain;
 mod faults;
 mod faulty;
+mod follow;
 mod isolation;
 mod keys;
 mod lease;

@@ -100,6 +100,7 @@ async fn a_queue_says_what_jobs_do_not_say() {
         retry: Some(Policy::fixed(9, Duration::from_secs(1))),
         timeout: Some(Duration::from_secs(5)),
         priority: Some(3),
+        on_dead: None,
     };
     let queue = client.queue("default").unwrap();
     queue.change(|config| config.defaults = defaults.clone()).await.unwrap();

@@ -1,0 +1,171 @@
+//! What an attempt leaves behind: jobs and records that are written with its end, and what it remembers while it runs.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_core::follow_ups::FollowUps;
+use windlass_core::record::{RecordKey, RecordWrite};
+use windlass_core::store::AttemptWrite;
+use windlass_core::{Bytes, JobId, StoreError};
+
+use super::Ctx;
+use super::within::Completion;
+use crate::client::{Records, decoded};
+use crate::error::{Error, Result};
+use crate::job::{IntoJob, With};
+
+/// How long a checkpoint of a job that does not complete is kept after it was last written.
+pub const CHECKPOINT_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What one attempt has said that it leaves behind.
+#[derive(Debug, Default)]
+pub(crate) struct FollowState(Mutex<Left>);
+
+#[derive(Debug, Default)]
+struct Left {
+    then: FollowUps,
+    /// Checkpoints of the job that this attempt knows of: they go when it completes.
+    checkpoints: BTreeSet<RecordKey>,
+}
+
+impl FollowState {
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is written with the completion; nothing for nearly every attempt.
+    pub(crate) fn of_completion(&self) -> Option<FollowUps> {
+        let left = self.left();
+        if left.then.is_empty() && left.checkpoints.is_empty() {
+            return None;
+        }
+        let mut then = left.then.clone();
+        let is_written = |key: &&RecordKey| !then.records.iter().any(|write| write.key == **key);
+        let room = windlass_core::follow_ups::RECORDS_MAX - then.records.len();
+        let known: Vec<_> = left.checkpoints.iter().filter(is_written).take(room).cloned().collect();
+        then.records.extend(known.into_iter().map(RecordWrite::remove));
+        Some(then)
+    }
+}
+
+impl Ctx {
+    /// Enqueues a job when this one completes, in the same write: both or neither. Answers its id. If the attempt fails, is
+    /// lost or gives its job back, nothing is enqueued, and the next attempt says anew what is to follow. A job may be given
+    /// [with](crate::Job::with) options of its own, and for any queue.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass_worker::{Ctx, Job, JobError};
+    /// # #[derive(Serialize, Deserialize)] struct Resize { image: u64 }
+    /// # #[derive(Serialize, Deserialize)] struct Publish { image: u64 }
+    /// # impl Job for Resize { const KIND: &'static str = "resize"; type Output = (); }
+    /// # impl Job for Publish { const KIND: &'static str = "publish"; type Output = (); }
+    /// async fn resize(job: Resize, ctx: Ctx) -> Result<(), JobError> {
+    ///     // … the work …
+    ///     ctx.then(Publish { image: job.image }).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the job cannot be accepted, when there are more than 1,000, and after
+    /// [`complete_within`](Ctx::complete_within) was called.
+    pub async fn then<I: IntoJob>(&self, job: I) -> Result<JobId> {
+        let With { job, id, options } = job.into_job();
+        let job = self.client().new_job(job, id, options).await?;
+        let id = job.id;
+        self.leave(|then| then.jobs.push(job))?;
+        Ok(id)
+    }
+
+    /// Changes a record of the job's queue when the job completes, in the same write.
+    ///
+    /// # Errors
+    /// As [`then`](Ctx::then).
+    pub fn then_write(&self, write: RecordWrite) -> Result<()> {
+        self.leave(|then| then.records.push(write))
+    }
+
+    fn leave(&self, add: impl FnOnce(&mut FollowUps)) -> Result<()> {
+        if self.inner().within.get() != Completion::Engine {
+            let why = "a transaction completes this job already: say what follows before `complete_within`";
+            return Err(StoreError::Transaction(why.into()).into());
+        }
+        let then = &mut self.inner().follow.left().then;
+        let (jobs, records) = (then.jobs.len(), then.records.len());
+        add(then);
+        then.check().map_err(|invalid| {
+            then.jobs.truncate(jobs);
+            then.records.truncate(records);
+            StoreError::from(invalid).into()
+        })
+    }
+
+    /// What the queue of the job remembers, for any attempt and any program to read and write. Not fenced: see
+    /// [`checkpoint`](Ctx::checkpoint).
+    pub fn records(&self) -> Records {
+        Records::of(self.client().clone(), self.queue().clone())
+    }
+
+    /// Remembers a value for the next attempts of this job, under a name of the handler's own. Written at once, and only if
+    /// the attempt still has its job. It is gone when the job completes, and a month after it was last written.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass_worker::{Ctx, Job, JobError};
+    /// # #[derive(Serialize, Deserialize)] struct Import { rows: u64 }
+    /// # impl Job for Import { const KIND: &'static str = "import"; type Output = (); }
+    /// async fn import(job: Import, ctx: Ctx) -> Result<(), JobError> {
+    ///     let done: u64 = ctx.recall("done").await?.unwrap_or(0);
+    ///     for row in done..job.rows {
+    ///         // … the work …
+    ///         if row % 1_000 == 0 {
+    ///             ctx.checkpoint("done", &row).await?;
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when the job has gone to another attempt: stop working on it. Else the store's, and when the value
+    /// does not encode or is larger than 256 KiB.
+    pub async fn checkpoint(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        let key = self.checkpoint_key(name)?;
+        let value = serde_json::to_vec(value).map_err(|error| Error::Encode { kind: "checkpoint", error })?;
+        let write = RecordWrite::put(key.clone(), Bytes::from(value)).ttl(CHECKPOINT_TTL);
+        self.write_now(FollowUps { jobs: Vec::new(), records: vec![write] }).await?;
+        self.inner().follow.left().checkpoints.insert(key);
+        Ok(())
+    }
+
+    /// What an attempt of this job has remembered under this name.
+    ///
+    /// # Errors
+    /// The store's, and when what is stored is not of this type.
+    pub async fn recall<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let key = self.checkpoint_key(name)?;
+        let Some(record) = self.records().get_raw(&key).await? else { return Ok(None) };
+        self.inner().follow.left().checkpoints.insert(key);
+        Ok(Some(decoded(record)?.value))
+    }
+
+    /// Writes jobs and records at once, if the attempt still has its job: all of them or none.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when the job has gone to another attempt; else the store's, and
+    /// [a conflict](Error::is_conflict) if a record is not as it is expected to be.
+    pub async fn write_now(&self, what: FollowUps) -> Result<()> {
+        let (queue, id, fence) = (self.queue().clone(), self.id(), self.fence());
+        let item = AttemptWrite { queue, id, fence, transition: None, then: what };
+        item.check()?;
+        self.client().write_fenced(item).await
+    }
+
+    fn checkpoint_key(&self, name: &str) -> Result<RecordKey> {
+        Ok(RecordKey::new(format!("job/{}/{name}", self.id()))?)
+    }
+}
