@@ -297,6 +297,9 @@ pub enum Unreadable {
     Broken(String),
 }
 
+/// The name in meta of the job that a new one was made of.
+pub const AGAIN_OF: &str = "windlass.again_of";
+
 /// A job as anyone can look at it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRecord {
@@ -373,6 +376,15 @@ impl JobRecord {
             spec: spec.clone(),
             tags: tags.clone(),
         }
+    }
+
+    /// The same job for the same queue once more, under an id of its own: due now, with fresh attempts, without its expiry,
+    /// and with a link to this one in its meta.
+    pub fn again(&self, id: JobId) -> NewJob {
+        let mut job = self.moved_to(&self.queue).with_id(id);
+        (job.due, job.expires) = (Due::Now, None);
+        job.spec.meta.insert(AGAIN_OF.to_owned(), self.id.to_string());
+        job
     }
 
     /// The attempt that runs: its worker, and since when that has the job. Nothing in a record without attempts.

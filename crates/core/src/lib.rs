@@ -11,6 +11,7 @@
 //! | [`retry`], [`mod@judge`] | what happens next |
 //! | [`queue`], [`unique`] | what a queue keeps and permits |
 //! | [`record`], [`follow_ups`] | what is remembered, and what is written together |
+//! | [`fingerprint`] | which errors are the same |
 //! | [`batch`], [`backoff`], [`bell`], [`clock`], [`sql`] | primitives shared by engine and stores |
 //! | [`store`], [`stored`], [`error`] | the contract between them, and how values are written |
 
@@ -19,6 +20,7 @@ pub mod batch;
 pub mod bell;
 pub mod clock;
 pub mod error;
+pub mod fingerprint;
 pub mod follow_ups;
 pub mod id;
 pub mod job;

@@ -15,6 +15,7 @@ mod begin;
 mod blocking;
 mod client;
 mod ctx;
+mod dead;
 mod engine;
 mod error;
 mod executor;
@@ -53,6 +54,9 @@ pub use client::{
 pub use ctx::Ctx;
 pub use ctx::follow::CHECKPOINT_TTL;
 pub use ctx::once::Once;
+pub use dead::{
+    DeadFilter, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DeadPage, Edited, Replay, ReplaySummary,
+};
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
 pub use handler::{BlockingHandler, Handler};

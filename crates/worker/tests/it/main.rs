@@ -7,6 +7,7 @@ mod blocked;
 mod cancel;
 mod client;
 mod config;
+mod dead;
 mod drain;
 mod faults;
 mod faulty;

@@ -1,0 +1,195 @@
+//! Sends dead jobs back, at a rate, until too many of them die again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+use windlass_core::clock::Timestamp;
+use windlass_core::store::Amended;
+use windlass_core::{JobId, State};
+
+use super::{DeadLetters, PAGE};
+use crate::client::Client;
+use crate::error::Result;
+
+/// Jobs that one store call sends back.
+const CALL_MAX: usize = 100;
+/// Jobs sent back that are looked at again, the newest.
+const WATCHED_MAX: usize = 1_000;
+/// How often they are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Dead jobs on their way back: say more about it, then [`run`](Replay::run) it.
+///
+/// Each job keeps its id and its history, and has all its attempts again. Only jobs that had died before the replay began are
+/// sent back. So one that dies again is not sent back again, and a replay that was cut short is gone on with by the same call
+/// with [`begun_at`](Replay::begun_at).
+#[derive(Debug, Clone)]
+#[must_use = "nothing is sent back before it runs"]
+pub struct Replay {
+    letters: DeadLetters,
+    rate: Option<u32>,
+    stop_after: Option<u64>,
+    most: u64,
+}
+
+/// What a replay has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReplaySummary {
+    /// When it began, by the store's clock.
+    pub began: Timestamp,
+    /// Jobs that were sent back.
+    pub replayed: u64,
+    /// Jobs that were not, because another job has their unique key or they were gone.
+    pub left: u64,
+    /// Of the newest that were sent back, how many have died again so far.
+    pub died_again: u64,
+    /// Dead jobs that were looked at.
+    pub looked: u64,
+    /// Whether it stopped because too many died again.
+    pub is_stopped: bool,
+}
+
+impl DeadLetters {
+    /// Sends those that match back.
+    pub fn replay(&self) -> Replay {
+        Replay { letters: self.clone(), rate: None, stop_after: None, most: u64::MAX }
+    }
+}
+
+impl Replay {
+    /// At most so many a second.
+    pub fn rate(mut self, jobs: u32) -> Self {
+        self.rate = Some(jobs.max(1));
+        self
+    }
+
+    /// Stops when so many of those that were sent back have died again.
+    pub fn stop_after(mut self, deaths: u64) -> Self {
+        self.stop_after = Some(deaths);
+        self
+    }
+
+    /// Sends back so many at most.
+    pub fn most(mut self, jobs: u64) -> Self {
+        self.most = jobs;
+        self
+    }
+
+    /// Goes on with a replay that began at this instant: what has died since is not sent back.
+    pub fn begun_at(mut self, instant: impl Into<SystemTime>) -> Self {
+        self.letters.filter = self.letters.filter.not_after(Timestamp::from(instant.into()));
+        self
+    }
+
+    /// Sends them back.
+    ///
+    /// # Errors
+    /// The store's; what was sent back until then stays so.
+    pub async fn run(self) -> Result<ReplaySummary> {
+        self.run_with(|_summary| {}).await
+    }
+
+    /// As [`run`](Self::run), and says after each step how far it is.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn run_with(mut self, mut progress: impl FnMut(&ReplaySummary)) -> Result<ReplaySummary> {
+        let client = self.letters.client.clone();
+        let now = client.store().now().await?;
+        self.letters.filter = self.letters.filter.not_after(now);
+        let began = self.letters.filter.end().unwrap_or(now);
+        let mut run = Run {
+            client,
+            rate: self.rate,
+            started: Instant::now(),
+            looked_at: Instant::now(),
+            watched: VecDeque::new(),
+            summary: ReplaySummary {
+                began,
+                replayed: 0,
+                left: 0,
+                died_again: 0,
+                looked: 0,
+                is_stopped: false,
+            },
+        };
+        let mut after = None;
+        loop {
+            let page = self.letters.page(after.as_ref(), PAGE).await?;
+            run.summary.looked += page.looked;
+            let ids: Vec<JobId> = page.letters.iter().map(|letter| letter.job.id).collect();
+            for some in ids.chunks(run.step()) {
+                let room = usize::try_from(self.most - run.summary.replayed).unwrap_or(usize::MAX);
+                run.send_back(&some[..some.len().min(room)]).await?;
+                run.look(self.stop_after).await?;
+                progress(&run.summary);
+                if run.summary.is_stopped || run.summary.replayed >= self.most {
+                    return Ok(run.summary);
+                }
+            }
+            progress(&run.summary);
+            after = page.next;
+            if after.is_none() {
+                return Ok(run.summary);
+            }
+        }
+    }
+}
+
+/// A replay that goes on.
+struct Run {
+    client: Client,
+    rate: Option<u32>,
+    started: Instant,
+    looked_at: Instant,
+    watched: VecDeque<JobId>,
+    summary: ReplaySummary,
+}
+
+impl Run {
+    /// How many are sent back by one call: a tenth of a second's worth.
+    fn step(&self) -> usize {
+        self.rate.map_or(CALL_MAX, |rate| (rate as usize / 10).clamp(1, CALL_MAX))
+    }
+
+    async fn send_back(&mut self, ids: &[JobId]) -> Result<()> {
+        if let Some(rate) = self.rate {
+            let due = Duration::from_secs_f64(self.summary.replayed as f64 / f64::from(rate));
+            tokio::time::sleep_until(self.started + due).await;
+        }
+        for (&id, answer) in ids.iter().zip(self.client.store().retry(Arc::from(ids)).await?) {
+            match answer {
+                Amended::Done(_) => {
+                    self.summary.replayed += 1;
+                    self.watched.push_back(id);
+                }
+                Amended::Refused(_) | Amended::Held(_) | Amended::Missing => self.summary.left += 1,
+            }
+        }
+        let surplus = self.watched.len().saturating_sub(WATCHED_MAX);
+        self.watched.drain(..surplus);
+        Ok(())
+    }
+
+    /// Looks now and then what became of those that were sent back.
+    async fn look(&mut self, stop_after: Option<u64>) -> Result<()> {
+        let Some(stop_after) = stop_after else { return Ok(()) };
+        if self.looked_at.elapsed() < LOOK_INTERVAL && !self.watched.len().is_multiple_of(CALL_MAX) {
+            return Ok(());
+        }
+        self.looked_at = Instant::now();
+        let ids: Arc<[JobId]> = self.watched.iter().copied().collect();
+        let states = self.client.store().states(Arc::clone(&ids)).await?;
+        let has_ended = |state: &Option<State>| state.is_none_or(State::is_terminal);
+        let died = states.iter().filter(|state| **state == Some(State::Dead)).count() as u64;
+        self.summary.died_again += died;
+        // What has ended is not counted again.
+        let open = ids.iter().zip(&states).filter(|(_, state)| !has_ended(state));
+        self.watched = open.map(|(id, _)| *id).collect();
+        self.summary.is_stopped = self.summary.died_again >= stop_after;
+        Ok(())
+    }
+}
