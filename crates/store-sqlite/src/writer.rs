@@ -135,7 +135,9 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.sender = None;
-        if let Some(thread) = self.thread.take()
+        // The answer to a handed-over claim may bring the last handle to the thread itself, which ends when it is done.
+        let is_other = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
+        if let Some(thread) = self.thread.take().filter(is_other)
             && thread.join().is_err()
         {
             tracing::error!("the SQLite writer ended in a panic");

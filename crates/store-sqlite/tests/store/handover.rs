@@ -1,11 +1,14 @@
 //! Jobs that a worker of this process gets in the commit that stores them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use windlass_core::bell::{Claiming, Waiter};
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Jobs, StoreResult, Wakeup};
 use windlass_core::{LeaseId, Name, NewJob, Options};
+use windlass_store_sqlite::SqliteStore;
 
 use super::{job, lease, name, open, request};
 
@@ -69,8 +72,66 @@ async fn a_waiting_worker_gets_its_job_in_the_commit_that_stores_it() {
     assert_eq!((claimed(), woken()), (Some(1), 1));
 
     // A claim could not take a job that is due later.
-    let delayed = Options::new().delay(std::time::Duration::from_secs(600));
+    let delayed = Options::new().delay(Duration::from_secs(600));
     store.enqueue([NewJob::new("greet", "later", delayed).unwrap()].into()).await.unwrap();
     assert_eq!((claimed(), woken()), (None, 1));
     drop((enrolled, idle));
+}
+
+/// A worker whose claim keeps the store open until the answer has come.
+struct Last(Mutex<Option<LastClaim>>);
+
+struct LastClaim {
+    request: ClaimRequest,
+    store: SqliteStore,
+    /// All other handles are gone.
+    go: mpsc::Receiver<()>,
+    done: mpsc::Sender<()>,
+}
+
+impl Waiter for Last {
+    fn room(&self, _queue: &Name) -> u32 {
+        1
+    }
+
+    fn wake(&self, _queue: Option<&Name>) {}
+
+    fn claim(&self, _queue: &Name) -> Option<Box<dyn Claiming>> {
+        Some(Box::new(self.0.lock().unwrap().take()?))
+    }
+}
+
+impl Claiming for LastClaim {
+    fn request(&self) -> &ClaimRequest {
+        &self.request
+    }
+
+    fn answer(self: Box<Self>, _answer: StoreResult<ClaimAnswer>) {
+        self.go.recv_timeout(Duration::from_secs(60)).unwrap();
+        drop(self.store);
+        self.done.send(()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_last_handle_may_go_with_a_claim_that_was_handed_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.db");
+    let store = open(&path).await;
+    let ((go, wait), (sender, done)) = (mpsc::channel(), mpsc::channel());
+    let claim =
+        LastClaim { request: request(lease(&store).await, 1), store: store.clone(), go: wait, done: sender };
+    let last = Arc::new(Last(Mutex::new(Some(claim))));
+    let enrolled = store.bell().enroll(&[name("default")], &[name("greet")], Arc::clone(&last) as _);
+    // Polled once, which hands it in, and dropped.
+    let job = job("left");
+    let _ = store.enqueue([job.clone()].into()).now_or_never();
+    while last.0.lock().unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+    drop((enrolled, last, store));
+    go.send(()).unwrap();
+    done.recv_timeout(Duration::from_secs(60)).expect("the thread goes on");
+    let store = open(&path).await;
+    assert!(store.get([job.id].into()).await.unwrap()[0].is_some());
 }
