@@ -19,7 +19,7 @@ use tokio::sync::{Notify, broadcast, watch};
 pub use note::{Note, Word};
 pub use peers::{Address, Choice, Peer, Peers};
 pub use rings::{Fresh, Named, Rings};
-pub use roster::{Enrolled, Waiter};
+pub use roster::{Claiming, Enrolled, Waiter};
 pub use wake::{WakeMode, WakeModeCell};
 
 use crate::id::JobId;
@@ -104,6 +104,13 @@ impl Bell {
         let left = self.0.roster.call(fresh);
         self.0.topics[Topic::Work as usize].send_replace(());
         left
+    }
+
+    /// The claim that a worker here makes for fresh work at once, and for how many of the jobs it has room.
+    fn claim(&self, fresh: &Fresh) -> Option<(Box<dyn Claiming>, u32)> {
+        let claim = self.0.roster.claim(fresh)?;
+        self.0.topics[Topic::Work as usize].send_replace(());
+        Some(claim)
     }
 
     /// Rings about jobs that are asked to stop.

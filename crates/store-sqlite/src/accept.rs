@@ -14,7 +14,7 @@ use windlass_core::store::{Enqueued, Taken};
 use windlass_core::{Name, State, StoreError};
 
 use crate::error::Fault;
-use crate::keys::{self, Holder, HolderRow};
+use crate::keys::{self, Holder, HolderRow, TakeMany};
 use crate::moves;
 use crate::row;
 use crate::rules;
@@ -83,7 +83,8 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
     let mut replacing: Vec<(&NewJob, HolderRow)> = Vec::new();
     let (mut rest, mut alone) = (jobs, 0);
     while let Some(first) = rest.first() {
-        let is_many = alone == 0 && are_many(tx, rest, &mut alone).await?;
+        let many = if alone == 0 { insert_many(tx, rest, &mut alone).await? } else { None };
+        let is_many = many.is_some();
         let (some, others) = rest.split_at(if is_many { MANY } else { 1 });
         (rest, alone) = (others, alone.saturating_sub(1));
         if !is_many && let Some(refusal) = refusal(tx, some).await? {
@@ -102,12 +103,10 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
             accepted.push((None, answer));
             continue;
         }
-        let seqs = tx.insert(some).await?;
-        if is_many {
-            for (job, _) in some.iter().zip(&seqs).filter(|(_, seq)| seq.is_none()) {
-                keys::leave(tx, job).await?;
-            }
-        }
+        let seqs = match many {
+            Some(seqs) => seqs,
+            None => tx.insert(some).await?,
+        };
         for (job, seq) in some.iter().zip(seqs) {
             let missing = || Fault::Corrupt(format!("job {} is in an index only", job.id));
             let answer = match seq {
@@ -117,8 +116,8 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
             if let (Some(seq), true) = (seq, job.payload.len() > INLINE_MAX) {
                 tx.run(INSERT_PAYLOAD, &[seq.into(), Some(&job.payload).into()]).await?;
             }
-            if let (Some(_), Some(key), false) = (seq, job.unique, is_many) {
-                keys::take(tx, &job.queue, key, job.id).await?;
+            if let (Some(seq), Some(key), false) = (seq, job.unique, is_many) {
+                keys::take(tx, (seq, job.id), &job.queue, key).await?;
             }
             // Links are written here: a job with open parents begins as blocked.
             accepted.push((seq, answer));
@@ -134,22 +133,39 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
     Ok(accepted.into_iter().map(|(_, answer)| answer).collect())
 }
 
-/// Whether the first [`MANY`] can go at once: all of them fit, and none has a key, or each has a unique key that is free, which
-/// it has then. The first job that something is wrong with names the refusal, so it is looked for one by one; `alone` is how
-/// many go so before it is worth while to look again.
-async fn are_many<T: Transaction>(tx: &mut T, jobs: &[NewJob], alone: &mut usize) -> Result<bool, T::Error> {
-    let Some(many) = jobs.get(..MANY) else { return Ok(false) };
+/// Inserts the first [`MANY`] at once, with their keys, if they can go so: all of them fit, and none has a key, or each has a
+/// unique key that is free. The first job that something is wrong with names the refusal, so it is looked for one by one;
+/// `alone` is how many go so before it is worth while to look again.
+async fn insert_many<T: Transaction>(
+    tx: &mut T,
+    jobs: &[NewJob],
+    alone: &mut usize,
+) -> Result<Option<Vec<Option<i64>>>, T::Error> {
+    let Some(many) = jobs.get(..MANY) else { return Ok(None) };
     let is_unique = many[0].unique.is_some();
     if many.iter().any(|job| job.key.is_some() || job.unique.is_some() != is_unique)
         || refusal(tx, many).await?.is_some()
     {
-        return Ok(false);
+        return Ok(None);
     }
-    if is_unique && !keys::take_many(tx, many).await? {
+    let take = if is_unique { keys::take_many(tx, many).await? } else { TakeMany::Taken };
+    if take == TakeMany::OneByOne {
         *alone = MANY;
-        return Ok(false);
+        return Ok(None);
     }
-    Ok(true)
+    let seqs = tx.insert(many).await?;
+    for (job, _) in many.iter().zip(&seqs).filter(|(_, seq)| seq.is_none()) {
+        if take == TakeMany::WithRows {
+            // Its key may be held, or its id known. Those that were inserted are the newest.
+            if let Some(first) = seqs.iter().flatten().min() {
+                tx.run(DELETE_SINCE, &[(first - 1).into()]).await?;
+            }
+            *alone = MANY;
+            return Ok(None);
+        }
+        keys::leave(tx, job).await?;
+    }
+    Ok(Some(seqs))
 }
 
 /// Fails for the first job with a key whose queue does not use the rule of keys.

@@ -3,7 +3,7 @@
 
 mod amend;
 pub(crate) mod calls;
-mod claim;
+pub(crate) mod claim;
 mod get;
 pub(crate) mod settle;
 
@@ -54,9 +54,7 @@ impl Jobs for SqliteStore {
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {
-        let rows = request.limit as usize;
-        let claim = move |session: &Session<'_>| claim::claim(session, &request);
-        self.inner.writer.call(Lane::Claim, rows, claim).await
+        self.write(request.limit as usize, move |session| claim::claim(session, &request)).await
     }
 
     async fn settle(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {

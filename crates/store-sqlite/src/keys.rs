@@ -1,7 +1,10 @@
 //! Unique keys and who holds them. Keys are taken by `accept` and by a retry by hand, and given up by `moves`. How long
-//! one is held is the rule of [`Lifetime`]; the table only says who has it, and until when if that is an instant.
+//! one is held is the rule of [`Lifetime`]; stored is only who has it, and until when if that is an instant.
 //!
-//! A job says in its row which key it came with. The row of a key names its holder by id, for it may outlive the job.
+//! A job says in its row which key it came with. One that holds its key until it starts or ends also says the key's
+//! [place] there, and an index of few bytes finds it by that: keys are spread at random, so a call writes nearly as many pages
+//! of the index as there are. A key that is held for a time has a row of its own, which names its holder by id, for it may
+//! outlive the job. So has one whose place another key has, which hardly ever happens.
 
 use std::collections::HashSet;
 
@@ -20,6 +23,11 @@ use crate::transaction::{Field, Transaction};
 
 const HOLDER: &str = include_str!("../queries/keys/holder.sql");
 const OF_JOB: &str = include_str!("../queries/keys/of_job.sql");
+const IN_PLACE: &str = include_str!("../queries/keys/in_place.sql");
+const PLACE: &str = include_str!("../queries/keys/place.sql");
+const ANY_PLACED_16: &str = include_str!("../queries/keys/any_placed_16.sql");
+const IS_ANY_HELD: &str = include_str!("../queries/keys/is_any_held.sql");
+const ANY_HELD_16: &str = include_str!("../queries/keys/any_held_16.sql");
 const TAKE: &str = include_str!("../queries/keys/take.sql");
 const TAKE_16: &str = include_str!("../queries/keys/take_16.sql");
 const GIVE_UP: &str = include_str!("../queries/keys/give_up.sql");
@@ -47,12 +55,31 @@ pub(crate) struct HolderRow {
     pub(crate) due_at: Timestamp,
 }
 
-/// The parameters of a job's keys: none, as `accept/insert_unique.sql` takes them, or as `accept/insert_keyed.sql` does.
-pub(crate) fn fields(job: &NewJob) -> Vec<Field<'_>> {
+/// Where a key of a queue is looked for. Keys of one place are told apart by queue and digest. Stored: it must not change.
+fn place(queue: &Name, digest: Digest) -> i64 {
+    const BITS: u64 = (1 << 48) - 1;
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let queue = queue.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    let digest = digest.0.iter().take(6).fold(0, |bits: u64, byte| bits << 8 | u64::from(*byte));
+    // SQLite stores numbers from -2^47 to 2^47 in six bytes.
+    ((queue ^ digest) & BITS).cast_signed() - (1 << 47)
+}
+
+/// Whether a key is held for a time, and so in a row of its own.
+const fn is_timed(lifetime: Lifetime) -> bool {
+    matches!(lifetime, Lifetime::Window(_) | Lifetime::Slot(_))
+}
+
+/// The parameters of the keys of one of so many jobs: none, as `accept/insert_unique.sql` takes them, or
+/// `accept/insert_unique_16.sql` or `accept/insert_keyed.sql`. A job that is inserted alone gets its place by [`take`].
+pub(crate) fn fields(job: &NewJob, jobs: usize) -> Vec<Field<'_>> {
     let mut fields = Vec::new();
     match &job.unique {
         Some(UniqueKey { digest, lifetime }) => {
             fields.extend([Field::Id(&digest.0), Some(lifetime.to_string()).into()]);
+            if jobs > 1 {
+                fields.push((!is_timed(*lifetime)).then(|| place(&job.queue, *digest)).into());
+            }
         }
         None if job.key.is_some() => fields.extend([Field::Int(None), Field::Int(None)]),
         None => {}
@@ -67,7 +94,8 @@ pub(crate) async fn holder<T: Transaction>(
     queue: &Name,
     digest: Digest,
 ) -> Result<Option<Holder>, T::Error> {
-    let found = tx.find(HOLDER, &[queue.as_str().into(), Field::Id(&digest.0)]).await?;
+    let fields = [queue.as_str().into(), Field::Id(&digest.0), place(queue, digest).into()];
+    let found = tx.find(HOLDER, &fields).await?;
     let Some(found) = found else { return Ok(None) };
     Ok(held(&found, tx.now()).map_err(corrupt)?)
 }
@@ -94,12 +122,58 @@ fn held(found: &Row, now: Timestamp) -> Result<Option<Holder>, SqlError> {
     Ok(Some(Holder { id, state, row }))
 }
 
-/// Gives their keys to as many jobs as are inserted at once, if they are for one queue, each has another key, and none of the
-/// keys has a row. Otherwise none takes its key.
-pub(crate) async fn take_many<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<bool, T::Error> {
-    if jobs.iter().any(|job| job.queue != jobs[0].queue) {
+/// How the keys of jobs are taken that are inserted at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TakeMany {
+    /// They are taken.
+    Taken,
+    /// Each is taken with its row, which is not inserted if another row has its place.
+    WithRows,
+    /// None is taken: it takes more than a look to say whether they are free.
+    OneByOne,
+}
+
+/// Gives their keys to as many jobs as are inserted at once, if they are for one queue and no key has a row of its own.
+pub(crate) async fn take_many<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<TakeMany, T::Error> {
+    let queue = &jobs[0].queue;
+    let of_queue = jobs.iter().filter(|job| job.queue == *queue);
+    let keys: Vec<UniqueKey> = of_queue.filter_map(|job| job.unique).collect();
+    let timed = keys.iter().filter(|key| is_timed(key.lifetime)).count();
+    if keys.len() < jobs.len() || (timed > 0 && timed < jobs.len()) {
+        return Ok(TakeMany::OneByOne);
+    }
+    if timed == 0 {
+        let is_free = !is_any_held(tx, queue, &keys).await?;
+        return Ok(if is_free { TakeMany::WithRows } else { TakeMany::OneByOne });
+    }
+    let places: Vec<Field<'_>> = keys.iter().map(|key| place(queue, key.digest).into()).collect();
+    let is_taken = !is_any(tx, ANY_PLACED_16, &places).await? && take_many_timed(tx, jobs).await?;
+    Ok(if is_taken { TakeMany::Taken } else { TakeMany::OneByOne })
+}
+
+/// Whether one of these keys has a row of its own.
+async fn is_any_held<T: Transaction>(tx: &mut T, queue: &Name, keys: &[UniqueKey]) -> Result<bool, T::Error> {
+    let queue = || Field::from(queue.as_str());
+    if !is_any(tx, IS_ANY_HELD, &[queue()]).await? {
         return Ok(false);
     }
+    let digests = keys.iter().map(|key| Field::Id(&key.digest.0));
+    let fields: Vec<Field<'_>> = [queue()].into_iter().chain(digests).collect();
+    is_any(tx, ANY_HELD_16, &fields).await
+}
+
+async fn is_any<T: Transaction>(
+    tx: &mut T,
+    sql: &'static str,
+    fields: &[Field<'_>],
+) -> Result<bool, T::Error> {
+    let found = tx.find(sql, fields).await?;
+    let is_any = found.map(|row| row.int(0)).transpose().map_err(corrupt)?;
+    Ok(is_any.is_some_and(|is_any| is_any != 0))
+}
+
+/// Gives keys that are held for a time to jobs, if none of them has a row. Otherwise none takes its key.
+async fn take_many_timed<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<bool, T::Error> {
     let (now, mut fields) = (tx.now(), Vec::with_capacity(4 * jobs.len()));
     for NewJob { id, queue, unique, .. } in jobs {
         let Some(UniqueKey { digest, lifetime }) = unique else { continue };
@@ -125,21 +199,36 @@ pub(crate) async fn take_many<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Re
 
 /// Frees the key that a job has just taken which is not stored.
 pub(crate) async fn leave<T: Transaction>(tx: &mut T, job: &NewJob) -> Result<(), T::Error> {
-    let Some(key) = job.unique else { return Ok(()) };
+    // Any other key stands in the row that is not stored.
+    let Some(key) = job.unique.filter(|key| is_timed(key.lifetime)) else { return Ok(()) };
     let fields = [job.queue.as_str().into(), Field::Id(&key.digest.0), Field::Id(job.id.as_bytes())];
     tx.run(GIVE_UP, &fields).await
 }
 
-/// Gives a key that is free to a job.
+/// Gives a key that is free to a job which is stored and holds none.
 pub(crate) async fn take<T: Transaction>(
     tx: &mut T,
+    (seq, id): (i64, JobId),
     queue: &Name,
     key: UniqueKey,
-    id: JobId,
 ) -> Result<(), T::Error> {
     let free_at = key.lifetime.free_at(tx.now()).map(Timestamp::as_micros);
+    let place = place(queue, key.digest);
+    if free_at.is_none() && clear(tx, place).await? {
+        return tx.run(PLACE, &[seq.into(), place.into()]).await;
+    }
     let fields = [queue.as_str().into(), Field::Id(&key.digest.0), Field::Id(id.as_bytes()), free_at.into()];
     tx.run(TAKE, &fields).await
+}
+
+/// Whether a place is free by now: a job that has ended is taken out, which a program did not do that knows no places.
+async fn clear<T: Transaction>(tx: &mut T, place: i64) -> Result<bool, T::Error> {
+    let Some(found) = tx.find(IN_PLACE, &[place.into()]).await? else { return Ok(true) };
+    let (seq, has_ended) = (found.int(0).map_err(corrupt)?, found.int(1).map_err(corrupt)?);
+    if has_ended != 0 {
+        tx.run(PLACE, &[seq.into(), Field::Int(None)]).await?;
+    }
+    Ok(has_ended != 0)
 }
 
 /// Gives its key once more to a job that begins anew, if it has one that ends with the job. Answers which job holds it
@@ -148,14 +237,14 @@ pub(crate) async fn take_again<T: Transaction>(
     tx: &mut T,
     job: Standing<'_>,
 ) -> Result<Option<JobId>, T::Error> {
-    let Some((id, key)) = of_job(tx, job).await? else { return Ok(None) };
-    if key.lifetime.free_at(tx.now()).is_some() {
+    let Some(Own { id, key, .. }) = of_job(tx, job).await? else { return Ok(None) };
+    if is_timed(key.lifetime) {
         return Ok(None);
     }
     if let Some(holder) = holder(tx, job.queue, key.digest).await? {
         return Ok(Some(holder.id));
     }
-    take(tx, job.queue, key, id).await?;
+    take(tx, (job.seq, id), job.queue, key).await?;
     Ok(None)
 }
 
@@ -167,28 +256,44 @@ pub(crate) async fn give_up<T: Transaction>(
     to: Option<State>,
 ) -> Result<(), T::Error> {
     match of_job(tx, job).await? {
-        Some((id, key)) if key.lifetime.ends_with(to) => {
+        Some(Own { key, .. }) if !key.lifetime.ends_with(to) => Ok(()),
+        // It goes with the row.
+        Some(Own { has_place: true, .. }) if to.is_none() => Ok(()),
+        Some(Own { has_place: true, .. }) => tx.run(PLACE, &[job.seq.into(), Field::Int(None)]).await,
+        // It has a row of its own, or was given up before.
+        Some(Own { id, key, .. }) => {
             let fields = [job.queue.as_str().into(), Field::Id(&key.digest.0), Field::Id(id.as_bytes())];
             tx.run(GIVE_UP, &fields).await
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
+/// The key that a job came with.
+struct Own {
+    id: JobId,
+    key: UniqueKey,
+    /// Whether its row says the place.
+    has_place: bool,
+}
+
 /// The key that a job came with. Nothing if it does not read: it is free when the job has ended; see [`held`].
-async fn of_job<T: Transaction>(
-    tx: &mut T,
-    job: Standing<'_>,
-) -> Result<Option<(JobId, UniqueKey)>, T::Error> {
+async fn of_job<T: Transaction>(tx: &mut T, job: Standing<'_>) -> Result<Option<Own>, T::Error> {
     if !job.has_key {
         return Ok(None);
     }
     let Some(found) = tx.find(OF_JOB, &[job.seq.into()]).await? else { return Ok(None) };
-    let (Ok(id), Ok(digest), Ok(text)) = (found.uuid(0), found.uuid(1), found.text(2)) else {
+    let (Ok(id), Ok(digest), Ok(text), Ok(has_place)) =
+        (found.uuid(0), found.uuid(1), found.text(2), found.int(3))
+    else {
         return Ok(None);
     };
-    let key = |lifetime: Lifetime| UniqueKey { digest: Digest(digest), lifetime };
-    Ok(text.parse().ok().map(|lifetime| (JobId::from_bytes(id), key(lifetime))))
+    let own = |lifetime: Lifetime| Own {
+        id: JobId::from_bytes(id),
+        key: UniqueKey { digest: Digest(digest), lifetime },
+        has_place: has_place != 0,
+    };
+    Ok(text.parse().ok().map(own))
 }
 
 /// Frees the keys that jobs have taken which came after this one, before they are deleted.
@@ -226,6 +331,18 @@ mod tests {
     const SPAN: Duration = Duration::from_secs(1);
     const LIFETIMES: [Lifetime; 4] =
         [Lifetime::Start, Lifetime::End, Lifetime::Window(SPAN), Lifetime::Slot(SPAN)];
+
+    /// Files hold it.
+    #[test]
+    fn a_place_is_six_bytes_and_does_not_change() {
+        let queue = |text| Name::new(text).unwrap();
+        assert_eq!(place(&queue("default"), Digest([0; 16])), 40_778_669_803_006);
+        assert_ne!(place(&queue("other"), Digest([0; 16])), 40_778_669_803_006);
+        for byte in 0..=u8::MAX {
+            let digest = Digest([byte, byte, 3, 4, 5, byte, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+            assert!((-1 << 47..1 << 47).contains(&place(&queue("q"), digest)));
+        }
+    }
 
     /// So the statements that find due jobs, and those that are no longer kept, need not look for keys.
     #[test]

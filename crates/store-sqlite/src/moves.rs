@@ -18,16 +18,27 @@ use crate::keys;
 use crate::row;
 use crate::transaction::{Field, Transaction};
 
-const PROMOTE: &str = include_str!("../queries/moves/promote.sql");
-const CLAIM: &str = include_str!("../queries/moves/claim.sql");
-const COMPLETE: &str = include_str!("../queries/moves/complete.sql");
+/// A statement about many jobs, and the same about one. A list of jobs costs several times as much as the rest of the
+/// statement, and most often there is one.
+macro_rules! by_seq {
+    ($name:literal) => {
+        BySeq {
+            many: include_str!(concat!("../queries/moves/", $name, ".sql")),
+            one: include_str!(concat!("../queries/moves/", $name, "_one.sql")),
+        }
+    };
+}
+
+const PROMOTE: BySeq = by_seq!("promote");
+const CLAIM: BySeq = by_seq!("claim");
+const COMPLETE: BySeq = by_seq!("complete");
 const SETTLE: &str = include_str!("../queries/moves/settle.sql");
 const END: &str = include_str!("../queries/moves/end.sql");
 const RESTART: &str = include_str!("../queries/moves/restart.sql");
 const HASTEN: &str = include_str!("../queries/moves/hasten.sql");
-const DELETE: &str = include_str!("../queries/moves/delete.sql");
-const DELETE_PAYLOADS: &str = include_str!("../queries/moves/delete_payloads.sql");
-const DELETE_ATTEMPTS: &str = include_str!("../queries/moves/delete_attempts.sql");
+const DELETE: BySeq = by_seq!("delete");
+const DELETE_PAYLOADS: BySeq = by_seq!("delete_payloads");
+const DELETE_ATTEMPTS: BySeq = by_seq!("delete_attempts");
 
 /// What the mark of a row says when a reaper has put its job back.
 const REAPED: i64 = 2;
@@ -75,7 +86,8 @@ pub(crate) async fn enter<T: Transaction>(tx: &mut T, jobs: &[(i64, &NewJob)]) -
 
 /// The time of jobs has come.
 pub(crate) async fn promote<T: Transaction>(tx: &mut T, jobs: &[Standing<'_>]) -> Result<(), T::Error> {
-    change(tx, PROMOTE, &[list(jobs)], jobs, Some(State::Ready), Cause::Due).await
+    let (sql, seqs) = PROMOTE.of(jobs);
+    change(tx, sql, &[seqs], jobs, Some(State::Ready), Cause::Due).await
 }
 
 /// A worker takes jobs.
@@ -84,15 +96,16 @@ pub(crate) async fn claim<T: Transaction>(
     jobs: &[Standing<'_>],
     Claim { nonce, lease, worker }: Claim<'_>,
 ) -> Result<(), T::Error> {
-    let now = tx.now().as_micros();
-    let fields = [list(jobs), row::to_stored(nonce).into(), now.into(), lease.into(), worker.into()];
-    change(tx, CLAIM, &fields, jobs, Some(State::Running), Cause::Claimed).await
+    let (now, (sql, seqs)) = (tx.now().as_micros(), CLAIM.of(jobs));
+    let fields = [seqs, row::to_stored(nonce).into(), now.into(), lease.into(), worker.into()];
+    change(tx, sql, &fields, jobs, Some(State::Running), Cause::Claimed).await
 }
 
 /// Attempts have completed, and leave nothing to write but that.
 pub(crate) async fn complete<T: Transaction>(tx: &mut T, jobs: &[Standing<'_>]) -> Result<(), T::Error> {
-    let fields = [list(jobs), tx.now().as_micros().into()];
-    change(tx, COMPLETE, &fields, jobs, Some(State::Completed), Cause::Settled).await
+    let (sql, seqs) = COMPLETE.of(jobs);
+    let fields = [seqs, tx.now().as_micros().into()];
+    change(tx, sql, &fields, jobs, Some(State::Completed), Cause::Settled).await
 }
 
 /// An attempt has ended as the transition says.
@@ -159,10 +172,12 @@ pub(crate) async fn remove<T: Transaction>(
     jobs: &[Standing<'_>],
     cause: Cause,
 ) -> Result<(), T::Error> {
-    let fields = [list(jobs)];
-    tx.run(DELETE_PAYLOADS, &fields).await?;
-    tx.run(DELETE_ATTEMPTS, &fields).await?;
-    change(tx, DELETE, &fields, jobs, None, cause).await
+    for belonging in [DELETE_PAYLOADS, DELETE_ATTEMPTS] {
+        let (sql, seqs) = belonging.of(jobs);
+        tx.run(sql, &[seqs]).await?;
+    }
+    let (sql, seqs) = DELETE.of(jobs);
+    change(tx, sql, &[seqs], jobs, None, cause).await
 }
 
 /// The one way in which rows change their state. Unique keys are given up here, in the same transaction, as their
@@ -237,7 +252,32 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// Jobs as the statements about many rows take them.
-fn list(jobs: &[Standing<'_>]) -> Field<'static> {
-    Some(row::list(jobs.iter().map(|job| job.seq))).into()
+/// A statement that finds jobs by their place in the order of acceptance, as its first parameter says.
+#[derive(Clone, Copy)]
+struct BySeq {
+    many: &'static str,
+    one: &'static str,
+}
+
+impl BySeq {
+    /// What to run for these jobs, and its first parameter.
+    fn of(self, jobs: &[Standing<'_>]) -> (&'static str, Field<'static>) {
+        match jobs {
+            [job] => (self.one, job.seq.into()),
+            _ => (self.many, Some(row::list(jobs.iter().map(|job| job.seq))).into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_one_job_is_said_of_many() {
+        for BySeq { many, one } in [PROMOTE, CLAIM, COMPLETE, DELETE, DELETE_PAYLOADS, DELETE_ATTEMPTS] {
+            assert_eq!(many.replace("seq IN (SELECT value FROM json_each(?1))", "seq = ?1"), one);
+            assert_ne!(many, one);
+        }
+    }
 }

@@ -44,8 +44,9 @@ pub(crate) trait Transaction {
     /// All rows that a statement finds or answers.
     async fn find_all(&mut self, sql: &'static str, fields: &[Field<'_>]) -> Result<Vec<Row>, Self::Error>;
 
-    /// Inserts one job, or as many as there is an [`Insert`] for. Answers for each its place in the order of acceptance, or nothing if a job with
-    /// its id was there; of two with one id in a call, the first is inserted.
+    /// Inserts one job, or as many as there is an [`Insert`] for. Answers for each its place in the order of acceptance, or
+    /// nothing if a job with its id was there; of two with one id in a call, the first is inserted. Of many, nothing also if
+    /// another row has the place of its unique key.
     async fn insert(&mut self, jobs: &[NewJob]) -> Result<Vec<Option<i64>>, Self::Error>;
 }
 
@@ -161,7 +162,7 @@ impl Transaction for &Session<'_> {
         let mut insert = self.prepare(Insert::of(jobs).sql)?;
         let mut place = 1;
         for job in jobs {
-            for field in accept::fields(job, self.now)?.iter().chain(&keys::fields(job)) {
+            for field in accept::fields(job, self.now)?.iter().chain(&keys::fields(job, jobs.len())) {
                 insert.raw_bind_parameter(place, field)?;
                 place += 1;
             }
@@ -177,8 +178,9 @@ impl Transaction for &Session<'_> {
         let mut new = HashSet::new();
         let mut seqs = Vec::with_capacity(jobs.len());
         for job in jobs {
-            let seq: i64 = self.prepare(BY_ID)?.query_row([job.id.as_bytes()], |row| row.get(0))?;
-            seqs.push((seq > before && new.insert(job.id)).then_some(seq));
+            let seq: Option<i64> =
+                self.prepare(BY_ID)?.query_row([job.id.as_bytes()], |row| row.get(0)).optional()?;
+            seqs.push(seq.filter(|seq| *seq > before && new.insert(job.id)));
         }
         Ok(seqs)
     }

@@ -28,8 +28,7 @@ use crate::conditions::Conditions;
 use crate::error::{Fault, closed};
 use crate::session::Session;
 use crate::wakeup::Ringer;
-use group::Committer;
-use handover::Chances;
+use group::{Committer, HandOver};
 use operation::{Operation, Pending};
 
 /// Operations that may wait per lane; beyond it, callers wait for a place.
@@ -47,8 +46,6 @@ const STRAGGLERS_MAX: Duration = Duration::from_micros(200);
 pub(crate) enum Lane {
     /// Leases: they must not run out because others have a lot to write.
     Urgent,
-    /// Claims: in turn with everything else. A commit that brings jobs waits a moment for those that it has called.
-    Claim,
     /// Everything else.
     Normal,
     /// What brings jobs: in turn with everything else, but refused while the disk is full.
@@ -117,7 +114,7 @@ impl Writer {
     {
         let places = match lane {
             Lane::Urgent => &self.urgent,
-            Lane::Claim | Lane::Normal | Lane::Intake => &self.normal,
+            Lane::Normal | Lane::Intake => &self.normal,
         };
         let place = Arc::clone(places).acquire_owned().await.map_err(|_| closed())?;
         let (caller, answered) = oneshot::channel();
@@ -138,7 +135,9 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.sender = None;
-        if let Some(thread) = self.thread.take()
+        // The answer to a handed-over claim may bring the last handle to the thread itself, which ends when it is done.
+        let is_other = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
+        if let Some(thread) = self.thread.take().filter(is_other)
             && thread.join().is_err()
         {
             tracing::error!("the SQLite writer ended in a panic");
@@ -152,7 +151,7 @@ fn run(tools: Tools, receiver: mpsc::UnboundedReceiver<Entry>, tally: Arc<Tally>
     let mut before = Pace::default();
     while let Some((group, rows)) = waiting.next_group(before) {
         let (size, began) = (group.len(), Instant::now());
-        committer.run(group, Some(&mut waiting));
+        committer.run(group, HandOver::Try);
         before = Pace { size, took: began.elapsed() };
         committer.tidy(rows);
     }
@@ -170,12 +169,11 @@ struct Waiting {
     receiver: mpsc::UnboundedReceiver<Entry>,
     urgent: VecDeque<Entry>,
     normal: VecDeque<Entry>,
-    chances: Chances,
 }
 
 impl Waiting {
     fn new(receiver: mpsc::UnboundedReceiver<Entry>) -> Self {
-        Self { receiver, urgent: VecDeque::new(), normal: VecDeque::new(), chances: Chances::default() }
+        Self { receiver, urgent: VecDeque::new(), normal: VecDeque::new() }
     }
 
     /// The next operations, and about how many rows they write. Waits for the first; nothing when none is left and none

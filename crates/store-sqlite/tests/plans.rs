@@ -93,9 +93,10 @@ fn fill(connection: &Connection, jobs: i64) {
         "INSERT INTO windlass_queues (name, ready) SELECT queue, count(*) FROM windlass_jobs GROUP BY queue";
     connection.execute(queues, []).unwrap();
     let keys = "
-        INSERT INTO windlass_keys (queue, digest, id, free_at)
-        SELECT queue, randomblob(16), id, iif(seq % 2 = 0, seq, NULL) FROM windlass_jobs WHERE seq % 3 = 0";
-    connection.execute(keys, []).unwrap();
+        INSERT INTO windlass_held (queue, digest, id, free_at)
+        SELECT queue, randomblob(16), id, iif(seq % 2 = 0, seq, NULL) FROM windlass_jobs WHERE seq % 3 = 0;
+        UPDATE windlass_jobs SET unique_digest = randomblob(16), unique_place = random() >> 16 WHERE seq % 3 = 1;";
+    connection.execute_batch(keys).unwrap();
     let gates = "
         UPDATE windlass_jobs SET form = 2, key = 'key' || seq % 100 WHERE seq % 4 = 0;
         INSERT INTO windlass_gates (queue, key, turn, open_at, version)
@@ -149,6 +150,8 @@ fn claims_and_settlements_use_the_index_that_is_made_for_them() {
         ("maintenance/oldest.sql", "windlass_jobs_finished (queue=? AND state=?)"),
         ("leases/cancelled.sql", "windlass_jobs_stopping (lease=?)"),
         ("leases/lost.sql", "windlass_jobs_running (lease=?)"),
+        ("keys/holder.sql", "windlass_jobs_unique (unique_place=?)"),
+        ("keys/any_placed_16.sql", "windlass_jobs_unique (unique_place=?)"),
         ("keys/holder.sql", "k USING PRIMARY KEY (queue=? AND digest=?)"),
         ("keys/holder.sql", "windlass_jobs_id (id=?)"),
         ("keys/forget_over.sql", "windlass_keys_time (free_at<?)"),

@@ -118,7 +118,7 @@ impl Engine {
             Arc::clone(&self.attempts),
             Arc::clone(&self.lease),
             Arc::clone(&self.reconciler),
-            Arc::clone(&self.board),
+            (Arc::clone(&self.board), Arc::clone(&self.lag)),
         )
     }
 

@@ -2,8 +2,10 @@
 //!
 //! At most one claim is in flight, in a task of its own that always brings its answer to the slots, so no claimed job is
 //! forgotten when the fetcher stops. Between claims the fetcher sleeps until asking is worth while again: a slot became
-//! free, the bell rang, the next job is due, or it is time to poll.
+//! free, the bell rang, the next job is due, or it is time to poll. A store that stores jobs may ask for a claim itself: see
+//! [`called`].
 
+mod called;
 mod timing;
 mod unknown;
 mod waiter;
@@ -11,7 +13,7 @@ mod waiter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::store::{ClaimAnswer, Sharing};
+use windlass_core::store::{ClaimAnswer, Sharing, StoreResult};
 use windlass_core::{ClaimedJob, Name, Outcome, StoreErrorKind};
 
 use self::timing::{Ask, Pace, Timing};
@@ -23,6 +25,7 @@ use crate::client::Client;
 use crate::ctx::{Claimed, Ctx};
 use crate::error::ConfigError;
 use crate::health::Part;
+use crate::lag::Lag;
 use crate::lease::Lease;
 use crate::reconcile::{Reconciler, UnansweredClaim};
 use crate::retries::PAUSE_MAX;
@@ -63,6 +66,7 @@ pub(crate) struct Fetcher {
     lease: Arc<Lease>,
     reconciler: Arc<Reconciler>,
     board: Arc<Board>,
+    lag: Arc<Lag>,
     timing: Timing,
     unknown: Arc<UnknownKinds>,
 }
@@ -75,9 +79,9 @@ pub(crate) struct Summary {
 }
 
 /// A claim in flight. However it ends, the next one may follow.
-struct ClaimInFlight<'a>(&'a Attempts);
+struct ClaimInFlight(Arc<Attempts>);
 
-impl Drop for ClaimInFlight<'_> {
+impl Drop for ClaimInFlight {
     fn drop(&mut self) {
         self.0.slots().claim_ended();
         self.0.wakers.fetcher.notify_one();
@@ -90,7 +94,7 @@ impl Background for Fetcher {
 
     async fn run(self: &Arc<Self>, mut shutdown: Shutdown) {
         let _enrolled = (self.config.wakeups == Wakeups::On).then(|| {
-            let waiter = Arc::new(SlotWaiter(Arc::clone(&self.attempts)));
+            let waiter = Arc::new(SlotWaiter(Arc::clone(self)));
             self.client.store().bell().enroll(&self.config.queues, &self.config.kinds, waiter)
         });
         while shutdown.is_running() {
@@ -120,11 +124,11 @@ impl Fetcher {
         attempts: Arc<Attempts>,
         lease: Arc<Lease>,
         reconciler: Arc<Reconciler>,
-        board: Arc<Board>,
+        (board, lag): (Arc<Board>, Arc<Lag>),
     ) -> Self {
         let timing = Timing::new(Instant::now());
         let unknown = Arc::new(UnknownKinds::new(config.unknown, Instant::now()));
-        Self { config, client, attempts, lease, reconciler, board, timing, unknown }
+        Self { config, client, attempts, lease, reconciler, board, lag, timing, unknown }
     }
 
     /// Gives back what waits too long, starts what can start, and makes one claim if there is a reason to.
@@ -198,16 +202,31 @@ impl Fetcher {
     async fn claim(&self, plan: Plan) -> Summary {
         let sent = Instant::now();
         let request = plan.request(&self.config.queues, &self.config.kinds);
-        let _in_flight = ClaimInFlight(&self.attempts);
-        match self.board.guard(Part::Fetcher, self.client.store().claim(request)).await {
+        let _in_flight = ClaimInFlight(Arc::clone(&self.attempts));
+        let answer = self.board.guard(Part::Fetcher, self.client.store().claim(request)).await;
+        let (claimed, rest) = self.answered(&plan, sent, answer);
+        self.start();
+        self.attempts.give_back(rest).await;
+        Summary { claimed }
+    }
+
+    /// What a claim was answered with. Claimed jobs are put into the buffers, from where they may start. Answers how many there
+    /// were, and which of them may not start here and are to be given back.
+    fn answered(
+        &self,
+        plan: &Plan,
+        sent: Instant,
+        answer: StoreResult<ClaimAnswer>,
+    ) -> (Option<usize>, Vec<Ctx>) {
+        match answer {
             Ok(ClaimAnswer::Jobs { jobs, next_due, unreadable, sick, limited, ample }) => {
                 let claimed = Some(jobs.len());
                 self.board.success(Part::Fetcher);
                 let unread: Vec<Name> = unreadable.iter().map(|lost| lost.queue.clone()).collect();
                 self.reconciler.settle_unreadable(plan.lease, unreadable);
                 let unanswered = sick.iter().filter(|sick| sick.kind != StoreErrorKind::Unavailable);
-                self.reconcile(&plan, unanswered.map(|sick| sick.queue.clone()).collect(), &jobs);
-                self.look_for_unknown(&plan, &jobs);
+                self.reconcile(plan, unanswered.map(|sick| sick.queue.clone()).collect(), &jobs);
+                self.look_for_unknown(plan, &jobs);
                 let due = next_due.and_then(|wait| sent.checked_add(wait));
                 let answer = Answer {
                     jobs: &[],
@@ -217,8 +236,7 @@ impl Fetcher {
                     ample: &ample,
                     is_partial: next_due == Some(Duration::ZERO),
                 };
-                self.take_in(&plan, jobs, answer, due).await;
-                return Summary { claimed };
+                return (claimed, self.take_in(plan, jobs, answer, due));
             }
             Ok(ClaimAnswer::LeaseLost) => {
                 self.lease.verify(plan.lease);
@@ -232,11 +250,17 @@ impl Fetcher {
                 self.attempts.slots().claim_failed();
                 if error.kind() != StoreErrorKind::Unavailable {
                     // It may have claimed jobs that this worker does not know of.
-                    self.reconcile(&plan, plan.queues(&self.config.queues), &[]);
+                    self.reconcile(plan, plan.queues(&self.config.queues), &[]);
                 }
             }
         }
-        Summary { claimed: None }
+        (None, Vec::new())
+    }
+
+    /// Starts what waits and can start.
+    fn start(&self) {
+        let starts = self.attempts.slots().fill();
+        starts.into_iter().for_each(|start| self.attempts.launch(start));
     }
 
     /// Now and then, looks whether queues that gave nothing hold jobs of kinds that this worker does not know.
@@ -273,22 +297,24 @@ impl Fetcher {
         self.unknown.warned()
     }
 
-    /// Brings claimed jobs to the slots, and gives back those that may not start here.
-    async fn take_in(&self, plan: &Plan, jobs: Vec<ClaimedJob>, answer: Answer<'_>, due: Option<Instant>) {
+    /// Puts claimed jobs into the buffers. Answers those that may not start here.
+    fn take_in(
+        &self,
+        plan: &Plan,
+        jobs: Vec<ClaimedJob>,
+        answer: Answer<'_>,
+        due: Option<Instant>,
+    ) -> Vec<Ctx> {
         let (timeout, claimed) = (self.config.timeout, Claimed { lease: plan.lease, at: Instant::now() });
         let ctx = |job| Ctx::new(job, self.client.clone(), timeout, claimed);
         let jobs: Vec<Ctx> = jobs.into_iter().map(ctx).collect();
         self.timing.answered(jobs.len(), self.pace());
-        let (starts, rest) = {
-            let mut slots = self.attempts.slots();
-            slots.learn(plan, &Answer { jobs: &jobs, ..answer }, |queue| self.comes_at(queue, due));
-            if slots.were_asked_to_stop(&jobs) {
-                self.lease.verify(plan.lease);
-            }
-            slots.take_in(plan.lease, jobs)
-        };
-        starts.into_iter().for_each(|start| self.attempts.launch(start));
-        self.attempts.give_back(rest).await;
+        let mut slots = self.attempts.slots();
+        slots.learn(plan, &Answer { jobs: &jobs, ..answer }, |queue| self.comes_at(queue, due));
+        if slots.were_asked_to_stop(&jobs) {
+            self.lease.verify(plan.lease);
+        }
+        slots.take_in(plan.lease, jobs)
     }
 
     /// When to come for a job that is due then. Of many workers that know of it few come, so that not all ask for it.

@@ -121,14 +121,14 @@ impl Slots {
         }
     }
 
-    /// Takes in what a claim under `lease` brought and starts what can start. What comes back is to be handed
+    /// Takes in what a claim under `lease` brought, for [`fill`](Self::fill) to start. What comes back is to be handed
     /// back: all of it once the worker drains, and under a lease that is not the current one. If that lease is lost,
     /// the fence decides.
-    pub(crate) fn take_in(&mut self, lease: LeaseId, jobs: Vec<Ctx>) -> (Vec<Start>, Vec<Ctx>) {
+    pub(crate) fn take_in(&mut self, lease: LeaseId, jobs: Vec<Ctx>) -> Vec<Ctx> {
         match self.intake {
-            Intake::Gone => return (Vec::new(), Vec::new()),
+            Intake::Gone => return Vec::new(),
             Intake::Open if self.lease == Some(lease) => {}
-            Intake::Open | Intake::Draining => return (Vec::new(), jobs),
+            Intake::Open | Intake::Draining => return jobs,
         }
         let mut unknown = Vec::new();
         for ctx in jobs {
@@ -140,7 +140,7 @@ impl Slots {
                 None => unknown.push(ctx),
             }
         }
-        (self.fill(), unknown)
+        unknown
     }
 
     /// Gives a slot back.

@@ -1,6 +1,6 @@
 //! What a store owes a ring about: gathered while it writes, rung when a claim sees the write.
 
-use super::{Bell, Topic};
+use super::{Bell, Claiming, Topic};
 use crate::id::JobId;
 use crate::job::NewJob;
 use crate::name::Name;
@@ -203,18 +203,18 @@ impl Rings {
         &self.cancels
     }
 
-    /// As [`ring`](Self::ring), and says whether workers here have room for some of the work.
-    #[must_use = "other processes may have to be told"]
-    pub fn ring_for_room(self, bell: &Bell) -> (bool, Self) {
-        let jobs = self.jobs();
-        let left = self.ring(bell);
-        (left.jobs() < jobs, left)
-    }
-
-    /// How many jobs are named.
-    fn jobs(&self) -> u64 {
-        let Named::These(list) = &self.work else { return 0 };
-        list.iter().map(|fresh| u64::from(fresh.jobs)).sum()
+    /// The claim that a worker here makes at once for some of the work, which it has room for: that much of it is no longer
+    /// owed. Nothing is rung.
+    pub fn claim(&mut self, bell: &Bell) -> Option<Box<dyn Claiming>> {
+        let Named::These(list) = &mut self.work else { return None };
+        let found = list.iter().enumerate().find_map(|(place, fresh)| Some((place, bell.claim(fresh)?)));
+        let (place, (claim, room)) = found?;
+        list[place].jobs = list[place].jobs.saturating_sub(room);
+        list.retain(|fresh| fresh.jobs > 0);
+        if list.is_empty() {
+            self.work = Named::None;
+        }
+        Some(claim)
     }
 
     /// Rings for all of it. Answers what other processes should hear of: work that workers here have room for is theirs.
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(owed, Rings::entered(State::Ready, &name("q")).and(Rings::about(Topic::Finish)));
         assert_eq!(owed.take_fresh(), Rings::NONE);
         assert_eq!(Rings::about(Topic::Work).take_fresh(), Rings::NONE);
-        assert!(!Rings::fresh(fresh("q", Some("k"), 2)).ring_for_room(&Bell::new()).0);
+        assert!(Rings::fresh(fresh("q", Some("k"), 2)).claim(&Bell::new()).is_none());
     }
 
     #[test]

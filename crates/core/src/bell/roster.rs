@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Fresh;
 use crate::name::Name;
+use crate::store::{ClaimAnswer, ClaimRequest, StoreResult};
 
 /// A worker, as the bell sees it.
 pub trait Waiter: Send + Sync {
@@ -15,6 +16,22 @@ pub trait Waiter: Send + Sync {
 
     /// There may be jobs in this queue, or in any if none is named. A worker without room asks when it has some.
     fn wake(&self, queue: Option<&Name>);
+
+    /// The claim that the worker makes for jobs of this queue, for a store that runs it in the transaction which stores them.
+    /// Nothing if the worker has to be woken for it. Called by threads of the store, so it must not wait.
+    fn claim(&self, _queue: &Name) -> Option<Box<dyn Claiming>> {
+        None
+    }
+}
+
+/// A claim that a worker has made and a store runs. The worker makes no other until this one is answered; if it is dropped,
+/// its answer is lost.
+pub trait Claiming: Send {
+    /// What is asked for.
+    fn request(&self) -> &ClaimRequest;
+
+    /// Brings the answer to the worker, once what it says is stored. Called by threads of the store, so it must not wait.
+    fn answer(self: Box<Self>, answer: StoreResult<ClaimAnswer>);
 }
 
 /// The workers of a process. Copied when one comes or goes, so that a ring holds no lock while it asks them.
@@ -81,9 +98,7 @@ impl Roster {
     /// known, since others may be meant.
     pub(super) fn call(&self, fresh: &Fresh) -> u32 {
         let entries = self.0.entries();
-        let first = self.0.turn.fetch_add(1, Ordering::Relaxed);
-        let in_turn = (0..entries.len()).map(|step| &entries[(first + step) % entries.len()]);
-        let serving: Vec<_> = in_turn.filter(|entry| entry.serves(fresh)).collect();
+        let serving = self.serving(&entries, fresh);
         if fresh.kind.is_some() {
             return call_those(fresh, &serving);
         }
@@ -95,6 +110,23 @@ impl Roster {
             rest = others;
         }
         fresh.jobs
+    }
+
+    /// The claim that a worker with room makes for these jobs at once, and how many of them it has room for.
+    pub(super) fn claim(&self, fresh: &Fresh) -> Option<(Box<dyn Claiming>, u32)> {
+        let entries = self.0.entries();
+        self.serving(&entries, fresh).into_iter().find_map(|entry| {
+            let room = entry.waiter.room(&fresh.queue);
+            let claim = if room > 0 { entry.waiter.claim(&fresh.queue) } else { None };
+            Some((claim?, room))
+        })
+    }
+
+    /// Those who serve these jobs, beginning with the one whose turn it is.
+    fn serving<'e>(&self, entries: &'e [Arc<Entry>], fresh: &Fresh) -> Vec<&'e Arc<Entry>> {
+        let first = self.0.turn.fetch_add(1, Ordering::Relaxed);
+        let in_turn = (0..entries.len()).map(|step| &entries[(first + step) % entries.len()]);
+        in_turn.filter(|entry| entry.serves(fresh)).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-INSERT INTO windlass_jobs (
+INSERT OR FAIL INTO windlass_jobs (
     id, queue, kind, state, priority, due_at, enqueued_at,
     fence, attempt, stalls, ambiguous, cancel, backoff,
     expires_at, spec, tags, payload

@@ -1,1 +1,1 @@
-DELETE FROM windlass_keys WHERE queue = ?1 AND digest = ?2 AND id = ?3
+DELETE FROM windlass_held WHERE queue = ?1 AND digest = ?2 AND id = ?3

@@ -1,1 +1,1 @@
-SELECT EXISTS (SELECT 1 FROM windlass_keys WHERE free_at <= ?1)
+SELECT EXISTS (SELECT 1 FROM windlass_held WHERE free_at <= ?1)

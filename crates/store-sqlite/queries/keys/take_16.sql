@@ -1,4 +1,4 @@
-INSERT OR IGNORE INTO windlass_keys (queue, digest, id, free_at)
+INSERT OR IGNORE INTO windlass_held (queue, digest, id, free_at)
 VALUES
     (?, ?, ?, ?),
     (?, ?, ?, ?),

@@ -21,7 +21,7 @@ use crate::session::Session;
 use crate::transaction::at_once;
 use line::{Candidate, Line};
 
-pub(super) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
+pub(crate) fn claim(session: &Session<'_>, request: &ClaimRequest) -> Result<ClaimAnswer, Fault> {
     let Some(lease) = leases::living(session, request.lease)? else { return Ok(ClaimAnswer::LeaseLost) };
     let room = Room::new(request.limit, request.bytes);
     let mut filling = Filling {

@@ -84,7 +84,7 @@ impl Transaction for UserTx<'_> {
         let mut values = Vec::with_capacity(jobs.len() * accept::FIELDS);
         for job in jobs {
             values.extend(accept::fields(job, self.now)?.iter().map(Field::to_value));
-            values.extend(keys::fields(job).iter().map(Field::to_value));
+            values.extend(keys::fields(job, jobs.len()).iter().map(Field::to_value));
         }
         let inserted = self.ask(Insert::of(jobs).returning, values).await?;
         let place = |row: &Row| Ok::<_, Failed>((row.uuid(1)?, row.int(0)?));

@@ -13,8 +13,9 @@ use windlass_core::clock::{Clock, Steps};
 
 use super::checkpoint::Checkpoint;
 use super::copier::Copier;
+use super::handover::hand_over;
 use super::operation::Operation;
-use super::{Lane, Tally, Tools, Waiting};
+use super::{Lane, Tally, Tools};
 use crate::conditions::{Conditions, Refusal};
 use crate::error::{Fault, failed, is_full, is_unknown_commit, unknown};
 use crate::jobs::calls::Calls;
@@ -36,6 +37,14 @@ pub(crate) struct Committer {
     checkpoint: Checkpoint,
     calls: RefCell<Calls>,
     tally: Arc<Tally>,
+}
+
+/// Whether a group may hand its jobs over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HandOver {
+    Try,
+    /// It failed, perhaps because of the claim.
+    Never,
 }
 
 /// Why a transaction did not end well.
@@ -68,9 +77,8 @@ impl Committer {
         }
     }
 
-    /// Runs and answers all operations, and wakes whom they concern. Claims that fresh jobs call may come along, of those
-    /// that `waiting` has.
-    pub(crate) fn run(&mut self, mut group: Vec<Box<dyn Operation>>, waiting: Option<&mut Waiting>) {
+    /// Runs and answers all operations, and wakes whom they concern.
+    pub(crate) fn run(&mut self, mut group: Vec<Box<dyn Operation>>, hand_over: HandOver) {
         if let Err(broken) = self.conditions.check(Some(&self.connection)) {
             return refuse(group, &broken);
         }
@@ -82,12 +90,14 @@ impl Committer {
         if group.is_empty() {
             return;
         }
-        match self.transact(&mut group, waiting) {
+        match self.transact(&mut group, hand_over) {
             Ok(left) => self.answer(group, &left),
-            Err(Failure::RolledBack(fault)) if is_full(&fault) && self.make_room() => self.run(group, None),
+            Err(Failure::RolledBack(fault)) if is_full(&fault) && self.make_room() => {
+                self.run(group, HandOver::Never);
+            }
             Err(Failure::RolledBack(fault)) if group.len() > 1 => {
                 tracing::debug!(?fault, operations = group.len(), "a group failed, its operations run alone");
-                group.into_iter().for_each(|operation| self.run(vec![operation], None));
+                group.into_iter().for_each(|operation| self.run(vec![operation], HandOver::Never));
             }
             Err(failure) => answer_failure(group, failure),
         }
@@ -119,11 +129,7 @@ impl Committer {
     }
 
     /// Commits a group and rings for it in this process. Answers what others should hear.
-    fn transact(
-        &mut self,
-        group: &mut Vec<Box<dyn Operation>>,
-        waiting: Option<&mut Waiting>,
-    ) -> Result<Rings, Failure> {
+    fn transact(&mut self, group: &mut Vec<Box<dyn Operation>>, handing: HandOver) -> Result<Rings, Failure> {
         execute(&self.connection, "BEGIN IMMEDIATE").map_err(Failure::NotBegun)?;
         if let Some(turns) = &mut self.turns {
             turns.taken();
@@ -141,13 +147,10 @@ impl Committer {
             for operation in group.iter_mut() {
                 operation.run(&session)?;
             }
-            let left = match waiting {
-                // A store in memory has no disk to wait for, and most programs that enqueue have no worker.
-                Some(waiting) if self.ringer.is_some() && self.bell.is_heard(Topic::Work) => {
-                    hand_over(&session, &self.bell, group, waiting)?
-                }
-                _ => Rings::NONE,
-            };
+            // A store in memory has no disk to wait for, and most programs that enqueue have no worker.
+            let may_hand_over =
+                handing == HandOver::Try && self.ringer.is_some() && self.bell.is_heard(Topic::Work);
+            let left = if may_hand_over { hand_over(&session, &self.bell, group)? } else { Rings::NONE };
             session.write_counters()?;
             self.calls.borrow_mut().write(&self.connection, now)?;
             Ok(left)
@@ -182,28 +185,6 @@ impl Committer {
             tracing::error!(%error, "a transaction could not be rolled back");
         }
     }
-}
-
-/// Calls workers of this process to the jobs that the group has stored, and runs their claim with it. Answers what other
-/// processes should hear: all of it if no claim came, since the runtime of those workers may be stuck.
-fn hand_over(
-    session: &Session<'_>,
-    bell: &Bell,
-    group: &mut Vec<Box<dyn Operation>>,
-    waiting: &mut Waiting,
-) -> Result<Rings, Fault> {
-    let fresh = session.take_fresh();
-    let (has_room, left) = fresh.clone().ring_for_room(bell);
-    if !has_room {
-        return Ok(left);
-    }
-    let before = group.len();
-    group.extend(waiting.called());
-    for operation in &mut group[before..] {
-        operation.run(session)?;
-    }
-    let has_come = group[before..].iter().any(|operation| operation.lane() == Lane::Claim);
-    Ok(if has_come { left } else { fresh })
 }
 
 fn execute(connection: &Connection, sql: &str) -> Result<(), SqliteError> {
@@ -308,7 +289,7 @@ mod tests {
     fn the_one_that_fills_the_disk_is_told_and_its_neighbours_are_not() {
         let mut committer = committer(20);
         let (operations, answers): (Vec<_>, Vec<_>) = [note(10), note(1 << 20), note(10)].into_iter().unzip();
-        committer.run(operations, None);
+        committer.run(operations, HandOver::Try);
         let kinds: Vec<_> = answers.into_iter().map(kind).collect();
         assert_eq!(kinds, [None, Some(StoreErrorKind::Unavailable), None]);
         assert_eq!(notes(&committer), 2);
@@ -326,7 +307,7 @@ mod tests {
         let group =
             [note_in(Lane::Intake, 1 << 20), note(10), note_in(Lane::Urgent, 10), note_in(Lane::Intake, 1)];
         let (operations, answers): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-        committer.run(operations, None);
+        committer.run(operations, HandOver::Try);
         let mut errors = answers.into_iter().map(|mut answer| answer.try_recv().unwrap().err());
         let said = errors.next().flatten().expect("it does not fit").to_string();
         assert!(said.contains("no more jobs are taken until there is room"), "{said}");
@@ -338,7 +319,7 @@ mod tests {
         committer.conditions.look_now();
         assert!(kept() > 0);
         let (operation, answer) = note_in(Lane::Intake, 1);
-        committer.run(vec![operation], None);
+        committer.run(vec![operation], HandOver::Try);
         assert_eq!(kind(answer), None);
     }
 
@@ -351,7 +332,7 @@ mod tests {
             Err(Fault::Corrupt("nonsense".to_owned()))
         });
         let (operations, answers): (Vec<_>, Vec<_>) = [note(1), broken, corrupt, note(1)].into_iter().unzip();
-        committer.run(operations, None);
+        committer.run(operations, HandOver::Try);
         let kinds: Vec<_> = answers.into_iter().map(kind).collect();
         assert_eq!(kinds, [None, Some(StoreErrorKind::Fatal), Some(StoreErrorKind::Fatal), None]);
         assert_eq!(notes(&committer), 2, "what the failed ones wrote is gone");
@@ -362,7 +343,7 @@ mod tests {
         let mut committer = committer(20);
         let refused = operation(|_| Err(Fault::Refused(StoreError::Address("no".to_owned()))));
         let (operations, answers): (Vec<_>, Vec<_>) = [note(1), refused, note(1)].into_iter().unzip();
-        committer.run(operations, None);
+        committer.run(operations, HandOver::Try);
         let kinds: Vec<_> = answers.into_iter().map(kind).collect();
         assert_eq!(kinds, [None, Some(StoreErrorKind::Fatal), None]);
         assert_eq!(committer.tally.commits.load(Ordering::Relaxed), 1);

@@ -1,177 +1,174 @@
 //! Jobs that are handed over to a worker of this process in the transaction that stores them.
 //!
-//! A worker could be told of a job once it is stored, and would then claim it: a second commit, and a second wait for the
-//! disk. So the transaction calls workers that have room before it commits, and waits a moment for their claim, which then
-//! runs in the same transaction. All claims of a process pass this thread: one that comes later runs after the commit and
-//! finds the jobs, so that no worker oversleeps one because it was called early.
+//! A worker could be told of a job once it is stored, and would then claim it: a second commit, a second wait for the disk,
+//! and three more threads to wake. So the transaction asks a worker with room for its claim, which the worker makes on this
+//! thread, and runs it before the commit. What the claim took is brought to the worker right after the commit.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tokio::sync::mpsc::error::TryRecvError;
+use windlass_core::StoreError;
+use windlass_core::bell::{Bell, Claiming, Rings};
+use windlass_core::store::{ClaimAnswer, StoreResult};
 
+use super::Lane;
 use super::operation::Operation;
-use super::{Lane, Waiting};
+use crate::error::Fault;
+use crate::jobs::claim::claim;
+use crate::session::Session;
 
-/// How long a transaction waits for a claim, about: several times what a worker needs to wake up. The lock of the file is
-/// held meanwhile.
-const CLAIM_WAIT: Duration = Duration::from_micros(500);
-
-/// The most calls that are not waited for after workers did not come.
-const SKIPS_MAX: u32 = 64;
-
-/// Whether workers come when they are called. Where the machine wakes them too slowly, few transactions wait.
-#[derive(Debug, Default)]
-pub(super) struct Chances {
-    skip: u32,
-    skip_next: u32,
+/// A claim that the group itself has asked for.
+struct Handed {
+    claim: Box<dyn Claiming>,
+    /// None until it has run.
+    result: Option<StoreResult<ClaimAnswer>>,
 }
 
-impl Chances {
-    /// Whether to wait this time.
-    fn take(&mut self) -> bool {
-        let is_skipped = self.skip > 0;
-        self.skip = self.skip.saturating_sub(1);
-        !is_skipped
-    }
-
-    fn came(&mut self) {
-        *self = Self::default();
-    }
-
-    fn missed(&mut self) {
-        self.skip = self.skip_next;
-        self.skip_next = (self.skip_next * 2).clamp(1, SKIPS_MAX);
+impl Handed {
+    /// The worker's code runs here. What is wrong with it must not end the writer.
+    fn bring(claim: Box<dyn Claiming>, answer: StoreResult<ClaimAnswer>) {
+        if catch_unwind(AssertUnwindSafe(|| claim.answer(answer))).is_err() {
+            tracing::error!("a worker panicked over the answer to its claim");
+        }
     }
 }
 
-impl Waiting {
-    /// The claim that a call has brought, and renewals that came before it. Nothing if something else waits: it has waited
-    /// long enough.
-    pub(super) fn called(&mut self) -> Vec<Box<dyn Operation>> {
-        let mut along = Vec::new();
-        if self.len() > 0 || !self.chances.take() {
-            return along;
-        }
-        let began = Instant::now();
-        loop {
-            match self.receiver.try_recv() {
-                Ok(entry) if entry.lane == Lane::Claim => {
-                    along.push(entry.operation);
-                    self.chances.came();
-                    return along;
-                }
-                Ok(entry) if entry.lane == Lane::Urgent => along.push(entry.operation),
-                Ok(entry) => {
-                    self.normal.push_back(entry);
-                    return along;
-                }
-                Err(TryRecvError::Empty) if began.elapsed() < CLAIM_WAIT => thread::yield_now(),
-                Err(_) => break,
-            }
-        }
-        self.chances.missed();
-        along
+impl Operation for Handed {
+    fn lane(&self) -> Lane {
+        Lane::Normal
     }
+
+    fn run(&mut self, session: &Session<'_>) -> Result<(), Fault> {
+        self.result = Some(match claim(session, self.claim.request()) {
+            Ok(answer) => Ok(answer),
+            Err(Fault::Refused(refusal)) => Err(refusal),
+            Err(fault) => return Err(fault),
+        });
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>) {
+        let answer = self.result.expect("an operation is answered only after it ran");
+        Self::bring(self.claim, answer);
+    }
+
+    fn fail(self: Box<Self>, error: StoreError) {
+        Self::bring(self.claim, Err(error));
+    }
+}
+
+/// Runs the claim of a worker here for jobs that the group has stored; workers here are woken for the rest after the commit.
+/// Answers what other processes should hear although workers here may have room: all of it if none makes a claim now, since
+/// their runtime may be stuck.
+pub(super) fn hand_over(
+    session: &Session<'_>,
+    bell: &Bell,
+    group: &mut Vec<Box<dyn Operation>>,
+) -> Result<Rings, Fault> {
+    let mut fresh = session.take_fresh();
+    let Some(claim) = fresh.claim(bell) else {
+        session.ring(fresh.clone());
+        return Ok(fresh);
+    };
+    session.ring(fresh);
+    // Answered first: its job starts then, and the caller of the enqueue only hears that it is stored.
+    group.insert(0, Box::new(Handed { claim, result: None }));
+    group[0].run(session)?;
+    Ok(Rings::NONE)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-    use std::sync::{Arc, Mutex};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, mpsc};
 
     use rusqlite::Connection;
-    use tokio::sync::{Semaphore, mpsc, oneshot};
-    use windlass_core::Name;
-    use windlass_core::bell::{Bell, Fresh, Rings, Waiter};
+    use tokio::sync::{Semaphore, oneshot};
+    use windlass_core::bell::{Enrolled, Fresh, Waiter};
     use windlass_core::clock::ManualClock;
-    use windlass_core::store::StoreResult;
+    use windlass_core::store::ClaimRequest;
+    use windlass_core::{LeaseId, Name};
 
     use super::*;
     use crate::conditions::Conditions;
-    use crate::error::Fault;
     use crate::migrate;
-    use crate::session::Session;
     use crate::wakeup::Ringer;
-    use crate::writer::group::Committer;
+    use crate::writer::Tools;
+    use crate::writer::group::{Committer, HandOver};
     use crate::writer::operation::Pending;
-    use crate::writer::{Entry, Tally, Tools};
 
-    #[test]
-    fn workers_that_do_not_come_are_waited_for_ever_less() {
-        let mut chances = Chances::default();
-        let mut waits = 0;
-        for _ in 0..1_000 {
-            if chances.take() {
-                waits += 1;
-                chances.missed();
-            }
-        }
-        assert!((10..30).contains(&waits), "{waits}");
-        chances.came();
-        assert!(chances.take() && chances.take());
+    /// What is wrong with the claims of a worker.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Defect {
+        None,
+        Request,
+        Answer,
+        /// It makes none.
+        Asleep,
     }
 
-    type Answer = oneshot::Receiver<StoreResult<i64>>;
-
-    fn operation(
-        lane: Lane,
-        run: impl FnMut(&Session<'_>) -> Result<i64, Fault> + Send + 'static,
-    ) -> (Entry, Answer) {
-        let (caller, answer) = oneshot::channel();
-        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let operation = Box::new(Pending { lane, run, result: None, caller, _place: place });
-        (Entry { lane, rows: 1, operation }, answer)
+    /// A worker with room, whose lease the store does not know.
+    struct Idle {
+        defect: Defect,
+        woken: AtomicU32,
+        answers: mpsc::Sender<StoreResult<ClaimAnswer>>,
     }
 
-    fn claim() -> (Entry, Answer) {
-        operation(Lane::Claim, |session| {
-            Ok(session.connection.query_row("SELECT count(*) FROM notes", [], |row| row.get(0))?)
-        })
+    struct IdleClaim {
+        defect: Defect,
+        request: ClaimRequest,
+        answers: mpsc::Sender<StoreResult<ClaimAnswer>>,
     }
 
-    fn enqueue() -> (Entry, Answer) {
-        operation(Lane::Intake, |session| {
-            session.connection.execute("INSERT INTO notes VALUES (1)", [])?;
-            let name = |text| Name::new(text).expect("a good name");
-            session.ring(Rings::fresh(Fresh { queue: name("q"), kind: Some(name("k")), jobs: 1 }));
-            Ok(0)
-        })
-    }
-
-    /// A worker that hands in what it has when it is called.
-    struct Caller {
-        sender: mpsc::UnboundedSender<Entry>,
-        entries: Mutex<Vec<Entry>>,
-    }
-
-    impl Waiter for Caller {
+    impl Waiter for Idle {
         fn room(&self, _queue: &Name) -> u32 {
             1
         }
 
         fn wake(&self, _queue: Option<&Name>) {
-            for entry in self.entries.lock().unwrap().drain(..) {
-                assert!(self.sender.send(entry).is_ok());
-            }
+            self.woken.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn claim(&self, _queue: &Name) -> Option<Box<dyn Claiming>> {
+            let request = ClaimRequest {
+                lease: LeaseId::new(),
+                nonce: 1,
+                queues: Vec::new(),
+                kinds: Vec::new(),
+                limit: 1,
+                at_once: 1,
+                bytes: 1,
+            };
+            let claim = IdleClaim { defect: self.defect, request, answers: self.answers.clone() };
+            (self.defect != Defect::Asleep).then(|| Box::new(claim) as _)
         }
     }
 
-    /// A committer, what waits for it, and a worker with room.
+    impl Claiming for IdleClaim {
+        fn request(&self) -> &ClaimRequest {
+            assert!(self.defect != Defect::Request, "a claim that panics");
+            &self.request
+        }
+
+        fn answer(self: Box<Self>, answer: StoreResult<ClaimAnswer>) {
+            assert!(self.defect != Defect::Answer, "a worker that panics");
+            self.answers.send(answer).unwrap();
+        }
+    }
+
+    /// A committer, and a worker with room.
     struct Stage {
         committer: Committer,
-        waiting: Waiting,
-        worker: Arc<Caller>,
-        tally: Arc<Tally>,
-        _enrolled: windlass_core::bell::Enrolled,
+        worker: Arc<Idle>,
+        answers: mpsc::Receiver<StoreResult<ClaimAnswer>>,
+        _enrolled: Enrolled,
     }
 
     impl Stage {
-        fn new() -> Self {
+        fn new(defect: Defect) -> Self {
             let connection = Connection::open_in_memory().unwrap();
             migrate::run(&connection).unwrap();
             connection.execute_batch("CREATE TABLE notes (note INT)").unwrap();
-            let (bell, tally) = (Bell::new(), Arc::new(Tally::default()));
+            let bell = Bell::new();
             let tools = Tools {
                 connection,
                 path: None,
@@ -181,49 +178,61 @@ mod tests {
                 bell: bell.clone(),
                 ringer: Some(Ringer::new(Arc::new(tempfile::tempfile().unwrap()))),
             };
-            let (sender, receiver) = mpsc::unbounded_channel();
-            let worker = Arc::new(Caller { sender, entries: Mutex::default() });
+            let (sender, answers) = mpsc::channel();
+            let worker = Arc::new(Idle { defect, woken: AtomicU32::new(0), answers: sender });
             let names = |name: &str| vec![Name::new(name).unwrap()];
             let _enrolled = bell.enroll(&names("q"), &names("k"), Arc::clone(&worker) as _);
-            let (committer, waiting) = (Committer::new(tools, Arc::clone(&tally)), Waiting::new(receiver));
-            Self { committer, waiting, worker, tally, _enrolled }
+            Self { committer: Committer::new(tools, Arc::default()), worker, answers, _enrolled }
         }
 
-        /// Enqueues, with what the worker hands in when it is called. Answers whether that is stored.
-        fn enqueue(&mut self, called: Entry) -> bool {
-            self.worker.entries.lock().unwrap().push(called);
-            let (enqueue, mut stored) = enqueue();
-            self.committer.run(vec![enqueue.operation], Some(&mut self.waiting));
-            stored.try_recv().unwrap().is_ok()
+        /// Stores a job, and answers how many there are then.
+        fn enqueue(&mut self) -> i64 {
+            let enqueue = |session: &Session<'_>| {
+                session.connection.execute("INSERT INTO notes VALUES (1)", [])?;
+                let name = |text| Name::new(text).expect("a good name");
+                session.ring(Rings::fresh(Fresh { queue: name("q"), kind: Some(name("k")), jobs: 1 }));
+                Ok(session.connection.query_row("SELECT count(*) FROM notes", [], |row| row.get(0))?)
+            };
+            let (caller, mut stored) = oneshot::channel();
+            let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+            let (run, result) = (enqueue, None);
+            let operation = Box::new(Pending { lane: Lane::Intake, run, result, caller, _place: place });
+            self.committer.run(vec![operation], HandOver::Try);
+            stored.try_recv().unwrap().unwrap()
+        }
+
+        fn woken(&self) -> u32 {
+            self.worker.woken.swap(0, Ordering::Relaxed)
         }
     }
 
     #[test]
-    fn a_claim_that_fresh_jobs_call_shares_their_commit_and_finds_them() {
-        let mut stage = Stage::new();
-        let (claim, mut claimed) = claim();
-        assert!(stage.enqueue(claim));
-        assert_eq!(claimed.try_recv().unwrap().unwrap(), 1);
-        assert_eq!(stage.tally.commits.load(Ordering::Relaxed), 1);
+    fn a_worker_that_claims_is_answered_and_not_woken() {
+        let mut stage = Stage::new(Defect::None);
+        assert_eq!(stage.enqueue(), 1);
+        assert!(matches!(stage.answers.try_recv(), Ok(Ok(ClaimAnswer::LeaseLost))));
+        assert_eq!(stage.woken(), 0);
     }
 
     #[test]
-    fn what_comes_meanwhile_and_is_not_a_claim_has_a_commit_of_its_own() {
-        let mut stage = Stage::new();
-        let (later, mut stored) = enqueue();
-        assert!(stage.enqueue(later));
-        assert!(stored.try_recv().is_err());
-        assert_eq!(stage.waiting.len(), 1);
+    fn a_worker_that_does_not_claim_is_woken() {
+        let mut stage = Stage::new(Defect::Asleep);
+        assert_eq!((stage.enqueue(), stage.woken()), (1, 1));
     }
 
     #[test]
     fn a_claim_that_panics_takes_no_job_with_it() {
-        let mut stage = Stage::new();
-        let (broken, mut failed) = operation(Lane::Claim, |_| panic!("a claim that panics"));
-        assert!(stage.enqueue(broken));
-        assert!(failed.try_recv().unwrap().is_err());
-        let (claim, mut claimed) = claim();
-        assert!(stage.enqueue(claim));
-        assert_eq!(claimed.try_recv().unwrap().unwrap(), 2);
+        let mut stage = Stage::new(Defect::Request);
+        for jobs in 1..=2 {
+            assert_eq!(stage.enqueue(), jobs);
+            assert!(matches!(stage.answers.try_recv(), Ok(Err(_))));
+            assert_eq!(stage.woken(), 1, "there is a job that it has not got");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_panics_over_its_answer_does_not_end_the_writer() {
+        let mut stage = Stage::new(Defect::Answer);
+        assert_eq!((stage.enqueue(), stage.enqueue()), (1, 2));
     }
 }

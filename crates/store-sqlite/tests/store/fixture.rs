@@ -1,5 +1,5 @@
 //! Files that earlier programs left behind: `tests/fixtures/layout-N.db`, one per layout since the first, never written
-//! anew. After a new migration, `WINDLASS_FIXTURE=layout-5.db cargo test -p windlass-store-sqlite fixture` writes the
+//! anew. After a new migration, `WINDLASS_FIXTURE=layout-6.db cargo test -p windlass-store-sqlite fixture` writes the
 //! next one.
 
 use std::fs;

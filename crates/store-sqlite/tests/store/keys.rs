@@ -33,9 +33,10 @@ impl Scene {
         self.store.enqueue([job.clone()].into()).await.unwrap()[0]
     }
 
-    /// Rows of keys.
+    /// Keys that are held, or have not been forgotten.
     fn keys(&self) -> u32 {
-        self.connection.query_row("SELECT count(*) FROM windlass_keys", [], |row| row.get(0)).unwrap()
+        let sql = "SELECT (SELECT count(*) FROM windlass_held) + count(unique_place) FROM windlass_jobs";
+        self.connection.query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
     fn change(&self, id: JobId, change: &str) {
@@ -278,12 +279,40 @@ async fn many_at_once_are_answered_as_one_by_one() {
     assert_eq!(answers, one_by_one);
     assert_eq!(answers.iter().filter(|answer| **answer == Enqueued::New).count(), 96);
     let held = |scene: &Scene| {
-        let sql = "SELECT hex(id) || queue || hex(digest) FROM windlass_keys ORDER BY 1";
+        let sql = "SELECT hex(id) || queue || hex(unique_digest) || unique_place FROM windlass_jobs
+            WHERE unique_place IS NOT NULL ORDER BY 1";
         let mut statement = scene.connection.prepare(sql).unwrap();
         let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
         rows.collect::<Result<Vec<_>, _>>().unwrap()
     };
     assert_eq!(held(&together), held(&apart));
+}
+
+/// Two keys in one place are as rare as two of 2^48 numbers that are the same, and are told apart all the same.
+#[tokio::test]
+async fn a_key_whose_place_another_has_is_held_too() {
+    let scene = Scene::new().await;
+    let (gone, other) = (with(key()), with(Unique::key("other")));
+    scene.store.enqueue([gone.clone(), other.clone()].into()).await.unwrap();
+    let sql = "SELECT unique_place FROM windlass_jobs WHERE id = ?1";
+    let place: i64 = scene.connection.query_row(sql, [gone.id.as_bytes()], |row| row.get(0)).unwrap();
+    scene.store.delete([gone.id].into()).await.unwrap();
+    scene.change(other.id, &format!("unique_place = {place}"));
+    for round in 0..3 {
+        let mut jobs: Vec<_> = (0..20).map(|number| with(Unique::key(format!("{round}-{number}")))).collect();
+        jobs[7] = with(key());
+        let holder = jobs[7].id;
+        assert_eq!(scene.store.enqueue(jobs.into()).await.unwrap(), [Enqueued::New; 20]);
+        let met = Enqueued::Duplicate { id: holder, state: Some(State::Ready) };
+        assert_eq!(scene.enqueue(&with(key())).await, met);
+        scene.store.cancel([holder].into()).await.unwrap();
+        if round == 0 {
+            assert_eq!(scene.store.retry([holder].into()).await.unwrap(), [Amended::Done(State::Ready)]);
+            assert_eq!(scene.enqueue(&with(key())).await, met);
+            scene.store.delete([holder].into()).await.unwrap();
+        }
+    }
+    assert_eq!(scene.keys(), 3 * 19 + 1, "none is left behind");
 }
 
 #[tokio::test]

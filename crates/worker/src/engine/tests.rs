@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use windlass_core::bell::Claiming;
 use windlass_core::{Bytes, Name, NewJob, Options, State};
 use windlass_store_memory::MemoryStore;
 
@@ -63,6 +64,70 @@ async fn a_round_of_the_fetcher_claims_and_one_of_the_settler_records() {
         matches!(again, None | Some(0)),
         "nothing is left, which is known until the next poll: {again:?}"
     );
+}
+
+/// A fetcher with a lease, whose runtime is never late, and its queue.
+async fn called(client: &Client, engine: &mut Engine) -> (Arc<Fetcher>, Name) {
+    engine.lag = Arc::new(Lag::new(Instant::now() + Duration::from_secs(3_600)));
+    let (fetcher, queue) = (Arc::new(engine.fetcher(client)), Name::new("default").unwrap());
+    assert!(fetcher.claim_called(&queue).is_none(), "there is no lease to claim under");
+    Arc::new(engine.keeper(client)).run_once().await;
+    (fetcher, queue)
+}
+
+#[tokio::test]
+async fn a_claim_that_the_store_asks_for_is_the_one_in_flight_and_its_jobs_run() {
+    let (client, mut engine, _gate) = scene();
+    let (fetcher, queue) = called(&client, &mut engine).await;
+    for _ in 0..3 {
+        let handle = client.enqueue(Ping).await.unwrap();
+        let claim = Box::new(fetcher.claim_called(&queue).unwrap());
+        assert!(fetcher.claim_called(&queue).is_none(), "there is one");
+        assert_eq!(fetcher.run_once().await.claimed, None, "nor does the fetcher make another");
+        let answer = client.store().claim(claim.request().clone()).await;
+        // As a thread of the store does it, which has no runtime.
+        std::thread::spawn(move || claim.answer(answer)).join().unwrap();
+        assert_eq!(handle.finished().await.unwrap().state, State::Completed);
+        while engine.attempts.slots().is_claiming() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_claim_of_the_store_took_goes_back_if_it_is_not_answered() {
+    let (client, mut engine, _gate) = scene();
+    let (fetcher, queue) = called(&client, &mut engine).await;
+    let handle = client.enqueue(Ping).await.unwrap();
+    let claim = fetcher.claim_called(&queue).unwrap();
+    client.store().claim(claim.request().clone()).await.unwrap();
+    assert_eq!(handle.state().await.unwrap(), Some(State::Running));
+    drop(claim);
+    while handle.state().await.unwrap() != Some(State::Ready) {
+        tokio::task::yield_now().await;
+    }
+    assert!(!engine.attempts.slots().is_claiming());
+}
+
+#[tokio::test]
+async fn a_worker_whose_runtime_is_silent_or_that_drains_makes_no_claim_for_the_store() {
+    let (client, mut engine, _gate) = scene();
+    let (fetcher, queue) = called(&client, &mut engine).await;
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+    engine.lag = Arc::new(Lag::new(long_ago));
+    assert!(Arc::new(engine.fetcher(&client)).claim_called(&queue).is_none(), "it may be stuck");
+
+    let handle = client.enqueue(Ping).await.unwrap();
+    let claim = Box::new(fetcher.claim_called(&queue).unwrap());
+    let answer = client.store().claim(claim.request().clone()).await;
+    engine.attempts.slots().close();
+    claim.answer(answer);
+    while engine.attempts.slots().is_claiming() {
+        tokio::task::yield_now().await;
+    }
+    engine.settler.run_once().await;
+    assert_eq!(handle.state().await.unwrap(), Some(State::Ready), "it goes back");
+    assert!(fetcher.claim_called(&queue).is_none());
 }
 
 #[tokio::test]

@@ -74,8 +74,9 @@ impl Scene {
         let (sick, limited, ample) = (&sick, &limited, if self.tells_ample { &ample[..] } else { &[] });
         let answer = Answer { jobs: &jobs, sick, limited, ample, is_partial, unreadable: &[] };
         self.slots.learn(&plan, &answer, |_queue| None);
-        let (starts, rest) = self.slots.take_in(self.lease, jobs);
+        let rest = self.slots.take_in(self.lease, jobs);
         assert!(rest.is_empty(), "all are taken in");
+        let starts = self.slots.fill();
         self.slots.claim_ended();
         self.note(starts);
         Some((asked, count))

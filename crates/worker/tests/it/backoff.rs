@@ -26,7 +26,9 @@ async fn after(act: Act, delay: Option<Duration>) -> (JobRecord, Vec<(u32, Endin
     });
     let running = running.start().unwrap();
     let policy = Policy::fixed(3, LONG * 2).jitter(windlass_core::retry::Jitter::None);
-    let job = client.enqueue(probe(act)).retry(policy).timeout(Duration::from_millis(50)).await.unwrap();
+    // The trace of a panic takes longer to print than a short timeout lasts.
+    let timeout = if matches!(act, Act::Wait | Act::Heed) { Duration::from_millis(50) } else { LONG };
+    let job = client.enqueue(probe(act)).retry(policy).timeout(timeout).await.unwrap();
     eventually("it waits, or has ended", async || {
         let state = job.state().await.unwrap().unwrap();
         state == State::Scheduled || state.is_terminal()

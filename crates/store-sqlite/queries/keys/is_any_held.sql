@@ -1,0 +1,1 @@
+SELECT EXISTS (SELECT 1 FROM windlass_held WHERE queue = ?1)

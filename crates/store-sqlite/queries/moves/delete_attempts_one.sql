@@ -1,0 +1,1 @@
+DELETE FROM windlass_attempts WHERE seq = ?1

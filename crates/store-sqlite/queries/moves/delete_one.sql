@@ -1,0 +1,1 @@
+DELETE FROM windlass_jobs WHERE seq = ?1

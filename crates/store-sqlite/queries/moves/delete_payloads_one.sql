@@ -1,0 +1,1 @@
+DELETE FROM windlass_payloads WHERE seq = ?1
