@@ -7,7 +7,8 @@
 -- result           of each job, in the order of the gates, where it is, its number, and the place of its gate; and how
 --                  many were seen behind that, one more than it may give where there are so many (NULL: that is not known)
 CREATE FUNCTION {function}(
-    p_now int8, p_queue text, p_kinds text[], p_want int8, p_keys text[], p_mosts int8[], p_are_single bool, p_out int8[], p_worth int8, p_offset int8
+    p_now int8, p_queue text, p_kinds text[], p_want int8, p_keys text[], p_mosts int8[], p_are_single bool, p_out int8[],
+    p_worth int8, p_offset int8
 ) RETURNS TABLE (o_found tid[], o_jobs int8[], o_gates int8[], o_seen int8[])
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -19,7 +19,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_taken int8[] := p_taken || p_jobs;
-    -- Where gates are that are forgotten, and those that stay open and have given one job of an even weight, as most; the others.
+    -- Where gates are that are forgotten, and those that stay open and gave one job of weight 1; the others.
     v_gone tid[]; v_plain tid[]; v_at tid[]; v_costs int8[]; v_opens int8[];
     v_keys text[]; v_new_costs int8[]; v_new_opens int8[];
 BEGIN
@@ -33,12 +33,14 @@ BEGIN
     -- No ready job is left behind it: it is forgotten. One that comes at this moment is told.
     SELECT
         array_agg(a.at) FILTER (WHERE NOT a.is_kept), array_agg(a.at) FILTER (WHERE a.is_kept AND a.is_plain),
-        array_agg(a.at) FILTER (WHERE a.is_kept AND NOT a.is_plain), array_agg(a.cost) FILTER (WHERE a.is_kept AND NOT a.is_plain),
-        array_agg(a.open_at) FILTER (WHERE a.is_kept AND NOT a.is_plain), array_agg(a.key) FILTER (WHERE a.is_kept AND a.at IS NULL),
-        array_agg(a.cost) FILTER (WHERE a.is_kept AND a.at IS NULL), array_agg(a.open_at) FILTER (WHERE a.is_kept AND a.at IS NULL)
+        array_agg(a.at) FILTER (WHERE a.is_other), array_agg(a.cost) FILTER (WHERE a.is_other),
+        array_agg(a.open_at) FILTER (WHERE a.is_other), array_agg(a.key) FILTER (WHERE a.is_new),
+        array_agg(a.cost) FILTER (WHERE a.is_new), array_agg(a.open_at) FILTER (WHERE a.is_new)
     INTO v_gone, v_plain, v_at, v_costs, v_opens, v_keys, v_new_costs, v_new_opens
     FROM (
-        SELECT a.*, a.cost = {turn_cost} AND a.open_at = 0 AS is_plain
+        SELECT
+            a.*, a.cost = {turn_cost} AND a.open_at = 0 AS is_plain, a.is_kept AND a.at IS NULL AS is_new,
+            a.is_kept AND (a.cost <> {turn_cost} OR a.open_at > 0) AS is_other
         FROM (
             SELECT
                 a.at, a.key, a.given * ({turn_cost} / least(a.weight, {weight_max})) AS cost,
@@ -77,7 +79,8 @@ BEGIN
     END IF;
     IF v_keys IS NOT NULL THEN
         INSERT INTO gates (queue, key, turn, open_at)
-        SELECT p_queue, k.key, p_turn + k.cost, k.open_at FROM unnest(v_keys, v_new_costs, v_new_opens) AS k (key, cost, open_at);
+        SELECT p_queue, k.key, p_turn + k.cost, k.open_at
+        FROM unnest(v_keys, v_new_costs, v_new_opens) AS k (key, cost, open_at);
     END IF;
     o_gates := cardinality(p_at);
     RETURN NEXT;

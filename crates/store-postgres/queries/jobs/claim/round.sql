@@ -11,8 +11,8 @@
 -- result      how many gates were chosen; which keys gave less than their part, though nothing stood in the way; jobs that other
 --             calls had locked; whether the limits of a key are near; and as in jobs/claim/heed
 CREATE FUNCTION {function}(
-    p_now int8, p_queue text, p_new text[], p_turn int8, p_kinds text[], p_want int8, p_gates int8, p_done text[], p_taken int8[], p_skipped int8[],
-    p_bytes int8, p_is_first bool, p_concurrency int8, p_jobs int8, p_per int8, p_shape text, p_burst int8, p_step int8,
+    p_now int8, p_queue text, p_new text[], p_turn int8, p_kinds text[], p_want int8, p_gates int8, p_done text[],
+    p_taken int8[], p_skipped int8[], p_bytes int8, p_is_first bool, p_concurrency int8, p_jobs int8, p_per int8, p_shape text, p_burst int8, p_step int8,
     p_weights jsonb, p_pauses jsonb, p_worth int8, p_offset int8
 ) RETURNS TABLE (
     o_asked int8, o_done text[], o_skipped int8[], o_places tid[], o_jobs int8[], o_sizes int8[], o_bytes int8, o_met_locked bool,
@@ -48,7 +48,9 @@ BEGIN
         FROM {jobs_room}(p_now, p_queue, v_keys, v_parts, p_concurrency, p_jobs, p_burst, p_step, p_pauses) AS l;
     END IF;
     SELECT f.* INTO v_found, v_seqs, v_asked, v_seen
-    FROM {jobs_front}(p_now, p_queue, p_kinds, p_want, v_keys, v_mosts, v_are_single, p_taken || p_skipped, p_worth, p_offset) AS f;
+    FROM {jobs_front}(
+        p_now, p_queue, p_kinds, p_want, v_keys, v_mosts, v_are_single, p_taken || p_skipped, p_worth, p_offset
+    ) AS f;
     SELECT
         coalesce(array_agg(c.ctid), '{}'), coalesce(array_agg(c.seq), '{}'), coalesce(array_agg(c.size), '{}'),
         coalesce(array_agg(c.gate), '{}'), array_agg(c.is_left), count(*), coalesce(sum(c.size), 0)
