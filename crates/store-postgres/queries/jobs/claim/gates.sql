@@ -1,7 +1,7 @@
 -- A part of the claim: tells the gates of a queue what has happened, and opens those whose time has come; a bounded number. The
 -- definition of the queue is locked.
 --
--- p_most  about how many keys of reports; four times as many where each names one, for these often name the same
+-- p_most  about how many keys of reports
 -- result  keys whose gates come into being now, and with which turn. They are not written: most are asked at once, and many of
 --         these are forgotten then. And whether there may be more to tell
 CREATE FUNCTION {function}(p_now int8, p_queue text, p_most int8) RETURNS TABLE (o_new text[], o_turn int8, o_is_behind bool)
@@ -21,16 +21,12 @@ BEGIN
             ARRAY(
                 SELECT f.at
                 FROM (
-                    SELECT f.at, sum(f.part) OVER (ROWS UNBOUNDED PRECEDING) - f.part AS before
+                    SELECT f.at, sum(f.count) OVER (ROWS UNBOUNDED PRECEDING) - f.count AS before
                     FROM (
-                        SELECT r.ctid AS at, CASE WHEN r.count > 1 THEN 4 * r.count ELSE 1 END AS part
-                        FROM gate_reports AS r
-                        WHERE r.queue = p_queue
-                        ORDER BY r.id
-                        LIMIT 4 * p_most
+                        SELECT r.ctid AS at, r.count FROM gate_reports AS r WHERE r.queue = p_queue ORDER BY r.id LIMIT p_most
                     ) AS f
                 ) AS f
-                WHERE f.before < 4 * p_most
+                WHERE f.before < p_most
             )
         )
         RETURNING keys, count, is_ended
@@ -40,8 +36,8 @@ BEGIN
         GROUP BY k.key
     )
     SELECT
-        (SELECT sum(CASE WHEN t.count > 1 THEN 4 * t.count ELSE 1 END) FROM told AS t),
-        array_agg(k.key) FILTER (WHERE k.came), array_agg(k.key) FILTER (WHERE k.ended)
+        (SELECT greatest(sum(t.count), count(*)) FROM told AS t), array_agg(k.key) FILTER (WHERE k.came),
+        array_agg(k.key) FILTER (WHERE k.ended)
     INTO v_told, v_came, v_ended
     FROM known AS k;
     UPDATE gates SET open_at = 0, turn = o_turn
@@ -72,7 +68,7 @@ BEGIN
         WHERE (SELECT true FROM gates AS g WHERE g.queue = p_queue AND g.key = c.key) IS NULL;
     END IF;
     o_new := coalesce(o_new, '{}');
-    o_is_behind := v_told >= 4 * p_most OR v_due >= {gates_looked_max};
+    o_is_behind := v_told >= p_most OR v_due >= {gates_looked_max};
     RETURN NEXT;
 END
 $$;
