@@ -53,6 +53,31 @@ async fn a_locked_job_costs_no_other_key_its_gate() {
     assert_eq!(found, jobs, "each has its turn");
 }
 
+/// What a claim is told of is asked before it is written: of the gates that it asked those are written that have jobs left, and
+/// all that it did not ask.
+#[tokio::test]
+async fn gates_that_come_into_being_are_written_where_they_are_left() {
+    let bench = bench(2).await;
+    let jobs = add(&bench, &["a", "b", "b", "c", "c", "c", "d", "e", "e"]).await;
+    let request = bench.request(4);
+    let ClaimAnswer::Jobs { jobs: found, .. } = bench.store.claim(request).await.unwrap() else {
+        panic!("the lease lives")
+    };
+    assert_eq!(ids(&found), [0, 1, 3, 6].map(|place: usize| jobs[place]));
+    let gates = || bench.psql("SELECT key, turn, open_at FROM gates ORDER BY key");
+    assert_eq!(gates(), "b|1000|0\nc|1000|0\ne|0|0");
+    // Those that are known already, and one that comes back.
+    let more = add(&bench, &["a", "c"]).await;
+    let request = bench.request(3);
+    let ClaimAnswer::Jobs { jobs: found, .. } = bench.store.claim(request).await.unwrap() else {
+        panic!("the lease lives")
+    };
+    assert_eq!(ids(&found), [more[0], jobs[7], jobs[2]], "with the turn of the first");
+    assert_eq!(gates(), "c|1000|0\ne|1000|0");
+    assert_eq!(ids(&claim(&bench).await), [jobs[4], jobs[8]]);
+    assert_eq!(gates(), format!("c|2000|{CLOSED}"), "two of its jobs run");
+}
+
 #[tokio::test]
 async fn a_queue_is_not_removed_beside_a_transaction_that_enqueues_with_a_key() {
     let bench = bench(9).await;

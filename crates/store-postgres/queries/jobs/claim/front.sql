@@ -1,13 +1,14 @@
 -- A part of the claim: the first jobs behind the gates of a round.
 --
 -- p_want           how many jobs in all
--- p_keys, p_mosts  of each gate its key, and how many jobs it may give
+-- p_keys, p_mosts  of each gate its key, and how many jobs it may give; p_are_single: none more than one
 -- p_out            jobs that are passed over
 -- p_worth, p_offset  as in jobs/claim/keyed
--- result           of each job, in the order of the gates, where it is, its number, and the place of its gate; and the place of
---                  the gate of each job that was seen, one more than it may give where there are so many (NULL: that is not known)
+-- result           of each job, in the order of the gates, where it is, its number, and the place of its gate; and how
+--                  many were seen behind that, one more than it may give where there are so many (NULL: that is not known)
 CREATE FUNCTION {function}(
-    p_now int8, p_queue text, p_kinds text[], p_want int8, p_keys text[], p_mosts int8[], p_out int8[], p_worth int8, p_offset int8
+    p_now int8, p_queue text, p_kinds text[], p_want int8, p_keys text[], p_mosts int8[], p_are_single bool, p_out int8[],
+    p_worth int8, p_offset int8
 ) RETURNS TABLE (o_found tid[], o_jobs int8[], o_gates int8[], o_seen int8[])
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -26,33 +27,53 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    SELECT
-        array_agg(f.ctid) FILTER (WHERE f.is_chosen), array_agg(f.seq) FILTER (WHERE f.is_chosen),
-        array_agg(f.gate) FILTER (WHERE f.is_chosen), array_agg(f.gate), bool_and(f.is_fit) FILTER (WHERE f.is_chosen)
-    INTO o_found, o_jobs, o_gates, o_seen, v_is_whole
-    FROM (
-        SELECT f.*, f.nth <= f.most AND f.place <= p_want AS is_chosen
+    IF p_are_single THEN
+        -- By one pass over all of them: one for each gate costs as much as to read its jobs.
+        SELECT array_agg(f.ctid), array_agg(f.seq), array_agg(f.gate), array_agg(f.seen), bool_and(f.is_live)
+        INTO o_found, o_jobs, o_gates, o_seen, v_is_whole
         FROM (
-            SELECT
-                l.ctid, l.seq, l.nth, a.gate, a.most,
-                count(*) FILTER (WHERE l.nth <= a.most) OVER (ROWS UNBOUNDED PRECEDING) AS place,
-                l.nth > a.most OR l.is_live AND (SELECT j.kind FROM jobs AS j WHERE j.seq = l.seq) = ANY (p_kinds) AS is_fit
-            FROM unnest(p_keys, p_mosts) WITH ORDINALITY AS a (key, most, gate)
-            CROSS JOIN LATERAL (
-                SELECT r.*, row_number() OVER () AS nth
-                FROM (
+            SELECT f.ctid, f.seq, f.gate, f.is_live, CASE WHEN f.is_left THEN 2::int8 ELSE 1 END AS seen
+            FROM (
+                SELECT
+                    l.*, a.gate, a.most, coalesce(lag(a.gate) OVER () = a.gate, false) AS is_second,
+                    coalesce(lead(a.gate) OVER () = a.gate, false) AS is_left
+                FROM unnest(p_keys, p_mosts) WITH ORDINALITY AS a (key, most, gate)
+                CROSS JOIN LATERAL (
                     SELECT w.ctid, w.seq, w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > p_now AS is_live
                     FROM waiting AS w
                     -- By a query, which is hashed, where a comparison with each element would be made for each job; so below.
                     WHERE {line} AND (cardinality(p_out) = 0 OR w.seq NOT IN (SELECT o.seq FROM unnest(p_out) AS o (seq)))
                     {turn}
+                    LIMIT 2
+                ) AS l
+            ) AS f
+            WHERE NOT f.is_second AND f.most > 0
+            LIMIT p_want
+        ) AS f;
+    ELSE
+        SELECT array_agg(f.ctid), array_agg(f.seq), array_agg(f.gate), array_agg(f.seen), bool_and(f.is_live)
+        INTO o_found, o_jobs, o_gates, o_seen, v_is_whole
+        FROM (
+            SELECT l.*, a.gate
+            FROM unnest(p_keys, p_mosts) WITH ORDINALITY AS a (key, most, gate)
+            CROSS JOIN LATERAL (
+                SELECT r.*, row_number() OVER () AS nth, count(*) OVER () AS seen
+                FROM (
+                    SELECT w.ctid, w.seq, w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > p_now AS is_live
+                    FROM waiting AS w
+                    WHERE {line} AND (cardinality(p_out) = 0 OR w.seq NOT IN (SELECT o.seq FROM unnest(p_out) AS o (seq)))
+                    {turn}
                     LIMIT a.most + 1
                 ) AS r
             ) AS l
-            LIMIT p_want + cardinality(p_keys)
-        ) AS f
-    ) AS f;
-    IF v_is_whole IS NOT FALSE THEN
+            WHERE l.nth <= a.most
+            LIMIT p_want
+        ) AS f;
+    END IF;
+    -- The kinds of all of them in one step.
+    v_is_whole := v_is_whole IS NOT FALSE AND coalesce(cardinality(o_jobs), 0)
+        = (SELECT count(*) FROM jobs AS j WHERE j.seq = ANY (o_jobs) AND j.kind = ANY (p_kinds));
+    IF v_is_whole THEN
         RETURN NEXT;
         RETURN;
     END IF;

@@ -15,6 +15,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_config text; v_rules record; v_round record;
+    v_new text[] := '{}'; v_told text[]; v_turn int8;
     v_left int8 := p_want; v_looked int8 := 0; v_done text[] := '{}'; v_skipped int8[] := '{}';
 BEGIN
     o_bytes := 0; o_met_locked := false; o_is_near := true;
@@ -31,16 +32,29 @@ BEGIN
     END IF;
     -- By a time that is read when the claims before this one have ended.
     p_now := greatest(p_now, clock_micros());
-    -- Where there is more to tell than one claim does, the next one is to come soon.
-    o_met_locked := (SELECT g.o_is_behind FROM {jobs_gates}(p_now, p_queue) AS g);
+    -- No more than can be asked, but for a few jobs: what is not asked has to be written. More where that brought few gates. Where
+    -- there is still more to tell, the next claim is to come soon.
+    FOR step IN 1 .. 4 LOOP
+        SELECT g.o_new, g.o_turn, g.o_is_behind INTO v_told, v_turn, o_met_locked
+        FROM {jobs_gates}(p_now, p_queue, greatest(p_want, 500)) AS g;
+        v_new := CASE
+            WHEN v_new = '{}' THEN v_told
+            ELSE
+                v_new || ARRAY(
+                    SELECT t.key FROM unnest(v_told) AS t (key) WHERE t.key NOT IN (SELECT n.key FROM unnest(v_new) AS n (key))
+                )
+        END;
+        EXIT WHEN NOT o_met_locked OR cardinality(v_new) >= p_want;
+    END LOOP;
     SELECT r.* INTO v_rules FROM {queues_key_rules}(v_config) AS r;
     WHILE v_left > 0 AND cardinality(p_kinds) > 0 AND v_looked < {gates_looked_max} AND o_bytes <= p_bytes LOOP
         SELECT r.* INTO v_round
         FROM {jobs_round}(
-            p_now, p_queue, p_kinds, v_left, least(v_left, {gates_looked_max} - v_looked), v_done, coalesce(o_jobs, '{}'),
-            v_skipped, p_bytes - o_bytes, p_is_first AND o_jobs IS NULL, v_rules.o_concurrency, v_rules.o_jobs, v_rules.o_per,
-            v_rules.o_shape, v_rules.o_burst, v_rules.o_step, v_rules.o_weights, v_rules.o_pauses, p_worth, p_offset
+            p_now, p_queue, v_new, v_turn, p_kinds, v_left, least(v_left, {gates_looked_max} - v_looked), v_done,
+            coalesce(o_jobs, '{}'), v_skipped, p_bytes - o_bytes, p_is_first AND o_jobs IS NULL, v_rules.o_concurrency,
+            v_rules.o_jobs, v_rules.o_per, v_rules.o_shape, v_rules.o_burst, v_rules.o_step, v_rules.o_weights, v_rules.o_pauses, p_worth, p_offset
         ) AS r;
+        v_new := '{}';
         EXIT WHEN v_round.o_asked = 0;
         v_looked := v_looked + v_round.o_asked;
         o_is_near := v_round.o_is_near OR o_is_near AND v_looked > v_round.o_asked;
@@ -54,6 +68,9 @@ BEGIN
             o_sizes := o_sizes || v_round.o_sizes; o_keys := o_keys || v_round.o_keys;
         END IF;
     END LOOP;
+    IF v_new <> '{}' THEN
+        INSERT INTO gates (queue, key, turn, open_at) SELECT p_queue, n.key, v_turn, 0 FROM unnest(v_new) AS n (key);
+    END IF;
     o_met_locked := o_met_locked AND v_left > 0;
     RETURN NEXT;
 END

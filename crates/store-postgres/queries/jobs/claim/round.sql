@@ -1,6 +1,7 @@
 -- A part of the claim: one round over the gates of a queue. Asks the first open ones, locks what they give, and writes what
 -- becomes of them. The definition of the queue is locked.
 --
+-- p_new       keys whose gates have come into being, with p_turn, and are not written yet: this is done here
 -- p_want      how many jobs, p_gates how many gates
 -- p_done      keys that are not asked again, p_taken jobs that were taken before
 -- p_skipped   jobs that other calls had locked: those behind them have their turn
@@ -10,8 +11,8 @@
 -- result      how many gates were chosen; which keys gave less than their part, though nothing stood in the way; jobs that other
 --             calls had locked; whether the limits of a key are near; and as in jobs/claim/heed
 CREATE FUNCTION {function}(
-    p_now int8, p_queue text, p_kinds text[], p_want int8, p_gates int8, p_done text[], p_taken int8[], p_skipped int8[],
-    p_bytes int8, p_is_first bool, p_concurrency int8, p_jobs int8, p_per int8, p_shape text, p_burst int8, p_step int8,
+    p_now int8, p_queue text, p_new text[], p_turn int8, p_kinds text[], p_want int8, p_gates int8, p_done text[],
+    p_taken int8[], p_skipped int8[], p_bytes int8, p_is_first bool, p_concurrency int8, p_jobs int8, p_per int8, p_shape text, p_burst int8, p_step int8,
     p_weights jsonb, p_pauses jsonb, p_worth int8, p_offset int8
 ) RETURNS TABLE (
     o_asked int8, o_done text[], o_skipped int8[], o_places tid[], o_jobs int8[], o_sizes int8[], o_bytes int8, o_met_locked bool,
@@ -24,40 +25,39 @@ DECLARE
     -- By gate, in their order: where it is, and what its rules leave. NULL: they leave any number.
     v_at tid[]; v_keys text[]; v_weights int8[]; v_weight int8; v_parts int8[]; v_mosts int8[]; v_untils int8[];
     v_free int8[]; v_permits int8[]; v_given int8[]; v_kept bool[]; v_reached int8;
+    -- Whether each gate may give one job, as where there are many.
+    v_are_single bool;
     -- By job: where it is, and the place of its gate.
     v_found tid[]; v_seqs int8[]; v_asked int8[]; v_gates int8[]; v_count int8; v_fitting int8; v_met int8[] := '{}';
     v_seen int8[];
 BEGIN
-    SELECT count(*), array_agg(g.at), array_agg(g.key), array_agg(g.weight), sum(g.weight)
-    INTO o_asked, v_at, v_keys, v_weights, v_weight
-    FROM (
-        SELECT g.ctid AS at, g.key::text AS key, greatest(coalesce((p_weights ->> g.key)::int8, 1), 1) AS weight
-        FROM gates AS g
-        -- By a query, which is hashed, where a comparison with each element would be made for each gate.
-        WHERE g.queue = p_queue AND g.open_at = 0
-            AND (cardinality(p_done) = 0 OR g.key NOT IN (SELECT d.key FROM unnest(p_done) AS d (key)))
-        ORDER BY g.turn, g.key
-        LIMIT p_gates
-    ) AS g;
+    SELECT a.* INTO o_asked, v_at, v_keys, v_weights, v_weight
+    FROM {jobs_ask}(p_queue, p_new, p_turn, p_gates, p_done, p_weights) AS a;
     IF o_asked = 0 THEN
         RETURN NEXT;
         RETURN;
     END IF;
-    v_parts := ARRAY(SELECT greatest((p_want * w.weight + v_weight - 1) / v_weight, 1) FROM unnest(v_weights) AS w (weight));
+    v_are_single := o_asked = v_weight AND o_asked >= p_want;
+    v_parts := CASE
+        WHEN v_are_single THEN array_fill(1::int8, ARRAY[o_asked::int4])
+        ELSE ARRAY(SELECT greatest((p_want * w.weight + v_weight - 1) / v_weight, 1) FROM unnest(v_weights) AS w (weight))
+    END;
     v_mosts := v_parts; o_is_near := false;
     IF p_concurrency IS NOT NULL OR p_jobs IS NOT NULL OR p_pauses <> '{}' THEN
         SELECT l.* INTO v_mosts, v_untils, v_free, v_permits, o_is_near
         FROM {jobs_room}(p_now, p_queue, v_keys, v_parts, p_concurrency, p_jobs, p_burst, p_step, p_pauses) AS l;
     END IF;
     SELECT f.* INTO v_found, v_seqs, v_asked, v_seen
-    FROM {jobs_front}(p_now, p_queue, p_kinds, p_want, v_keys, v_mosts, p_taken || p_skipped, p_worth, p_offset) AS f;
+    FROM {jobs_front}(
+        p_now, p_queue, p_kinds, p_want, v_keys, v_mosts, v_are_single, p_taken || p_skipped, p_worth, p_offset
+    ) AS f;
     SELECT
         coalesce(array_agg(c.ctid), '{}'), coalesce(array_agg(c.seq), '{}'), coalesce(array_agg(c.size), '{}'),
-        coalesce(array_agg(c.gate), '{}'), count(*), coalesce(sum(c.size), 0)
-    INTO o_places, o_jobs, o_sizes, v_gates, v_count, o_bytes
+        coalesce(array_agg(c.gate), '{}'), array_agg(c.is_left), count(*), coalesce(sum(c.size), 0)
+    INTO o_places, o_jobs, o_sizes, v_gates, v_kept, v_count, o_bytes
     FROM (
-        SELECT w.ctid, w.seq, w.size, f.gate
-        FROM unnest(v_found, v_asked) AS f (place, gate)
+        SELECT w.ctid, w.seq, w.size, f.gate, f.seen > 1 AS is_left
+        FROM unnest(v_found, v_asked, v_seen) AS f (place, gate, seen)
         JOIN waiting AS w ON w.ctid = f.place
         FOR UPDATE OF w SKIP LOCKED
     ) AS c;
@@ -87,27 +87,40 @@ BEGIN
     END;
     o_places := o_places[1:v_fitting]; o_jobs := o_jobs[1:v_fitting]; o_sizes := o_sizes[1:v_fitting];
     v_gates := v_gates[1:v_fitting];
-    SELECT
-        array_agg(g.given ORDER BY g.gate),
-        array_agg(g.seen > g.given ORDER BY g.gate) FILTER (WHERE v_seen IS NOT NULL AND cardinality(p_skipped) = 0),
-        coalesce(array_agg(v_keys[g.gate]) FILTER (WHERE g.given < v_parts[g.gate] AND g.gate <> ALL (v_met)), '{}')
-    INTO v_given, v_kept, o_done
-    FROM (
-        SELECT n.gate, sum(n.given) AS given, sum(n.seen) AS seen
+    IF v_are_single AND v_fitting = v_reached AND v_seen IS NOT NULL AND cardinality(p_skipped) = 0 THEN
+        -- Each of them gave its one job.
+        v_given := v_parts[1:v_reached]; v_kept := v_kept[1:v_reached]; o_done := '{}';
+    ELSE
+        SELECT
+            array_agg(g.given ORDER BY g.gate),
+            array_agg(CASE WHEN v_mosts[g.gate] > 0 THEN g.seen > g.given END ORDER BY g.gate)
+                FILTER (WHERE v_seen IS NOT NULL AND cardinality(p_skipped) = 0),
+            coalesce(array_agg(v_keys[g.gate]) FILTER (WHERE g.given < v_parts[g.gate] AND g.gate <> ALL (v_met)), '{}')
+        INTO v_given, v_kept, o_done
         FROM (
-            SELECT generate_series(1, v_reached) AS gate, 0 AS given, 0 AS seen
-            UNION ALL
-            SELECT unnest(v_gates), 1, 0
-            UNION ALL
-            SELECT unnest(v_seen), 0, 1
-        ) AS n
-        WHERE n.gate <= v_reached
-        GROUP BY n.gate
-    ) AS g;
+            SELECT n.gate, sum(n.given) AS given, max(n.seen) AS seen
+            FROM (
+                SELECT generate_series(1, v_reached) AS gate, 0 AS given, 0 AS seen
+                UNION ALL
+                SELECT unnest(v_gates), 1, 0
+                UNION ALL
+                SELECT unnest(v_asked), 0, unnest(v_seen)
+            ) AS n
+            WHERE n.gate <= v_reached
+            GROUP BY n.gate
+        ) AS g;
+    END IF;
     o_keys := ARRAY(SELECT j.seq || ' ' || v_keys[j.gate] FROM unnest(o_jobs, v_gates) AS j (seq, gate));
+    IF p_new <> '{}' THEN
+        -- Those that were not asked.
+        INSERT INTO gates (queue, key, turn, open_at)
+        SELECT p_queue, n.key, p_turn, 0
+        FROM unnest(p_new) AS n (key)
+        WHERE n.key NOT IN (SELECT k.key FROM unnest(v_keys[1:v_reached]) AS k (key));
+    END IF;
     PERFORM 1
     FROM {jobs_pass}(
-        p_now, p_queue, v_at[1:v_reached], v_keys[1:v_reached], v_weights[1:v_reached], v_given, v_kept,
+        p_now, p_queue, p_turn, v_at[1:v_reached], v_keys[1:v_reached], v_weights[1:v_reached], v_given, v_kept,
         v_untils[1:v_reached], v_free[1:v_reached], v_permits[1:v_reached], o_jobs, v_gates, p_taken, p_jobs, p_per, p_shape,
         p_burst, p_step
     );
