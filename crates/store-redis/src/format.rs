@@ -82,7 +82,7 @@ macro_rules! formats {
 formats! {
     /// The record of a job in its long form: state as a digit; flags, `0` and 1 if it is asked to stop, 2 if its handler
     /// has begun, 4 if a reaper put it back and nothing has happened to it since, or if it came to its end from there, 8 if
-    /// it has a unique key, 16 if it has a key that it takes turns by; the reason as a letter, `-` for none. Expiry and finished are 0 for none. `length` is that of
+    /// it has a unique key, 16 if it has a key that it takes turns by, 32 if it runs and that key does not count it; the reason as a letter, `-` for none. Expiry and finished are 0 for none. `length` is that of
     /// the content. After the content, once it was claimed, follows [`CLAIM`]. The record of a job with a unique key is
     /// stored with another first byte, [`KEYED_OFFSET`] more, which keeps out programs that would not free the key; that of one
     /// with a key that it takes turns by, whatever else it has, with one that is [`GATED_OFFSET`] more.
