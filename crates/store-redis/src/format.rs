@@ -82,7 +82,7 @@ macro_rules! formats {
 formats! {
     /// The record of a job in its long form: state as a digit; flags, `0` and 1 if it is asked to stop, 2 if its handler
     /// has begun, 4 if a reaper put it back and nothing has happened to it since, or if it came to its end from there, 8 if
-    /// it has a unique key, 16 if it has a key that it takes turns by; the reason as a letter, `-` for none. Expiry and finished are 0 for none. `length` is that of
+    /// it has a unique key, 16 if it has a key that it takes turns by, 32 if it runs and that key does not count it; the reason as a letter, `-` for none. Expiry and finished are 0 for none. `length` is that of
     /// the content. After the content, once it was claimed, follows [`CLAIM`]. The record of a job with a unique key is
     /// stored with another first byte, [`KEYED_OFFSET`] more, which keeps out programs that would not free the key; that of one
     /// with a key that it takes turns by, whatever else it has, with one that is [`GATED_OFFSET`] more.
@@ -207,6 +207,15 @@ pub(crate) const GATED_OFFSET: u8 = LATER_FORMS + 8 - b'0';
 pub(crate) const GATED: u8 = b'1' + GATED_OFFSET;
 pub(crate) const GATED_END: u8 = b'6' + GATED_OFFSET;
 
+/// Forms of jobs with keys that are otherwise plain: [`PLAIN`], [`FIRST`] and [`DONE`] under other first bytes. These are
+/// [`BRIEF`], 8 more with a unique key, 16 more with both sorts of keys, [`BRIEF_BEGUN`] more if the handler of the first attempt
+/// has begun, [`BRIEF_UNCOUNTED`] more if it runs and its key does not count it, and the state.
+pub(crate) const BRIEF: u8 = LATER_FORMS + 16;
+pub(crate) const BRIEF_SORT: u8 = 8;
+pub(crate) const BRIEF_BEGUN: u8 = 24;
+pub(crate) const BRIEF_UNCOUNTED: u8 = 48;
+pub(crate) const BRIEF_END: u8 = BRIEF + 2 * BRIEF_UNCOUNTED - 1;
+
 /// Numbers that scripts name.
 pub(crate) const NUMBERS: &[(&str, usize)] = &[
     // States as the first byte of a record; what is below running waits, what is above has ended.
@@ -232,14 +241,25 @@ pub(crate) const NUMBERS: &[(&str, usize)] = &[
     ("FORM.gated", GATED as usize),
     ("FORM.gated_end", GATED_END as usize),
     ("FORM.gated_offset", GATED_OFFSET as usize),
+    // Short forms of jobs with keys: the first and the last, how many there are of one sort; how much more the form of a handler
+    // is that has begun, and that of a job which its key does not count.
+    ("FORM.brief", BRIEF as usize),
+    ("FORM.brief_end", BRIEF_END as usize),
+    ("FORM.brief_sort", BRIEF_SORT as usize),
+    ("FORM.brief_begun", BRIEF_BEGUN as usize),
+    ("FORM.brief_uncounted", BRIEF_UNCOUNTED as usize),
     // Flags of a record of which none is set, and of one that a reaper put back; what a unique key adds to flags, and the least
     // that they are with a key of either sort; what a key adds that a job takes turns by, and the least that they are then.
     ("FLAGS.none", b'0' as usize),
+    ("FLAGS.begun", 2),
     ("FLAGS.reaped", b'4' as usize),
     ("FLAGS.key", 8),
     ("FLAGS.keyed", b'8' as usize),
     ("FLAGS.gate", 16),
     ("FLAGS.gated", b'@' as usize),
+    // What it adds that the key of a running job does not count it, and the least that flags are then.
+    ("FLAGS.uncount", 32),
+    ("FLAGS.uncounted", b'P' as usize),
     ("MAX.inline", INLINE_MAX),
     ("MAX.attempts", 50),
     ("MAX.block", 128),

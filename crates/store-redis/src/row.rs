@@ -21,8 +21,8 @@ use windlass_core::size::Caps;
 use windlass_core::{Fence, JobId, LeaseId, Name, State, stored};
 
 use crate::format::{
-    self, FIRST_ATTEMPT, FIRST_BEGUN, GATED, GATED_END, GATED_OFFSET, KEYED, KEYED_END, KEYED_OFFSET,
-    LATER_FORMS,
+    self, BRIEF, BRIEF_BEGUN, BRIEF_END, BRIEF_SORT, BRIEF_UNCOUNTED, FIRST_ATTEMPT, FIRST_BEGUN, GATED,
+    GATED_END, GATED_OFFSET, KEYED, KEYED_END, KEYED_OFFSET, LATER_FORMS,
 };
 use content::{Content, Keys};
 pub(crate) use format::INLINE_MAX;
@@ -34,6 +34,9 @@ const NEVER_MICROS: u64 = 1 << 53;
 /// The flag of a job with a unique key, and that of one with a key that it takes turns by.
 const UNIQUE: u8 = 8;
 const GATE: u8 = 16;
+
+/// All flags that there are. The highest one says that the key of a running job does not count it, which only scripts heed.
+const FLAGS_MAX: u8 = 63;
 
 /// A job as its record has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +59,32 @@ pub(crate) struct Row {
     pub(crate) claim: Option<Claim>,
     /// Why it does not read, if so; then the rest is what could be read of it.
     pub(crate) unreadable: Option<Unreadable>,
+}
+
+/// What the form of a first attempt says.
+struct First {
+    has_begun: bool,
+    keys: Keys,
+}
+
+impl First {
+    /// Nothing if it is another form.
+    fn of(form: u8) -> Option<Self> {
+        match form {
+            FIRST_ATTEMPT | FIRST_BEGUN => {
+                Some(Self { has_begun: form == FIRST_BEGUN, keys: Keys::default() })
+            }
+            BRIEF..=BRIEF_END if form % BRIEF_SORT == State::Running.code() => {
+                let form = (form - BRIEF) % BRIEF_UNCOUNTED;
+                let sort = form % BRIEF_BEGUN / BRIEF_SORT;
+                Some(Self {
+                    has_begun: form >= BRIEF_BEGUN,
+                    keys: Keys { unique: sort > 0, gate: sort != 1 },
+                })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Who took a job last.
@@ -89,12 +118,12 @@ impl Row {
     /// As [`unpack`](Self::unpack), of a job whose kind is probably one of these: a name that is there need not be made.
     pub(crate) fn unpack_known(record: Bytes, kinds: &[Name]) -> Self {
         let form = record.first().copied().unwrap_or_default();
-        let row = match form {
-            FIRST_ATTEMPT | FIRST_BEGUN => Self::read_first(Reader(record), kinds),
-            b'1'..=b'6' => Self::read(Reader(record), form, kinds),
-            KEYED..=KEYED_END => Self::read(Reader(record), form - KEYED_OFFSET, kinds),
-            GATED..=GATED_END => Self::read(Reader(record), form - GATED_OFFSET, kinds),
-            0 => None,
+        let row = match (First::of(form), form) {
+            (Some(first), _) => Self::read_first(Reader(record), first, kinds),
+            (None, b'1'..=b'6') => Self::read(Reader(record), form, kinds),
+            (None, KEYED..=KEYED_END) => Self::read(Reader(record), form - KEYED_OFFSET, kinds),
+            (None, GATED..=GATED_END) => Self::read(Reader(record), form - GATED_OFFSET, kinds),
+            (None, 0) => None,
             _ => return Self::strange(form, Unreadable::Newer { form: form.into() }),
         };
         row.unwrap_or_else(|| Self::strange(form, broken("its record is cut short")))
@@ -131,7 +160,7 @@ impl Row {
         let mut unreadable = None;
         let (_form, state) = (from.u8()?, State::from_code(i64::from(state.checked_sub(b'0')?))?);
         let flags = from.u8()?.wrapping_sub(b'0');
-        if flags > 31 {
+        if flags > FLAGS_MAX {
             unreadable = Some(broken("it has flags that its form does not have"));
         }
         let reason = match from.u8()? {
@@ -180,8 +209,9 @@ impl Row {
     }
 
     /// Reads the record of a job that was claimed for the first time: what the claim says before what was there.
-    fn read_first(mut from: Reader, kinds: &[Name]) -> Option<Self> {
-        let has_begun = from.u8()? == FIRST_BEGUN;
+    fn read_first(mut from: Reader, first: First, kinds: &[Name]) -> Option<Self> {
+        let First { has_begun, keys } = first;
+        let _form = from.u8()?;
         let claim = Claim::begin(&mut from)?;
         let (due_at, seq, priority) = (from.time()?, from.u64()?, from.u16()?.cast_signed());
         let mut row = Self {
@@ -202,7 +232,7 @@ impl Row {
             claim: Some(claim),
             unreadable: None,
         };
-        row.read_content(&mut from, Keys::default(), kinds)?;
+        row.read_content(&mut from, keys, kinds)?;
         row.read_label(&mut from);
         Some(row)
     }
@@ -360,7 +390,7 @@ pub(crate) fn fence(fence: Fence) -> Bytes {
 
 /// How long the payload of a claimed job is, without reading the rest; 0 if this is no record.
 pub(crate) fn payload_length(record: &[u8]) -> usize {
-    let at = if let Some(&(FIRST_ATTEMPT | FIRST_BEGUN)) = record.first() {
+    let at = if record.first().is_some_and(|form| First::of(*form).is_some()) {
         const { format::FIRST.before("payload") }
     } else {
         const { format::RECORD.before("payload") }

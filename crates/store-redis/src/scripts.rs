@@ -27,7 +27,7 @@ scripts! {
     CLAIM = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/promote" "claim/sources" "claim/find" "claim/aged" "claim/merge" "claim/parked"
         "claim/room" "claim/starting" "claim/take" "claim/rates" "claim/rules" "claim/permits" "claim/turns" "claim/behind"
-        "claim/keyed"] "jobs/claim";
+        "claim/counting" "claim/quick" "claim/keyed"] "jobs/claim";
     BEGIN = ["shared/keys" "shared/records"] "jobs/begin";
     PROGRESS = ["shared/keys" "shared/records" "shared/lines" "shared/batch"] "jobs/progress";
     SETTLE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"

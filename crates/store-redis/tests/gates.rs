@@ -7,9 +7,11 @@ mod two_queues;
 use std::time::Duration;
 
 use two_queues::{Scene, ids, job, name};
-use windlass_core::Options;
 use windlass_core::queue::{KeyRules, Pause, Pauses, QueueConfig};
-use windlass_core::store::{ClaimAnswer, ClaimRequest, Jobs, Maintenance, QueueShare, Queues};
+use windlass_core::store::{
+    ClaimAnswer, ClaimRequest, Jobs, Maintenance, QueueShare, Queues, Settled, Settlement,
+};
+use windlass_core::{ClaimedJob, Options, Outcome, State, judge};
 
 fn keyed(key: &str) -> Options {
     Options::new().key(key)
@@ -81,7 +83,7 @@ async fn counts_beside_a_job_of_a_strange_form_are_left_alone() {
     define(&scene, Pauses::default(), Some(2)).await;
     let jobs = [scene.add("bad", keyed("a")).await, scene.add("bad", keyed("a")).await];
     assert_eq!(scene.claim(9).await.jobs.len(), 2);
-    scene.put(jobs[0], 1, 147);
+    scene.put(jobs[0], 1, 243);
     maintain(&scene).await;
     assert_eq!(scene.ask("HGET", "busy", &["a"]), "2");
 }
@@ -90,7 +92,7 @@ async fn counts_beside_a_job_of_a_strange_form_are_left_alone() {
 #[tokio::test]
 async fn a_claim_that_fails_costs_no_turn() {
     let scene = Scene::new().await;
-    define(&scene, Pauses::default(), None).await;
+    define(&scene, Pauses::default(), Some(2)).await;
     for _ in 0..3 {
         scene.add("bad", Options::new()).await;
     }
@@ -181,6 +183,98 @@ async fn a_paused_queue_asks_no_gates() {
     assert_eq!(scene.claim(9).await.jobs, []);
     assert_eq!(
         (scene.ask("ZCARD", "open", &[]), scene.ask("ZCARD", "closed", &[])),
+        ("2".into(), "0".into())
+    );
+}
+
+/// Completes attempts.
+async fn complete(scene: &Scene, jobs: &[ClaimedJob]) {
+    let settlement = |job: &ClaimedJob| Settlement {
+        queue: job.queue.clone(),
+        id: job.id,
+        fence: job.fence,
+        transition: judge(&job.facts, Outcome::Completed { output: None }, 0.5),
+    };
+    let settlements: Vec<_> = jobs.iter().map(settlement).collect();
+    let settled = scene.store.settle(settlements.as_slice().into()).await.unwrap();
+    assert!(settled.iter().all(|settled| *settled == Settled::Applied(State::Completed)), "{settled:?}");
+}
+
+#[tokio::test]
+async fn what_runs_is_counted_when_its_key_gets_a_limit() {
+    let scene = Scene::new().await;
+    define(&scene, Pauses::default(), None).await;
+    for key in ["a", "b", "a", "b", "a"] {
+        scene.add("bad", keyed(key)).await;
+    }
+    let running = scene.claim(9).await.jobs;
+    let uncounted = || scene.ask("HGET", "meta", &["uncounted"]);
+    assert_eq!((running.len(), scene.ask("HLEN", "busy", &[]), uncounted()), (5, "0".into(), "5".into()));
+    define(&scene, Pauses::default(), Some(3)).await;
+    for key in ["a", "b"] {
+        scene.add("bad", keyed(key)).await;
+    }
+    let more = scene.claim(9).await.jobs;
+    assert_eq!(more.iter().map(|job| job.key.clone()).collect::<Vec<_>>(), [Some(name("b"))]);
+    assert_eq!(["a", "b"].map(|key| scene.ask("HGET", "busy", &[key])), ["3", "3"]);
+    assert_eq!(uncounted(), "");
+    complete(&scene, &running).await;
+    assert_eq!(scene.claim(9).await.jobs.len(), 1, "the one of key a");
+    assert_eq!(["a", "b"].map(|key| scene.ask("HGET", "busy", &[key])), ["1", "1"]);
+}
+
+/// More jobs run than one script counts.
+#[tokio::test]
+async fn many_jobs_are_counted_in_parts() {
+    let scene = Scene::new().await;
+    define(&scene, Pauses::default(), None).await;
+    let many: Vec<_> = (0..2_500).map(|number| job("bad", keyed(&format!("key-{}", number % 5)))).collect();
+    for some in many.chunks(500) {
+        scene.store.enqueue(some.into()).await.unwrap();
+    }
+    let running = scene.claim(2_500).await.jobs;
+    assert_eq!(running.len(), 2_500);
+    define(&scene, Pauses::default(), Some(500)).await;
+    for number in 0..6 {
+        scene.add("bad", keyed(&format!("key-{number}"))).await;
+    }
+    assert_eq!(scene.claim(9).await.jobs.len(), 1, "that of a key of which none runs");
+    let counts: Vec<_> =
+        (0..6).map(|number| scene.ask("HGET", "busy", &[&format!("key-{number}")])).collect();
+    assert_eq!(counts, ["500", "500", "500", "500", "500", "1"]);
+    assert_eq!(scene.ask("HMGET", "meta", &["uncounted", "counting"]), "");
+    complete(&scene, &running).await;
+    assert_eq!(scene.claim(9).await.jobs.len(), 5, "which no limit can bind by now");
+    assert_eq!(
+        (scene.ask("HVALS", "busy", &[]), scene.ask("HGET", "meta", &["uncounted"])),
+        ("1".into(), "5".into())
+    );
+}
+
+/// However an attempt ends that was not counted, nothing is left of it.
+#[tokio::test]
+async fn jobs_that_were_not_counted_leave_no_count() {
+    let scene = Scene::new().await;
+    // Fewer run than one key may have.
+    define(&scene, Pauses::default(), Some(50)).await;
+    for _ in 0..4 {
+        scene.add("bad", keyed("a")).await;
+    }
+    let running = scene.claim(9).await.jobs;
+    assert_eq!((running.len(), scene.ask("HGET", "meta", &["uncounted"])), (4, "4".into()));
+    scene.store.cancel([running[0].id, running[1].id].into()).await.unwrap();
+    let outcomes = [Outcome::Returned, Outcome::Completed { output: None }, Outcome::Returned];
+    for (job, outcome) in running.iter().zip(outcomes) {
+        let transition = judge(&job.facts, outcome, 0.5);
+        let settlement = Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition };
+        scene.store.settle([settlement].as_slice().into()).await.unwrap();
+    }
+    assert_eq!(scene.ask("HGET", "meta", &["uncounted"]), "1");
+    assert_eq!(ids(&scene.claim(9).await.jobs), [running[2].id], "the others have ended, or run");
+    assert_eq!(scene.ask("HGET", "meta", &["uncounted"]), "2");
+    maintain(&scene).await;
+    assert_eq!(
+        (scene.ask("HGET", "meta", &["uncounted"]), scene.ask("HLEN", "busy", &[])),
         ("2".into(), "0".into())
     );
 }

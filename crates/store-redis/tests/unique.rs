@@ -195,7 +195,7 @@ async fn a_job_with_a_key_is_left_alone_by_programs_that_do_not_know_keys() {
         scene.enqueue(std::slice::from_ref(&keyed)).await;
         assert_eq!(
             &scene.record(keyed.id)[..2],
-            format!("{:02x}", 128 + 2),
+            format!("{:02x}", 144 + 8 + 2),
             "the state is in the lowest bits"
         );
         // As such a program does.

@@ -2,16 +2,25 @@
 -- `take` takes them when their records are read, which is done for many gates at once. Made only where a queue has keys.
 -- Needs: keys, records, lines, batch, places, room, starting, gates, aged.
 local function behind(kinds)
-  local r, _, _, _, start_other = room(), starting()
+  local r, _, _, _, start_other, start_brief = room(), starting()
+  local BRIEF, BRIEF_UNIQUE = FORM.brief + STATE.ready % 8, FORM.brief + 2 * FORM.brief_sort + STATE.ready % 8
 
   -- Takes a job, if it fits. Answers why not.
   local function start(id, record)
-    local payload, becomes = start_other(record)
+    local form, payload, becomes = byte(record), nil, nil
+    local is_brief = form == BRIEF or form == BRIEF_UNIQUE
+    if is_brief then
+      payload, becomes = start_brief(record, form)
+    else
+      payload, becomes = start_other(record)
+    end
     local sum, n = r.bytes + payload, r.number
     local why = r.is_over and 1 or (payload > MAX.inline or sum > r.bytes_max) and r.refusal(payload, id, sum, n)
     if why then return why end
     r.bytes, r.number = sum, n + 1
     r.ids[n + 1], r.jobs[2 * n + 1], r.jobs[2 * n + 2] = id, id, becomes
+    if form == BRIEF then return nil end
+    if is_brief then record = records.expand(record) end
     if places.may_expire(record) then batch.add(batch.of('ZREM', KEY.expiring), id) end
     if byte(record, RECORD.flags) % FLAGS.gate >= FLAGS.key then
       r.keyed = r.keyed or {}
@@ -20,9 +29,13 @@ local function behind(kinds)
     return nil
   end
 
-  -- The record of a job at a member, false if it is not known here, and whether the job stands there. The form of a ready job
-  -- with a key has everything where the long form has it, but for its first byte.
+  -- The record of a job at a member, false if it is not known here, and whether the job stands there. The long form of a ready
+  -- job with a key has everything where others have it, but for its first byte.
   local function find_record(stored, member)
+    local form = byte(stored)
+    if (form == BRIEF or form == BRIEF_UNIQUE) and #stored > PLAIN.content then
+      return stored, find(stored, sub(member, TURN.due, TURN.seq_end), PLAIN.due, true) == PLAIN.due
+    end
     if byte(stored) == STATE.ready + FORM.gated_offset and #stored > RECORD.content then
       return stored, find(stored, sub(member, TURN.due, TURN.seq_end), RECORD.due, true) == RECORD.due
     end

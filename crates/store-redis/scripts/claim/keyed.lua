@@ -12,7 +12,8 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
   end
   local g, r, jobs = gates(), room(), behind(kinds)
   local of, min, max, floor = batch.of, math.min, math.max, math.floor
-  local concurrency, rate, paused, weights = rules.concurrency, rules.rate and permits(rules.rate), rules.paused, rules.weights
+  local concurrency = g.is_counting and rules.concurrency or nil
+  local rate, paused, weights = rules.rate and permits(rules.rate), rules.paused, rules.weights
   local has_weights = next(weights) ~= nil
   local left, looked, work, before, ended, all = wanted, 0, 0, r.number, 0, {}
 
@@ -40,7 +41,7 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
 
   -- How many of so many jobs the rules leave. Notes whether their limits are near.
   local function leave(gate, most)
-    local room = concurrency and max(0, concurrency - gate.running) or math.huge
+    local room = concurrency and max(0, concurrency - gate.running) or rules.room
     if gate.permits then room = min(room, gate.permits.left) end
     if room < RULES.ample * most then rules.is_near = true end
     return paused[gate.key] and 0 or min(most, room)
@@ -105,7 +106,34 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
     return place
   end
 
+  -- As the first round, where each gate is to give one job. Answers whether all is done by that.
+  local function first_round()
+    local most = min(left, floor(most_at_once / (1 + 1 / GATES_OF_ONE + 1 / LOOKS_OF_ONE)))
+    local found = most > 0 and open.first_texts(most)
+    if not found then return false end
+    local q = quick(rules, kinds)
+    local given = q.take(found, most)
+    left, looked, work = left - given, given, given * (1 + 1 / GATES_OF_ONE + 1 / LOOKS_OF_ONE)
+    if rules.room < RULES.ample then rules.is_near = true end
+    for i = 1, concurrency and given or 0 do
+      if concurrency - q.running[q.names[i]] < RULES.ample then rules.is_near = true end
+    end
+    if given == most then
+      if left > 0 then ended = MORE end
+      q.write()
+      return true
+    end
+    open.pass(given)
+    for i = 1, given do
+      local gate = q.gate(i)
+      all[i] = gate
+      if not fate(gate) then open.put_back(gate) end
+    end
+    return false
+  end
+
   rules.is_near = false
+  if not (has_weights or rate or aged_made) and first_round() then return max(0, ended) end
   while left > 0 and ended == 0 do
     local asked = open.first(min(left, GATES.looked - looked))
     if #asked == 0 then break end

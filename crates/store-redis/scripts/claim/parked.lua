@@ -12,6 +12,9 @@ local function parked()
     { FORM.first, FORM.begun },
     { FORM.keyed, FORM.keyed_end },
     { FORM.gated, FORM.gated_end },
+    { FORM.brief + STATE.ready % 8, FORM.brief + STATE.completed % 8 },
+    { FORM.brief + FORM.brief_sort + STATE.ready % 8, FORM.brief + FORM.brief_sort + STATE.completed % 8 },
+    { FORM.brief + 2 * FORM.brief_sort + STATE.ready % 8, FORM.brief + 2 * FORM.brief_sort + STATE.completed % 8 },
   }
   -- Whether the type of a kind's order was asked for: what has another one ends the script before it writes.
   local is_asked = {}

@@ -11,7 +11,7 @@ local function heed_rules(at_once, from)
   local meta = redis.call('HMGET', KEY.meta, 'config', 'c3', 'spent', 'full')
   local is_read, config = pcall(cjson.decode, meta[1] or '{}')
   if not is_read or type(config) ~= 'table' then return nil end
-  local r = { left = math.huge, room = math.huge, kinds = ARGV, from = from, is_limited = false, keys = { paused = {}, weights = {} } }
+  local r = { left = math.huge, room = math.huge, kinds = ARGV, from = from, is_limited = false, keys = { paused = {}, weights = {}, room = math.huge } }
 
   -- What a definition says of something, if it does.
   local function said(value)

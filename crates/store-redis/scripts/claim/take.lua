@@ -6,7 +6,7 @@
 local function take(limit, most_at_once)
   -- What one script may look at.
   local LOOKED_AT_MAX = 1000
-  local expand, stands_at, label, first, start_large, start_other = records.expand, lines.stands_at, starting()
+  local expand, stands_at, label, first, start_large, start_other, start_brief = records.expand, lines.stands_at, starting()
   local r = room()
   -- How many turns of each source were passed, and how many of them were stale; how many strange jobs were passed.
   local t = { ended = 0, passed = {}, stale = {}, strange = 0 }
@@ -33,6 +33,10 @@ local function take(limit, most_at_once)
             payload = read('>I4', stored, PLAIN.payload)
             becomes = payload <= MAX.inline and first .. sub(stored, PLAIN.due) .. label or start_large(stored)
           end
+        elseif form == FORM.brief + FORM.brief_sort + STATE.ready % 8 and #stored > PLAIN.content then
+          if find(stored, sub(turns[i], TURN.due, TURN.seq_end), PLAIN.due, true) == PLAIN.due then
+            payload, becomes = start_brief(stored, form)
+          end
         else
           record = expand(stored)
           if not record then
@@ -49,7 +53,13 @@ local function take(limit, most_at_once)
         why = (payload > MAX.inline or sum > bytes_max) and refusal(payload, id, sum, taken)
         if why then break end
         before, taken = id, taken + 1
-        if form ~= FORM.plain then
+        if form >= FORM.brief then
+          -- A key that is held until the start; it expires at no time.
+          if byte(stored, #stored - WIDTH.unique + UNIQUE.lifetime) == byte('s') then
+            r.keyed = r.keyed or {}
+            r.keyed[id] = expand(stored)
+          end
+        elseif form ~= FORM.plain then
           if places.may_expire(record) then batch.add(batch.of('ZREM', KEY.expiring), id) end
           if form >= FORM.keyed then
             r.keyed = r.keyed or {}

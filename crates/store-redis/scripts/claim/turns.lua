@@ -43,6 +43,17 @@ local function turns()
     return first and first < clock.NEVER_MICROS and first or nil
   end
 
+  -- Whether there are so many; then their keys and turns as texts, of which the first are not asked again.
+  function t.first_texts(count)
+    local found = redis.call('ZRANGE', g.open, '0', text_of(count - 1), 'WITHSCORES')
+    return #found == 2 * count and found
+  end
+
+  -- So many were asked otherwise.
+  function t.pass(number)
+    fetched = number
+  end
+
   -- The first ones, at most so many. Those of them that may be asked again are put back.
   function t.first(count)
     local found, before = redis.call('ZRANGE', g.open, fetched, fetched + count - 1, 'WITHSCORES'), #waiting

@@ -10,6 +10,9 @@ for i = 1, n do
   if form == FORM.first or form == FORM.begun then
     holds = BYTES.one8 .. sub(record, FIRST.nonce, FIRST.nonce_end) == fence
     becomes = form == FORM.first and char(FORM.begun) .. sub(record, FIRST.nonce)
+  elseif form and form >= FORM.brief and form <= FORM.brief_end and form % 8 == STATE.running % 8 and #record > FIRST.content then
+    holds = BYTES.one8 .. sub(record, FIRST.nonce, FIRST.nonce_end) == fence
+    becomes = (form - FORM.brief) % FORM.brief_uncounted < FORM.brief_begun and char(form + FORM.brief_begun) .. sub(record, FIRST.nonce)
   elseif #record > RECORD.content and (form == STATE.running or form == STATE.running + FORM.keyed_offset
     or form == STATE.running + FORM.gated_offset) then
     local flags = byte(record, RECORD.flags)

@@ -41,7 +41,7 @@ if due_first and due_first <= now then
 end
 local next_due = due_first and math.max(0, due_first - now) or -1
 
-local meta = redis.call('HMGET', KEY.meta, 'version', 'c2', 'rules', 'parked', 'behind')
+local meta = redis.call('HMGET', KEY.meta, 'version', 'c2', 'rules', 'parked', 'behind', 'c3', 'uncounted', 'counting')
 local rule = tonumber(meta[3]) or 0
 if rule > RULES.known then
   return { 'rules', expired, meta[3] }
@@ -66,6 +66,17 @@ if rule >= RULES.keys then
 end
 if rules and rules.left == 0 then ready = 0 end
 
+-- Takes jobs with a key, after all that run are counted, if they have to be. Answers why no more.
+local function take_turns(wanted, most)
+  local of, running = rules.keys, tonumber(meta[6]) or 0
+  local counts = counting(of.concurrency, running, wanted, tonumber(meta[7]) or 0, meta[8] or nil)
+  if not counts.catch_up() then return 2 end
+  gates().is_counting = counts.is_needed
+  -- No key has more running jobs than the queue.
+  if of.concurrency and not counts.is_needed then of.room = of.concurrency - running end
+  return take_keyed(wanted, most, of, open, asked, from)
+end
+
 -- Takes jobs without a key, at most so many. Answers why no more, as claim/take.
 local function take_keyless(wanted)
   find_sources(asked, from, plain_ready)
@@ -88,7 +99,7 @@ if limit > 0 then
     if is_even then ended = take_keyless(limit) end
     if ended < 2 then
       local most = math.max(WORK_MAX - expired - promoted - room().number, TAKEN_MIN)
-      ended = math.max(ended, take_keyed(limit - room().number, most, rules.keys, open, asked, from))
+      ended = math.max(ended, take_turns(limit - room().number, most))
     end
     if not is_even and ended == 0 then ended = take_keyless(limit - room().number) end
   end

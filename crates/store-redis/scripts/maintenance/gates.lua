@@ -8,7 +8,7 @@
 -- How many blocks of ids, and how many closed gates, one script looks at; how many running jobs it counts at most.
 local BLOCKS_MAX, CLOSED_MAX, RUNNING_MAX, READ_AT_ONCE = 4, 250, 2000, 1000
 local g = gates()
-local meta = redis.call('HMGET', KEY.meta, 'sweep', 'c3')
+local meta = redis.call('HMGET', KEY.meta, 'sweep', 'c3', 'uncounted')
 local seq, passed = string.match(meta[1] or '', '^(%d+) (%d+)$')
 local busy, made, counted, opened = keys.prefix .. NAME.busy, 0, 0, 0
 
@@ -18,10 +18,10 @@ local function gated(ids, state, each, strange)
   for from = 1, #ids, READ_AT_ONCE do
     local found = redis.call('HMGET', KEY.jobs, unpack(ids, from, math.min(from + READ_AT_ONCE - 1, #ids)))
     for i = 1, #found do
-      if found[i] and byte(found[i]) == state + FORM.gated_offset then
-        local record = records.expand(found[i])
-        if record then each(ids[from + i - 1], record) end
-      elseif strange and not (found[i] and records.expand(found[i])) then
+      local record = found[i] and records.expand(found[i])
+      if record and byte(record) == state and byte(record, RECORD.flags) >= FLAGS.gated then
+        each(ids[from + i - 1], record)
+      elseif strange and not record then
         strange()
       end
     end
@@ -69,7 +69,7 @@ end
 local function look_at_running()
   local running = tonumber(meta[2]) or 0
   if running > RUNNING_MAX or redis.call('HLEN', busy) > RUNNING_MAX then return end
-  local ids, counts, is_known = {}, {}, true
+  local ids, counts, uncounted, is_known = {}, {}, 0, true
   for _, lease in ipairs(redis.call('ZRANGE', KEY.leases, '0', '-1')) do
     if #ids > RUNNING_MAX then return end
     for _, id in ipairs(redis.call('SMEMBERS', keys.of_lease('running:', lease))) do
@@ -79,9 +79,17 @@ local function look_at_running()
   if #ids ~= running then return end
   gated(ids, STATE.running, function(_, record)
     local key = g.key_of(record)
-    counts[key] = (counts[key] or 0) + 1
+    if byte(record, RECORD.flags) < FLAGS.uncounted then
+      counts[key] = (counts[key] or 0) + 1
+    else
+      uncounted = uncounted + 1
+    end
   end, function() is_known = false end)
   if not is_known then return end
+  if uncounted ~= (tonumber(meta[3]) or 0) then
+    counted = counted + 1
+    batch.later(function() redis.call('HSET', KEY.meta, 'uncounted', uncounted) end)
+  end
   local kept = redis.call('HGETALL', busy)
   for i = 1, #kept, 2 do
     local key = kept[i]

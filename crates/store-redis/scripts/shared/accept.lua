@@ -68,6 +68,12 @@ local accept = (function()
     key, conflict, suffix = nil, nil, ''
     if #head > kind_end then
       key, conflict = packed.keys_of(head)
+    end
+    if (key or conflict) and state == STATE.ready and not expires_at then
+      local sort = not conflict and 0 or key and 2 or 1
+      start = char(FORM.brief + FORM.brief_sort * sort + STATE.ready % 8) .. due8
+      middle = sub(head, HEAD.priority, HEAD.priority_end) .. sub(head, HEAD.payload, HEAD.length_end)
+    elseif key or conflict then
       local flags = FLAGS.none + (conflict and FLAGS.key or 0) + (key and FLAGS.gate or 0)
       start = char(state + (key and FORM.gated_offset or FORM.keyed_offset), flags) .. BYTES.unclaimed .. due8
       middle = sub(head, HEAD.priority, HEAD.priority_end) .. (expiry8 or BYTES.zero8) .. accepted8 .. BYTES.zero8

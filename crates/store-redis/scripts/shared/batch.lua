@@ -5,7 +5,7 @@
 local batch = (function()
   local VALUES_MAX = 4000
   local REMOVALS = { ZREM = true, SREM = true, HDEL = true, UNLINK = true }
-  local gathered, by_command, counts, last = {}, {}, {}, {}
+  local gathered, by_command, counts, last, removals = {}, {}, {}, {}, {}
 
   -- Has a command given these values for a key, which may still grow until all is written.
   local function give(command, key, values)
@@ -44,6 +44,11 @@ local batch = (function()
     last[#last + 1] = write_more
   end
 
+  -- Has a function called before all else is written. It must take something away.
+  local function first(remove)
+    removals[#removals + 1] = remove
+  end
+
   local b
 
   -- Calls `unread`, if there is such a function: it reads for many jobs at once what is to be written of them. Who writes
@@ -68,6 +73,9 @@ local batch = (function()
   -- Writes all that was gathered.
   local function write()
     prepare()
+    for _, remove in ipairs(removals) do
+      remove()
+    end
     for _, each in ipairs(gathered) do
       if REMOVALS[each[1]] then
         local left = #each[3] - write_one(each)
@@ -87,7 +95,7 @@ local batch = (function()
     for _, write_more in ipairs(last) do
       write_more()
     end
-    gathered, by_command, counts, last = {}, {}, {}, {}
+    gathered, by_command, counts, last, removals = {}, {}, {}, {}, {}
   end
 
   -- As `write`, also on a server without memory if nothing is taken away: to take nothing away is a removal as well.
@@ -103,6 +111,7 @@ local batch = (function()
     add = add,
     count = count,
     later = later,
+    first = first,
     -- A function that still has something to read before all is written.
     unread = nil,
     prepare = prepare,

@@ -1,11 +1,16 @@
--- Plain jobs that complete in their first attempt, as most do. How their record begins tells state, fence and lease at
--- once, and their ids are gathered by lease. They are told of all together.
--- Needs: keys, clock, records, batch, blocks, tell, places.
+-- Jobs in a short form that complete in their first attempt, as most do. How their record begins tells state, fence and lease
+-- at once, and their ids are gathered by lease. They are told of all together.
+-- Needs: keys, clock, records, batch, blocks, tell, gates, places, uniques.
 local first_attempts = (function()
-  local done, now_text = char(FORM.done) .. clock.now8, clock.now_text
+  local done_plain, now_text = char(FORM.done) .. clock.now8, clock.now_text
   -- Lists of its own, and counted: to search for the length of a list costs more than to add to it.
   local jobs, ends, written = {}, {}, 0
   local by_lease, is_kept, begin, ids, number = {}, true, nil, nil, 0
+  -- What the records become whose begin is known, and whether their jobs have a unique key, and one that they take turns by.
+  -- Of those, whether their keys count them, and whether they must be known.
+  local done, is_unique, is_gated, is_counted, is_told = nil, false, false, false, false
+  -- How many jobs of a key that they take turns by there are; the unique keys that are held until the end, and who had them.
+  local gated, uncounted, digests, owners = {}, 0, {}, {}
   batch.give('HSET', KEY.jobs, jobs)
   batch.give('ZADD', KEY.completed, ends)
 
@@ -18,11 +23,40 @@ local first_attempts = (function()
     return by_lease[lease]
   end
 
+  -- Whether a form is that of a first attempt. Notes what follows of it.
+  local function is_first(form)
+    if form == FORM.first or form == FORM.begun then
+      done, is_unique, is_gated, is_told = done_plain, false, false, false
+      return true
+    elseif form < FORM.brief or form > FORM.brief_end or form % 8 ~= STATE.running % 8 then
+      return false
+    end
+    local sort = math.floor((form - FORM.brief) / FORM.brief_sort) % 3
+    is_unique, is_gated, is_counted = sort > 0, sort ~= 1, form < FORM.brief + FORM.brief_uncounted
+    is_told = is_unique or is_gated and (is_counted or gates().has_closed())
+    done = char(FORM.brief + FORM.brief_sort * sort + STATE.completed % 8) .. clock.now8
+    return true
+  end
+
+  -- Notes the keys of a job, which its content ends with.
+  local function note_keys(id, record)
+    local last = FIRST.block_end + read('>I4', record, FIRST.length)
+    if is_unique then
+      last = last - WIDTH.unique
+      if byte(record, last + UNIQUE.lifetime) == byte('e') then
+        owners[#owners + 1], digests[#digests + 1] = id, sub(record, last + UNIQUE.digest, last + UNIQUE.digest_end)
+      end
+    end
+    if is_gated and (is_counted or gates().has_closed()) then
+      local key = sub(record, last - byte(record, last), last - 1)
+      gated[key] = (gated[key] or 0) + (is_counted and 1 or 0)
+    end
+  end
+
   -- Completes a job if it is one of those and has this nonce; false if not.
   local function complete(id, record, nonce, output)
     if not (begin and find(record, begin, 1, true) == 1) then
-      local form = byte(record)
-      if form ~= FORM.first and form ~= FORM.begun or find(record, nonce, FIRST.nonce, true) ~= FIRST.nonce then
+      if not is_first(byte(record)) or find(record, nonce, FIRST.nonce, true) ~= FIRST.nonce then
         begin = nil
         return false
       end
@@ -32,6 +66,8 @@ local first_attempts = (function()
     end
     number = number + 1
     ids[number] = id
+    if is_gated and not is_counted then uncounted = uncounted + 1 end
+    if is_told then note_keys(id, record) end
     if not is_kept then
       blocks.release(sub(record, FIRST.block, FIRST.block_end))
       return true
@@ -52,6 +88,15 @@ local first_attempts = (function()
     if total > 0 then
       tell(STATE.running, STATE.completed, byte('-'), total)
       if not is_kept then tell(STATE.completed, nil, byte('-'), total) end
+      if #owners > 0 then uniques().ended(owners, digests) end
+      if uncounted > 0 then gates().ended_uncounted(uncounted) end
+      for key, counted in pairs(gated) do
+        if counted > 0 then
+          gates().ended(key, counted)
+        else
+          gates().ended_uncounted(0, key)
+        end
+      end
     end
     return total
   end

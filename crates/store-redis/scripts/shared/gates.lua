@@ -9,9 +9,10 @@ local function gates()
   local of, add = batch.of, batch.add
   local open, closed, busy = keys.prefix .. NAME.open, keys.prefix .. NAME.closed, keys.prefix .. NAME.busy
   -- By key, since the last write: whether jobs became ready, whether jobs no longer run, by how much the number of those that
-  -- run changes, and how many run, where that was read. Then by how much the number of all that are ready changes.
-  local came, ended, running, counts, behind, is_noted = {}, {}, {}, {}, 0, false
-  local orders, lowest = {}, nil
+  -- run changes, and how many run, where that was read. Then by how much the number of all that are ready changes, and of all
+  -- that run and are not counted.
+  local came, ended, running, counts, behind, uncounted, is_noted = {}, {}, {}, {}, 0, 0, false
+  local orders, lowest, has_closed = {}, nil, nil
 
   -- The turn of a gate that is made or opens: the lowest one. That does not change by gates that get it.
   local function lowest_turn()
@@ -88,9 +89,10 @@ local function gates()
     if n > 0 then make_gates(names) end
     names, n = names_of(running)
     if n > 0 then change_counts(names) end
-    local by = behind
-    if by ~= 0 then batch.later(function() redis.call('HINCRBY', KEY.meta, 'behind', by) end) end
-    came, ended, running, counts, behind, is_noted = {}, {}, {}, {}, 0, false
+    for field, by in pairs({ behind = behind, uncounted = uncounted }) do
+      if by ~= 0 then batch.later(function() redis.call('HINCRBY', KEY.meta, field, by) end) end
+    end
+    came, ended, running, counts, behind, uncounted, is_noted = {}, {}, {}, {}, 0, 0, false
   end
 
   local function note()
@@ -99,7 +101,8 @@ local function gates()
     batch.unread = read_all
   end
 
-  local g = { open = open, closed = closed, lowest_turn = lowest_turn }
+  -- Jobs that start are counted by their keys, unless a claim says otherwise (claim/counting).
+  local g = { open = open, closed = closed, lowest_turn = lowest_turn, is_counting = true }
 
   -- The key of the order of ready jobs behind a gate.
   function g.place(key)
@@ -158,15 +161,55 @@ local function gates()
   -- So many ready jobs of a key start.
   function g.started(key, jobs)
     g.count(-jobs)
-    running[key] = (running[key] or 0) + jobs
+    if g.is_counting then
+      running[key] = (running[key] or 0) + jobs
+    else
+      uncounted = uncounted + jobs
+    end
+  end
+
+  -- One ready job of each of these keys starts, of which `running` was asked if they are counted.
+  function g.started_each(names, number)
+    g.count(-number)
+    if not g.is_counting then
+      uncounted = uncounted + number
+      return
+    end
+    local busy_now, n = of('HSET', busy), 0
+    for i = 1, number do
+      local key = names[i]
+      busy_now[n + 1], busy_now[n + 2], n = key, text_of(counts[key] + 1), n + 2
+    end
+  end
+
+  -- So many jobs of a key run no longer.
+  function g.ended(key, jobs)
+    note()
+    running[key], ended[key] = (running[key] or 0) - jobs, true
+  end
+
+  -- Whether an end may open a gate.
+  function g.has_closed()
+    if has_closed == nil then has_closed = redis.call('ZCARD', closed) > 0 end
+    return has_closed
+  end
+
+  -- So many jobs run no longer that were not counted. The key is told where `has_closed`, and may be told any number of times.
+  function g.ended_uncounted(jobs, key)
+    note()
+    uncounted = uncounted - jobs
+    if key then ended[key] = true end
   end
 
   -- Told of a job with a key that goes from a state to another, or nowhere if it is removed. What starts is told by `started`.
   function g.moved(record, from, to)
     local key = g.key_of(record)
     if from == STATE.running then
-      note()
-      running[key], ended[key] = (running[key] or 0) - 1, true
+      if byte(record, RECORD.flags) < FLAGS.uncounted then
+        g.ended(key, 1)
+      else
+        g.ended_uncounted(1, key)
+      end
     end
     if to == STATE.ready then g.came(key) end
   end

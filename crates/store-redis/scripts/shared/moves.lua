@@ -25,7 +25,7 @@ local moves = (function()
     if start ~= start_before or flags ~= flags_before then
       start_before, flags_before = start, flags
       begin = char(byte(start) + (flags >= FLAGS.gated and FORM.gated_offset or FORM.keyed_offset),
-        byte(start, RECORD.flags) + flags - flags % FLAGS.key - FLAGS.none) .. sub(start, RECORD.reason)
+        byte(start, RECORD.flags) + (flags - FLAGS.none) % FLAGS.uncount - flags % FLAGS.key) .. sub(start, RECORD.reason)
     end
     return begin
   end

@@ -3,8 +3,8 @@
 --   keeps to a short one in its first attempt, FIRST, and if it completes in that attempt, DONE. Anything else that happens
 --   to it makes the long form of it. Only accepting, promoting, claiming, beginning and settling know the short forms, which are
 --   for jobs without any feature; all else sees the long one, by `records.load`.
--- A job with a key has the long form from its beginning, stored under first bytes of its own: `records.expand` and
---   `records.stored` lead from one to the other. Flags of FLAGS.keyed and more tell that it has a unique key, or one that it
+-- A job with a key has the same forms under first bytes of its own. Short ones (FORM.brief) only if it is ready when it is
+--   accepted and does not expire. `records.expand` and `records.stored` lead from the long form to the one that is stored, and back. Flags of FLAGS.keyed and more tell that it has a unique key, or one that it
 --   takes turns by (FLAGS.gated and more), or both; without that they are as in others.
 -- The first byte says the form. A record of a form that is not known here, or that is cut short, is strange: no script
 --   changes it, counts it or takes its places away. A later layout takes first bytes from FORM.later on, of which the
@@ -33,6 +33,29 @@ local records = (function()
       .. sub(record, FRESH.due, FRESH.priority_end) .. expiry8 .. enqueued8 .. BYTES.zero8 .. sub(record, at)
   end
 
+  -- Flags by sort of keys that short forms of jobs with keys have.
+  local BRIEF_FLAGS = { [0] = FLAGS.none + FLAGS.gate, FLAGS.none + FLAGS.key, FLAGS.none + FLAGS.key + FLAGS.gate }
+
+  -- The long form of the short record of a job with a key.
+  local function expand_brief(record, form)
+    local state, more = form % 8, 0
+    if form >= FORM.brief + FORM.brief_uncounted then form, more = form - FORM.brief_uncounted, FLAGS.uncount end
+    if form >= FORM.brief + FORM.brief_begun then form, more = form - FORM.brief_begun, more + FLAGS.begun end
+    local flags = BRIEF_FLAGS[math.floor((form - FORM.brief) / FORM.brief_sort)] + more
+    if state == STATE.running % 8 then
+      return #record > FIRST.content and expand_first(record, char(STATE.running, flags), 0, BYTES.zero8)
+    elseif more > 0 then
+      return false
+    elseif state == STATE.ready % 8 then
+      return #record > PLAIN.content and char(STATE.ready, flags) .. BYTES.unclaimed
+        .. sub(record, PLAIN.due, PLAIN.priority_end) .. BYTES.zero8 .. sub(record, PLAIN.due, PLAIN.due_end) .. BYTES.zero8
+        .. sub(record, PLAIN.payload)
+    end
+    return state == STATE.completed % 8 and #record > DONE.content
+      and expand_first(record, char(STATE.completed, flags), DONE.nonce - FIRST.nonce,
+        sub(record, DONE.finished, DONE.finished_end))
+  end
+
   -- The long form of a record, false if it is strange.
   local function expand(record)
     local form = byte(record) or 0
@@ -49,6 +72,8 @@ local records = (function()
       return #record > RECORD.content and char(form - FORM.keyed_offset) .. sub(record, RECORD.flags)
     elseif form >= FORM.gated and form <= FORM.gated_end then
       return #record > RECORD.content and char(form - FORM.gated_offset) .. sub(record, RECORD.flags)
+    elseif form >= FORM.brief and form <= FORM.brief_end then
+      return expand_brief(record, form)
     end
     return false
   end

@@ -7,18 +7,27 @@ local function uniques()
   if unique_keys then return unique_keys end
   local of, add, holders, windows = batch.of, batch.add, keys.prefix .. NAME.uniques, keys.prefix .. NAME.windows
   local START, END, WINDOW = byte('s'), byte('e'), byte('w')
-  -- Holders by digest, as this script has found or made them; false where there is none.
-  local known = {}
+  -- Holders by digest, as this script has found or made them; false where there is none, which is also so for others once
+  -- `look_up` was called: it is told all digests that the script asks for.
+  local known, is_looked_up = {}, false
+  -- What keys that are taken are given to the server as, and how many values that are.
+  local new, new_number = nil, 0
 
   local function found(digest)
-    if known[digest] == nil then known[digest] = redis.call('HGET', holders, digest) end
-    return known[digest]
+    local holder = known[digest]
+    if holder == nil and not is_looked_up then
+      holder = redis.call('HGET', holders, digest)
+      known[digest] = holder
+    end
+    return holder
   end
 
-  -- Reads who holds these keys, all at once.
+  -- Reads who holds these keys, all that are asked for, at once.
   local function look_up(digests)
-    for i, holder in ipairs(redis.call('HMGET', holders, unpack(digests))) do
-      known[digests[i]] = holder
+    local all = redis.call('HMGET', holders, unpack(digests))
+    is_looked_up = true
+    for i = 1, #digests do
+      if all[i] then known[digests[i]] = all[i] end
     end
   end
 
@@ -45,10 +54,11 @@ local function uniques()
       free = lifetime == WINDOW and at + micros or at - math.fmod(at, micros) + micros
       add(of('ZADD', windows), string.format('%.0f', math.min(free, clock.NEVER_MICROS)), digest)
     end
-    local holder = found(digest)
-    if holder then drop(digest, holder) end
-    known[digest] = id .. (free and clock.instant(free) or BYTES.zero8)
-    add(of('HSET', holders), digest, known[digest])
+    local before_it, taken = found(digest), id .. (free and clock.instant(free) or BYTES.zero8)
+    if before_it then drop(digest, before_it) end
+    known[digest] = taken
+    new = new or of('HSET', holders)
+    new[new_number + 1], new[new_number + 2], new_number = digest, taken, new_number + 2
   end
 
   -- The key of a job that has one, in the long form of its record.
@@ -68,6 +78,18 @@ local function uniques()
       if holder and sub(holder, HOLDER.id, HOLDER.id_end) == id then
         drop(digest, holder)
         known[digest] = false
+      end
+    end
+  end
+
+  -- Told of jobs that have ended, which had these keys until then.
+  local function ended(ids, digests)
+    local all = redis.call('HMGET', holders, unpack(digests))
+    for i = 1, #ids do
+      local holder = all[i]
+      if holder and sub(holder, HOLDER.id, HOLDER.id_end) == ids[i] then
+        drop(digests[i], holder)
+        known[digests[i]] = false
       end
     end
   end
@@ -99,6 +121,7 @@ local function uniques()
     take = take,
     of_record = of_record,
     moved = moved,
+    ended = ended,
     take_again = take_again,
     forget = forget,
   }

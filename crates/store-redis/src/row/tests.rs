@@ -136,6 +136,23 @@ fn packed_first(job: &NewJob, label: &str, form: u8) -> Bytes {
 }
 
 #[test]
+fn the_short_record_of_a_job_with_keys_reads_back() {
+    let (gate, unique) = (Options::new().tag("t").key("gate"), || Unique::key("k"));
+    let sorts = [(147, gate.clone()), (155, Options::new().unique(unique())), (163, gate.unique(unique()))];
+    for (form, options) in sorts {
+        let job = NewJob::new("mail.send", "payload", options).unwrap();
+        for (form, has_begun) in [(form, false), (form + 24, true), (form + 48, false), (form + 72, true)] {
+            let record = packed_first(&job, "höst", form);
+            let row = Row::unpack(record.clone());
+            assert_eq!((&row.unreadable, row.has_begun), (&None, has_begun));
+            assert_eq!((row.state, &row.content.key), (State::Running, &job.key));
+            assert_eq!(row.content.unique.is_some(), job.unique.is_some());
+            assert_eq!(payload_length(&record), job.payload.len());
+        }
+    }
+}
+
+#[test]
 fn the_short_record_of_a_first_attempt_reads_back() {
     let job = wild();
     let row = Row::unpack(packed_first(&job, "höst", FIRST_ATTEMPT));

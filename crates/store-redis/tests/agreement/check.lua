@@ -21,8 +21,17 @@ local function score_is(score, micros) return score == micros or (score >= 2 ^ 5
 local jobs = {}
 for id, record in pairs(hash('jobs')) do
   local tag, job = string.byte(record, 1), { id = id }
-  local is_keyed, is_gated = tag >= 128, tag >= 136
-  if is_keyed then tag = tag - (is_gated and 88 or 80) end
+  local is_keyed, is_gated, brief_flags = tag >= 128, tag >= 136, nil
+  if tag >= 144 then
+    -- A short form of a job with a key: 48 more if it is not counted, 24 more if it has begun, 8 for each sort of keys.
+    job.is_uncounted = tag >= 192
+    local sort, state = math.floor((tag - 144) % 24 / 8), tag % 8
+    brief_flags, is_gated = ({ [0] = 64, 56, 72 })[sort], sort ~= 1
+    tag = state == 2 and 65 or state == 3 and 97 or 98
+  elseif is_keyed then
+    tag = tag - (is_gated and 88 or 80)
+    job.is_uncounted = string.byte(record, 2) >= 80
+  end
   if tag >= 97 then
     -- A first attempt: its claim comes first, or when it completed.
     local at = tag == 98 and 8 or 0
@@ -49,7 +58,7 @@ for id, record in pairs(hash('jobs')) do
   local payload, v, block = u('>I4I4I4', job.tail)
   job.payload, job.block = payload, string.format('%.0f', block)
   job.kind = string.sub(job.tail, 14, 13 + string.byte(job.tail, 13))
-  local flags = tag < 64 and string.byte(record, 2) or 48
+  local flags = brief_flags or tag < 64 and string.byte(record, 2) or 48
   if flags % 16 >= 8 then job.key, v = string.sub(job.tail, 13 + v - 25, 12 + v), v - 25 end
   if flags >= 64 then job.gate = string.sub(job.tail, 12 + v - string.byte(job.tail, 12 + v), 11 + v) end
   if job.key then v = v + 25 end
@@ -130,8 +139,17 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
     if not open[gate] == not closed[gate] then say('', 'the gate of ' .. gate .. ' is open and closed, or neither') end
   end
 end
-for _, job in pairs(jobs) do
-  if job.gate and job.state == 3 then behind[job.gate] = (behind[job.gate] or 0) + 1 end
+local uncounted = 0
+for id, job in pairs(jobs) do
+  if job.is_uncounted then
+    uncounted = uncounted + 1
+    if job.state ~= 3 or not job.gate then say(id, 'is not counted and does not run with a key') end
+  elseif job.gate and job.state == 3 then
+    behind[job.gate] = (behind[job.gate] or 0) + 1
+  end
+end
+if uncounted ~= tonumber(redis.call('HGET', P .. 'meta', 'uncounted') or 0) then
+  say('', uncounted .. ' jobs that are not counted run, which is not said so')
 end
 for key, count in pairs(busy) do
   if behind[key] ~= tonumber(count) then say('', count .. ' jobs of ' .. key .. ' are counted as running') end
