@@ -71,6 +71,9 @@ functions! {
         INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
         TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY
     ];
+    ENQUEUE_ALIKE = "jobs_enqueue_alike", "jobs/enqueue_alike", [
+        INT8, UUID_ARRAY, TEXT, TEXT, BYTEA_ARRAY, INT8, INT8, TEXT, TEXT, UUID, UUID_ARRAY, TEXT
+    ];
     ENQUEUE_ONE = "jobs_enqueue_one", "jobs/enqueue_one", [INT8, UUID, TEXT, TEXT, BYTEA, INT8, TEXT, TEXT, UUID];
     CLAIM = "jobs_claim", "jobs/claim", [
         UUID, INT8, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8
@@ -190,9 +193,10 @@ pub(crate) fn spelled_out(schema: &str) -> [(&'static str, String); 3] {
 }
 
 /// Those that jobs pass through, and their notes.
-const FREQUENT: [Function; 11] = [
+const FREQUENT: [Function; 12] = [
     ENQUEUE,
     ENQUEUE_ANY,
+    ENQUEUE_ALIKE,
     ENQUEUE_ONE,
     CLAIM,
     CLAIM_ONE,
