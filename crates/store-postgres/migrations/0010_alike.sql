@@ -222,3 +222,50 @@ BEGIN
     RETURN ARRAY(SELECT coalesce(v_met[i], 'new') FROM generate_subscripts(v_met, 1) AS i ORDER BY i);
 END
 $$;
+
+-- The short form of accept, for one plain job that a claim takes at once: the caller has found that it is the first of its queue,
+-- which has no rules, and that its payload is within its cap.
+--
+-- p_lease   the number of the lease, p_nonce the nonce of the claim, p_worker the label of the worker
+-- result    the number of the job; 0 if the lease is lost, and the job waits; NULL if nothing is stored, and accept_plain is to be
+--           asked, since the call or the id is known
+CREATE FUNCTION accept_started(
+    p_now int8, p_id uuid, p_queue text, p_kind text, p_payload bytea, p_priority int8, p_spec text, p_tags text, p_call uuid,
+    p_lease int8, p_nonce int8, p_worker text
+) RETURNS int8
+LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_seq int8;
+BEGIN
+    INSERT INTO calls (id, accepted_at) VALUES (p_call, p_now) ON CONFLICT (id) DO NOTHING;
+    IF NOT found THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO jobs (seq, id, enqueued_at, due_at, priority, queue, kind, spec, tags, payload)
+    VALUES (nextval('jobs_seq_seq'), p_id, p_now, p_now, p_priority, p_queue, p_kind, p_spec, p_tags, p_payload)
+    ON CONFLICT (id) DO NOTHING
+    RETURNING seq INTO v_seq;
+    IF NOT found THEN
+        DELETE FROM calls WHERE id = p_call;
+        RETURN NULL;
+    END IF;
+    -- Calls that end the lease wait for this one, or this one for them. By a time that is read after the wait.
+    INSERT INTO running (
+        seq, lease, nonce, fence, claimed_at, due_at, backoff, attempt, stalls, ambiguous, cancel, worker
+    )
+    SELECT v_seq, p_lease, p_nonce, 1, p_now, p_now, 0, 1, 0, 0, false, p_worker
+    FROM (SELECT l.expires_at FROM leases AS l WHERE l.key = p_lease OFFSET 0 FOR KEY SHARE OF l) AS l
+    WHERE l.expires_at > clock_micros();
+    IF found THEN
+        PERFORM moves(p_queue, -1, 2, NULL, ARRAY[v_seq]);
+        PERFORM moves(p_queue, 2, 3, NULL, ARRAY[v_seq]);
+        RETURN v_seq;
+    END IF;
+    INSERT INTO waiting (seq, due_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind)
+    VALUES (v_seq, p_now, 0, 0, 0, 0, 0, octet_length(p_payload), 2, p_priority, p_queue, p_kind);
+    PERFORM moves(p_queue, -1, 2, NULL, ARRAY[v_seq]);
+    RETURN 0;
+END
+$$;
