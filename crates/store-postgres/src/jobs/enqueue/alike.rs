@@ -69,20 +69,7 @@ impl<'a> Alike<'a> {
     pub(super) fn values<'v>(&'v self, version: &'v i64, call: &'v Uuid) -> [&'v (dyn ToSql + Sync); 12] {
         let Self { columns, keys, lifetime, priority, delay, spec, tags } = self;
         let Columns { ids, queues, kinds, payloads, .. } = columns;
-        [
-            version,
-            ids,
-            &queues[0],
-            &kinds[0],
-            payloads,
-            priority,
-            delay,
-            spec,
-            tags,
-            call,
-            keys,
-            lifetime,
-        ]
+        [version, ids, &queues[0], &kinds[0], payloads, priority, delay, spec, tags, call, keys, lifetime]
     }
 }
 
