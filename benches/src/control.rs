@@ -64,7 +64,8 @@ async fn enqueues(subject: Subject, scale: Scale, report: &mut Report) -> Result
     Ok(())
 }
 
-async fn enqueue_unique(subject: Subject, jobs: u32) -> Result<f64> {
+/// Jobs per second of bulk enqueues of jobs that are unique by their payload, one after the other.
+pub(crate) async fn enqueue_unique(subject: Subject, jobs: u32) -> Result<f64> {
     let place = subject.place()?;
     let client = place.client().await?;
     let started = Instant::now();

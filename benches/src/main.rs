@@ -73,6 +73,7 @@ struct Arguments {
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Work {
     Bulk,
+    Unique,
     Single,
     Drain,
     Whole,
@@ -84,6 +85,7 @@ impl Work {
     async fn run(self, subject: Subject, jobs: u32) -> Result<f64> {
         match self {
             Self::Bulk => ours::enqueue_bulk(subject, jobs).await,
+            Self::Unique => control::enqueue_unique(subject, jobs).await,
             Self::Single => ours::enqueue_single(subject, jobs).await,
             Self::Drain => ours::drain(subject, jobs, Finished::Kept).await,
             Self::Whole => Ok(ours::whole(subject, jobs, Finished::Kept).await?.rate),

@@ -34,7 +34,7 @@ impl Within for PostgresStore {
         for _ in 0..ROUNDS {
             let columns = Columns::of(jobs, &definitions)?;
             let statement =
-                self.text_with_transaction(if columns.are_general { &ENQUEUE_ANY } else { &ENQUEUE });
+                self.text_with_transaction(if columns.are_general() { &ENQUEUE_ANY } else { &ENQUEUE });
             let rows = run(line, &statement, enqueue_values(&columns, definitions.version)).await?;
             let said = rows.iter().map(|row| row.text(0));
             let said = said.collect::<Result<Vec<_>, SqlError>>().map_err(misread)?;
@@ -202,12 +202,13 @@ fn enqueue_values(columns: &Columns<'_>, version: i64) -> Vec<Value> {
         Value::Uuids(Vec::new()),
         ints(&columns.fits),
     ];
-    if columns.are_general {
-        let Keys { digests, lifetimes, conflicts, waits } = &columns.keys;
+    if columns.are_general() {
+        let Keys { digests: _, lifetimes, conflicts, waits } = &columns.keys;
+        let lifetimes = lifetimes.iter().map(|lifetime| lifetime.as_deref().map(str::to_owned));
         let conflicts = conflicts.iter().map(|conflict| conflict.map(str::to_owned));
         values.extend([
-            Value::Texts(digests.clone()),
-            Value::Texts(lifetimes.clone()),
+            Value::Texts(columns.keys.texts()),
+            Value::Texts(lifetimes.collect()),
             Value::Texts(conflicts.collect()),
             Value::Ints(waits.clone()),
             Value::Texts(columns.lines.clone()),

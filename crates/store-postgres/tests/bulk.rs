@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_postgres::{Client, NoTls};
 use windlass_core::store::{Enqueued, Jobs, Queues};
+use windlass_core::unique::Unique;
 use windlass_core::{JobId, NewJob, Options, State, StoreError};
 use windlass_store_postgres::{PostgresOptions, PostgresStore};
 use windlass_store_testkit::servers::PostgresServer;
@@ -151,4 +152,31 @@ async fn serializable_transactions_hand_in_many_jobs_beside_each_other() {
         client.batch_execute("COMMIT").await.unwrap();
     }
     assert_eq!(bench.ready().await, (60, 60));
+}
+
+/// Unique jobs that are alike, of which one meets the holder of its key: it alone is not stored.
+#[tokio::test]
+async fn a_key_that_is_held_costs_no_other_job_its_place() {
+    let bench = Bench::new().await;
+    let unique = |number: usize| {
+        NewJob::new("work", format!("{number}"), Options::new().unique(Unique::payload())).unwrap()
+    };
+    // Not among those that are looked at before.
+    let holder = unique(1);
+    assert_eq!(bench.store.enqueue([holder.clone()].into()).await.unwrap(), [Enqueued::New]);
+    let jobs: Vec<_> = (0..JOBS).map(unique).collect();
+    let answers = bench.store.enqueue(jobs[..].into()).await.unwrap();
+    let duplicate = Enqueued::Duplicate { id: holder.id, state: Some(State::Ready) };
+    let wanted = (0..JOBS).map(|number| if number == 1 { duplicate } else { Enqueued::New });
+    assert_eq!(answers, wanted.collect::<Vec<_>>());
+    assert_eq!(bench.store.queues(None, 1).await.unwrap()[0].counts.total(), JOBS as u64);
+    // All of them are held by now.
+    let again: Vec<_> = (0..JOBS).map(unique).collect();
+    let answers = bench.store.enqueue(again[..].into()).await.unwrap();
+    assert!(answers.iter().all(|answer| matches!(answer, Enqueued::Duplicate { .. })), "{answers:?}");
+    let held = format!("SELECT count(*) FROM {}.keys", bench.schema);
+    assert_eq!(bench.client.query_one(&held, &[]).await.unwrap().get::<_, i64>(0), JOBS as i64);
+    // A job that is removed, by whatever statement, leaves no key.
+    bench.run(&format!("DELETE FROM {}.jobs WHERE id = '{}'", bench.schema, holder.id)).await;
+    assert_eq!(bench.client.query_one(&held, &[]).await.unwrap().get::<_, i64>(0), JOBS as i64 - 1);
 }

@@ -39,8 +39,9 @@ BEGIN
     END;
     IF o_answer = 'done' THEN
         DELETE FROM queues WHERE name = p_queue;
-        -- Those of jobs that came meanwhile stay.
-        DELETE FROM keys AS k WHERE k.queue = p_queue AND NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.seq = k.seq);
+        -- Those of jobs that came meanwhile stay. What a job holds until its start or end it has given up.
+        DELETE FROM keys AS k
+        WHERE k.queue = p_queue AND k.free_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.seq = k.seq);
         DELETE FROM spent WHERE queue = p_queue;
         DELETE FROM key_spent WHERE queue = p_queue;
         DELETE FROM gates WHERE queue = p_queue;

@@ -1,6 +1,8 @@
 //! Enqueue: all of a call's jobs or none. Whether an id or the call itself is known is found out by the same statement that
 //! stores the jobs (`accept` in `migrations/0007_keys_accept.sql`), so a repeat costs no second call.
 
+mod alike;
+
 use std::collections::HashSet;
 
 use tokio_postgres::Row;
@@ -12,13 +14,14 @@ use windlass_core::job::NewJob;
 use windlass_core::store::{ClaimAnswer, Enqueued};
 use windlass_core::{CallId, JobId, Name, StoreError};
 
+use self::alike::Alike;
 use super::claim::Asking;
 use super::handover::{OpenOffer, PendingClaim};
 use super::unique::{self, Keys};
 use crate::Tools;
 use crate::definitions::{Current, ROUNDS};
 use crate::error::{Effect, Fault, spoils};
-use crate::functions::{ENQUEUE, ENQUEUE_ANY, ENQUEUE_ONE, HAND_OVER, HAND_OVER_ONE};
+use crate::functions::{ENQUEUE, ENQUEUE_ALIKE, ENQUEUE_ANY, ENQUEUE_ONE, HAND_OVER, HAND_OVER_ONE};
 use crate::row;
 use crate::session::Session;
 
@@ -99,8 +102,8 @@ pub(crate) struct Columns<'j> {
     pub(crate) keys: Keys,
     /// The keys that they take turns by.
     pub(crate) lines: Vec<Option<String>>,
-    /// Whether `jobs/enqueue_any.sql` is for them: one has a key of any kind, or a queue has a capacity.
-    pub(crate) are_general: bool,
+    /// Whether a queue of them has a capacity.
+    pub(crate) have_capacity: bool,
 }
 
 impl<'j> Columns<'j> {
@@ -116,7 +119,6 @@ impl<'j> Columns<'j> {
         let places = if is_in_order { &[] } else { &order[..] };
         let keys = Keys::of(each());
         let lines = unless_all(None, each().map(|job| job.key.as_ref().map(|key| key.as_str().to_owned())));
-        let are_general = !keys.is_empty() || !lines.is_empty() || definitions.have_capacity();
         Ok(Self {
             ids: each().map(|job| row::uuid(job.id)).collect(),
             places: places.iter().map(|&(place, _)| place as i64 + 1).collect(),
@@ -132,13 +134,18 @@ impl<'j> Columns<'j> {
             fits: unless_all(1, each().map(|job| i64::from(fits(job)))),
             keys,
             lines,
-            are_general,
+            have_capacity: definitions.have_capacity(),
         })
+    }
+
+    /// Whether `jobs/enqueue_any.sql` is for them: one has a key of any kind, or a queue has a capacity.
+    pub(crate) fn are_general(&self) -> bool {
+        !self.keys.is_empty() || !self.lines.is_empty() || self.have_capacity
     }
 
     /// Whether they are one job that the short form is for.
     fn are_short(&self, jobs: &[NewJob]) -> bool {
-        matches!(jobs, [job] if job.is_plain()) && self.fits.is_empty() && !self.are_general
+        matches!(jobs, [job] if job.is_plain()) && self.fits.is_empty() && !self.are_general()
     }
 
     /// Reads the answers of `jobs/enqueue.sql`, in the order of the call; nothing when the definitions have changed.
@@ -217,7 +224,7 @@ pub(super) fn one_for_all<T: PartialEq>(column: impl Iterator<Item = T>) -> Vec<
 }
 
 /// A column, or nothing where all have the default.
-fn unless_all<T: PartialEq>(default: T, column: impl Iterator<Item = T>) -> Vec<T> {
+pub(super) fn unless_all<T: PartialEq>(default: T, column: impl Iterator<Item = T>) -> Vec<T> {
     let column: Vec<_> = column.collect();
     if column.iter().all(|element| *element == default) { Vec::new() } else { column }
 }
@@ -233,11 +240,20 @@ struct Call<'a> {
 
 impl Call<'_> {
     async fn enqueue(&self, session: &Session) -> Result<Vec<Row>, Fault> {
-        match self.is_one {
-            true => session.call(&ENQUEUE_ONE, &self.one()).await,
-            false if !self.columns.are_general => session.call(&ENQUEUE, &self.all()).await,
-            false => session.call(&ENQUEUE_ANY, &[&self.all()[..], &self.keys()].concat()).await,
+        if self.is_one {
+            return session.call(&ENQUEUE_ONE, &self.one()).await;
         }
+        if let Some(alike) = Alike::of(self.columns) {
+            return session.call(&ENQUEUE_ALIKE, &alike.values(&self.version, &self.calls[0])).await;
+        }
+        if !self.columns.are_general() {
+            return session.call(&ENQUEUE, &self.all()).await;
+        }
+        let Columns { keys, lines, .. } = self.columns;
+        let digests = keys.texts();
+        // Those of `jobs/enqueue_any.sql` that follow.
+        let more: [&(dyn ToSql + Sync); 5] = [&digests, &keys.lifetimes, &keys.conflicts, &keys.waits, lines];
+        session.call(&ENQUEUE_ANY, &[&self.all()[..], &more].concat()).await
     }
 
     /// The parameters of `jobs/enqueue.sql`.
@@ -257,7 +273,7 @@ impl Call<'_> {
             fits,
             keys: _,
             lines: _,
-            are_general: _,
+            have_capacity: _,
         } = self.columns;
         [
             &self.version,
@@ -275,12 +291,6 @@ impl Call<'_> {
             &self.calls,
             fits,
         ]
-    }
-
-    /// Those of `jobs/enqueue_any.sql` that follow.
-    fn keys(&self) -> [&(dyn ToSql + Sync); 5] {
-        let Keys { digests, lifetimes, conflicts, waits } = &self.columns.keys;
-        [digests, lifetimes, conflicts, waits, &self.columns.lines]
     }
 
     /// The parameters of `jobs/enqueue_one.sql`.

@@ -1,18 +1,22 @@
 //! Unique keys as an enqueue says them, and what it is answered about jobs that met the holder of theirs. Keys are taken by
 //! `accept` and given up by `moves`, see `migrations/0005_unique.sql`.
 
+use std::borrow::Cow;
+
+use uuid::Uuid;
 use windlass_core::job::NewJob;
 use windlass_core::store::Enqueued;
 use windlass_core::unique::{Digest, Lifetime, OnConflict, UniqueKey};
 
 use crate::error::Fault;
+use crate::jobs::enqueue::unless_all;
 use crate::row;
 
 /// One column each, in the order of the jobs' ids; none where no job has a key.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    pub(crate) digests: Vec<Option<String>>,
-    pub(crate) lifetimes: Vec<Option<String>>,
+    pub(crate) digests: Vec<Option<Uuid>>,
+    pub(crate) lifetimes: Vec<Option<Cow<'static, str>>>,
     /// None: the holder stays as it is.
     pub(crate) conflicts: Vec<Option<&'static str>>,
     pub(crate) waits: Vec<Option<i64>>,
@@ -25,20 +29,29 @@ impl Keys {
             return Self::default();
         }
         Self {
-            digests: unique().map(|key| key.map(|key| digits(key.digest))).collect(),
-            lifetimes: unique().map(|key| key.map(|key| key.lifetime.to_string())).collect(),
-            conflicts: jobs.clone().map(|job| conflict(job.on_conflict)).collect(),
-            waits: jobs.map(|job| wait(job.on_conflict)).collect(),
+            digests: unique().map(|key| key.map(|key| Uuid::from_bytes(key.digest.0))).collect(),
+            lifetimes: unique().map(|key| key.map(|key| lifetime(key.lifetime))).collect(),
+            conflicts: unless_all(None, jobs.clone().map(|job| conflict(job.on_conflict))),
+            waits: unless_all(None, jobs.map(|job| wait(job.on_conflict))),
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.digests.is_empty()
     }
+
+    /// The digests as `accept` takes them.
+    pub(crate) fn texts(&self) -> Vec<Option<String>> {
+        self.digests.iter().map(|digest| digest.map(|digest| digest.simple().to_string())).collect()
+    }
 }
 
-fn digits(digest: Digest) -> String {
-    format!("{digest:?}")
+fn lifetime(lifetime: Lifetime) -> Cow<'static, str> {
+    match lifetime {
+        Lifetime::Start => "start".into(),
+        Lifetime::End => "end".into(),
+        _ => lifetime.to_string().into(),
+    }
 }
 
 /// What `keys_take` calls it.
@@ -76,7 +89,7 @@ pub(super) fn met(said: &str) -> Option<Result<Enqueued, Fault>> {
 }
 
 /// The key that a row has in these two columns.
-pub(crate) fn stored(digest: Option<uuid::Uuid>, lifetime: Option<&str>) -> Result<Option<UniqueKey>, Fault> {
+pub(crate) fn stored(digest: Option<Uuid>, lifetime: Option<&str>) -> Result<Option<UniqueKey>, Fault> {
     let Some((digest, lifetime)) = digest.zip(lifetime) else { return Ok(None) };
     let lifetime: Lifetime = lifetime.parse().map_err(Fault::Corrupt)?;
     Ok(Some(UniqueKey { digest: Digest(digest.into_bytes()), lifetime }))

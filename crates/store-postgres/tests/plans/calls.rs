@@ -42,6 +42,27 @@ pub(crate) const CALLS: &[Call] = &[
         "1, {new}, {places}, '{keyed}', {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', \
          {ones}, '{}', '{}', '{}', '{}', {lines}",
     ),
+    call(
+        "enqueue, alike",
+        "jobs_enqueue_alike",
+        "1, {new}, 'q', 'k0', {bytes}, 0, NULL, NULL, NULL, '{call}', '{}', NULL",
+    ),
+    call(
+        "enqueue, alike, unique",
+        "jobs_enqueue_alike",
+        "1, {new}, 'q', 'k0', {bytes}, 0, NULL, NULL, NULL, '{call}', {digests}::uuid[], 'end'",
+    ),
+    call(
+        "enqueue, alike, duplicate",
+        "jobs_enqueue_alike",
+        "1, {new}, 'q', 'k0', {bytes}, 0, NULL, NULL, NULL, '{call}', {held}::uuid[], 'end'",
+    ),
+    call(
+        "hand over",
+        "jobs_hand_over_one",
+        "1, gen_random_uuid(), 'idle', 'k0', '', 0, NULL, NULL, '{call}', '{lease}', 1, 'idle', 'k0', '{}', 10, 1000000, 100, 0, \
+         1, 10",
+    ),
     call("enqueue, one", "jobs_enqueue_one", "1, gen_random_uuid(), 'q', 'k0', '', 0, NULL, NULL, '{call}'"),
     call(
         "claim, one queue and kind",
