@@ -28,6 +28,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "unique keys", sql: include_str!("../migrations/0002_unique.sql") },
     Migration { version: 3, name: "rules of queues", sql: include_str!("../migrations/0003_rules.sql") },
     Migration { version: 4, name: "keys of jobs", sql: include_str!("../migrations/0004_gates.sql") },
+    Migration { version: 5, name: "records", sql: include_str!("../migrations/0005_records.sql") },
 ];
 
 /// How far the schema of a store has grown.
