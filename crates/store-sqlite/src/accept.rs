@@ -76,8 +76,20 @@ impl Insert {
     }
 }
 
+/// Whether a full queue refuses new jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Capacity {
+    Binds,
+    /// For what an attempt carries: what has been done must be able to end.
+    Open,
+}
+
 /// Accepts jobs one after the other. One that is refused refuses them all.
-pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Result<Vec<Enqueued>, T::Error> {
+pub(crate) async fn accept<T: Transaction>(
+    tx: &mut T,
+    jobs: &[NewJob],
+    capacity: Capacity,
+) -> Result<Vec<Enqueued>, T::Error> {
     check_keys(tx, jobs).await?;
     let mut accepted: Vec<(Option<i64>, Enqueued)> = Vec::with_capacity(jobs.len());
     let mut replacing: Vec<(&NewJob, HolderRow)> = Vec::new();
@@ -125,7 +137,9 @@ pub(crate) async fn accept<T: Transaction>(tx: &mut T, jobs: &[NewJob]) -> Resul
     }
     let new = jobs.iter().zip(&accepted).filter_map(|(job, (seq, _))| seq.map(|seq| (seq, job)));
     let new: Vec<_> = new.collect();
-    check_room(tx, &new).await?;
+    if capacity == Capacity::Binds {
+        check_room(tx, &new).await?;
+    }
     for (job, holder) in replacing {
         replace(tx, job, holder).await?;
     }

@@ -10,7 +10,7 @@ pub(crate) const COUNT: &str = include_str!("../queries/queues/count.sql");
 pub(crate) const FORGET: &str = include_str!("../queries/queues/forget.sql");
 
 /// What the operations of one transaction have moved.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Deltas {
     /// A transaction touches few queues, so a list is searched faster than a map.
     queues: Vec<(Name, [i64; State::ALL.len()])>,

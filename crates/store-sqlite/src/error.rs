@@ -43,6 +43,11 @@ impl Fault {
             Self::Refused(_) | Self::Defect(_) => false,
         }
     }
+
+    /// Whether others can be written when what it is about is undone.
+    pub(crate) fn leaves_others(&self) -> bool {
+        matches!(self, Self::Refused(_)) || self.is_unreadable()
+    }
 }
 
 impl fmt::Display for Fault {

@@ -10,7 +10,6 @@ pub(crate) mod settle;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::FutureExt;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
     Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled,
@@ -19,36 +18,17 @@ use windlass_core::store::{
 use windlass_core::{CallId, JobId};
 
 use crate::SqliteStore;
-use crate::accept;
+use crate::accept::{self, Capacity};
 use crate::error::Fault;
 use crate::session::Session;
+use crate::transaction::at_once;
 use crate::writer::Lane;
 
 #[async_trait]
 impl Jobs for SqliteStore {
     async fn enqueue_once(&self, call: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>> {
-        // A long payload is as much work as many rows.
-        let rows = jobs.len() + jobs.iter().map(|job| job.payload.len()).sum::<usize>() / 1_024;
-        let accept = move |session: &Session<'_>| {
-            if !calls::remember(session, call)? {
-                return Ok(vec![Enqueued::Repeated; jobs.len()]);
-            }
-            let before = accept::before(session, &jobs)?;
-            let accepted = accept::accept(&mut session.tx(), &jobs).now_or_never();
-            let answers = accepted.expect("the writer's connection answers at once");
-            match &answers {
-                Err(Fault::Refused(_)) => {
-                    calls::take_back(session, call);
-                    accept::take_back(session, before, &jobs)?;
-                }
-                // A repeat is tested anew.
-                Ok(met) if !met.is_empty() && met.iter().all(Enqueued::is_duplicate) => {
-                    calls::take_back(session, call);
-                }
-                _ => {}
-            }
-            answers
-        };
+        let rows = rows(&jobs);
+        let accept = move |session: &Session<'_>| accept_call(session, call, &jobs);
         // Refused while the disk is full, as other writes are not.
         self.inner.writer.call(Lane::Intake, rows, accept).await
     }
@@ -93,4 +73,34 @@ impl Jobs for SqliteStore {
     async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.write(ids.len(), move |session| amend::delete(session, &ids)).await
     }
+}
+
+/// About how many rows jobs are: a long payload is as much work as many.
+pub(crate) fn rows(jobs: &[NewJob]) -> usize {
+    jobs.len() + jobs.iter().map(|job| job.payload.len()).sum::<usize>() / 1_024
+}
+
+/// Accepts all jobs of a call or none, unless the call was accepted before.
+pub(crate) fn accept_call(
+    session: &Session<'_>,
+    call: CallId,
+    jobs: &[NewJob],
+) -> Result<Vec<Enqueued>, Fault> {
+    if !calls::remember(session, call)? {
+        return Ok(vec![Enqueued::Repeated; jobs.len()]);
+    }
+    let before = accept::before(session, jobs)?;
+    let answers = at_once(accept::accept(&mut session.tx(), jobs, Capacity::Binds));
+    match &answers {
+        Err(Fault::Refused(_)) => {
+            calls::take_back(session, call);
+            accept::take_back(session, before, jobs)?;
+        }
+        // A repeat is tested anew.
+        Ok(met) if !met.is_empty() && met.iter().all(Enqueued::is_duplicate) => {
+            calls::take_back(session, call);
+        }
+        _ => {}
+    }
+    answers
 }

@@ -44,6 +44,7 @@ mod options;
 mod patience;
 mod queues;
 mod reader;
+mod records;
 mod row;
 mod rules;
 mod session;
@@ -61,7 +62,7 @@ use rusqlite::Connection;
 use windlass_core::StoreError;
 use windlass_core::bell::Bell;
 use windlass_core::clock::{Clock, Steps, Timestamp};
-use windlass_core::store::{About, Sharing, Store, StoreResult, Within};
+use windlass_core::store::{About, Records, Sharing, Store, StoreResult, Within};
 
 pub use options::{Create, Guard, SqliteOptions, Synchronous};
 
@@ -287,6 +288,10 @@ impl Store for SqliteStore {
     }
 
     fn within(&self) -> Option<&dyn Within> {
+        Some(self)
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
         Some(self)
     }
 }

@@ -16,6 +16,7 @@ use crate::gates::sweep::{self, Found};
 use crate::key_rates;
 use crate::keys;
 use crate::moves::{self, Standing};
+use crate::records;
 use crate::row::definition::Definition;
 use crate::session::Session;
 use crate::transaction::at_once;
@@ -49,7 +50,9 @@ impl Maintenance for SqliteStore {
         let swept = || self.inner.swept.lock().unwrap_or_else(PoisonError::into_inner);
         let after = swept().clone();
         let look = move |connection: &Connection, now| {
-            let is_any = keys::is_any_over(connection, now)? || key_rates::is_any_back(connection, now)?;
+            let is_any = keys::is_any_over(connection, now)?
+                || key_rates::is_any_back(connection, now)?
+                || records::is_any_over(connection, now)?;
             Ok((is_any, sweep::look(connection, now, &after, limit)?))
         };
         let (is_any, Found { damaged, next }) = self.read(look).await?;
@@ -85,10 +88,11 @@ impl SqliteStore {
     }
 }
 
-/// Forgets unique keys and permits of keys whose time is over, at most so many. Answers how many.
+/// Forgets unique keys, permits of keys and records whose time is over, at most so many. Answers how many.
 fn forget_over(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
     let keys = keys::forget_over(session, limit)?;
-    Ok(keys + key_rates::forget_back(session, limit - keys)?)
+    let gone = keys + key_rates::forget_back(session, limit - keys)?;
+    Ok(gone + records::forget_over(session, limit - gone)?)
 }
 
 /// Several transactions of one call, spawned so that a caller that goes away does not leave it half-way.

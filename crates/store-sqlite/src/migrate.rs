@@ -33,6 +33,7 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "places of keys",
         sql: include_str!("../migrations/0005_unique_place.sql"),
     },
+    Migration { version: 6, name: "records", sql: include_str!("../migrations/0006_records.sql") },
 ];
 
 /// How far the schema of a store has grown.

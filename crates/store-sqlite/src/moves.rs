@@ -44,7 +44,7 @@ const DELETE_ATTEMPTS: BySeq = by_seq!("delete_attempts");
 const REAPED: i64 = 2;
 
 /// What the operations of one transaction have moved: written and rung when it ends.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Moves {
     pub(crate) counts: Deltas,
     pub(crate) rings: Rings,
@@ -243,7 +243,6 @@ fn moved<T: Transaction>(tx: &mut T, _seq: i64, change: Move<'_>) {
     });
     // Tallies: counters by queue, kind and minute move here, by `change.to` and `change.cause`.
     // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
-    // Follow-ups: what an enqueue or a settlement carries is accepted here, after the fence was tested.
 }
 
 impl<'a> Standing<'a> {

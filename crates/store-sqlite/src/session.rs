@@ -14,6 +14,9 @@ use crate::jobs::calls::Calls;
 use crate::moves::Moves;
 use crate::row::definition::Definition;
 
+const SAVEPOINT: &str = "SAVEPOINT windlass_part";
+const RELEASE: &str = "RELEASE windlass_part";
+const UNDO: &str = "ROLLBACK TO windlass_part";
 pub(crate) const CONFIG: &str = include_str!("../queries/queues/config.sql");
 
 /// One transaction, shared by the operations that are committed together.
@@ -60,6 +63,25 @@ impl<'c> Session<'c> {
     /// counters does it before it looks.
     pub(crate) fn write_counters(&self) -> Result<(), Fault> {
         self.moves.borrow_mut().counts.write(self.connection)
+    }
+
+    /// Runs a part of an operation, and undoes it if it fails in a way that [leaves others](Fault::leaves_others). SQLite
+    /// copies each page that it might restore: worth while for what cannot be tested before it is written.
+    pub(crate) fn undoable<T>(&self, run: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+        let before = self.moves.borrow().clone();
+        self.prepare(SAVEPOINT)?.execute([])?;
+        let done = run();
+        match &done {
+            Err(fault) if fault.leaves_others() => {
+                self.prepare(UNDO)?.execute([])?;
+                self.moves.replace(before);
+            }
+            // The whole transaction is rolled back.
+            Err(_) => return done,
+            Ok(_) => {}
+        }
+        self.prepare(RELEASE)?.execute([])?;
+        done
     }
 
     /// The definition of a queue, or the default one.

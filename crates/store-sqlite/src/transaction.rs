@@ -56,6 +56,7 @@ pub(crate) enum Field<'a> {
     Int(Option<i64>),
     Text(Option<Cow<'a, str>>),
     Bytes(Option<&'a Bytes>),
+    Slice(&'a [u8]),
     Id(&'a [u8; 16]),
 }
 
@@ -66,6 +67,7 @@ impl Field<'_> {
             Self::Int(value) => Value::Int(*value),
             Self::Text(value) => Value::Text(value.as_deref().map(str::to_owned)),
             Self::Bytes(value) => Value::Bytes(value.cloned()),
+            Self::Slice(bytes) => Value::Bytes(Some(Bytes::copy_from_slice(bytes))),
             Self::Id(id) => Value::Uuid(**id),
         }
     }
@@ -109,6 +111,7 @@ impl ToSql for Field<'_> {
                 value.as_deref().map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))
             }
             Self::Bytes(value) => value.map_or(ValueRef::Null, |bytes| ValueRef::Blob(bytes)),
+            Self::Slice(bytes) => ValueRef::Blob(bytes),
             Self::Id(id) => ValueRef::Blob(&id[..]),
         }))
     }
@@ -198,7 +201,8 @@ fn bind(statement: &mut Statement<'_>, fields: &[Field<'_>]) -> Result<(), Fault
     Ok(())
 }
 
-fn read(row: &rusqlite::Row<'_>) -> Result<Row, Fault> {
+/// A row as a line would answer it.
+pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Row, Fault> {
     let columns = 0..row.as_ref().column_count();
     Ok(Row::new(columns.map(|column| value(row, column)).collect::<Result<_, _>>()?))
 }

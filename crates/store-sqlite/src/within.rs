@@ -11,14 +11,17 @@ mod user_tx;
 use std::path::Path;
 
 use async_trait::async_trait;
+use windlass_core::follow_ups::FollowUps;
+use windlass_core::record::{Record, RecordKey};
 use windlass_core::sql::{Dialect, Line, SqlError};
 use windlass_core::store::{Enqueued, Settled, Settlement, StoreResult, Within};
-use windlass_core::{NewJob, StoreError};
+use windlass_core::{Name, NewJob, StoreError};
 
 use crate::SqliteStore;
-use crate::accept::accept;
+use crate::accept::{Capacity, accept};
 use crate::error::Fault;
 use crate::jobs::settle::makes_room;
+use crate::records;
 use crate::transaction::Transaction as _;
 pub(crate) use commit_watch::{Awaited, CommitWatch};
 use user_tx::UserTx;
@@ -35,11 +38,9 @@ impl Within for SqliteStore {
     async fn enqueue(&self, line: &mut Line, jobs: &[NewJob]) -> StoreResult<Vec<Enqueued>> {
         let mut tx = self.tx(line).await?;
         self.inner.conditions.check_room().map_err(StoreError::from)?;
-        let answers = accept(&mut tx, jobs).await?;
+        let answers = accept(&mut tx, jobs, Capacity::Binds).await?;
         tx.write_counters().await?;
-        if let Some((job, _)) = jobs.iter().zip(&answers).find(|(_, answer)| **answer == Enqueued::New) {
-            self.inner.watch_commit(Awaited::Enqueue { id: job.id });
-        }
+        self.watch_jobs(jobs, &answers);
         Ok(answers)
     }
 
@@ -55,18 +56,59 @@ impl Within for SqliteStore {
         }
         Ok(answer)
     }
+
+    async fn read_records(
+        &self,
+        line: &mut Line,
+        queue: &Name,
+        keys: &[RecordKey],
+    ) -> StoreResult<Vec<Option<Record>>> {
+        let mut tx = self.reader(line).await?;
+        Ok(records::find_all(&mut tx, queue, keys).await?)
+    }
+
+    async fn write_records(
+        &self,
+        line: &mut Line,
+        queue: &Name,
+        what: &FollowUps,
+    ) -> StoreResult<Vec<Enqueued>> {
+        what.check_in(queue)?;
+        let mut tx = self.tx(line).await?;
+        if records::brings(what) {
+            self.inner.conditions.check_room().map_err(StoreError::from)?;
+        }
+        records::check(&mut tx, queue, &what.records).await?;
+        let answers = accept(&mut tx, &what.jobs, Capacity::Binds).await?;
+        records::change(&mut tx, queue, &what.records).await?;
+        tx.write_counters().await?;
+        self.watch_jobs(&what.jobs, &answers);
+        Ok(answers)
+    }
 }
 
 impl SqliteStore {
-    /// Begins to write over a line, once it is known to lead to this store's file. The time is read with
-    /// the write lock held, as the writer does it.
+    fn watch_jobs(&self, jobs: &[NewJob], answers: &[Enqueued]) {
+        if let Some((job, _)) = jobs.iter().zip(answers).find(|(_, answer)| **answer == Enqueued::New) {
+            self.inner.watch_commit(Awaited::Enqueue { id: job.id });
+        }
+    }
+
+    /// Begins to write over a line. The time is read with the write lock held, as the writer does it.
     async fn tx<'l>(&self, line: &'l mut Line) -> Result<UserTx<'l>, Failed> {
+        let mut tx = self.reader(line).await?;
+        tx.ask(LOCK, Vec::new()).await?;
+        tx.now = self.inner.clock.now();
+        Ok(tx)
+    }
+
+    /// Begins to look over a line, once it is known to lead to this store's file. Takes no lock.
+    async fn reader<'l>(&self, line: &'l mut Line) -> Result<UserTx<'l>, Failed> {
         self.inner.conditions.check(None).map_err(StoreError::from)?;
         let mut tx = UserTx::new(line);
         let place = tx.ask(PLACE, Vec::new()).await?;
         let place = place.first().map(|row| row.text(0)).transpose()?.unwrap_or_default();
         self.check_place(place)?;
-        tx.ask(LOCK, Vec::new()).await?;
         tx.now = self.inner.clock.now();
         Ok(tx)
     }

@@ -71,8 +71,7 @@ fn check(connection: &Connection, circumstances: &str) {
     }
 }
 
-/// Jobs of every state in a few queues, some leases, unique keys of a third of the jobs, and gates for another; `jobs` of them
-/// are in the first queue.
+/// Jobs of every state in a few queues, some leases, unique keys of a third of the jobs, and gates for another; a record for each.
 fn fill(connection: &Connection, jobs: i64) {
     let insert = "
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
@@ -105,6 +104,10 @@ fn fill(connection: &Connection, jobs: i64) {
         INSERT INTO windlass_key_spent (queue, key, back_at, jobs, version)
         SELECT queue, key, seq, 1, 1 FROM windlass_jobs WHERE form = 2;";
     connection.execute_batch(gates).unwrap();
+    let records = "
+        INSERT INTO windlass_records (queue, key, version, written_at, expires_at, value)
+        SELECT queue, id, seq, seq, iif(seq % 2 = 0, seq, NULL), x'00' FROM windlass_jobs";
+    connection.execute(records, []).unwrap();
 }
 
 fn schema() -> Connection {
@@ -168,6 +171,9 @@ fn claims_and_settlements_use_the_index_that_is_made_for_them() {
         ("sweep/next_key.sql", "windlass_jobs_line ((queue,key)>(?,?))"),
         ("sweep/key.sql", "windlass_jobs_line (queue=? AND key=?)"),
         ("key_rates/forget_back.sql", "windlass_key_spent_time (back_at<?)"),
+        ("records/version.sql", "windlass_records_key (queue=? AND key=?)"),
+        ("records/list.sql", "windlass_records_key (queue=? AND key>?)"),
+        ("records/over.sql", "windlass_records_time (expires_at<?)"),
     ] {
         let (_, sql) = statements().into_iter().find(|(statement, _)| statement == name).unwrap();
         let steps = plan(&connection, &sql);
@@ -207,4 +213,7 @@ fn jobs_come_in_one_way_and_change_their_state_one_way() {
     assert_eq!(sources_that_name("queries/gates/"), ["gates.rs"]);
     assert_eq!(sources_that_name("queries/sweep/"), ["gates/sweep.rs"]);
     assert_eq!(sources_that_name("queries/key_rates/"), ["key_rates.rs"]);
+    let mut of_records = sources_that_name("queries/records/");
+    of_records.sort();
+    assert_eq!(of_records, ["records/change.rs", "records/look.rs"]);
 }

@@ -60,6 +60,13 @@ pub(crate) fn remember(session: &Session<'_>, call: CallId) -> Result<bool, Faul
     Ok(is_new)
 }
 
+/// Whether a call was accepted before.
+pub(crate) fn is_known(session: &Session<'_>, call: CallId) -> Result<bool, Fault> {
+    let mut calls = session.calls.borrow_mut();
+    calls.read(session.connection)?;
+    Ok(calls.knows(call))
+}
+
 /// The call was refused: nothing of it is left.
 pub(crate) fn take_back(session: &Session<'_>, call: CallId) {
     session.calls.borrow_mut().fresh.retain(|fresh| *fresh != call);

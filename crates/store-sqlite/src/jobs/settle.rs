@@ -26,7 +26,7 @@ const FORGET_ATTEMPTS: &str = include_str!("../../queries/jobs/forget_attempts.s
 const PROGRESS: &str = include_str!("../../queries/jobs/progress.sql");
 
 /// How the attempt is found.
-const fn statement(right: Right) -> &'static str {
+pub(crate) const fn statement(right: Right) -> &'static str {
     match right {
         Right::Fence | Right::LostLease => RUNNING,
         Right::Late => REAPED,
@@ -97,15 +97,15 @@ pub(crate) fn makes_room(config: &QueueConfig, has_gate: bool) -> bool {
 }
 
 /// An attempt whose fence holds.
-struct Attempt<'a> {
+pub(crate) struct Attempt<'a> {
     id: JobId,
     seq: i64,
     fence: Fence,
     queue: &'a Name,
     /// Running, unless it was taken back.
-    state: State,
-    cancel_requested: bool,
-    has_key: bool,
+    pub(crate) state: State,
+    pub(crate) cancel_requested: bool,
+    pub(crate) has_key: bool,
     has_gate: bool,
     lease: i64,
     counters: Counters,
@@ -113,7 +113,7 @@ struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// Reads no more than is needed, so that a job which does not read can be brought to its end by its fence.
-    fn find(
+    pub(crate) fn find(
         statement: &mut CachedStatement<'_>,
         queue: &'a Name,
         id: JobId,
@@ -139,7 +139,7 @@ impl<'a> Attempt<'a> {
         }))
     }
 
-    fn may_be_settled(
+    pub(crate) fn may_be_settled(
         &self,
         session: &Session<'_>,
         right: Right,
@@ -152,7 +152,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn settle(
+    pub(crate) fn settle(
         &self,
         session: &Session<'_>,
         transition: &Transition,
@@ -219,15 +219,15 @@ impl<'a> Attempt<'a> {
 /// Jobs that come to an end that leaves nothing to write but itself: completed without output, as nearly all
 /// do, or not kept by their queue. They are written together, because opening a statement costs more than a row.
 #[derive(Default)]
-struct Ends<'a> {
+pub(crate) struct Ends<'a> {
     /// All of them.
-    ids: HashSet<JobId>,
+    pub(crate) ids: HashSet<JobId>,
     completed: Vec<Standing<'a>>,
     removed: Vec<Standing<'a>>,
 }
 
 impl Ends<'_> {
-    fn write(&self, session: &Session<'_>) -> Result<(), Fault> {
+    pub(crate) fn write(&self, session: &Session<'_>) -> Result<(), Fault> {
         if !self.completed.is_empty() {
             at_once(moves::complete(&mut session.tx(), &self.completed))?;
         }

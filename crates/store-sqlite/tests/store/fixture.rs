@@ -1,5 +1,5 @@
 //! Files that earlier programs left behind: `tests/fixtures/layout-N.db`, one per layout since the first, never written
-//! anew. After a new migration, `WINDLASS_FIXTURE=layout-6.db cargo test -p windlass-store-sqlite fixture` writes the
+//! anew. After a new migration, `WINDLASS_FIXTURE=layout-N.db cargo test -p windlass-store-sqlite fixture` writes the
 //! next one.
 
 use std::fs;
@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::follow_ups::FollowUps;
 use windlass_core::queue::{KeyRules, QueueConfig, Rate, Shape};
+use windlass_core::record::{Change, Expect, RecordKey, RecordWrite, Version};
 use windlass_core::store::{
-    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Leases, NewLease, QueueShare, Queues,
+    Amended, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Leases, NewLease, QueueShare, Queues, Records,
 };
 use windlass_core::unique::Unique;
-use windlass_core::{JobId, LeaseId, NewJob, Options, State, StoreError};
+use windlass_core::{CallId, JobId, LeaseId, NewJob, Options, State, StoreError};
 use windlass_store_sqlite::SqliteStore;
+use windlass_store_sqlite::migrate::MIGRATIONS;
 use windlass_store_testkit::fixture;
 
 use crate::{name, open, request};
@@ -105,6 +108,36 @@ async fn check_gates(store: &SqliteStore) {
     assert_eq!(claim_keyed(store).await, left, "nothing keeps them back by now");
 }
 
+fn remembered(word: &str) -> RecordWrite {
+    let version = Version(u64::MAX - word.len() as u64);
+    let change = Change::Put { version, value: word.to_owned().into(), ttl: None };
+    RecordWrite { key: RecordKey::new(word).unwrap(), expect: Expect::Any, change }
+}
+
+/// Leaves a record that stays, and one whose time is over.
+async fn write_records(store: &SqliteStore) {
+    let records = vec![remembered("stays"), remembered("is over").ttl(Duration::from_micros(1))];
+    let what = FollowUps { records, jobs: Vec::new() };
+    Records::write(store, CallId::new(), &name("remembers"), what).await.unwrap();
+}
+
+async fn check_records(store: &SqliteStore) {
+    let page = Records::list(store, &name("remembers"), "", None, 9).await.unwrap();
+    let found: Vec<_> =
+        page.records.iter().map(|each| (each.key.as_str(), &each.value[..], Some(each.version))).collect();
+    assert_eq!(found, [("stays", &b"stays"[..], remembered("stays").version())]);
+    let removal = RecordWrite::remove(page.records[0].key.clone());
+    let expected = removal.expect(Expect::Version(page.records[0].version));
+    let what = FollowUps { records: vec![expected], jobs: Vec::new() };
+    Records::write(store, CallId::new(), &name("remembers"), what).await.unwrap();
+    assert_eq!(Records::totals(store, &name("remembers")).await.unwrap().count, 0);
+}
+
+/// The layout since which there is what a migration is about.
+fn since(migration: &str) -> i64 {
+    MIGRATIONS.iter().find(|step| step.name == migration).unwrap().version
+}
+
 #[tokio::test]
 async fn what_this_program_leaves_is_worked_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,6 +145,7 @@ async fn what_this_program_leaves_is_worked_off() {
     let store = Arc::new(open(&path).await);
     write_keys(&store).await;
     write_gates(&store).await;
+    write_records(&store).await;
     fixture::write(store).await;
     // Opened once more, so that all of it is in the one file.
     drop(open(&path).await);
@@ -124,6 +158,7 @@ async fn what_this_program_leaves_is_worked_off() {
     fixture::check(store.clone()).await;
     check_keys(&store).await;
     check_gates(&store).await;
+    check_records(&store).await;
     fixture::drain(store).await;
 }
 
@@ -137,12 +172,15 @@ async fn what_earlier_programs_left_is_worked_off() {
         let store = Arc::new(open(&path).await);
         fixture::check(store.clone()).await;
         let layout = file.file_name().into_string().unwrap();
-        if layout != "layout-1.db" {
+        let layout: i64 = layout.trim_start_matches("layout-").trim_end_matches(".db").parse().unwrap();
+        if layout >= since("unique keys") {
             check_keys(&store).await;
         }
-        // The layouts before had unique keys at most.
-        if !["layout-1.db", "layout-2.db", "layout-3.db"].contains(&layout.as_str()) {
+        if layout >= since("keys of jobs") {
             check_gates(&store).await;
+        }
+        if layout >= since("records") {
+            check_records(&store).await;
         }
         fixture::drain(store).await;
         files += 1;

@@ -13,6 +13,7 @@ mod log;
 mod open;
 mod place;
 mod processes;
+mod records;
 mod unreadable;
 
 use std::path::Path;

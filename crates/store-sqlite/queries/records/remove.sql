@@ -1,0 +1,1 @@
+DELETE FROM windlass_records WHERE queue = ?1 AND key = ?2

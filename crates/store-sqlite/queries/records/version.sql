@@ -1,0 +1,1 @@
+SELECT version FROM windlass_records WHERE queue = ?1 AND key = ?2 AND (expires_at IS NULL OR expires_at > ?3)
