@@ -12,6 +12,9 @@ struct Retries;
 #[doc = include_str!("../../../docs/guides/workers.md")]
 struct Workers;
 
+#[doc = include_str!("../../../docs/guides/doing-things-once.md")]
+struct DoingThingsOnce;
+
 #[doc = include_str!("../../../docs/guides/protecting-others.md")]
 struct ProtectingOthers;
 
