@@ -75,6 +75,7 @@ const STEPS: &[Step] = &[
     Step { version: 7, name: "keys of jobs", sql: KEYS, needs: 1 },
     // Programs of before read what gates are told through a view.
     Step { version: 8, name: "reports to gates", sql: REPORTS, needs: 1 },
+    Step { version: 9, name: "records", sql: include_str!("../migrations/0009_records.sql"), needs: 1 },
 ];
 
 /// The newest version that this program knows.
