@@ -39,6 +39,7 @@ const SORTS: &[(&str, &str)] = &[
     ("list", "the jobs of a page"),
     ("enqueue, unique", "keys are taken in one order"),
     ("enqueue, duplicate", "keys are taken in one order"),
+    ("follow, complete", "keys are taken in one order"),
 ];
 
 /// No call looks at more rows of a table than this: each is about ten jobs, and there are twenty late ones.

@@ -74,6 +74,8 @@ BEGIN
         ) AS s;
     END IF;
     IF o_answer = 'stale' THEN
+        o_places := NULL;
+        o_numbers := NULL;
         RETURN NEXT;
         RETURN;
     ELSIF cardinality(o_places) < cardinality(p_ids)
