@@ -70,10 +70,10 @@ async fn over<T>(client: &Client, call: impl AsyncFnOnce(&mut Line) -> StoreResu
 async fn write_in(
     bench: &Bench,
     client: &Client,
-    jobs: &[NewJob],
+    jobs: impl Into<Vec<NewJob>>,
     records: impl Into<Vec<RecordWrite>>,
 ) -> StoreResult<Vec<Enqueued>> {
-    let what = FollowUps { jobs: jobs.to_vec(), records: records.into() };
+    let what = FollowUps { jobs: jobs.into(), records: records.into() };
     over(client, async |line| bench.store.write_records(line, &name("default"), &what).await).await
 }
 
@@ -92,7 +92,7 @@ async fn a_transaction_sees_what_it_has_written_and_no_other_does() {
     for (end, expected) in [("ROLLBACK", None), ("COMMIT", Some("1"))] {
         client.batch_execute("BEGIN").await.unwrap();
         let write = put("k", "1").expect(Expect::Absent);
-        assert_eq!(write_in(&bench, &client, &[], [write.clone()]).await.unwrap(), []);
+        assert_eq!(write_in(&bench, &client, [], [write.clone()]).await.unwrap(), []);
         let found = find_in(&bench, &client, "k").await.unwrap();
         assert_eq!((Some(found.version), &found.value[..]), (write.version(), &b"1"[..]));
         assert_eq!(find(&bench.store, "k").await, None);
@@ -100,7 +100,7 @@ async fn a_transaction_sees_what_it_has_written_and_no_other_does() {
         assert_eq!(value(&bench.store, "k").await.as_deref(), expected);
     }
     // A connection without a transaction writes at once.
-    write_in(&bench, &client, &[], [RecordWrite::remove(key("k"))]).await.unwrap();
+    write_in(&bench, &client, [], [RecordWrite::remove(key("k"))]).await.unwrap();
     assert_eq!(find_in(&bench, &client, "k").await, None);
     assert_eq!(find(&bench.store, "k").await, None);
 }
@@ -121,13 +121,13 @@ async fn a_conflict_leaves_the_transaction_as_it_was() {
         vec![put("new", "1"), put("none", "2").expect(Expect::Version(version))],
         vec![put("new", "1"), RecordWrite::remove(key("there")).expect(Expect::Absent)],
     ] {
-        let refused = write_in(&bench, &client, &[job.clone()], writes).await.unwrap_err();
+        let refused = write_in(&bench, &client, [job.clone()], writes).await.unwrap_err();
         assert!(matches!(refused, StoreError::Conflict { .. }), "{refused}");
         assert_eq!(find_in(&bench, &client, "new").await, None);
     }
     // What was met is locked no longer: it was all undone.
     write(&bench.store, [put("there", "3")]).await.unwrap();
-    assert_eq!(write_in(&bench, &client, &[job.clone()], [put("new", "1")]).await.unwrap(), [Enqueued::New]);
+    assert_eq!(write_in(&bench, &client, [job.clone()], [put("new", "1")]).await.unwrap(), [Enqueued::New]);
     client.batch_execute("INSERT INTO ledger VALUES (2); COMMIT").await.unwrap();
     assert_eq!(bench.psql("SELECT sum(amount) FROM ledger"), "3");
     assert_eq!(bench.store.states([job.id].into()).await.unwrap(), [Some(State::Ready)]);
@@ -141,7 +141,7 @@ async fn a_refused_job_takes_the_records_back_and_leaves_the_transaction() {
     let client = bench.client().await;
     client.batch_execute("BEGIN").await.unwrap();
     let another = NewJob::new("another", "", Default::default()).unwrap().with_id(taken.id);
-    let refused = write_in(&bench, &client, &[new_job(), another], [put("k", "1")]).await.unwrap_err();
+    let refused = write_in(&bench, &client, [new_job(), another], [put("k", "1")]).await.unwrap_err();
     assert!(matches!(refused, StoreError::IdTaken { .. }), "{refused}");
     assert_eq!(find_in(&bench, &client, "k").await, None);
     client.batch_execute("COMMIT").await.unwrap();
@@ -155,7 +155,7 @@ async fn jobs_come_with_the_commit_and_ring() {
     let mut work = bench.store.bell().listen(Topic::Work);
     client.batch_execute("BEGIN").await.unwrap();
     let job = new_job();
-    assert_eq!(write_in(&bench, &client, &[job.clone()], [put("k", "1")]).await.unwrap(), [Enqueued::New]);
+    assert_eq!(write_in(&bench, &client, [job.clone()], [put("k", "1")]).await.unwrap(), [Enqueued::New]);
     assert_eq!(bench.store.states([job.id].into()).await.unwrap(), [None]);
     client.batch_execute("COMMIT").await.unwrap();
     work.rung().await;
@@ -168,7 +168,7 @@ async fn a_record_of_an_open_transaction_is_waited_for() {
     let bench = Bench::new().await;
     let client = bench.client().await;
     client.batch_execute("BEGIN").await.unwrap();
-    write_in(&bench, &client, &[], [put("k", "1").expect(Expect::Absent)]).await.unwrap();
+    write_in(&bench, &client, [], [put("k", "1").expect(Expect::Absent)]).await.unwrap();
     let store = bench.store.clone();
     let call = tokio::spawn(async move { write(&store, [put("k", "2").expect(Expect::Absent)]).await });
     bench.until_a_call_waits().await;
