@@ -18,11 +18,16 @@ local first_attempts = (function()
     return by_lease[lease]
   end
 
+  -- Whether a record is that of such a job, in an attempt that has this nonce.
+  local function is_one(record, nonce)
+    local form = byte(record)
+    return (form == FORM.first or form == FORM.begun) and find(record, nonce, FIRST.nonce, true) == FIRST.nonce
+  end
+
   -- Completes a job if it is one of those and has this nonce; false if not.
   local function complete(id, record, nonce, output)
     if not (begin and find(record, begin, 1, true) == 1) then
-      local form = byte(record)
-      if form ~= FORM.first and form ~= FORM.begun or find(record, nonce, FIRST.nonce, true) ~= FIRST.nonce then
+      if not is_one(record, nonce) then
         begin = nil
         return false
       end
@@ -57,6 +62,7 @@ local first_attempts = (function()
   end
 
   return {
+    is_one = is_one,
     complete = complete,
     tell_all = tell_all,
     -- Begins; whether the queue keeps jobs that have completed.

@@ -15,10 +15,10 @@ local function uniques()
     return known[digest]
   end
 
-  -- Reads who holds these keys, all at once.
+  -- Reads who holds these keys, all at once. What the script has changed since stays.
   local function look_up(digests)
     for i, holder in ipairs(redis.call('HMGET', holders, unpack(digests))) do
-      known[digests[i]] = holder
+      if known[digests[i]] == nil then known[digests[i]] = holder end
     end
   end
 
