@@ -57,9 +57,7 @@ impl Records for RedisStore {
 
     async fn totals(&self, queue: &Name) -> StoreResult<RecordTotals> {
         let queue = queue.clone();
-        self.remote
-            .call(Call::READ, async move |tools, session| totals(&tools, &session, &queue).await)
-            .await
+        self.remote.call(Call::READ, async move |tools, session| totals(&tools, &session, &queue).await).await
     }
 
     async fn write(&self, call: CallId, queue: &Name, what: FollowUps) -> StoreResult<Vec<Enqueued>> {
@@ -148,7 +146,7 @@ async fn list(
     mut range: Range,
     limit: u32,
 ) -> Result<RecordPage, Fault> {
-    let (mut page, mut bytes) = (RecordPage::default(), 0);
+    let (mut page, mut bytes, mut last) = (RecordPage::default(), 0, Bytes::new());
     loop {
         let (left, room) = (limit as usize - page.records.len(), PAGE_BYTES.saturating_sub(bytes));
         let numbers = [left, room].map(|number| Bytes::from(number.to_string()));
@@ -167,18 +165,21 @@ async fn list(
                     page.records.push(record);
                 }
                 // It hides no other.
-                Err(fault) => tracing::warn!(%queue, ?fault, "a record does not read, and is left out of a list"),
+                Err(fault) => {
+                    tracing::warn!(%queue, ?fault, "a record does not read, and is left out of a list")
+                }
             }
+        }
+        if !is_enough.is_empty() {
+            // There are more, after the last one that was looked at, by this script or by the one before.
+            page.next = Some(stored::key_of(if next.is_empty() { &last } else { next })?);
+            return Ok(page);
         }
         if next.is_empty() {
             return Ok(page);
         }
-        if !is_enough.is_empty() {
-            // There are more; those that do not read were passed as well.
-            page.next = Some(stored::key_of(next)?);
-            return Ok(page);
-        }
         range.from = excluded(next);
+        last = next.clone();
     }
 }
 

@@ -100,9 +100,7 @@ pub(crate) async fn enqueue_with(
         None => room::without_keys(tools, session, jobs).await?.map(|queue| StoreError::NoKeys { queue }),
     };
     let said = match (refused, plan.chunks.first()) {
-        (None, Some(chunk)) => {
-            accept(tools, session, &call, jobs, chunk, is_entered, Some(beside)).await?
-        }
+        (None, Some(chunk)) => accept(tools, session, &call, jobs, chunk, is_entered, Some(beside)).await?,
         // A repeat is one also where its jobs would be refused by now.
         (refused, _) => match (transfers::knows(tools, session, queue, &call).await?, refused) {
             (None, Some(refused)) => return Err(refused.into()),

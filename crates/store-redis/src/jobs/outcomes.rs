@@ -94,11 +94,7 @@ impl Runs {
     }
 
     /// What these outcomes leave to maintenance. Most leave nothing, or jobs that are pruned later.
-    pub(crate) fn needs<'a>(
-        &self,
-        attempt: impl Fn(usize) -> Attempt<'a>,
-        retention: &Retention,
-    ) -> Needs {
+    pub(crate) fn needs<'a>(&self, attempt: impl Fn(usize) -> Attempt<'a>, retention: &Retention) -> Needs {
         let mut needs = Needs::default();
         for next in self.0.iter().filter_map(|(_, places)| attempt(places[0]).next) {
             let keep = retention.of(next.state);

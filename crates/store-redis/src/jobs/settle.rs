@@ -40,7 +40,9 @@ pub(crate) async fn settle(
     let written = spread::each(queues, |(queue, places)| async move {
         let mut answers = Vec::with_capacity(places.len());
         let mut fault = None;
-        for places in steps(&places, |place| (settlements[place].id, Attempt::from(&settlements[place]).size())) {
+        for places in
+            steps(&places, |place| (settlements[place].id, Attempt::from(&settlements[place]).size()))
+        {
             let batch = Batch { tools, session, queue, settlements, right };
             match batch.write(places).await {
                 Ok(said) => answers.extend(said),
@@ -163,7 +165,8 @@ impl Batch<'_> {
             }
             let settled = |(place, said)| Ok((place, self.settled(place, said, &definition)?));
             let settled = runs.places().zip(said).map(settled).collect::<Result<Vec<_>, Fault>>()?;
-            let applied = settled.iter().filter(|(_, settled)| matches!(settled, Settled::Applied(_))).count();
+            let applied =
+                settled.iter().filter(|(_, settled)| matches!(settled, Settled::Applied(_))).count();
             ring_room(tools, queue, self.right, &definition, applied);
             return Ok(settled);
         }

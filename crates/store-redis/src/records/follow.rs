@@ -35,8 +35,8 @@ pub(super) async fn write_fenced(
     right: Right,
     items: &[AttemptWrite],
 ) -> Result<Vec<AttemptWritten>, Fault> {
-    let states = items.iter().filter_map(|item| item.transition.as_ref().map(|next| next.state));
-    if let Some(wrong) = states.clone().find(|state| !State::Running.may_become(*state)) {
+    let mut states = items.iter().filter_map(|item| item.transition.as_ref().map(|next| next.state));
+    if let Some(wrong) = states.find(|state| !State::Running.may_become(*state)) {
         return Err(Fault::Defect(format!("a running job was told to become {wrong}")));
     }
     let mut answers: Vec<_> = items.iter().map(|item| unsent(right, item)).collect();
@@ -124,10 +124,8 @@ impl Said {
         }
         let (first, seq, at) = (answer::bytes(next())?, answer::bytes(next())?, answer::bytes(next())?);
         let waiting = answer::integer(next())?;
-        let posting = match std::str::from_utf8(&first).ok().and_then(|first| first.parse().ok()) {
-            Some(first) => Some(Posting { first, seq, at, waiting }),
-            None => None,
-        };
+        let first = std::str::from_utf8(&first).ok().and_then(|first| first.parse().ok());
+        let posting = first.map(|first| Posting { first, seq, at, waiting });
         Ok(Self { answers, details, posting })
     }
 
@@ -155,7 +153,8 @@ impl Batch<'_> {
             let mut said = Said::read(rest, places.len()).map_err(Fault::partial)?;
             let mut written = Vec::with_capacity(places.len());
             for (index, &place) in places.iter().enumerate() {
-                written.push((place, self.written(&mut step.items[index], index, &mut said, &definition)?));
+                let answer = self.written(&mut step.items[index], index, &mut said, &definition);
+                written.push((place, answer.map_err(Fault::partial)?));
             }
             self.follow(&step, &mut said).await?;
             self.ring(&step, &written, &said, &definition);
@@ -200,7 +199,9 @@ impl Batch<'_> {
                         b"stale" => return Ok(None),
                         b"whole" if bodies == Bodies::Withheld => {}
                         b"ok" => return Ok(Some(rest)),
-                        _ => return Err(partly_corrupt("a write was answered with something else".to_owned())),
+                        _ => {
+                            return Err(partly_corrupt("a write was answered with something else".to_owned()));
+                        }
                     }
                 }
             }
@@ -215,7 +216,7 @@ impl Batch<'_> {
         said: &mut Said,
         definition: &Definition,
     ) -> Result<AttemptWritten, Fault> {
-        let wrong = || partly_corrupt("a write was refused for nothing".to_owned());
+        let wrong = || Fault::Corrupt("a write was refused for nothing".to_owned());
         let why = said.answers[2 * index];
         let refused = match why {
             b'f' => return Ok(AttemptWritten::Fenced),
@@ -252,9 +253,8 @@ impl Batch<'_> {
     /// Delivers what was posted for other queues, and notes where jobs are.
     async fn follow(&self, step: &Step<'_>, said: &mut Said) -> Result<(), Fault> {
         let Self { tools, session, queue, .. } = self;
-        let posting = said.posting.take();
-        let followed = || step.items.iter().enumerate().filter(|(index, _)| said.is_followed(*index));
-        for (_, item) in followed() {
+        let (posting, said) = (said.posting.take(), &*said);
+        for (_, item) in step.items.iter().enumerate().filter(|(index, _)| said.is_followed(*index)) {
             tools.queue_cache.note(queue, item.own.iter().map(|job| job.id));
             for job in &item.elsewhere {
                 tools.queue_cache.note(&job.queue, [job.id].into_iter());

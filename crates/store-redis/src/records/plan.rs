@@ -7,6 +7,7 @@ use windlass_core::store::{AttemptWrite, Taken};
 use windlass_core::{JobId, Name, State, StoreError};
 
 use super::stored;
+use crate::Tools;
 use crate::agenda::Needs;
 use crate::definitions::Definition;
 use crate::error::Fault;
@@ -15,7 +16,6 @@ use crate::ids::{IdMap, IdSet, Secret};
 use crate::jobs::packed::Packed;
 use crate::session::Session;
 use crate::transfers::Transfer;
-use crate::Tools;
 
 /// The most jobs of one transfer, and about the most bytes of its payloads.
 const JOBS_MAX: usize = 1_000;
@@ -40,7 +40,8 @@ impl<'a> Item<'a> {
             let before = *seen.entry(job.id).or_insert(job);
             if !std::ptr::eq(before, job) {
                 let NewJob { queue, kind, payload, .. } = before;
-                let first = Taken { state: State::Ready, queue: queue.as_str(), kind: kind.as_str(), payload };
+                let first =
+                    Taken { state: State::Ready, queue: queue.as_str(), kind: kind.as_str(), payload };
                 if let Err(refused) = first.answer(job) {
                     item.refusal.get_or_insert(refused);
                 }
@@ -48,7 +49,8 @@ impl<'a> Item<'a> {
                     continue;
                 }
             }
-            if job.queue == write.queue { item.own.push(job) } else { item.elsewhere.push(job) }
+            let jobs = if job.queue == write.queue { &mut item.own } else { &mut item.elsewhere };
+            jobs.push(job);
         }
         item
     }
@@ -187,7 +189,8 @@ impl<'a> Step<'a> {
             transfers.push(sent.parts.len().to_string().into());
             for (index, jobs) in &sent.parts {
                 let packed = Packed::of(jobs.iter().map(|(_, job)| *job), usize::MAX)?;
-                let offsets: Bytes = jobs.iter().flat_map(|(offset, _)| (*offset as u32).to_be_bytes()).collect();
+                let offsets: Bytes =
+                    jobs.iter().flat_map(|(offset, _)| (*offset as u32).to_be_bytes()).collect();
                 let (form, jobs, bodies) = packed.parts();
                 let form = Bytes::copy_from_slice(&[form]);
                 transfers.extend([(index + 1).to_string().into(), form, offsets, jobs, bodies]);
@@ -202,7 +205,8 @@ impl<'a> Step<'a> {
     pub(super) fn transfers(&self, is_followed: impl Fn(usize) -> bool) -> Result<Vec<Transfer>, Fault> {
         let mut transfers = Vec::new();
         for sent in &self.sent {
-            let parts = || sent.parts.iter().filter(|(index, _)| is_followed(*index)).flat_map(|(_, jobs)| jobs);
+            let parts =
+                || sent.parts.iter().filter(|(index, _)| is_followed(*index)).flat_map(|(_, jobs)| jobs);
             let places: Vec<_> = parts().map(|(offset, _)| *offset).collect();
             if !places.is_empty() {
                 let packed = Packed::of(parts().map(|(_, job)| *job), usize::MAX)?;
@@ -265,7 +269,10 @@ mod tests {
             transfers.iter().map(|transfer| transfer.target.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(targets(&[0, 1, 2]), ["a", "b", "a"], "an id stands once in a transfer");
-        assert_eq!((targets(&[1]), targets(&[2]), targets(&[])), (vec!["a".into()], vec!["a".into()], vec![]));
+        assert_eq!(
+            (targets(&[1]), targets(&[2]), targets(&[])),
+            (vec!["a".into()], vec!["a".into()], vec![])
+        );
         assert!(step.needs().promote);
     }
 }

@@ -107,7 +107,10 @@ mod tests {
         };
         let short = stored(3, b"abc");
         let record = read(key.clone(), &short, &Bytes::new()).unwrap();
-        assert_eq!((record.version, &record.value[..], record.expires_at), (Version(u64::MAX), &b"abc"[..], None));
+        assert_eq!(
+            (record.version, &record.value[..], record.expires_at),
+            (Version(u64::MAX), &b"abc"[..], None)
+        );
         for length in 0..short.len() {
             assert!(read(key.clone(), &short.slice(..length), &Bytes::new()).is_err(), "{length} bytes");
         }
@@ -121,7 +124,13 @@ mod tests {
         let put = RecordWrite::put(RecordKey::new("k").unwrap(), "v").ttl(Duration::from_micros(7));
         let packed = change(&put);
         assert_eq!(packed.len(), CHANGE.width());
-        assert_eq!((packed[0], packed[CHANGE.before("change")], packed[CHANGE.before("expires")]), (b'a', b'p', b'e'));
-        assert_eq!((needs(&[put.clone()]).promote, needs(&[RecordWrite::remove(put.key)]).promote), (true, false));
+        assert_eq!(
+            (packed[0], packed[CHANGE.before("change")], packed[CHANGE.before("expires")]),
+            (b'a', b'p', b'e')
+        );
+        assert_eq!(
+            (needs(&[put.clone()]).promote, needs(&[RecordWrite::remove(put.key)]).promote),
+            (true, false)
+        );
     }
 }

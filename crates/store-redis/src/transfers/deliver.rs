@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use redis::Value;
-use windlass_core::{JobId, Name};
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::queue::check_rules;
+use windlass_core::{JobId, Name};
 
 use super::transfer::{Content, Posted, Transfer};
 use crate::definitions::rules;
