@@ -63,7 +63,9 @@ BEGIN
             WHERE p_expects[i] <> 0
             OFFSET 0
         ) AS a
-        JOIN queue_records AS r ON r.queue = ANY (ARRAY[a.queue]) AND r.key = ANY (ARRAY[a.key])
+        CROSS JOIN LATERAL (
+            SELECT r.version, r.expires_at FROM queue_records AS r WHERE r.queue = a.queue AND r.key = a.key LIMIT 1
+        ) AS r
     ) AS f
     WHERE NOT coalesce(f.found = f.version, false)
         AND CASE WHEN f.expect = 1 THEN f.found IS NOT NULL ELSE f.found IS DISTINCT FROM f.expected END;

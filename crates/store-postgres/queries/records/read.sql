@@ -12,7 +12,8 @@ BEGIN
     RETURN QUERY
     SELECT a.place, r.version, r.written_at, r.expires_at, r.value
     FROM unnest(p_keys) WITH ORDINALITY AS a (key, place)
-    JOIN queue_records AS r ON r.queue = p_queue AND r.key = ANY (ARRAY[a.key])
+    -- Each by itself: a join would be planned by statistics, and those of a moment with few records walk all of the queue.
+    CROSS JOIN LATERAL (SELECT * FROM queue_records AS r WHERE r.queue = p_queue AND r.key = a.key LIMIT 1) AS r
     WHERE coalesce(r.expires_at > v_now, true);
 END
 $$;

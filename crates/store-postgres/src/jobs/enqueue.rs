@@ -113,12 +113,16 @@ impl<'j> Columns<'j> {
         Ok(Self::of_each(jobs, definitions))
     }
 
-    /// For queues of which this program knows the rules.
+    /// The same, but a job for such a queue is told not to fit.
     pub(crate) fn of_each(jobs: impl IntoIterator<Item = &'j NewJob>, definitions: &Current) -> Self {
         let mut order: Vec<(usize, &NewJob)> = jobs.into_iter().enumerate().collect();
         // Repeats of an id stay in their order.
         order.sort_by_key(|(_, job)| job.id);
-        let fits = |job: &NewJob| job.check_payload(definitions.of(&job.queue).caps.payload).is_ok();
+        let unknown: Vec<&Name> = definitions.unknown().map(|(queue, _)| queue).collect();
+        let fits = |job: &NewJob| {
+            job.check_payload(definitions.of(&job.queue).caps.payload).is_ok()
+                && !unknown.contains(&&job.queue)
+        };
         let each = || order.iter().map(|&(_, job)| job);
         let is_in_order = order.iter().enumerate().all(|(index, &(place, _))| index == place);
         let places = if is_in_order { &[] } else { &order[..] };
@@ -197,6 +201,7 @@ pub(crate) fn answer(job: &NewJob, definitions: &Current, said: &str) -> Result<
         None if said == "new" => Ok(Enqueued::New),
         None if said == "taken" => Err(StoreError::IdTaken { id: job.id }.into()),
         None if said == "large" => {
+            definitions.check_rules_of(&job.queue)?;
             job.check_payload(definitions.of(&job.queue).caps.payload)?;
             Err(Fault::Corrupt("a payload that fits was called too large".to_owned()))
         }

@@ -41,7 +41,7 @@ pub(super) struct Batch<'a> {
 }
 
 /// What became of a batch.
-pub(super) enum Said {
+pub(super) enum BatchAnswer {
     /// All of it was written, and these are the states of the attempts.
     Done(Vec<State>),
     /// Nothing was, because the definitions of queues have changed.
@@ -106,7 +106,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Writes all of it, or nothing.
-    pub(super) async fn send(&self, session: &Session) -> Result<Said, Fault> {
+    pub(super) async fn send(&self, session: &Session) -> Result<BatchAnswer, Fault> {
         let items = || self.by_id.iter().map(|&at| self.run[at].1);
         let ends: Vec<Settlement> = items().filter_map(AttemptWrite::settlement).collect();
         let outcomes = Outcomes::of(&ends.iter().collect::<Vec<_>>(), self.definitions);
@@ -160,7 +160,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn said(&self, row: &tokio_postgres::Row) -> Result<Said, Fault> {
+    fn said(&self, row: &tokio_postgres::Row) -> Result<BatchAnswer, Fault> {
         let places: Option<Vec<i64>> = at(row, 1)?;
         let numbers: Option<Vec<Option<i64>>> = at(row, 2)?;
         let known = |place: &i64, count: usize| {
@@ -178,15 +178,15 @@ impl<'a> Batch<'a> {
             Ok::<_, Fault>(states)
         };
         Ok(match at::<&str>(row, 0)? {
-            "done" => Said::Done(states()?.into_iter().flatten().collect()),
-            "stale" => Said::Stale,
-            "apart" => Said::Apart,
-            "unfollowed" => Said::Unfollowed(states()?),
-            "refused" => Said::Refused(at(row, 3)?),
+            "done" => BatchAnswer::Done(states()?.into_iter().flatten().collect()),
+            "stale" => BatchAnswer::Stale,
+            "apart" => BatchAnswer::Apart,
+            "unfollowed" => BatchAnswer::Unfollowed(states()?),
+            "refused" => BatchAnswer::Refused(at(row, 3)?),
             "conflict" => {
                 let found = places.iter().flatten().zip(numbers.iter().flatten());
                 let found = found.map(|(place, found)| Ok((known(place, self.records.len())?, *found)));
-                Said::Conflict(found.collect::<Result<_, Fault>>()?)
+                BatchAnswer::Conflict(found.collect::<Result<_, Fault>>()?)
             }
             other => return Err(Fault::Corrupt(format!("follow-ups were answered with {other:?}"))),
         })

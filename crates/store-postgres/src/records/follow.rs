@@ -1,4 +1,4 @@
-//! What attempts write beside their outcomes. Writes that have nothing in common go by one call of one function, which writes
+//! What attempts write beside their outcomes. Writes that share nothing go by one call of one function, which writes
 //! all of them or says what stands in the way; then that is answered, and the rest is written without it.
 
 use std::collections::VecDeque;
@@ -9,12 +9,12 @@ use windlass_core::bell::Rings;
 use windlass_core::judge::Transition;
 use windlass_core::store::{AttemptWrite, AttemptWritten, Right};
 
-use super::batch::{Batch, Planned, Said};
+use super::batch::{Batch, BatchAnswer, Planned};
 use super::changes::conflict;
 use super::runs::runs;
 use crate::Tools;
 use crate::definitions::{Current, ROUNDS};
-use crate::error::Fault;
+use crate::error::{Fault, is_locked};
 use crate::jobs::enqueue::{answer, refusal};
 use crate::jobs::settle::{Writes, counts_running, holding};
 use crate::session::Session;
@@ -36,15 +36,17 @@ pub(super) async fn write_fenced(
         Run { items: items.collect(), tries: 0 }
     };
     let mut left: VecDeque<Run> = runs(items, open).into_iter().map(of_places).collect();
+    let mut locked = None;
     while let Some(mut run) = left.pop_front() {
         let is_apart = match writer.write(&mut run).await {
             Ok(is_apart) => is_apart,
-            Err(fault) => {
-                // What was written is written: to say that nothing was would be wrong.
-                let is_applied = |answer: &AttemptWritten| matches!(answer, AttemptWritten::Applied(_));
-                let is_partial = writer.answers.iter().flatten().any(is_applied);
-                return Err(if is_partial { fault.partial() } else { fault });
+            // What an open transaction holds, as that of a user who writes records, holds up no other attempt.
+            Err(fault) if is_locked(&fault) && run.items.len() > 1 => true,
+            Err(fault) if is_locked(&fault) => {
+                locked = Some(fault);
+                continue;
             }
+            Err(fault) => return Err(writer.failed(fault)),
         };
         run.tries += 1;
         if run.items.len() > 1 && (is_apart || run.tries == TOGETHER) {
@@ -52,10 +54,14 @@ pub(super) async fn write_fenced(
                 left.push_front(Run { items: vec![item], tries: 0 });
             }
         } else if run.tries == ROUNDS && !run.items.is_empty() {
-            return Err(Fault::Defect("the definitions of queues never stand still".to_owned()));
+            let fault = Fault::Defect("the definitions of queues never stand still".to_owned());
+            return Err(writer.failed(fault));
         } else if !run.items.is_empty() {
             left.push_front(run);
         }
+    }
+    if let Some(fault) = locked {
+        return Err(writer.failed(fault));
     }
     let missing = || Fault::Defect("a write of an attempt has no answer".to_owned());
     writer.answers.into_iter().map(|answer| answer.ok_or_else(missing)).collect()
@@ -109,12 +115,12 @@ impl Writer<'_> {
         }
         let batch = Batch::new(self.right, &definitions, self.items, &run.items);
         match batch.send(self.session).await? {
-            Said::Apart => return Ok(true),
-            Said::Stale => self.tools.definitions.forget(),
-            Said::Done(states) => self.applied(run, &batch, &definitions, &states),
-            Said::Unfollowed(states) => self.unfollowed(run, &batch, &states),
-            Said::Refused(said) => self.refused(run, &batch, &definitions, said)?,
-            Said::Conflict(found) => {
+            BatchAnswer::Apart => return Ok(true),
+            BatchAnswer::Stale => self.tools.definitions.forget(),
+            BatchAnswer::Done(states) => self.applied(run, &batch, &definitions, &states),
+            BatchAnswer::Unfollowed(states) => self.unfollowed(run, &batch, &states),
+            BatchAnswer::Refused(said) => self.refused(run, &batch, &definitions, said)?,
+            BatchAnswer::Conflict(found) => {
                 for (at, write, found) in batch.of_changes(found) {
                     self.answer(run, at, AttemptWritten::Refused(conflict(write, found)));
                 }
@@ -124,29 +130,25 @@ impl Writer<'_> {
         Ok(false)
     }
 
+    /// What a fault means for the call. What was written is written: to say that nothing was would be wrong.
+    fn failed(&self, fault: Fault) -> Fault {
+        let is_applied = |answer: &AttemptWritten| matches!(answer, AttemptWritten::Applied(_));
+        if self.answers.iter().flatten().any(is_applied) { fault.partial() } else { fault }
+    }
+
     /// Answers one of a run, if it has no answer yet: the first thing that stands in its way is named.
     fn answer(&mut self, run: &Run, at: usize, answer: AttemptWritten) {
         self.answers[run.items[at].place].get_or_insert(answer);
     }
 
-    /// Refuses outputs above their cap, and jobs for queues whose rules this program does not know, if their right holds.
+    /// Refuses outputs above their cap, if their right holds.
     async fn refuse(&mut self, run: &mut Run, definitions: &Current) -> Result<(), Fault> {
-        let unknown: Vec<_> = definitions.unknown().map(|(name, _)| name).collect();
-        let check = |item: &AttemptWrite| {
-            if let Some(Err(error)) = item
-                .transition
-                .as_ref()
-                .map(|transition| transition.check_output(definitions.of(&item.queue).caps.output))
-            {
-                return Some(StoreError::TooLarge { id: item.id, error });
-            }
-            let job = item.then.jobs.iter().find(|job| unknown.contains(&&job.queue))?;
-            definitions.unknown().find_map(|(name, error)| (*name == job.queue).then_some(error))
+        let check = |place: usize| {
+            let AttemptWrite { id, queue, transition, .. } = &self.items[place];
+            let error = transition.as_ref()?.check_output(definitions.of(queue).caps.output).err()?;
+            Some((place, StoreError::TooLarge { id: *id, error }))
         };
-        let refused = run
-            .items
-            .iter()
-            .filter_map(|planned| check(&self.items[planned.place]).map(|error| (planned.place, error)));
+        let refused = run.items.iter().filter_map(|planned| check(planned.place));
         let refused: Vec<_> = refused.collect();
         if refused.is_empty() {
             return Ok(());

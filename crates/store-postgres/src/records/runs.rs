@@ -1,5 +1,5 @@
-//! Which writes of attempts go together. Those of a run have nothing in common, so all of them at once leave what they leave one
-//! after the other, and what is refused of one is refused whatever the others do.
+//! Which writes of attempts go together. Those of a run share nothing, so all of them at once leave what they leave one after the
+//! other, and what is refused of one is refused whatever the others do.
 
 use std::collections::HashSet;
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_nothing_in_common_goes_together() {
+    fn what_shares_nothing_goes_together() {
         let same = job();
         let items = [
             item(JobId::new(), vec![same.clone(), same], &["a", "b"]),

@@ -12,7 +12,7 @@ use windlass_core::store::{
     AttemptWrite, AttemptWritten, Jobs, Progress, Queues, Records, Right, Settled, Settlement,
 };
 use windlass_core::unique::Unique;
-use windlass_core::{JobId, Options, Outcome, State, StoreError};
+use windlass_core::{JobId, Options, Outcome, State, StoreError, StoreErrorKind};
 use windlass_store_postgres::{PostgresOptions, PostgresStore};
 
 use super::bench::{Bench, COMPLETED, lock, name, new_job, settlement, url};
@@ -221,20 +221,49 @@ async fn a_definition_of_another_program_counts() {
 #[tokio::test]
 async fn a_queue_with_rules_to_come_refuses_what_is_for_it_alone() {
     let bench = Bench::new().await;
-    let running = bench.running(2).await;
+    let running = bench.running(3).await;
+    bench.store.cancel([running[2].id].into()).await.unwrap();
     bench.psql(
         "INSERT INTO queues (name, config, payload_max, rules) VALUES ('newer', '{}', 1048576, 99);
          UPDATE settings SET value = value + 1 WHERE name = 'definitions'",
     );
-    let newer = NewJob::new("k", "", Options::new().queue("newer")).unwrap();
+    let for_newer = || NewJob::new("k", "", Options::new().queue("newer")).unwrap();
+    let newer = for_newer();
     let next = new_job();
     let items = vec![
         end(&running[0], COMPLETED, jobs([newer.clone()])),
         end(&running[1], COMPLETED, jobs([next.clone()])),
+        end(&running[2], failed(), jobs([for_newer()])),
     ];
     let answers = bench.follow(items).await;
+    assert!(matches!(answers[2], AttemptWritten::Applied(State::Cancelled)), "{answers:?}");
     assert!(matches!(answers[0], AttemptWritten::Refused(StoreError::UnknownRules { .. })), "{answers:?}");
     assert!(matches!(answers[1], AttemptWritten::Applied(State::Completed)), "{answers:?}");
     assert_eq!((bench.state(newer.id).await, bench.state(next.id).await), (None, Some(State::Ready)));
     assert_eq!(bench.state(running[0].id).await, Some(State::Running));
+}
+
+/// A user's transaction that has written a record may stay open.
+#[tokio::test]
+async fn a_locked_record_holds_up_no_other_attempt() {
+    let schema = format!("locked_{}_{:x}", std::process::id(), fastrand::u32(..));
+    let options = PostgresOptions::parse(url()).unwrap().schema(&schema).unwrap();
+    let bench = Bench::open(schema, options.lock_timeout(Duration::from_millis(300)).unwrap()).await;
+    write(&bench.store, [put("1", "0")]).await.unwrap();
+    let running = bench.running(3).await;
+    let client = bench.client().await;
+    client.batch_execute("BEGIN; UPDATE queue_records SET version = 1").await.unwrap();
+    let items = running.iter().enumerate().map(|(i, job)| {
+        let then = FollowUps { jobs: vec![new_job()], records: vec![put(&i.to_string(), "1")] };
+        end(job, COMPLETED, then)
+    });
+    let items: Vec<_> = items.collect();
+    let error = bench.store.write_fenced(Right::Fence, items.as_slice().into()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error}");
+    let states: Vec<_> = bench.store.states(running.iter().map(|job| job.id).collect()).await.unwrap();
+    assert_eq!(states, [State::Completed, State::Running, State::Completed].map(Some));
+    client.batch_execute("COMMIT").await.unwrap();
+    let answers = bench.follow(items).await;
+    assert!(matches!(answers[1], AttemptWritten::Applied(State::Completed)), "{answers:?}");
+    assert_eq!(value(&bench.store, "1").await.as_deref(), Some("1"));
 }
