@@ -200,7 +200,9 @@ impl Batch<'_> {
                         b"whole" if bodies == Bodies::Withheld => {}
                         b"ok" => return Ok(Some(rest)),
                         _ => {
-                            return Err(partly_corrupt("a write was answered with something else".to_owned()));
+                            return Err(partly_corrupt(
+                                "a write was answered with something else".to_owned(),
+                            ));
                         }
                     }
                 }
