@@ -3,7 +3,7 @@
 local P = string.sub(KEYS[1], 1, -5)
 local wrong = {}
 local function hex(text) return (string.gsub(text, '.', function(c) return string.format('%02x', string.byte(c)) end)) end
-local function say(id, what) if #wrong < 20 then wrong[#wrong + 1] = hex(id) .. ' ' .. what end end
+local function say(id, what) if #wrong < 50 then wrong[#wrong + 1] = hex(id) .. ' ' .. what end end
 local u = struct.unpack
 local function hash(name)
   local flat, found, n = redis.call('HGETALL', P .. name), {}, 0
