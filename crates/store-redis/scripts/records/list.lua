@@ -2,7 +2,8 @@
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2 and 3 where keys begin and end, as ranges by bytes say it, 4 how many records, 5 how many bytes of values
 --   are enough.
--- Answer: {key to go on after, '' if there are no more, 'e' if there is enough and else '', then key, record (KEPT) and value if that stands apart, else '' of each}.
+-- Answer: {key to go on after, '' if there are no more, 'e' if there is enough and else '', then of each its key, its record
+--   (KEPT), and its value if that stands apart, else ''}.
 local LOOKED_AT_MAX, AT_ONCE = 1000, 100
 local most, enough, bytes, looked_at = tonumber(ARGV[4]), tonumber(ARGV[5]), 0, 0
 local from, answers, n = ARGV[2], { '', '' }, 0
