@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::job::LostJob;
+use windlass_core::outcome::Failure;
 use windlass_core::store::{AttemptWrite, AttemptWritten, Right, Settled, Settlement, StoreResult};
-use windlass_core::{JobId, State, Store, StoreError};
+use windlass_core::{JobId, Outcome, State, Store, StoreError};
 
 use crate::client::records_of;
 use crate::ctx::Ctx;
@@ -41,6 +42,12 @@ pub(crate) fn lost_follow_ups(job: &LostJob, end: &Settlement) -> Option<FollowU
     let hook = job.facts.spec.on_dead.as_ref()?;
     let job = hook.follows((job.id, &job.queue, &job.kind), job.fence, &end.transition)?;
     Some(FollowUps { jobs: vec![job], records: Vec::new() })
+}
+
+/// How an attempt ends that did its work, and what should follow it was refused.
+pub(crate) fn refused_follow_up(error: &StoreError) -> Outcome {
+    let text = format!("what should follow the job was refused: {error}");
+    Outcome::Retry { failure: Failure::error(text) }
 }
 
 /// The item of an outcome and what follows it.

@@ -87,7 +87,7 @@ impl OnDead {
         let payload = serde_json::to_vec(&dead).expect("names and texts are JSON");
         let options = Options::new().queue(self.queue.as_ref().unwrap_or(queue).as_str());
         let job = NewJob::new(&self.kind, payload, options).expect("its names were checked");
-        Some(job.with_id(JobId::from_key("windlass.on_dead", &format!("{id} {}", fence.number))))
+        Some(job.with_id(JobId::from_key("windlass.on_dead", &format!("{id} {fence}"))))
     }
 }
 

@@ -44,7 +44,7 @@ pub trait Records: Send + Sync {
     /// refused there refuses the whole write. A call that brings jobs is remembered: its repeat writes nothing and is answered
     /// with [`Enqueued::Repeated`]. The first record, in their order, whose [expectation](crate::record::Expect) is not met
     /// refuses the whole write ([`StoreError::Conflict`]); a put that finds its own version there counts as met, so a repeat
-    /// after a lost answer is right. Where both a job and a record would be refused, the answer names either.
+    /// after a lost answer is right. A removal that expects a version is refused when it is repeated. Where both a job and a record would be refused, the answer names either.
     async fn write(&self, call: CallId, queue: &Name, what: FollowUps) -> StoreResult<Vec<Enqueued>>;
 
     /// Writes follow-ups of attempts, each only if its [right](Right) holds: all of an item takes effect or nothing of it.

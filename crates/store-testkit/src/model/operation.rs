@@ -243,17 +243,18 @@ fn some_jobs(rng: &mut Rng) -> Vec<usize> {
 
 /// Mostly what its id always is, so that a repeat is one; now and then another job under the same id.
 fn new_job(rng: &mut Rng, ids: Ids) -> NewJob {
-    let other = usize::from(rng.u32(..20) == 0);
-    numbered_job(rng, ids, other)
-}
-
-/// What its id always is.
-fn new_job_as_ever(rng: &mut Rng, ids: Ids) -> NewJob {
-    numbered_job(rng, ids, 0)
-}
-
-fn numbered_job(rng: &mut Rng, ids: Ids, other: usize) -> NewJob {
     let index = rng.usize(..JOBS);
+    let other = usize::from(index < JOBS / 2 && rng.u32(..10) == 0);
+    numbered_job(rng, ids, index, other)
+}
+
+/// One under an id that is never another job's.
+fn new_job_as_ever(rng: &mut Rng, ids: Ids) -> NewJob {
+    let index = rng.usize(JOBS / 2..JOBS);
+    numbered_job(rng, ids, index, 0)
+}
+
+fn numbered_job(rng: &mut Rng, ids: Ids, index: usize, other: usize) -> NewJob {
     let (other_queue, other_payload) = if ids == Ids::OfStore { (other, 0) } else { (0, other) };
     let queue = ["a", "a", "b", "c"][(index + other_queue) % 4];
     let kind = ["k", "k", "l", "m", "l"][index % 5];

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::record::{Expect, Record, RecordKey, RecordWrite, Version};
-use windlass_core::store::{self, AttemptWrite, AttemptWritten, Enqueued, RecordPage, RecordTotals};
+use windlass_core::store::{self, AttemptWrite, AttemptWritten, Enqueued, RecordPage, RecordTotals, Right};
 use windlass_core::{Bytes, Name, Store, StoreError};
 
 use super::Client;
@@ -75,11 +75,24 @@ impl Client {
     pub(crate) async fn write_fenced(&self, item: AttemptWrite) -> Result<()> {
         let queue = item.queue.clone();
         let written = self.shared.writes.submit(&queue, item).await.map_err(|_closed| Error::Closed)??;
-        match written {
-            AttemptWritten::Applied(_) => Ok(()),
-            AttemptWritten::Fenced => Err(Error::Fenced),
-            AttemptWritten::Refused(error) => Err(error.into()),
-        }
+        applied(written)
+    }
+
+    /// As [`write_fenced`](Self::write_fenced), without a repeat, in work of its own.
+    pub(crate) async fn write_fenced_once(&self, item: AttemptWrite) -> Result<()> {
+        let store = Arc::clone(self.store());
+        let call =
+            tokio::spawn(async move { part(&*store)?.write_fenced(Right::Fence, [item].into()).await });
+        let written = call.await.map_err(|_ended| Error::Closed)??.pop();
+        applied(written.unwrap_or(AttemptWritten::Fenced))
+    }
+}
+
+fn applied(written: AttemptWritten) -> Result<()> {
+    match written {
+        AttemptWritten::Applied(_) => Ok(()),
+        AttemptWritten::Fenced => Err(Error::Fenced),
+        AttemptWritten::Refused(error) => Err(error.into()),
     }
 }
 
@@ -142,7 +155,8 @@ impl Records {
     /// Removes a record that is still as this write left it.
     ///
     /// # Errors
-    /// As [`remove`](Self::remove), and [a conflict](Error::is_conflict) if it has changed or is gone.
+    /// As [`remove`](Self::remove), and [a conflict](Error::is_conflict) if it has changed or is gone. If an answer of the
+    /// store was lost, the record may be gone by this very call.
     pub async fn remove_version(&self, key: impl AsRef<str>, version: Version) -> Result<()> {
         self.write_one(RecordWrite::remove(RecordKey::new(key)?).expect(Expect::Version(version))).await
     }

@@ -1,13 +1,14 @@
 //! What an attempt leaves behind: jobs and records that are written with its end, and what it remembers while it runs.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_core::follow_ups::FollowUps;
-use windlass_core::record::{RecordKey, RecordWrite};
+use tokio::sync::Mutex as AsyncMutex;
+use windlass_core::follow_ups::{FollowUps, RECORD_BYTES_MAX, RECORDS_MAX};
+use windlass_core::record::{KEY_MAX, RecordKey, RecordWrite};
 use windlass_core::store::AttemptWrite;
 use windlass_core::{Bytes, JobId, StoreError};
 
@@ -27,6 +28,10 @@ pub(crate) struct FollowState(Mutex<Left>);
 #[derive(Debug, Default)]
 struct Left {
     then: FollowUps,
+    /// The attempt has ended, and what it leaves was read.
+    is_sealed: bool,
+    /// What is done once in this attempt, by key.
+    turns: BTreeMap<RecordKey, Arc<AsyncMutex<()>>>,
     /// Checkpoints of the job that this attempt knows of: they go when it completes.
     checkpoints: BTreeSet<RecordKey>,
 }
@@ -36,17 +41,26 @@ impl FollowState {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is written with the completion; nothing for nearly every attempt.
+    /// The turn of a key: one body of it runs at a time in this attempt.
+    pub(crate) fn turn(&self, key: &RecordKey) -> Arc<AsyncMutex<()>> {
+        Arc::clone(self.left().turns.entry(key.clone()).or_default())
+    }
+
+    /// What is written with the completion; nothing for nearly every attempt. Nothing can be added from now on.
     pub(crate) fn of_completion(&self) -> Option<FollowUps> {
-        let left = self.left();
+        let mut left = self.left();
+        left.is_sealed = true;
         if left.then.is_empty() && left.checkpoints.is_empty() {
             return None;
         }
         let mut then = left.then.clone();
         let is_written = |key: &&RecordKey| !then.records.iter().any(|write| write.key == **key);
-        let room = windlass_core::follow_ups::RECORDS_MAX - then.records.len();
-        let known: Vec<_> = left.checkpoints.iter().filter(is_written).take(room).cloned().collect();
-        then.records.extend(known.into_iter().map(RecordWrite::remove));
+        let known: Vec<_> = left.checkpoints.iter().filter(is_written).cloned().collect();
+        // Those that do not fit beside what follows go by their time.
+        let room = RECORDS_MAX - then.records.len();
+        let bytes: usize = then.records.iter().map(RecordWrite::weight).sum();
+        let room = room.min((RECORD_BYTES_MAX - bytes) / KEY_MAX);
+        then.records.extend(known.into_iter().take(room).map(RecordWrite::remove));
         Some(then)
     }
 }
@@ -71,8 +85,8 @@ impl Ctx {
     /// ```
     ///
     /// # Errors
-    /// When the job cannot be accepted, when there are more than 1,000, and after
-    /// [`complete_within`](Ctx::complete_within) was called.
+    /// When the job cannot be accepted, when there are more than 1,000, after
+    /// [`complete_within`](Ctx::complete_within) was called, and [`Error::Fenced`] when the attempt has ended.
     pub async fn then<I: IntoJob>(&self, job: I) -> Result<JobId> {
         let With { job, id, options } = job.into_job();
         let job = self.client().new_job(job, id, options).await?;
@@ -94,7 +108,11 @@ impl Ctx {
             let why = "a transaction completes this job already: say what follows before `complete_within`";
             return Err(StoreError::Transaction(why.into()).into());
         }
-        let then = &mut self.inner().follow.left().then;
+        let left = &mut *self.inner().follow.left();
+        if left.is_sealed {
+            return Err(Error::Fenced);
+        }
+        let then = &mut left.then;
         let (jobs, records) = (then.jobs.len(), then.records.len());
         add(then);
         then.check().map_err(|invalid| {
@@ -111,7 +129,8 @@ impl Ctx {
     }
 
     /// Remembers a value for the next attempts of this job, under a name of the handler's own. Written at once, and only if
-    /// the attempt still has its job. It is gone when the job completes, and a month after it was last written.
+    /// the attempt still has its job. What the attempt that completes has written or recalled, up to a hundred, goes in the same
+    /// write; all else a month after it was last written.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -157,12 +176,17 @@ impl Ctx {
     ///
     /// # Errors
     /// [`Error::Fenced`] when the job has gone to another attempt; else the store's, and
-    /// [a conflict](Error::is_conflict) if a record is not as it is expected to be.
+    /// [a conflict](Error::is_conflict) if a record is not as it is expected to be. If the store's answer was lost and jobs were
+    /// to be written, they may have been: that is not repeated.
     pub async fn write_now(&self, what: FollowUps) -> Result<()> {
         let (queue, id, fence) = (self.queue().clone(), self.id(), self.fence());
         let item = AttemptWrite { queue, id, fence, transition: None, then: what };
         item.check()?;
-        self.client().write_fenced(item).await
+        // A job that was accepted and is gone again would be accepted anew by a repeat: only records are repeated.
+        match item.then.jobs.is_empty() {
+            true => self.client().write_fenced(item).await,
+            false => self.client().write_fenced_once(item).await,
+        }
     }
 
     fn checkpoint_key(&self, name: &str) -> Result<RecordKey> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_core::follow_ups::FollowUps;
-use windlass_core::record::{Expect, Record, RecordKey, RecordWrite, Version};
+use windlass_core::record::{Expect, Record, RecordKey, RecordWrite, VALUE_MAX, Version};
 use windlass_core::{Bytes, JobId, State, StoreError};
 use windlass_tx::Tx;
 
@@ -32,6 +32,11 @@ enum Stored {
     Running {
         job: JobId,
         fence: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        body: Option<JobId>,
+    },
+    /// It was done, and what came of it could not be kept.
+    Lost {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         body: Option<JobId>,
     },
@@ -60,7 +65,7 @@ enum Look<T> {
     /// This attempt does it now; the version of its record.
     Ours(Version),
     /// Another attempt does it.
-    Theirs(JobId),
+    Theirs(Option<JobId>),
 }
 
 impl Ctx {
@@ -96,7 +101,9 @@ impl Ctx {
     /// Does something in a transaction of the handler's own, once per key: with its commit the effect and the record of it are
     /// there, without it neither. If the key was done before, answers the stored result, and the function is not run. Where two
     /// transactions do it at the same time, the second fails with [a conflict](Error::is_conflict): roll it back, and let the
-    /// job be tried again.
+    /// job be tried again. It is the transaction that decides, not the fence: complete the job in the same one
+    /// ([`complete_within`](Ctx::complete_within)), and an attempt that has lost its job cannot commit. On SQLite begin with
+    /// `BEGIN IMMEDIATE`.
     ///
     /// # Errors
     /// The function's, the store's, and the conflict.
@@ -119,6 +126,11 @@ impl Ctx {
             None => Expect::Absent,
             Some(stored) => match stored.value {
                 Stored::Done { result, .. } => return Ok(result_of(&key, result)?),
+                Stored::Lost { .. } => return Err(lost(&key)),
+                Stored::Running { job, fence, .. } if is_running(self, job, fence).await? => {
+                    let text = format!("job {job} is doing {:?} at present", key.as_str());
+                    return Err(JobError::new(text));
+                }
                 Stored::Running { .. } => Expect::Version(stored.version),
             },
         };
@@ -134,6 +146,19 @@ impl Ctx {
     pub fn idempotency_key(&self) -> String {
         format!("windlass-{}", self.id())
     }
+}
+
+fn lost(key: &RecordKey) -> JobError {
+    JobError::fail(format!(
+        "{:?} was done, but its result does not encode as JSON or is larger than {VALUE_MAX} bytes, and was not kept",
+        key.as_str()
+    ))
+}
+
+/// Whether this attempt still has its job.
+async fn is_running(ctx: &Ctx, job: JobId, fence: u64) -> Result<bool> {
+    let found = ctx.client().job(job).await?;
+    Ok(found.is_some_and(|found| found.state == State::Running && found.fence == fence))
 }
 
 fn once_key(key: &str) -> Result<RecordKey> {
@@ -180,14 +205,18 @@ where
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { ctx, key, ttl, body, waits, run } = self;
-            let claim = Claim { records: ctx.records(), ctx, key: key?, body: body? };
+            let key = key?;
+            // Of several in one attempt one runs at a time, and one that was dropped leaves nothing behind.
+            let _turn = ctx.inner().follow.turn(&key).lock_owned().await;
+            let claim = Claim { records: ctx.records(), ctx, key, body: body? };
             let mut pause = LOOK_MIN;
             let version = loop {
                 match claim.look().await? {
                     Look::Done(result) => return Ok(result_of(&claim.key, result)?),
                     Look::Ours(version) => break version,
                     Look::Theirs(job) if !waits => {
-                        let text = format!("job {job} is doing {:?} at present", claim.key.as_str());
+                        let which = job.map_or("another job".to_owned(), |job| format!("job {job}"));
+                        let text = format!("{which} is doing {:?} at present", claim.key.as_str());
                         return Err(JobError::new(text));
                     }
                     Look::Theirs(_) => claim.pause(&mut pause).await?,
@@ -195,8 +224,7 @@ where
             };
             match run().await {
                 Ok(answer) => {
-                    let result = serde_json::to_value(&answer).map_err(encoding)?;
-                    claim.done(version, result, ttl).await?;
+                    claim.done(version, serde_json::to_value(&answer), ttl).await?;
                     Ok(answer)
                 }
                 Err(error) => {
@@ -219,7 +247,7 @@ struct Claim {
 impl Claim {
     async fn look(&self) -> Result<Look<serde_json::Value>, JobError> {
         let Some(record) = self.records.get_raw(&self.key).await? else {
-            return Ok(self.take(Expect::Absent).await?.map_or(Look::Theirs(self.ctx.id()), Look::Ours));
+            return Ok(self.take(Expect::Absent).await?.map_or(Look::Theirs(None), Look::Ours));
         };
         let version = record.version;
         let (job, fence) = match self.stored(record)? {
@@ -227,15 +255,19 @@ impl Claim {
                 self.check_body(body)?;
                 return Ok(Look::Done(result));
             }
+            Stored::Lost { body } => {
+                self.check_body(body)?;
+                return Err(lost(&self.key));
+            }
             Stored::Running { job, fence, body } => {
                 self.check_body(body)?;
                 (job, fence)
             }
         };
         if self.is_alive(job, fence).await? {
-            return Ok(Look::Theirs(job));
+            return Ok(Look::Theirs(Some(job)));
         }
-        Ok(self.take(Expect::Version(version)).await?.map_or(Look::Theirs(job), Look::Ours))
+        Ok(self.take(Expect::Version(version)).await?.map_or(Look::Theirs(None), Look::Ours))
     }
 
     fn stored(&self, record: Record) -> Result<Stored> {
@@ -252,10 +284,12 @@ impl Claim {
         }
     }
 
-    /// Whether the attempt that does it still has its job. One of the same attempt that forgot it does not.
+    /// Whether the attempt that does it still has its job. This attempt does not do it: it has its turn now.
     async fn is_alive(&self, job: JobId, fence: u64) -> Result<bool> {
-        let found = self.ctx.client().job(job).await?;
-        Ok(found.is_some_and(|found| found.state == State::Running && found.fence == fence))
+        if (job, fence) == (self.ctx.id(), self.ctx.fence().number) {
+            return Ok(false);
+        }
+        is_running(&self.ctx, job, fence).await
     }
 
     /// Takes the key; nothing if another attempt was faster.
@@ -270,9 +304,23 @@ impl Claim {
         }
     }
 
-    async fn done(&self, version: Version, result: serde_json::Value, ttl: Duration) -> Result<()> {
-        let write = write(self.key.clone(), &Stored::Done { result, body: self.body })?;
-        self.write(write.expect(Expect::Version(version)).ttl(ttl)).await
+    /// Records that it was done. A result that cannot be kept fails the job for good, and all that come later: the body has
+    /// run, and must not run again.
+    async fn done(
+        &self,
+        version: Version,
+        result: serde_json::Result<serde_json::Value>,
+        ttl: Duration,
+    ) -> Result<(), JobError> {
+        let (body, put) = (self.body, |stored: &Stored| write(self.key.clone(), stored));
+        let whole = result.map_err(encoding).and_then(|result| put(&Stored::Done { result, body }));
+        let fits = |write: &RecordWrite| write.weight() <= VALUE_MAX;
+        let (write, is_kept) = match whole {
+            Ok(write) if fits(&write) => (write, true),
+            _ => (put(&Stored::Lost { body })?, false),
+        };
+        self.write(write.expect(Expect::Version(version)).ttl(ttl)).await?;
+        if is_kept { Ok(()) } else { Err(lost(&self.key)) }
     }
 
     /// Writes while the attempt has its job.

@@ -1,5 +1,7 @@
 //! Running an ended job again as a new one, perhaps with another payload.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::record::{Expect, RecordKey, RecordWrite, VALUE_MAX};
@@ -9,7 +11,7 @@ use windlass_core::{Bytes, JobId, JobRecord, StoreError};
 use crate::client::{Client, Records};
 use crate::error::{Error, Result};
 
-/// What is kept of a payload that was edited, under `edit/` and the id of the dead job.
+/// What is kept of a payload that was edited, for a year, under `edit/` and the id of the dead job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Edited {
@@ -23,6 +25,8 @@ pub struct Edited {
     pub before: Option<String>,
 }
 
+/// How long an edit is remembered.
+const REMEMBERED: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Longer payloads are not kept in the record; the dead job itself has them.
 const BEFORE_MAX: usize = VALUE_MAX / 4;
 
@@ -67,7 +71,7 @@ impl Client {
         let (by, why) = (by.to_owned(), why.to_owned());
         let edited = Edited { new, by, why, before: text(&record.payload) };
         let value = serde_json::to_vec(&edited).map_err(|error| Error::Encode { kind: "edit", error })?;
-        let write = RecordWrite::put(edit_key(id)?, value).expect(Expect::Absent);
+        let write = RecordWrite::put(edit_key(id)?, value).expect(Expect::Absent).ttl(REMEMBERED);
         let what = FollowUps { jobs: vec![job], records: vec![write] };
         what.check_in(&record.queue).map_err(StoreError::from)?;
         Records::of(self.clone(), record.queue.clone()).write(what).await?;

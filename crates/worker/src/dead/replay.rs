@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use windlass_core::clock::Timestamp;
 use windlass_core::store::Amended;
-use windlass_core::{JobId, State};
+use windlass_core::{JobId, JobRecord, State};
 
 use super::{DeadLetters, PAGE};
 use crate::client::Client;
@@ -38,7 +38,7 @@ pub struct Replay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplaySummary {
-    /// When it began, by the store's clock.
+    /// Only what had died before this instant was sent back: when it began, by the store's clock, or what its filter says.
     pub began: Timestamp,
     /// Jobs that were sent back.
     pub replayed: u64,
@@ -66,9 +66,9 @@ impl Replay {
         self
     }
 
-    /// Stops when so many of those that were sent back have died again.
+    /// Stops when so many of those that were sent back have died again, at least one.
     pub fn stop_after(mut self, deaths: u64) -> Self {
-        self.stop_after = Some(deaths);
+        self.stop_after = Some(deaths.max(1));
         self
     }
 
@@ -104,7 +104,7 @@ impl Replay {
         let mut run = Run {
             client,
             rate: self.rate,
-            started: Instant::now(),
+            next_at: Instant::now(),
             looked_at: Instant::now(),
             watched: VecDeque::new(),
             summary: ReplaySummary {
@@ -143,7 +143,8 @@ impl Replay {
 struct Run {
     client: Client,
     rate: Option<u32>,
-    started: Instant,
+    /// When the next jobs may be sent back.
+    next_at: Instant,
     looked_at: Instant,
     watched: VecDeque<JobId>,
     summary: ReplaySummary,
@@ -157,10 +158,12 @@ impl Run {
 
     async fn send_back(&mut self, ids: &[JobId]) -> Result<()> {
         if let Some(rate) = self.rate {
-            let due = Duration::from_secs_f64(self.summary.replayed as f64 / f64::from(rate));
-            tokio::time::sleep_until(self.started + due).await;
+            tokio::time::sleep_until(self.next_at).await;
+            let span = Duration::from_secs_f64(ids.len() as f64 / f64::from(rate));
+            self.next_at = Instant::now() + span;
         }
-        for (&id, answer) in ids.iter().zip(self.client.store().retry(Arc::from(ids)).await?) {
+        let ids = self.still_dead(ids).await?;
+        for (&id, answer) in ids.iter().zip(self.client.store().retry(Arc::from(&ids[..])).await?) {
             match answer {
                 Amended::Done(_) => {
                     self.summary.replayed += 1;
@@ -172,6 +175,17 @@ impl Run {
         let surplus = self.watched.len().saturating_sub(WATCHED_MAX);
         self.watched.drain(..surplus);
         Ok(())
+    }
+
+    /// Those that have not been sent back by others since they were read, and died again.
+    async fn still_dead(&mut self, ids: &[JobId]) -> Result<Vec<JobId>> {
+        let found = self.client.store().get(Arc::from(ids)).await?;
+        let died_before = |job: &JobRecord| {
+            job.state == State::Dead && job.finished_at.is_some_and(|died| died < self.summary.began)
+        };
+        let dead: Vec<_> = found.into_iter().flatten().filter(died_before).map(|job| job.id).collect();
+        self.summary.left += (ids.len() - dead.len()) as u64;
+        Ok(dead)
     }
 
     /// Looks now and then what became of those that were sent back.

@@ -14,7 +14,7 @@ use super::{UNCOMMITTED, has_completed_within, settlement};
 use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
 use crate::retries::{endless, wait};
-use crate::settling::{Answered, follow_ups, report_unfollowed};
+use crate::settling::{self, Answered, follow_ups, refused_follow_up, report_unfollowed};
 
 /// How often the store is asked to take outcomes late. They hold up their lane meanwhile.
 const LATE_TRIES: u32 = 3;
@@ -55,9 +55,11 @@ impl Recorder {
                     continue;
                 }
                 Answered::FollowUpRefused(error) => {
-                    let text = format!("what should follow the job was refused: {error}");
-                    tracing::warn!(job.id = %attempt.id(), job.kind = %attempt.kind(), error = text, "failed");
-                    Outcome::Retry { failure: Failure::error(text) }
+                    tracing::warn!(
+                        job.id = %attempt.id(), job.kind = %attempt.kind(), %error,
+                        "failed: what should follow the job was refused"
+                    );
+                    refused_follow_up(&error)
                 }
             };
             let end = settlement(&attempt, outcome, &self.backoff);
@@ -90,7 +92,8 @@ impl Recorder {
     /// Answers the attempts whose end the store did not take.
     async fn settle_late(&self, ends: Batch) -> Vec<Unsettled> {
         let settle_late = || async {
-            let answers = self.write_by(Right::Late, &ends).await;
+            let told = ends.pairs();
+            let answers = self.guarded(settling::write(&*self.store, Right::Late, told)).await;
             answers.inspect_err(|error| {
                 self.mark_unknown(&ends, error);
                 tracing::info!(%error, outcomes = ends.len(), "outcomes could not be taken late");

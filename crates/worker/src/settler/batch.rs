@@ -114,6 +114,12 @@ impl Batch {
         Some(pairs.map(|(end, attempt)| item(end, then(attempt))).collect())
     }
 
+    /// The outcomes, each with what follows it.
+    pub(super) fn pairs(&self) -> Vec<(Settlement, Option<FollowUps>)> {
+        let pairs = self.settlements.iter().cloned().zip(&self.attempts);
+        pairs.map(|(end, attempt)| (end, attempt.then.as_deref().cloned())).collect()
+    }
+
     pub(super) fn ids(&self) -> impl Iterator<Item = JobId> {
         self.settlements.iter().map(|settlement| settlement.id)
     }

@@ -133,8 +133,9 @@ impl Recorder {
             if refused.is_empty() {
                 return;
             }
-            parts = refused.by_follow_ups().into();
+            parts = refused.by_follow_ups();
         }
+        parts.iter().flat_map(Batch::attempts).for_each(|attempt| self.give_up(attempt));
     }
 
     /// Writes a batch by one store call.

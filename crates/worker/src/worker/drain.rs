@@ -17,7 +17,7 @@ use crate::ctx::{Claimed, Ctx};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
 use crate::settler::{has_completed_within, settlement};
-use crate::settling::{self, Answered, follow_ups};
+use crate::settling::{self, Answered, follow_ups, refused_follow_up};
 
 /// What a drain came to: one count per attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -131,7 +131,16 @@ async fn record(
     let (ending, then) = (end.transition.ending, follow_ups(ctx, &end));
     match settling::write(&**client.store(), Right::Fence, vec![(end, then)]).await?.pop() {
         Some(Answered::Applied(state)) => drained.count(state, ending),
-        Some(Answered::OutputRefused(error) | Answered::FollowUpRefused(error)) => return Err(error.into()),
+        Some(Answered::OutputRefused(error)) => return Err(error.into()),
+        Some(Answered::FollowUpRefused(error)) => {
+            let end = settlement(ctx, refused_follow_up(&error), backoff);
+            let ending = end.transition.ending;
+            let answer = settling::write(&**client.store(), Right::Fence, vec![(end, None)]).await?.pop();
+            match answer {
+                Some(Answered::Applied(state)) => drained.count(state, ending),
+                _ => return Err(error.into()),
+            }
+        }
         Some(Answered::Fenced) if has_completed_within(ctx) => {
             drained.count(State::Completed, Ending::Completed);
         }
