@@ -166,7 +166,7 @@ async fn list(
                 }
                 // It hides no other.
                 Err(fault) => {
-                    tracing::warn!(%queue, ?fault, "a record does not read, and is left out of a list")
+                    tracing::warn!(%queue, ?fault, "a record does not read, and is left out of a list");
                 }
             }
         }

@@ -50,7 +50,7 @@ pub(crate) async fn remove(
     // The keys are gone: whatever fails now leaves a name without a queue, which is not shown.
     tools.registry.end_leaving(session, &tools.keys, queue, &removal).await.map_err(Fault::partial)?;
     // A program that had entered the queue before all this may have written to it since.
-    if is_there(tools, session, queue).await.map_err(Fault::partial)? {
+    if Box::pin(is_there(tools, session, queue)).await.map_err(Fault::partial)? {
         tools.registry.enter_anew(session, &tools.keys, queue).await.map_err(Fault::partial)?;
         tools.agenda.notes.later(queue, Needs::PROMOTE, tools.time());
     }
