@@ -4,6 +4,7 @@ mod by_key;
 mod defaults;
 mod endings;
 mod enqueue;
+mod explain;
 mod handle;
 mod in_flight;
 mod keyed;
@@ -31,6 +32,7 @@ use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
 
 pub use by_key::{ByKey, KeyBacklog};
 pub use enqueue::{Enqueue, EnqueueAll};
+pub use explain::{Cause, Explanation, Paused, Why, WorkerSeen};
 pub use handle::{Handle, OutputError};
 pub use moved::Moved;
 pub use queue::{Backlog, QueueHandle};

@@ -46,7 +46,8 @@ pub use windlass_core::store::Enqueued;
 pub use backoff::Failed;
 pub use batching::{Answers, Batch, BatchHandler, BatchItem, Batching, FromWorker};
 pub use client::{
-    Backlog, ByKey, Client, Enqueue, EnqueueAll, Handle, KeyBacklog, Moved, OutputError, Pausing, QueueHandle,
+    Backlog, ByKey, Cause, Client, Enqueue, EnqueueAll, Explanation, Handle, KeyBacklog, Moved, OutputError,
+    Paused, Pausing, QueueHandle, Why, WorkerSeen,
 };
 pub use ctx::Ctx;
 pub use error::{ConfigError, Error, Result};

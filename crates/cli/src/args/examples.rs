@@ -5,6 +5,7 @@ Examples:
   windlass demo
   windlass enqueue mail.send '{\"to\":\"ada@example.org\"}'
   windlass jobs list --state dead
+  windlass explain 01890a5d-ac96-774b-bcce-b302099a8057
   WINDLASS_STORE=sqlite:///var/lib/shop/jobs.db windlass queues --json
   WINDLASS_STORE=postgres://app:secret@db.example/shop windlass workers
 
@@ -122,6 +123,14 @@ Examples:
 With --json: one line per id, with id, answer (done, refused or missing), state and moved_to; by filter
 one document, {\"matched\": N, \"changed\": N, \"refused\": N}.
 Exit code 1 if one was refused or another number was expected, otherwise 4 if one does not exist.";
+
+pub(super) const EXPLAIN: &str = "\
+Examples:
+  windlass explain 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass explain --json 01890a5d-ac96-774b-bcce-b302099a8057 | jq -r '.causes[].remedy'
+
+With --json: one line per job, {\"id\", \"queue\", \"kind\", \"state\", \"now\", \"causes\": [{\"cause\": WORD, \"sentence\", \"remedy\", ...}]}.
+Exit code 4 if one of them does not exist.";
 
 pub(super) const QUEUES: &str = "\
 Examples:

@@ -5,6 +5,7 @@
 
 mod documented;
 mod enqueue;
+mod explain;
 mod filtered;
 mod hostile;
 mod jobs;

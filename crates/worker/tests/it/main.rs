@@ -8,6 +8,7 @@ mod cancel;
 mod client;
 mod config;
 mod drain;
+mod explain;
 mod faults;
 mod faulty;
 mod isolation;
