@@ -14,7 +14,7 @@ use clap_complete::Shell;
 
 pub(crate) use enqueue::EnqueueArgs;
 pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs};
-pub(crate) use on_call::ExplainArgs;
+pub(crate) use on_call::{DoctorArgs, ExplainArgs};
 pub(crate) use queues::{DefineArgs, PauseArgs, QueuesArgs, QueuesCommand, RemoveArgs, ResumeArgs, ShowArgs};
 pub(crate) use trial::{BenchArgs, DemoArgs};
 
@@ -75,6 +75,14 @@ pub(crate) enum Command {
     /// and what a retry would do. Reads only.
     #[command(after_help = examples::EXPLAIN)]
     Explain(ExplainArgs),
+
+    /// Examine a store: its settings, what waits in it, and who serves it
+    ///
+    /// One line for each check: ok, warning or problem, with what to do about it. Looks at the connection, the clock, the
+    /// durability, the settings of the server or file, lost leases, and of each queue its definition, its workers, what is
+    /// overdue, and the newest 1,000 jobs. Changes nothing.
+    #[command(after_help = examples::DOCTOR)]
+    Doctor(DoctorArgs),
 
     /// Show what queues hold and which workers serve them, define and remove them
     ///

@@ -3,6 +3,7 @@
 mod bench;
 mod completions;
 mod demo;
+mod doctor;
 mod enqueue;
 mod explain;
 mod jobs;
@@ -23,6 +24,7 @@ pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Resu
         Command::Enqueue(args) => enqueue::run(session, *args).await,
         Command::Jobs { command } => jobs::run(session, command).await,
         Command::Explain(args) => explain::run(session, &args.ids).await,
+        Command::Doctor(args) => doctor::run(session, &args).await,
         Command::Queues(args) => queues::run(session, args).await,
         Command::Workers(args) => workers::run(session, &args).await,
         Command::Prune(args) => prune::run(session, &args).await,

@@ -52,6 +52,7 @@
 
 mod agenda;
 mod answer;
+mod checkup;
 mod connect;
 mod definitions;
 mod error;
@@ -86,7 +87,7 @@ use bytes::Bytes;
 use windlass_core::StoreError;
 use windlass_core::bell::{Address, Bell, Rings};
 use windlass_core::clock::Clock;
-use windlass_core::store::{About, Sharing, Store, Wakeup};
+use windlass_core::store::{About, Checkup, Sharing, Store, Wakeup};
 use windlass_store_server::remote::Admit;
 
 pub use options::{Eviction, Listen, RedisOptions};
@@ -236,6 +237,10 @@ impl Store for RedisStore {
     /// Each runs on the store's own thread.
     fn finishes_calls(&self) -> bool {
         true
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
+        Some(self)
     }
 }
 

@@ -26,6 +26,7 @@
 
 mod accept;
 mod aged;
+mod checkup;
 mod conditions;
 mod connect;
 mod counters;
@@ -61,7 +62,7 @@ use rusqlite::Connection;
 use windlass_core::StoreError;
 use windlass_core::bell::Bell;
 use windlass_core::clock::{Clock, Steps, Timestamp};
-use windlass_core::store::{About, Sharing, Store, StoreResult, Within};
+use windlass_core::store::{About, Checkup, Sharing, Store, StoreResult, Within};
 
 pub use options::{Create, Guard, SqliteOptions, Synchronous};
 
@@ -287,6 +288,10 @@ impl Store for SqliteStore {
     }
 
     fn within(&self) -> Option<&dyn Within> {
+        Some(self)
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
     }
 }
