@@ -60,16 +60,25 @@ fn lost_jobs_unreadable_rows_and_wrong_counts_are_found() {
         troubles(&report),
         ["warning queue default: 1 jobs were lost with a worker and go on, 0 died of it"]
     );
-    let file = rusqlite::Connection::open(shell.path("windlass.db")).unwrap();
-    file.execute("UPDATE windlass_queues SET config = 'nonsense'", []).unwrap();
     shell.run(["queues", "define", "mail"]).ok();
-    file.execute("UPDATE windlass_queues SET config = 'nonsense' WHERE name = 'mail'", []).unwrap();
-    let report = shell.run(["doctor", "--json"]).exits(2).json();
-    let found = troubles(&report);
-    assert!(
-        found.iter().any(|found| found.starts_with("problem queue mail: its definition does not read")),
-        "{found:?}"
-    );
+    shell.enqueue(&["k", "--queue", "broken"]);
+    shell.enqueue(&["k", "--queue", "miscounted", "--delay", "1h"]);
+    let file = rusqlite::Connection::open(shell.path("windlass.db")).unwrap();
+    for change in [
+        "UPDATE windlass_queues SET config = 'nonsense' WHERE name = 'mail'",
+        "UPDATE windlass_jobs SET spec = 'nonsense' WHERE queue = 'broken'",
+        "UPDATE windlass_queues SET dead = 7 WHERE name = 'miscounted'",
+    ] {
+        assert_eq!(file.execute(change, []).unwrap(), 1, "{change}");
+    }
+    let found = troubles(&shell.run(["doctor", "--json"]).exits(2).json());
+    for start in [
+        "problem queue mail: its definition does not read",
+        "problem queue broken: 1 jobs do not read, one of them ",
+        "problem queue miscounted: it counts 1 scheduled, 7 dead, and has 1 scheduled",
+    ] {
+        assert!(found.iter().any(|found| found.starts_with(start)), "{start}: {found:?}");
+    }
 }
 
 #[test]

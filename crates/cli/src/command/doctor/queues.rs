@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use windlass::Client;
 use windlass_core::clock::Timestamp;
-use windlass_core::queue::{Counts, QueueConfig, QueueRecord};
+use windlass_core::queue::{Counts, QueueRecord};
 use windlass_core::store::serves::KINDS_KEPT;
 use windlass_core::store::{Finding, LeaseRecord};
-use windlass_core::{Name, State, StoreError};
+use windlass_core::{Name, State};
 
 use super::rows::Rows;
 use super::store::LEASES_MAX;
@@ -29,7 +29,7 @@ pub(super) async fn examine(
     let mut findings = Vec::new();
     for queue in &queues {
         let rows = Rows::of(client, queue, now).await?;
-        let rules = unknown_rules(client, &queue.name).await;
+        let rules = client.queue(&queue.name)?.unknown_rule().await;
         let before = findings.len();
         findings.extend(definition(queue, rules, now));
         findings.extend(served(queue, &rows, leases, now));
@@ -58,16 +58,6 @@ fn held(counts: &Counts) -> String {
     let held = text::by_state(counts).filter(|(_, count)| *count > 0);
     let held: Vec<String> = held.map(|(state, count)| format!("{count} {state}")).collect();
     if held.is_empty() { "no jobs".to_owned() } else { held.join(", ") }
-}
-
-/// The newest rule that a queue uses, and the newest one known, if this program does not know it. A change of such a
-/// definition is refused; this one is from a definition that no queue can have, so it never takes effect.
-async fn unknown_rules(client: &Client, queue: &Name) -> Option<(u32, u32)> {
-    let never = QueueConfig { concurrency: Some(0), ..QueueConfig::default() };
-    match client.store().redefine(queue, &never, &QueueConfig::default()).await {
-        Err(StoreError::UnknownRules { rules, known, .. }) => Some((rules, known)),
-        _ => None,
-    }
 }
 
 /// What is wrong with a definition, and what it keeps from starting.

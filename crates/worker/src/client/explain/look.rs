@@ -10,7 +10,7 @@ use windlass_core::queue::{KeyRules, QueueConfig, QueueRecord};
 use windlass_core::store::LeaseRecord;
 use windlass_core::store::serves::KINDS_KEPT;
 use windlass_core::unique::Lifetime;
-use windlass_core::{JobId, JobRecord, Name, State, StoreError};
+use windlass_core::{JobId, JobRecord, Name, State};
 
 use super::line::{Line, Looking};
 use crate::client::queue::{CALLS_MAX, PAGE};
@@ -99,7 +99,7 @@ pub(super) async fn at(client: &Client, id: JobId) -> Result<Option<Seen>> {
 
 /// What is around a job that waits.
 async fn waiting(client: &Client, handle: &QueueHandle, seen: &mut Seen) -> Result<()> {
-    seen.unknown_rule = unknown_rule(client, &seen.job.queue).await;
+    seen.unknown_rule = handle.unknown_rule().await;
     let config = seen.config();
     if seen.job.state == State::Blocked || seen.job.due_at > seen.now {
         return Ok(());
@@ -117,17 +117,6 @@ async fn waiting(client: &Client, handle: &QueueHandle, seen: &mut Seen) -> Resu
         }
     }
     Ok(())
-}
-
-/// The newest rule of a queue, if this program does not know it. A store refuses any change of such a definition, also one
-/// from a definition that no queue can have, which never takes effect.
-async fn unknown_rule(client: &Client, queue: &Name) -> Option<(u32, u32)> {
-    let never = QueueConfig { concurrency: Some(0), ..QueueConfig::default() };
-    match client.store().redefine(queue, &never, &QueueConfig::default()).await {
-        Err(StoreError::UnknownRules { rules, known, .. }) => Some((rules, known)),
-        // A store that cannot be written to at present says nothing about rules.
-        _ => None,
-    }
 }
 
 /// Goes through the jobs of a state, the newest first, until told to stop. Answers whether there are more.
