@@ -4,6 +4,7 @@
 mod enqueue;
 mod examples;
 mod jobs;
+mod on_call;
 pub(crate) mod parse;
 mod queues;
 mod trial;
@@ -13,6 +14,7 @@ use clap_complete::Shell;
 
 pub(crate) use enqueue::EnqueueArgs;
 pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs};
+pub(crate) use on_call::{DoctorArgs, ExplainArgs};
 pub(crate) use queues::{DefineArgs, PauseArgs, QueuesArgs, QueuesCommand, RemoveArgs, ResumeArgs, ShowArgs};
 pub(crate) use trial::{BenchArgs, DemoArgs};
 
@@ -65,6 +67,22 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: JobsCommand,
     },
+
+    /// Say why jobs are where they are, and what to do about it
+    ///
+    /// For a job that waits: what keeps it from starting (its time, a pause, a limit, other jobs, no worker), with the remedy
+    /// of each. For one that runs: which worker has it, since when, and whether its lease lives. For one that has ended: how,
+    /// and what a retry would do. Reads only.
+    #[command(after_help = examples::EXPLAIN)]
+    Explain(ExplainArgs),
+
+    /// Examine a store: its settings, what waits in it, and who serves it
+    ///
+    /// One line for each check: ok, warning or problem, with what to do about it. Looks at the connection, the clock, the
+    /// durability, the settings of the server or file, lost leases, and of each queue its definition, its workers, what is
+    /// overdue, and the newest 1,000 jobs. Changes nothing.
+    #[command(after_help = examples::DOCTOR)]
+    Doctor(DoctorArgs),
 
     /// Show what queues hold and which workers serve them, define and remove them
     ///

@@ -3,7 +3,9 @@
 mod bench;
 mod completions;
 mod demo;
+mod doctor;
 mod enqueue;
+mod explain;
 mod jobs;
 mod known;
 mod migrate;
@@ -21,6 +23,8 @@ pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Resu
         Command::Demo(args) => demo::run(session, &args).await,
         Command::Enqueue(args) => enqueue::run(session, *args).await,
         Command::Jobs { command } => jobs::run(session, command).await,
+        Command::Explain(args) => explain::run(session, &args.ids).await,
+        Command::Doctor(args) => doctor::run(session, &args).await,
         Command::Queues(args) => queues::run(session, args).await,
         Command::Workers(args) => workers::run(session, &args).await,
         Command::Prune(args) => prune::run(session, &args).await,

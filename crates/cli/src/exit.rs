@@ -9,25 +9,33 @@ use windlass_core::{StoreError, StoreErrorKind};
 
 /// What the shell gets to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Exit {
     /// Done.
-    Done = 0,
-    /// It failed, or some job was refused.
-    Failed = 1,
+    Done,
+    /// It failed, or some job was refused, or there are warnings where none should be.
+    Failed,
     /// The command line or the payload makes no sense.
-    Usage = 2,
+    Usage,
+    /// The store was examined, and has problems.
+    Problems,
     /// The store is missing, unreachable or incompatible.
-    Store = 3,
+    Store,
     /// No such job.
-    NotFound = 4,
+    NotFound,
     /// Ended by Ctrl-C.
-    Interrupted = 130,
+    Interrupted,
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage | Exit::Problems => 2,
+            Exit::Store => 3,
+            Exit::NotFound => 4,
+            Exit::Interrupted => 130,
+        })
     }
 }
 

@@ -89,6 +89,7 @@
 //! [`Transition::honoring_cancel`]: crate::Transition::honoring_cancel
 //! [`NextDue::Keep`]: crate::judge::NextDue::Keep
 
+mod checkup;
 mod claim;
 mod inspect;
 mod jobs;
@@ -106,6 +107,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use checkup::{Checkup, Depth, Finding, Level};
 pub use claim::{AMPLE, ClaimAnswer, ClaimRequest, QueueShare, Room, SickQueue, is_near};
 pub use inspect::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX};
 pub use jobs::{Amended, Begin, Enqueued, Jobs, Progress, Settled, Settlement, Taken};
@@ -133,6 +135,11 @@ pub trait Store: Jobs + Leases + Queues + Inspect + Maintenance + Wakeup + Send 
 
     /// The part that writes inside a transaction of its user, for stores that live in an SQL database.
     fn within(&self) -> Option<&dyn Within> {
+        None
+    }
+
+    /// The part that examines the store itself, for stores with settings of their own.
+    fn checkup(&self) -> Option<&dyn Checkup> {
         None
     }
 

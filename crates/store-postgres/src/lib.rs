@@ -26,6 +26,7 @@
 //! | `listen` | `auto` (default), `never` | whether to hear of other processes by notifications |
 //! | `migrate` | `auto` (default), `never` | whether opening brings the schema up to date |
 
+mod checkup;
 mod connect;
 mod definitions;
 mod error;
@@ -51,7 +52,7 @@ use std::sync::{Arc, Mutex};
 
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
-use windlass_core::store::{About, Records, Sharing, Store, Wakeup, Within};
+use windlass_core::store::{About, Checkup, Records, Sharing, Store, Wakeup, Within};
 
 pub use options::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
 pub use windlass_core::bell::WakeMode;
@@ -150,6 +151,10 @@ impl Store for PostgresStore {
     }
 
     fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
     }
 }

@@ -98,6 +98,23 @@ pub struct Status {
     has_schema: bool,
 }
 
+/// The indexes that the steps leave, beside those of primary keys.
+pub(crate) fn indexes() -> Vec<String> {
+    let mut made: Vec<(&str, &str)> = Vec::new();
+    for line in STEPS.iter().flat_map(|step| step.sql.lines()) {
+        let words: Vec<&str> = line.split([' ', ';']).filter(|word| !word.is_empty()).collect();
+        match words[..] {
+            ["CREATE", "INDEX", name, "ON", table, ..]
+            | ["CREATE", "UNIQUE", "INDEX", name, "ON", table, ..] => made.push((name, table)),
+            ["DROP", "INDEX", name, ..] => made.retain(|(other, _)| *other != name),
+            // What was on it goes with it.
+            ["DROP", "TABLE", name, ..] => made.retain(|(_, table)| *table != name),
+            _ => {}
+        }
+    }
+    made.into_iter().map(|(name, _)| name.to_owned()).collect()
+}
+
 /// How long after its last use a function is dropped. Programs that run say every few hours which ones they use.
 const UNUSED_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 

@@ -52,6 +52,7 @@
 
 mod agenda;
 mod answer;
+mod checkup;
 mod connect;
 mod definitions;
 mod error;
@@ -87,7 +88,7 @@ use bytes::Bytes;
 use windlass_core::StoreError;
 use windlass_core::bell::{Address, Bell, Rings};
 use windlass_core::clock::Clock;
-use windlass_core::store::{About, Records, Sharing, Store, Wakeup};
+use windlass_core::store::{About, Checkup, Records, Sharing, Store, Wakeup};
 use windlass_store_server::remote::Admit;
 
 pub use options::{Eviction, Listen, RedisOptions};
@@ -240,6 +241,10 @@ impl Store for RedisStore {
     }
 
     fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
     }
 }

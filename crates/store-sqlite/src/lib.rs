@@ -26,6 +26,7 @@
 
 mod accept;
 mod aged;
+mod checkup;
 mod conditions;
 mod connect;
 mod counters;
@@ -62,7 +63,7 @@ use rusqlite::Connection;
 use windlass_core::StoreError;
 use windlass_core::bell::Bell;
 use windlass_core::clock::{Clock, Steps, Timestamp};
-use windlass_core::store::{About, Records, Sharing, Store, StoreResult, Within};
+use windlass_core::store::{About, Checkup, Records, Sharing, Store, StoreResult, Within};
 
 pub use options::{Create, Guard, SqliteOptions, Synchronous};
 
@@ -292,6 +293,10 @@ impl Store for SqliteStore {
     }
 
     fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn checkup(&self) -> Option<&dyn Checkup> {
         Some(self)
     }
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use windlass_core::backoff::with_retries;
 use windlass_core::job::{LostJob, Unreadable};
-use windlass_core::store::{Settled, Settlement, StoreResult};
+use windlass_core::store::{Right, Settled, Settlement, StoreResult};
 use windlass_core::{JobId, LeaseId, Name, Outcome, Store, StoreError, judge};
 
 use crate::attempts::Attempts;
 use crate::health::UnreadableHealth;
 use crate::lease::Lease;
 use crate::retries::{endless, spread};
+use crate::settling::{self, lost_follow_ups};
 
 /// The pauses before each look for the jobs of a claim whose answer was lost. The claim may still be in flight: the last
 /// look is later than any store lets a call run by default. What comes even later is given back when the lease ends.
@@ -105,10 +106,16 @@ impl Reconciler {
             noted.jobs = noted.jobs.saturating_add(1);
             noted.last = Some(format!("job {}: {why}", job.id));
         }
-        let settlements: Arc<[_]> = jobs.iter().map(|job| settlement(job, fate(job))).collect();
+        let end = |job: &LostJob| {
+            let end = settlement(job, fate(job));
+            let then = lost_follow_ups(job, &end);
+            (end, then)
+        };
+        let ends: Vec<_> = jobs.iter().map(end).collect();
         let this = Arc::clone(self);
         self.attempts.runtime.spawn(async move {
-            let _ = this.while_kept(lease, || this.store.settle(Arc::clone(&settlements))).await;
+            let _ =
+                this.while_kept(lease, || settling::write(&*this.store, Right::Fence, ends.clone())).await;
         });
     }
 

@@ -5,6 +5,8 @@ Examples:
   windlass demo
   windlass enqueue mail.send '{\"to\":\"ada@example.org\"}'
   windlass jobs list --state dead
+  windlass explain 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass doctor
   WINDLASS_STORE=sqlite:///var/lib/shop/jobs.db windlass queues --json
   WINDLASS_STORE=postgres://app:secret@db.example/shop windlass workers
 
@@ -22,7 +24,7 @@ Stores:
 Exit codes:
   0    done
   1    it failed, or some job was refused
-  2    the command line or the payload makes no sense; nothing was touched
+  2    the command line or the payload makes no sense, and nothing was touched; doctor: problems
   3    the store is missing, unreachable, or newer than this program
   4    no such job
   130  interrupted
@@ -122,6 +124,24 @@ Examples:
 With --json: one line per id, with id, answer (done, refused or missing), state and moved_to; by filter
 one document, {\"matched\": N, \"changed\": N, \"refused\": N}.
 Exit code 1 if one was refused or another number was expected, otherwise 4 if one does not exist.";
+
+pub(super) const EXPLAIN: &str = "\
+Examples:
+  windlass explain 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass explain --json 01890a5d-ac96-774b-bcce-b302099a8057 | jq -r '.causes[].remedy'
+
+With --json: one line per job, {\"id\", \"queue\", \"kind\", \"state\", \"now\", \"causes\": [{\"cause\": WORD, \"sentence\", \"remedy\", ...}]}.
+Exit code 4 if one of them does not exist.";
+
+pub(super) const DOCTOR: &str = "\
+Examples:
+  windlass doctor
+  windlass doctor --strict || echo 'look at it'
+  windlass doctor --deep
+  windlass doctor --json | jq -r '.findings[] | select(.level != \"ok\") | .what'
+
+With --json: one document, {\"problems\": N, \"warnings\": N, \"findings\": [{\"subject\", \"level\", \"what\", \"remedy\"}]}.
+Exit code 0 if there is no problem, 1 for warnings with --strict, 2 for problems, 3 if the store cannot be opened.";
 
 pub(super) const QUEUES: &str = "\
 Examples:

@@ -6,6 +6,7 @@ mod list;
 mod show;
 
 use self::amend::Change;
+pub(super) use self::amend::complain_missing;
 use crate::args::JobsCommand;
 use crate::exit::Exit;
 use crate::session::Session;

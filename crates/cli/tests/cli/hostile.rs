@@ -5,10 +5,10 @@ use std::process::Stdio;
 
 use crate::shell::{Shell, finish};
 
-const HOSTILE: &str =
+pub(crate) const HOSTILE: &str =
     "red \u{1b}[31m clear \u{1b}[2J title \u{1b}]0;owned\u{7} \u{9b}1A reversed \u{202e}txt.exe";
 
-fn assert_harmless(text: &str) {
+pub(crate) fn assert_harmless(text: &str) {
     let hazard = |c: char| {
         c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };

@@ -3,8 +3,10 @@
 // A failed step is a failed test; saying so twice does not help.
 #![allow(clippy::unwrap_used)]
 
+mod doctor;
 mod documented;
 mod enqueue;
+mod explain;
 mod filtered;
 mod hostile;
 mod jobs;

@@ -50,6 +50,8 @@ fn looking_makes_no_schema() {
         &["jobs", "show", "01890a5d-ac96-774b-bcce-b302099a8057"],
         &["queues"],
         &["workers"],
+        &["doctor"],
+        &["explain", "01890a5d-ac96-774b-bcce-b302099a8057"],
         &["prune"],
         &["migrate", "--dry-run"],
     ] {
@@ -202,4 +204,24 @@ fn the_demo_and_the_bench_run() {
     assert_eq!(answer["scheme"], "postgres");
     assert!(answer["measurements"][3]["p50_seconds"].as_f64() < Some(1.0), "{answer}");
     assert_eq!(schema.psql("SELECT count(*) FROM {schema}.jobs WHERE queue = 'windlass.bench'"), "0");
+}
+
+#[test]
+fn the_doctor_finds_an_index_that_is_missing() {
+    let (shell, schema) = (Shell::new(), Schema::new("doctor"));
+    let id = schema.run(&shell, &["enqueue", "k", "--json"]).ok().json()["id"].clone();
+    schema.run(&shell, &["explain", id.as_str().unwrap()]).ok().prints("no worker serves queue default");
+    let finding = |subject: &str| {
+        let report = schema.run(&shell, &["doctor", "--json"]).exits(2).json();
+        let findings = report["findings"].as_array().unwrap().clone();
+        findings.into_iter().find(|finding| finding["subject"] == subject).unwrap()
+    };
+    assert_eq!(finding("indexes")["level"], "ok", "{}", finding("indexes"));
+    assert_eq!(
+        (&finding("permissions")["level"], &finding("queue default")["level"]),
+        (&json!("ok"), &json!("problem"))
+    );
+    schema.psql("DROP INDEX {schema}.waiting_due");
+    let found = finding("indexes");
+    assert_eq!((&found["level"], &found["what"]), (&json!("problem"), &json!("waiting_due is missing")));
 }

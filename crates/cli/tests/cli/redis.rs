@@ -37,6 +37,11 @@ fn every_command_works(url: &str) {
         queues["queues"].as_array().unwrap().iter().find(of).map(|found| found["counts"][state].clone())
     };
     assert_eq!((count("mail", "ready"), count("default", "scheduled")), (Some(json!(1)), Some(json!(2500))));
+    run(&["explain", &id]).ok().prints("no worker serves queue mail");
+    let report = run(&["doctor", "--json"]).exits(2).json();
+    let findings = report["findings"].as_array().unwrap();
+    let is_kept = |finding: &Value| finding["what"] == "none (noeviction)" && finding["level"] == "ok";
+    assert!(findings.iter().any(is_kept), "{report}");
     run(&["jobs", "delete", "--yes", &id]).ok();
     run(&["jobs", "show", &id]).exits(4);
     run(&["queues", "define", "mail", "--keep-completed", "1d", "--payload-cap", "10B"]).ok();

@@ -19,7 +19,8 @@ pub trait Queues {
     async fn define(&self, queue: &Name, config: &QueueConfig) -> StoreResult<()>;
 
     /// Sets the definition of a queue as [`define`](Queues::define) does, if it is still the one that the caller has read:
-    /// the default one for a queue that has none. Answers whether it was set.
+    /// the default one for a queue that has none. Answers whether it was set. A queue that uses a rule which this program does
+    /// not know is refused, also where the caller has read another definition.
     async fn redefine(&self, queue: &Name, before: &QueueConfig, config: &QueueConfig) -> StoreResult<bool>;
 
     /// The present instant of the store's clock, by which everything is decided.

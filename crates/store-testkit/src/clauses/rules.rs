@@ -94,6 +94,8 @@ pub async fn a_newer_definition_stays(h: &impl Harness) {
     }
     let config = QueueConfig::unreadable();
     assert_told(&scene.store.define(&name("a"), &config).await.expect_err("it is not this program's"));
+    let redefined = scene.store.redefine(&name("a"), &QueueConfig::unreadable(), &config).await;
+    assert_told(&redefined.expect_err("whatever was read"));
     assert_told(&scene.store.remove(&name("a")).await.expect_err("it is not this program's"));
     scene.store.define(&name("b"), &config).await.expect("others are as ever");
     let queues = scene.store.queues(None, 9).await.expect("queues can be listed");

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use windlass_core::Name;
 use windlass_core::queue::{Pause, QueueConfig};
+use windlass_core::{Name, StoreError};
 
 use super::QueueHandle;
 use crate::error::{ConfigError, Error, Result};
@@ -58,6 +58,18 @@ impl Pausing {
 }
 
 impl QueueHandle {
+    /// The newest rule that its definition uses, and the newest one that this program knows, if that is an older one: programs
+    /// of this version then take nothing of the queue. Nothing also where the store cannot be asked at present.
+    pub async fn unknown_rule(&self) -> Option<(u32, u32)> {
+        // A change of such a definition is refused. This one is from a definition that no queue can have, so it never takes
+        // effect.
+        let never = QueueConfig { concurrency: Some(0), ..QueueConfig::default() };
+        match self.store().redefine(self.name(), &never, &QueueConfig::default()).await {
+            Err(StoreError::UnknownRules { rules, known, .. }) => Some((rules, known)),
+            _ => None,
+        }
+    }
+
     /// Changes its definition as it is now, and answers the new one. The change is made again if another program has
     /// changed the definition in the same moment.
     ///

@@ -9,6 +9,7 @@ mod client;
 mod config;
 mod dead;
 mod drain;
+mod explain;
 mod faults;
 mod faulty;
 mod follow;
