@@ -2,6 +2,7 @@
 
 mod bench;
 mod completions;
+mod dead;
 mod demo;
 mod enqueue;
 mod jobs;
@@ -9,6 +10,7 @@ mod known;
 mod migrate;
 mod prune;
 pub(crate) mod queues;
+mod records;
 mod workers;
 
 use crate::args::Command;
@@ -21,6 +23,8 @@ pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Resu
         Command::Demo(args) => demo::run(session, &args).await,
         Command::Enqueue(args) => enqueue::run(session, *args).await,
         Command::Jobs { command } => jobs::run(session, command).await,
+        Command::Dead { command } => dead::run(session, command).await,
+        Command::Records { command } => records::run(session, command).await,
         Command::Queues(args) => queues::run(session, args).await,
         Command::Workers(args) => workers::run(session, &args).await,
         Command::Prune(args) => prune::run(session, &args).await,

@@ -19,8 +19,12 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The store is missing, unreachable or incompatible.
     Store = 3,
-    /// No such job.
+    /// No such job, or no such record.
     NotFound = 4,
+    /// The job that was waited for was cancelled.
+    Cancelled = 5,
+    /// The job that was waited for has not ended in time.
+    TimedOut = 6,
     /// Ended by Ctrl-C.
     Interrupted = 130,
 }
