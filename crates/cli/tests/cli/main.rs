@@ -3,6 +3,8 @@
 // A failed step is a failed test; saying so twice does not help.
 #![allow(clippy::unwrap_used)]
 
+mod archive;
+mod dead;
 mod documented;
 mod enqueue;
 mod filtered;
@@ -10,9 +12,11 @@ mod hostile;
 mod jobs;
 mod postgres;
 mod queues;
+mod records;
 mod redis;
 mod secrets;
 mod shell;
 mod stores;
 mod trial;
 mod usage;
+mod wait;
