@@ -10,6 +10,9 @@ mod purge;
 mod replay;
 mod show;
 
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressStyle};
 use windlass::Client;
 use windlass::worker::DeadLetters;
 use windlass_core::store::Filter;
@@ -60,4 +63,16 @@ fn check_expected(matched: u64, expected: u64, verb: &str) -> Result<(), Fault> 
 
 fn jobs(count: u64) -> String {
     format!("{count} {}", if count == 1 { "job" } else { "jobs" })
+}
+
+/// A line on a terminal that counts jobs while they are handled.
+fn counter(what: &str) -> ProgressBar {
+    let bar =
+        if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    if let Ok(style) =
+        ProgressStyle::with_template(&format!("{{spinner}} {{human_pos}} jobs {what}, {{per_sec}}"))
+    {
+        bar.set_style(style);
+    }
+    bar
 }

@@ -22,6 +22,8 @@ fn scene() -> (Shell, String) {
         "3",
         "--timeout",
         "5s",
+        "--unique",
+        "order-7",
     ]);
     shell.kill("charge", "refused \u{1b}[2J \u{202e}");
     (shell, id)
@@ -61,6 +63,7 @@ fn an_archive_holds_all_of_a_job_and_is_imported_once() {
     }
     assert_eq!(new["meta"], json!({"tenant": "acme", "windlass.again_of": id}));
     assert_eq!(old["state"], "dead", "it was not to be purged");
+    shell.run(["enqueue", "charge", "--unique", "order-7"]).ok().prints("not stored: job ");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use windlass_core::{JobId, JobRecord, Name};
 
 use super::file::Writer;
 use super::purge::{Removed, Seen, remove};
-use super::{check_known, jobs, letters};
+use super::{check_known, counter, jobs, letters};
 use crate::args::DeadArchiveArgs;
 use crate::exit::{Exit, Fault};
 use crate::interrupt::Interrupt;
@@ -162,6 +162,7 @@ pub(crate) async fn run(session: &mut Session, args: &DeadArchiveArgs) -> anyhow
 /// Writes those that match. Answers which those are, and how many there are that do not read.
 async fn write(letters: &DeadLetters, mut writer: Writer) -> anyhow::Result<(Vec<Seen>, u64)> {
     let (mut seen, mut unreadable, mut fault) = (Vec::new(), 0, None);
+    let bar = counter("written");
     letters
         .each(u64::MAX, async |letter| {
             let job = &letter.job;
@@ -170,12 +171,16 @@ async fn write(letters: &DeadLetters, mut writer: Writer) -> anyhow::Result<(Vec
                 return Ok(true);
             }
             match add(&mut writer, job) {
-                Ok(()) => seen.push(Seen::of(job)),
+                Ok(()) => {
+                    seen.push(Seen::of(job));
+                    bar.inc(1);
+                }
                 Err(error) => fault = Some(error),
             }
             Ok(fault.is_none())
         })
         .await?;
+    bar.finish_and_clear();
     match fault {
         Some(fault) => Err(fault.into()),
         None => {

@@ -16,7 +16,7 @@ use windlass_core::{JobId, Name, NewJob, Options};
 
 use super::archive::{FORM, Line, UniqueLine};
 use super::file::Reader;
-use super::jobs;
+use super::{counter, jobs};
 use crate::exit::{Exit, Fault};
 use crate::session::{Access, Session};
 
@@ -60,6 +60,7 @@ async fn import(
     answer: &mut Answer,
 ) -> anyhow::Result<()> {
     let (mut chunk, mut bytes, mut keyed) = (Vec::new(), 0, HashSet::new());
+    let bar = counter("read");
     loop {
         let next = reader.next();
         let line = match &next {
@@ -85,8 +86,10 @@ async fn import(
             store(client, &chunk, &mut keyed, answer).await?;
             chunk.clear();
             bytes = 0;
+            bar.set_position(answer.read);
         }
         if next?.is_none() {
+            bar.finish_and_clear();
             return Ok(());
         }
     }

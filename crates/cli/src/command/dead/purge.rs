@@ -6,7 +6,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::store::Amended;
 use windlass_core::{JobId, JobRecord, State};
 
-use super::{check_expected, check_known, jobs, letters};
+use super::{check_expected, check_known, counter, jobs, letters};
 use crate::args::DeadPurgeArgs;
 use crate::exit::Exit;
 use crate::session::{Access, Session};
@@ -72,6 +72,7 @@ pub(crate) async fn run(session: &mut Session, args: &DeadPurgeArgs) -> anyhow::
 
 /// Removes those that are still as they were seen. What was removed is counted also if a later call fails.
 pub(super) async fn remove(client: &Client, seen: &[Seen], so_far: &mut Removed) -> anyhow::Result<()> {
+    let bar = counter("removed");
     for some in seen.chunks(CHUNK) {
         let ids: Vec<JobId> = some.iter().map(|seen| seen.id).collect();
         let found = client.store().get(ids.into()).await?;
@@ -84,7 +85,9 @@ pub(super) async fn remove(client: &Client, seen: &[Seen], so_far: &mut Removed)
         let removed = answers.iter().filter(|answer| matches!(answer, Amended::Done(_))).count();
         so_far.removed += removed as u64;
         so_far.left += (some.len() - removed) as u64;
+        bar.set_position(so_far.removed);
     }
+    bar.finish_and_clear();
     Ok(())
 }
 

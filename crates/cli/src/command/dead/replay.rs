@@ -60,7 +60,7 @@ pub(crate) async fn run(session: &mut Session, args: &DeadReplayArgs) -> anyhow:
     let summary = match sent_back(replay.most(most), goal).await {
         Ok(Some(summary)) => summary,
         ended => {
-            // How far it came is not known to the job; what is left is counted by the command that goes on.
+            // How far it came is not known here: the command that goes on counts what is left.
             session.note(&format!("to go on: {}", go_on(args, &filter, began, None)));
             return ended.map(|_interrupted| Exit::Interrupted);
         }
@@ -169,6 +169,9 @@ fn print(
         }
         if let Some(go_on) = go_on {
             session.output.line(format_args!("to go on: {}", clean::line(&go_on)))?;
+            if session.typed_url().is_some() {
+                session.note("it needs the same --store");
+            }
         }
     }
     Ok(match (is_interrupted, is_stopped || left > 0) {
