@@ -11,6 +11,7 @@ mod history;
 mod in_process;
 mod ours;
 mod raw;
+mod records;
 mod redis;
 mod report;
 mod server;
@@ -34,7 +35,8 @@ struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Only stores whose name contains this: memory, sqlite full, sqlite normal, postgres, postgres off, redis,
-    /// redis none; or control, and control/postgres, for what flow control costs
+    /// redis none; or control, and control/postgres, for what flow control costs; records and records/sqlite for follow-ups
+    /// and checkpoints
     #[arg(long)]
     only: Option<String>,
     /// Leave out the long run with a million finished and a million scheduled jobs
@@ -105,6 +107,18 @@ struct Scale {
     snapshot: Duration,
 }
 
+impl Scale {
+    fn new(is_quick: bool) -> Self {
+        let (long, short) = (Duration::from_secs(80), Duration::from_secs(16));
+        match is_quick {
+            true => Self { jobs: 50_000, rounds: 1, latency_samples: 200, history: 100_000, snapshot: short },
+            false => {
+                Self { jobs: 200_000, rounds: 3, latency_samples: 1_000, history: 1_000_000, snapshot: long }
+            }
+        }
+    }
+}
+
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if let Some(url) = arguments.member.url.clone() {
@@ -126,23 +140,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     if arguments.in_process {
         return in_process::measure().await;
     }
-    let scale = if arguments.quick {
-        Scale {
-            jobs: 50_000,
-            rounds: 1,
-            latency_samples: 200,
-            history: 100_000,
-            snapshot: Duration::from_secs(16),
-        }
-    } else {
-        Scale {
-            jobs: 200_000,
-            rounds: 3,
-            latency_samples: 1_000,
-            history: 1_000_000,
-            snapshot: Duration::from_secs(80),
-        }
-    };
+    let scale = Scale::new(arguments.quick);
     let mut report = Report::new(arguments.json);
     if let Some(seconds) = arguments.snapshot {
         snapshot::measure(Duration::from_secs(seconds), &mut report).await?;
@@ -151,6 +149,9 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
     if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("control")) {
         return control::run(arguments.quick, rest.strip_prefix('/'), report).await;
+    }
+    if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("records")) {
+        return records::run(arguments.quick, rest.strip_prefix('/'), report).await;
     }
     for subject in Subject::ALL {
         if arguments.only.as_ref().is_some_and(|only| !subject.name().contains(only.as_str())) {

@@ -87,6 +87,11 @@ impl Current {
         self.queues.iter().try_for_each(|(name, definition)| check_rules(name, definition.rules))
     }
 
+    /// Fails when this queue does.
+    pub(crate) fn check_rules_of(&self, queue: &Name) -> Result<(), StoreError> {
+        self.unknown().find(|(name, _)| *name == queue).map_or(Ok(()), |(_, error)| Err(error))
+    }
+
     /// The queues that use a rule which this program does not know, and what there is to say.
     pub(crate) fn unknown(&self) -> impl Iterator<Item = (&Name, StoreError)> {
         let check = |(name, definition): &(Name, Arc<Definition>)| check_rules(name, definition.rules).err();

@@ -44,6 +44,11 @@ pub(crate) fn is_misnamed(fault: &Fault) -> bool {
     !error.is_last && matches!(error.code.as_str(), "26000" | "08P01" | "0A000")
 }
 
+/// Whether something that another transaction holds was not free in time.
+pub(crate) fn is_locked(fault: &Fault) -> bool {
+    matches!(fault, Fault::Server(error) if error.code == "55P03")
+}
+
 /// What a failed attempt to connect means.
 pub(crate) fn connecting(error: &DriverError, hosts: &str) -> Unreachable {
     let Some(said) = error.as_db_error() else {

@@ -163,10 +163,29 @@ functions! {
     LIST = "inspect_list", "inspect/list", [INT8, TEXT, TEXT, INT8, TEXT, INT8, INT8, INT8];
     PROMOTE = "maintenance_promote", "maintenance/promote", [INT8];
     PRUNE = "maintenance_prune", "maintenance/prune", [TEXT, INT8, INT8, INT8, INT8];
-    FORGET = "maintenance_forget", "maintenance/forget", [INT8, INT8];
+    FORGET = "maintenance_forget", "maintenance/forget", [INT8, INT8, INT8];
     MEND = "maintenance_mend", "maintenance/mend", [INT8, TEXT, INT8, TEXT, INT8];
     TAKE_DUTY = "maintenance_take_duty", "maintenance/take_duty", [TEXT, UUID, INT8];
     LEAVE_DUTY = "maintenance_leave_duty", "maintenance/leave_duty", [TEXT, UUID];
+    RECORDS_READ = "records_read", "records/read", [TEXT, TEXT_ARRAY];
+    RECORDS_LIST = "records_list", "records/list", [TEXT, TEXT, TEXT, INT8, INT8];
+    RECORDS_TOTALS = "records_totals", "records/totals", [TEXT, INT8];
+    RECORDS_CHANGE = "records_change", "records/change", [
+        TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY
+    ];
+    RECORDS_WRITE = "records_write", "records/write", [
+        INT8, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY,
+        TEXT, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY
+    ];
+    FOLLOW = "records_follow", "records/follow", [
+        TEXT, INT8, UUID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+        INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY,
+        INT8_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8_ARRAY,
+        UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY,
+        TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY, INT8_ARRAY
+    ];
     ABORT = "within_abort", "within/abort", [];
 }
 
@@ -192,7 +211,7 @@ pub(crate) fn spelled_out(schema: &str) -> [(&'static str, String); 2] {
 }
 
 /// Those that jobs pass through, and their notes.
-const FREQUENT: [Function; 12] = [
+const FREQUENT: [Function; 13] = [
     ENQUEUE,
     ENQUEUE_ANY,
     ENQUEUE_ALIKE,
@@ -204,6 +223,7 @@ const FREQUENT: [Function; 12] = [
     COMPLETE,
     COMPLETE_ONE,
     SETTLE,
+    FOLLOW,
     NOTIFY,
 ];
 

@@ -38,6 +38,7 @@ mod maintenance;
 pub mod migrate;
 mod options;
 mod queues;
+mod records;
 mod row;
 mod session;
 mod statement;
@@ -50,7 +51,7 @@ use std::sync::{Arc, Mutex};
 
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
-use windlass_core::store::{About, Sharing, Store, Wakeup, Within};
+use windlass_core::store::{About, Records, Sharing, Store, Wakeup, Within};
 
 pub use options::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
 pub use windlass_core::bell::WakeMode;
@@ -145,6 +146,10 @@ impl Store for PostgresStore {
     }
 
     fn within(&self) -> Option<&dyn Within> {
+        Some(self)
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
         Some(self)
     }
 }

@@ -1,4 +1,4 @@
-//! Work that no job asks for: promoting what is due, folding counters, forgetting calls, pruning what is old.
+//! Work that no job asks for: promoting what is due, folding counters, forgetting calls and records, pruning what is old.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ const PRUNE_STEP: u32 = 1_000;
 const FOLD_PAUSE_FACTOR: u32 = 50;
 /// How many old calls are forgotten at once, and how long after the last of them it is looked again.
 const FORGET_MAX: i64 = 10_000;
+/// The same of records, which may be large.
+const FORGET_RECORDS_MAX: i64 = 1_000;
 const FORGET_PAUSE: Duration = Duration::from_secs(10);
 /// How many lines, running jobs and gates are compared at once, and how long after the last of them it is begun again.
 const MEND_MAX: i64 = 500;
@@ -65,7 +67,7 @@ impl Maintenance for PostgresStore {
                     0
                 });
                 let forgotten = tools.forgetting.forget(&session, limit).await.unwrap_or_else(|fault| {
-                    tracing::debug!(?fault, "old calls were not forgotten");
+                    tracing::debug!(?fault, "old calls and records were not forgotten");
                     0
                 });
                 if let Err(fault) = tools.mending.mend(&tools, &session, limit).await {
@@ -139,7 +141,7 @@ impl Folding {
     }
 }
 
-/// When to forget calls that are no longer repeated.
+/// When to forget calls that are no longer repeated, and what has had its time.
 #[derive(Debug, Default)]
 pub(crate) struct Forgetting {
     next: Mutex<Option<Instant>>,
@@ -152,14 +154,15 @@ impl Forgetting {
             return Ok(0);
         }
         let (age, most) = (row::micros(CALL_MEMORY), FORGET_MAX.min(limit.into()));
-        let forgotten = session.call_one(&FORGET, &[&age, &most]).await;
-        let gone = forgotten.and_then(|row| at::<i64>(&row, 0));
+        let parameters: Parameters<'_> = &[&age, &most, &FORGET_RECORDS_MAX.min(most)];
+        let answer = session.call_one(&FORGET, parameters).await;
+        let gone = answer.and_then(|row| Ok((at::<i64>(&row, 0)?, at::<bool>(&row, 1)?)));
         // One that leaves something over is gone on with.
-        let is_whole = gone.as_ref().is_ok_and(|gone| *gone < most);
+        let is_whole = gone.as_ref().is_ok_and(|(_, has_more)| !has_more);
         let pause =
             if is_whole { FORGET_PAUSE.max(started.elapsed() * FOLD_PAUSE_FACTOR) } else { Duration::ZERO };
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + pause);
-        gone
+        gone.map(|(gone, _)| gone)
     }
 }
 

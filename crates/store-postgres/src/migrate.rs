@@ -75,8 +75,7 @@ const STEPS: &[Step] = &[
     Step { version: 7, name: "keys of jobs", sql: KEYS, needs: 1 },
     // Programs of before read what gates are told through a view.
     Step { version: 8, name: "reports to gates", sql: REPORTS, needs: 1 },
-    // Holds the place of a step that is not here yet.
-    Step { version: 9, name: "nothing", sql: "", needs: 1 },
+    Step { version: 9, name: "records", sql: include_str!("../migrations/0009_records.sql"), needs: 1 },
     Step { version: 10, name: "jobs alike", sql: include_str!("../migrations/0010_alike.sql"), needs: 1 },
 ];
 

@@ -1,10 +1,13 @@
 //! Writing inside a transaction of the user's own: the store's own functions, called over the user's connection.
 
 pub(crate) mod place;
+mod records;
 
 use async_trait::async_trait;
 use uuid::Uuid;
 use windlass_core::bell::{Rings, Topic};
+use windlass_core::follow_ups::FollowUps;
+use windlass_core::record::{Record, RecordKey};
 use windlass_core::sql::{Dialect, Line, Row, SqlError, Value};
 use windlass_core::store::{Enqueued, Right, Settled, Settlement, StoreResult, Within};
 use windlass_core::{Bytes, Name, NewJob, State, StoreError};
@@ -35,7 +38,11 @@ impl Within for PostgresStore {
             let columns = Columns::of(jobs, &definitions)?;
             let statement =
                 self.text_with_transaction(if columns.are_general() { &ENQUEUE_ANY } else { &ENQUEUE });
-            let rows = run(line, &statement, enqueue_values(&columns, definitions.version)).await?;
+            let mut values = enqueue_values(&columns, definitions.version);
+            if columns.are_general() {
+                values.extend(key_values(&columns));
+            }
+            let rows = run(line, &statement, values).await?;
             let said = rows.iter().map(|row| row.text(0));
             let said = said.collect::<Result<Vec<_>, SqlError>>().map_err(misread)?;
             if let Some(answers) = columns.answers(jobs, &definitions, said).map_err(written)? {
@@ -83,6 +90,24 @@ impl Within for PostgresStore {
             definitions = self.definitions_over(line, names()).await?;
         }
         Err(never_still())
+    }
+
+    async fn read_records(
+        &self,
+        line: &mut Line,
+        queue: &Name,
+        keys: &[RecordKey],
+    ) -> StoreResult<Vec<Option<Record>>> {
+        self.read_over(line, queue, keys).await
+    }
+
+    async fn write_records(
+        &self,
+        line: &mut Line,
+        queue: &Name,
+        what: &FollowUps,
+    ) -> StoreResult<Vec<Enqueued>> {
+        self.write_over(line, queue, what).await
     }
 }
 
@@ -182,10 +207,10 @@ fn ints(numbers: &[i64]) -> Value {
     Value::Ints(numbers.iter().copied().map(Some).collect())
 }
 
-/// The parameters of `jobs/enqueue.sql`, or of `jobs/enqueue_any.sql`.
+/// The parameters of `jobs/enqueue.sql`, and the first ones of `jobs/enqueue_any.sql`.
 fn enqueue_values(columns: &Columns<'_>, version: i64) -> Vec<Value> {
     let payloads = columns.payloads.iter().map(|payload| Some(Bytes::copy_from_slice(payload)));
-    let mut values = vec![
+    vec![
         version.into(),
         uuids(&columns.ids),
         ints(&columns.places),
@@ -201,20 +226,21 @@ fn enqueue_values(columns: &Columns<'_>, version: i64) -> Vec<Value> {
         // It is never repeated: its fate is that of the transaction.
         Value::Uuids(Vec::new()),
         ints(&columns.fits),
-    ];
-    if columns.are_general() {
-        let Keys { digests: _, lifetimes, conflicts, waits } = &columns.keys;
-        let lifetimes = lifetimes.iter().map(|lifetime| lifetime.as_deref().map(str::to_owned));
-        let conflicts = conflicts.iter().map(|conflict| conflict.map(str::to_owned));
-        values.extend([
-            Value::Texts(columns.keys.texts()),
-            Value::Texts(lifetimes.collect()),
-            Value::Texts(conflicts.collect()),
-            Value::Ints(waits.clone()),
-            Value::Texts(columns.lines.clone()),
-        ]);
-    }
-    values
+    ]
+}
+
+/// The parameters of `jobs/enqueue_any.sql` that follow.
+fn key_values(columns: &Columns<'_>) -> [Value; 5] {
+    let Keys { digests: _, lifetimes, conflicts, waits } = &columns.keys;
+    let lifetimes = lifetimes.iter().map(|lifetime| lifetime.as_deref().map(str::to_owned));
+    let conflicts = conflicts.iter().map(|conflict| conflict.map(str::to_owned));
+    [
+        Value::Texts(columns.keys.texts()),
+        Value::Texts(lifetimes.collect()),
+        Value::Texts(conflicts.collect()),
+        Value::Ints(waits.clone()),
+        Value::Texts(columns.lines.clone()),
+    ]
 }
 
 fn fence_values(settlement: &Settlement) -> [Value; 4] {

@@ -82,8 +82,18 @@ async fn produce(server: &PostgresServer) {
         client.batch_execute(call).await.unwrap();
     }
     for table in [
-        "jobs", "waiting", "running", "ended", "attempts", "counted", "moved", "queues", "settings", "calls",
+        "jobs",
+        "waiting",
+        "running",
+        "ended",
+        "attempts",
+        "counted",
+        "moved",
+        "queues",
+        "settings",
+        "calls",
         "leases",
+        "queue_records",
     ] {
         for sql in [format!("SELECT FROM windlass.{table}"), format!("DELETE FROM windlass.{table}")] {
             let refused = client.batch_execute(&sql).await.expect_err(&sql);

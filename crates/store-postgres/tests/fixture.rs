@@ -10,12 +10,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_postgres::NoTls;
+use windlass_core::follow_ups::FollowUps;
 use windlass_core::queue::{KeyRules, QueueConfig};
+use windlass_core::record::{Expect, RecordKey, RecordWrite};
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Queues, Settlement,
+    ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Queues, Records, Settlement,
 };
 use windlass_core::unique::Unique;
-use windlass_core::{Fence, LeaseId, Name, NewJob, Options, Outcome, State, judge};
+use windlass_core::{CallId, Fence, LeaseId, Name, NewJob, Options, Outcome, State, judge};
 use windlass_store_postgres::{PostgresOptions, PostgresStore};
 use windlass_store_testkit::fixture;
 use windlass_store_testkit::servers::{PostgresServer, Settings};
@@ -66,10 +68,37 @@ async fn send(server: &PostgresServer, text: &str) {
     driver.await.unwrap().unwrap();
 }
 
+/// Records of every shape; layouts of before have no place for them.
+async fn write_records(store: &PostgresStore) {
+    let key = |text| RecordKey::new(text).unwrap();
+    let records = vec![
+        RecordWrite::put(key("stays ä/1"), &b"\0\xff"[..]),
+        RecordWrite::put(key("expires"), "in the year 2100 or later").ttl(Duration::from_secs(4_102_444_800)),
+        RecordWrite::put(key("over"), "").ttl(Duration::ZERO),
+    ];
+    let what = FollowUps { jobs: Vec::new(), records };
+    store.write(CallId::new(), &Name::new("other").unwrap(), what).await.unwrap();
+}
+
+/// Finds the records, if the layout had a place for them, and writes in any case.
+async fn check_records(store: &PostgresStore, are_kept: bool) {
+    let queue = Name::new("other").unwrap();
+    let page = store.list(&queue, "", None, 10).await.unwrap();
+    let found: Vec<_> = page.records.iter().map(|record| (record.key.as_str(), &record.value[..])).collect();
+    let expected = [("expires", &b"in the year 2100 or later"[..]), ("stays ä/1", &b"\0\xff"[..])];
+    assert_eq!(found, if are_kept { &expected[..] } else { &[] });
+    let mut records = vec![RecordWrite::put(RecordKey::new("new").unwrap(), "").expect(Expect::Absent)];
+    for record in page.records {
+        records.push(RecordWrite::remove(record.key).expect(Expect::Version(record.version)));
+    }
+    store.write(CallId::new(), &queue, FollowUps { jobs: Vec::new(), records }).await.unwrap();
+}
+
 #[tokio::test]
 async fn what_this_program_leaves_is_worked_off() {
     let server = PostgresServer::start(&Settings::default());
     let store = open(&server).await;
+    write_records(&store).await;
     fixture::write(store).await;
     if let Some(name) = std::env::var_os("WINDLASS_FIXTURE") {
         let to = kept().join(name);
@@ -77,6 +106,7 @@ async fn what_this_program_leaves_is_worked_off() {
         fs::write(to, dumped(&server)).unwrap();
     }
     let store = open(&server).await;
+    check_records(&store, true).await;
     fixture::check(store.clone()).await;
     fixture::drain(store).await;
 }
@@ -88,6 +118,7 @@ async fn what_earlier_programs_left_is_worked_off() {
         let server = PostgresServer::start(&Settings::default());
         run(&server, &layout).await;
         let store = open(&server).await;
+        check_records(&store, fs::read_to_string(&layout).unwrap().contains("queue_records")).await;
         fixture::check(store.clone()).await;
         fixture::drain(store).await;
         files += 1;

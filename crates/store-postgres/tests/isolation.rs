@@ -5,6 +5,8 @@
 mod bench;
 #[path = "isolation/calls.rs"]
 mod calls;
+#[path = "isolation/follow_ups.rs"]
+mod follow_ups;
 #[path = "isolation/gates.rs"]
 mod gates;
 #[path = "isolation/keys.rs"]
@@ -17,7 +19,11 @@ mod locked;
 mod meanwhile;
 #[path = "isolation/places.rs"]
 mod places;
+#[path = "isolation/records.rs"]
+mod records;
 #[path = "isolation/unique.rs"]
 mod unique;
 #[path = "isolation/unreadable.rs"]
 mod unreadable;
+#[path = "isolation/within.rs"]
+mod within;

@@ -41,6 +41,7 @@ const SORTS: &[(&str, &str)] = &[
     ("enqueue, duplicate", "keys are taken in one order"),
     ("enqueue, alike, unique", "keys are taken in one order"),
     ("enqueue, alike, duplicate", "keys are taken in one order"),
+    ("follow, complete", "keys are taken in one order"),
 ];
 
 /// No call looks at more rows of a table than this: each is about ten jobs, and there are twenty late ones.

@@ -143,7 +143,8 @@ formats! {
     CONFLICT { how: 1, wait: 8 }
 
     /// What outcomes have in common: the fence, how the record begins then, and what follows for each job: `0` and 1 delay
-    /// in micros (8 bytes), 2 the rest of the attempt's record, 4 output; 8 if the output is above the cap.
+    /// in micros (8 bytes), 2 the rest of the attempt's record, 4 output; 8 if the output is above the cap, 16 if the attempt
+    /// goes on, and there is no outcome.
     OUTCOME {
         fence: 8, nonce: 8, state: 1, flags: 1, reason: 1, attempt: 4, stalls: 4, ambiguous: 4, backoff: 8, follows: 1,
     }
@@ -180,6 +181,17 @@ formats! {
 
     /// A report of progress: `1` if it is above the cap.
     REPORT { is_large: 1, report: 0 }
+
+    /// A record that the queue remembers: when it is gone is 0 for one that stays. `length` is that of the value, which stands
+    /// here or, if it is longer than [`INLINE_MAX`], apart.
+    KEPT { version: 8, written: 8, expires: 8, length: 4, value: 0 }
+
+    /// A change of a record: it expects `a`nything, `n`othing or this `v`ersion; it `p`uts a value that has this version then, or
+    /// `r`emoves it; `e` if it is gone after so many micros.
+    CHANGE { expect: 1, expected: 8, change: 1, version: 8, expires: 1, micros: 8 }
+
+    /// What follows an attempt: `1` if the program refuses it, how many jobs for the attempt's own queue, how many records.
+    FOLLOWING { is_refused: 1, jobs: 4, records: 4 }
 
     /// A call: its id, then for how many milliseconds it is remembered.
     CALL { id: 22, memory: 0 }
@@ -300,6 +312,13 @@ pub(crate) const TEXTS: &[(&str, &str)] = &[
     ("NAME.behind", "'behind:'"),
     ("NAME.permits", "'permits'"),
     ("NAME.permits_back", "'permits-back'"),
+    // Records: by key, long values of theirs, their keys in order, and which of them are gone when.
+    ("NAME.records", "'records'"),
+    ("NAME.record_values", "'record-values'"),
+    ("NAME.record_keys", "'record-keys'"),
+    ("NAME.record_expiry", "'record-expiry'"),
+    // What a transfer begins with that brings jobs.
+    ("BYTES.enqueues", "'e'"),
     ("BYTES.zero4", r"'\0\0\0\0'"),
     ("BYTES.zero8", r"'\0\0\0\0\0\0\0\0'"),
     ("BYTES.one8", r"'\0\0\0\0\0\0\0\1'"),

@@ -6,6 +6,7 @@ mod begin;
 mod claim;
 pub(crate) mod enqueue;
 mod get;
+pub(crate) mod outcomes;
 pub(crate) mod packed;
 mod progress;
 pub(crate) mod settle;

@@ -3,7 +3,8 @@
 //! All keys of a queue carry the tag `{namespace:queue}`, so a Cluster keeps them in one slot and a script may touch
 //! them all. A namespace has no `:` and no name has a brace, so no tag can be forged and none reads two ways.
 //!
-//! Keys of kinds, leases, blocks and calls, and those of unique keys, are made by the scripts out of the others. While a Cluster moves a slot key by key,
+//! Keys of kinds, leases, blocks and calls, and those of unique keys and of records, are made by the scripts out of the others.
+//! While a Cluster moves a slot key by key,
 //! a node takes a script only if it has all keys that were named, and knows nothing of those that the script makes up:
 //! it would stop half-way at the first of them that has gone. So each script also names a key that is never there:
 //! then no node takes it before the slot has moved as a whole, and the call tries again until then.
@@ -145,6 +146,11 @@ impl QueueKeys {
     /// What was spent of the queue's rate (zset).
     pub(crate) fn spent(&self) -> Bytes {
         self.join(b"spent")
+    }
+
+    /// What the queue remembers: record key to its record (hash). Scripts make the names of this and of what belongs to it.
+    pub(crate) fn records(&self) -> Bytes {
+        self.join(b"records")
     }
 
     /// What was answered of a transfer from a queue whose jobs have unique keys (string): its sender may not have heard it.

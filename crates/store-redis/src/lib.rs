@@ -67,6 +67,7 @@ mod options;
 mod pauses;
 mod queue_cache;
 mod queues;
+mod records;
 mod registry;
 mod row;
 mod script;
@@ -86,7 +87,7 @@ use bytes::Bytes;
 use windlass_core::StoreError;
 use windlass_core::bell::{Address, Bell, Rings};
 use windlass_core::clock::Clock;
-use windlass_core::store::{About, Sharing, Store, Wakeup};
+use windlass_core::store::{About, Records, Sharing, Store, Wakeup};
 use windlass_store_server::remote::Admit;
 
 pub use options::{Eviction, Listen, RedisOptions};
@@ -236,6 +237,10 @@ impl Store for RedisStore {
     /// Each runs on the store's own thread.
     fn finishes_calls(&self) -> bool {
         true
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        Some(self)
     }
 }
 

@@ -22,7 +22,8 @@ macro_rules! scripts {
 scripts! {
     // Accepts jobs; also what delivers a transfer.
     ENQUEUE = ["shared/keys" "shared/clock" "shared/calls" "shared/records" "shared/lines" "shared/batch" "shared/kinds"
-        "shared/blocks" "shared/tell" "shared/packed" "shared/uniques" "shared/conflicts" "shared/gates" "shared/accept" "shared/undo"] "jobs/enqueue";
+        "shared/blocks" "shared/tell" "shared/packed" "shared/uniques" "shared/conflicts" "shared/gates" "shared/accept" "shared/undo"
+        "shared/enqueue"] "jobs/enqueue";
     CHECK = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/packed" "shared/uniques"] "jobs/check";
     CLAIM = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/promote" "claim/sources" "claim/find" "claim/aged" "claim/merge" "claim/parked"
@@ -31,9 +32,9 @@ scripts! {
     BEGIN = ["shared/keys" "shared/records"] "jobs/begin";
     PROGRESS = ["shared/keys" "shared/records" "shared/lines" "shared/batch"] "jobs/progress";
     SETTLE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/outcomes" "shared/first_attempts"] "jobs/settle";
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/outcomes" "shared/ends" "shared/first_attempts"] "jobs/settle";
     SETTLE_LATE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
-        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/outcomes"] "jobs/settle_late";
+        "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/outcomes" "shared/late_ends"] "jobs/settle_late";
     GET = ["shared/keys" "shared/records"] "jobs/get";
 
     CANCEL = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
@@ -77,6 +78,21 @@ scripts! {
     LIST_JOBS = ["shared/keys" "shared/records"] "inspect/list";
     READ_JOBS = ["shared/keys" "shared/records"] "inspect/read";
 
+    READ_REMEMBERED = ["shared/keys" "shared/clock" "shared/remembered"] "records/read";
+    LIST_REMEMBERED = ["shared/keys" "shared/clock" "shared/remembered"] "records/list";
+    COUNT_REMEMBERED = ["shared/keys" "shared/clock" "shared/remembered"] "records/totals";
+    WRITE_REMEMBERED = ["shared/keys" "shared/clock" "shared/calls" "shared/records" "shared/lines" "shared/batch" "shared/kinds"
+        "shared/blocks" "shared/tell" "shared/packed" "shared/uniques" "shared/conflicts" "shared/gates" "shared/accept" "shared/undo"
+        "shared/enqueue" "shared/remembered"] "records/write";
+    FOLLOW = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/gates" "shared/places" "shared/packed" "shared/uniques" "shared/conflicts" "shared/accept" "shared/moves"
+        "shared/outcomes" "shared/ends" "shared/first_attempts" "shared/undo" "shared/remembered" "shared/posts" "shared/follow"
+        "shared/follow_attempts"] "records/follow";
+    FOLLOW_LATE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
+        "shared/tell" "shared/gates" "shared/places" "shared/packed" "shared/uniques" "shared/conflicts" "shared/accept" "shared/moves"
+        "shared/outcomes" "shared/late_ends" "shared/first_attempts" "shared/undo" "shared/remembered" "shared/posts" "shared/follow"
+        "shared/follow_attempts"] "records/follow_late";
+
     ENTER = [] "queues/enter";
     LEAVE = [] "queues/leave";
     DEFINE = ["shared/keys" "shared/clock"] "queues/define";
@@ -84,7 +100,7 @@ scripts! {
     WHERE = [] "queues/where";
     NOW = ["shared/clock"] "queues/now";
 
-    POST_TRANSFERS = ["shared/keys" "shared/clock" "shared/calls" "shared/undo"] "transfers/post";
+    POST_TRANSFERS = ["shared/keys" "shared/clock" "shared/calls" "shared/undo" "shared/posts"] "transfers/post";
     KNOWS_CALL = ["shared/keys"] "transfers/known";
     FORGET_CALL = ["shared/keys"] "transfers/forget";
     READ_TRANSFERS = ["shared/keys"] "transfers/read";

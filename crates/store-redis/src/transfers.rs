@@ -75,6 +75,45 @@ pub(crate) async fn send(
     Ok(Some(numbers.iter().map(|number| said.remove(number)).collect()))
 }
 
+/// Where a script has posted transfers.
+pub(crate) struct Posting {
+    /// The number of the first one; the others follow.
+    pub(crate) first: u64,
+    /// Their first place in the order of acceptance, and when they were accepted.
+    pub(crate) seq: Bytes,
+    pub(crate) at: Bytes,
+    /// How many waited before.
+    pub(crate) waiting: i64,
+}
+
+/// Delivers transfers that a script has just posted in a queue. What they say is accepted: those that cannot be delivered now
+/// are left to maintenance.
+pub(crate) async fn deliver_posted(
+    tools: &Tools,
+    session: &Session,
+    source: &Name,
+    transfers: Vec<Transfer>,
+    posting: Posting,
+) {
+    let session = session.hasty();
+    let Posting { first, seq, at, waiting } = posting;
+    let targets = transfers.iter().map(|transfer| transfer.target.clone()).collect();
+    let posted = (first..).zip(transfers).map(|(number, transfer)| {
+        let (seq, at) = (seq.clone(), at.clone());
+        Posted { number, transfer, name: Bytes::new(), seq, at }
+    });
+    let posted: Vec<_> = posted.collect();
+    let last = posted.last().map(|posted| posted.number);
+    let delivery = Delivery::new(tools, &session, source);
+    let delivered = match waiting {
+        0 => delivery.own(posted).await,
+        _ => delivery.all_for(&targets, last).await,
+    };
+    if let Some(fault) = delivered.fault {
+        tracing::warn!(%source, ?fault, "jobs that follow attempts are on their way to other queues");
+    }
+}
+
 /// What was answered of a transfer whose jobs have unique keys, as long as that is kept.
 pub(crate) async fn said_of(
     tools: &Tools,

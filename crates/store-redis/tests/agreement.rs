@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::follow_ups::FollowUps;
 use windlass_core::outcome::Failure;
 use windlass_core::queue::{Keep, KeyRules, QueueConfig, Rate, Retention, Shape};
+use windlass_core::record::{Expect, RecordKey, RecordWrite};
 use windlass_core::store::{
-    Begin, ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, Progress, QueueShare, Queues,
-    Renewal, Settlement,
+    AttemptWrite, Begin, ClaimAnswer, ClaimRequest, Jobs, Leases, Maintenance, NewLease, Progress,
+    QueueShare, Queues, Records, Renewal, Right, Settlement,
 };
 use windlass_core::unique::Unique;
 use windlass_core::{ClaimedJob, JobId, LeaseId, Name, NewJob, Options, Outcome, judge};
@@ -80,14 +82,60 @@ impl Play {
         let mut jobs: Vec<_> = (0..count).map(|_| self.job()).collect();
         for job in &mut jobs {
             job.queue = queue.clone().unwrap_or_else(|| job.queue.clone());
-            if job.queue.as_str() == QUEUES[1] && self.random.bool() {
-                job.key = Some(name(["x", "yy", "z:z"][self.random.usize(..3)]));
-            }
+            self.give_key(job);
         }
         // Refused as a whole where an id is taken by another job.
         if self.store.enqueue(jobs.as_slice().into()).await.is_ok() {
             self.ids.extend(jobs.iter().map(|job| job.id));
         }
+    }
+
+    fn give_key(&mut self, job: &mut NewJob) {
+        if job.queue.as_str() == QUEUES[1] && self.random.bool() {
+            job.key = Some(name(["x", "yy", "z:z"][self.random.usize(..3)]));
+        }
+    }
+
+    /// What an attempt writes: its end, mostly, and something that follows.
+    fn following(&mut self, job: &ClaimedJob) -> AttemptWrite {
+        let Settlement { queue, id, fence, transition } = settlement(job, self.outcome());
+        let mut jobs: Vec<_> = (0..self.random.usize(..3)).map(|_| self.job()).collect();
+        for job in &mut jobs {
+            if self.random.u8(..3) > 0 {
+                job.queue = queue.clone();
+            }
+            self.give_key(job);
+        }
+        self.ids.extend(jobs.iter().map(|job| job.id));
+        let mut records: Vec<_> = (0..self.random.usize(..3)).map(|_| self.record()).collect();
+        records.sort_by(|one, other| one.key.cmp(&other.key));
+        records.dedup_by(|one, other| one.key == other.key);
+        let transition = (self.random.u8(..5) > 0).then_some(transition);
+        AttemptWrite { queue, id, fence, transition, then: FollowUps { jobs, records } }
+    }
+
+    fn record(&mut self) -> RecordWrite {
+        let random = &mut self.random;
+        let key = RecordKey::new(format!("k{}", random.u8(..30))).unwrap();
+        let write = match random.u8(..4) {
+            0 => RecordWrite::remove(key),
+            1 => RecordWrite::put(key, vec![b'v'; 2_000]),
+            _ => RecordWrite::put(key, "short"),
+        };
+        let write = if random.bool() { write.ttl(Duration::from_millis(random.u64(..5_000))) } else { write };
+        if random.u8(..6) == 0 { write.expect(Expect::Absent) } else { write }
+    }
+
+    async fn follow(&mut self) {
+        self.random.shuffle(&mut self.running);
+        let keep = self.random.usize(..=self.running.len() / 2);
+        let ended = self.running.split_off(keep);
+        let items: Vec<_> = ended.iter().map(|job| self.following(job)).collect();
+        for right in [Right::Fence, Right::Late] {
+            self.store.write_fenced(right, items.as_slice().into()).await.unwrap();
+        }
+        // What was refused, or goes on, may end in other ways.
+        self.running.extend(ended.into_iter().take(30));
     }
 
     async fn claim(&mut self) {
@@ -187,7 +235,7 @@ impl Play {
     async fn step(&mut self) {
         // No two steps in one instant, as on a clock that goes.
         self.clock.advance(Duration::from_micros(1));
-        match self.random.u8(..24) {
+        match self.random.u8(..28) {
             0..5 => self.enqueue().await,
             5..10 => self.claim().await,
             10..14 => self.settle().await,
@@ -212,6 +260,7 @@ impl Play {
             20 => self.reap().await,
             21 | 23 if self.random.u8(..3) > 0 => self.report().await,
             22 => self.define().await,
+            24..28 => self.follow().await,
             _ if self.random.u8(..6) == 0 => {
                 let place = self.random.usize(..self.leases.len());
                 self.store.close(self.leases[place]).await.unwrap();
@@ -294,6 +343,10 @@ async fn every_key_agrees_with_the_records() {
         ("ZADD", "behind:q", &["0", "1234567812345678abcdefghabcdefghk"]),
         ("HINCRBY", "busy", &["q", "1"]),
         ("HSET", "permits", &["q", "12345678"]),
+        ("HSET", "records", &["q", "12345678123456781234567812340"]),
+        ("HSET", "record-values", &["r", "value"]),
+        ("ZADD", "record-keys", &["0", "s"]),
+        ("ZADD", "record-expiry", &["1", "t"]),
     ] {
         let before = wrong(&server, "c").lines().count();
         let key = format!("wl:{{windlass:c}}:{key}");

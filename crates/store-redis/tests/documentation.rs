@@ -4,12 +4,14 @@
 use std::process::Command;
 use std::time::Duration;
 
+use windlass_core::follow_ups::FollowUps;
 use windlass_core::queue::{QueueConfig, Rate};
+use windlass_core::record::{RecordKey, RecordWrite};
 use windlass_core::store::{
-    Begin, ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases, Maintenance, NewLease, QueueShare,
-    Queues, Settlement, Store,
+    AttemptWrite, AttemptWritten, Begin, ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases,
+    Maintenance, NewLease, QueueShare, Queues, Records, Right, Settlement, Store,
 };
-use windlass_core::{LeaseId, Name, NewJob, Options, Outcome, StoreError, judge};
+use windlass_core::{CallId, JobId, LeaseId, Name, NewJob, Options, Outcome, StoreError, judge};
 use windlass_store_redis::RedisStore;
 use windlass_store_testkit::servers::{Aof, RedisServer, RedisSettings};
 
@@ -74,7 +76,7 @@ async fn live(store: &RedisStore) {
     store.promote(10).await.unwrap();
     store.tidy(10).await.unwrap();
     store.prune(10).await.unwrap();
-    assert_eq!(store.list(&Filter::default(), None, 10).await.unwrap().jobs.len(), 3);
+    assert_eq!(Inspect::list(store, &Filter::default(), None, 10).await.unwrap().jobs.len(), 3);
     assert_eq!(store.queues(None, 10).await.unwrap().len(), 2);
     assert_eq!(store.leases(10).await.unwrap().len(), 1);
     assert!(store.get(ids.into()).await.unwrap().iter().all(Option::is_some));
@@ -93,8 +95,28 @@ async fn live(store: &RedisStore) {
         store.enqueue(call.into()).await.unwrap();
     }
     store.delete(keyed.each_ref().map(|job| job.id).into()).await.unwrap();
+    remember(store, &queues[0]).await;
     store.close(lease).await.unwrap();
     store.sweep(10).await.unwrap();
+}
+
+/// Records, and what follows an attempt that is over.
+async fn remember(store: &RedisStore, queue: &Name) {
+    let key = RecordKey::new("k").unwrap();
+    let (timed, long) = (RecordWrite::put(key.clone(), "v").ttl(Duration::ZERO), vec![0; 5_000]);
+    for write in [timed, RecordWrite::put(key.clone(), long), RecordWrite::remove(key.clone())] {
+        let then = FollowUps { jobs: Vec::new(), records: vec![write] };
+        store.write(CallId::new(), queue, then.clone()).await.unwrap();
+        store.read(queue, [key.clone()].into()).await.unwrap();
+        Records::list(store, queue, "", None, 10).await.unwrap();
+        store.totals(queue).await.unwrap();
+        let fence = windlass_core::Fence { number: 1, nonce: 1 };
+        let item = AttemptWrite { queue: queue.clone(), id: JobId::new(), fence, transition: None, then };
+        assert!(matches!(
+            store.write_fenced(Right::Fence, [item].into()).await.unwrap()[..],
+            [AttemptWritten::Fenced]
+        ));
+    }
 }
 
 #[tokio::test]

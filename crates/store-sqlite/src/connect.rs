@@ -24,7 +24,7 @@ const SQLITE_MIN: i32 = 3_051_003;
 /// made long is cut.
 const LOG_KEPT: u64 = 24 << 20;
 /// Cached statements per connection: more than there are.
-const STATEMENTS: usize = 128;
+const STATEMENTS: usize = 160;
 
 /// Everything that opening gives: connections that are set up, on a schema that is up to date.
 pub(crate) struct Opened {

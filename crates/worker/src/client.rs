@@ -1,6 +1,7 @@
 //! The client: puts jobs into a store and asks about them. Cheap to clone, not generic over the store.
 
 mod by_key;
+mod cancel;
 mod defaults;
 mod endings;
 mod enqueue;
@@ -31,6 +32,7 @@ use windlass_core::store::{
 use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
 
 pub use by_key::{ByKey, KeyBacklog};
+pub use cancel::Cancellation;
 pub use enqueue::{Enqueue, EnqueueAll};
 pub use handle::{Handle, OutputError};
 pub use moved::Moved;

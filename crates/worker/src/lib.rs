@@ -48,8 +48,8 @@ pub use windlass_core::store::Enqueued;
 pub use backoff::Failed;
 pub use batching::{Answers, Batch, BatchHandler, BatchItem, Batching, FromWorker};
 pub use client::{
-    Backlog, ByKey, Client, Enqueue, EnqueueAll, Handle, KeyBacklog, Moved, OutputError, Pausing, Put,
-    QueueHandle, Records, Remembered,
+    Backlog, ByKey, Cancellation, Client, Enqueue, EnqueueAll, Handle, KeyBacklog, Moved, OutputError,
+    Pausing, Put, QueueHandle, Records, Remembered,
 };
 pub use ctx::Ctx;
 pub use ctx::follow::CHECKPOINT_TTL;

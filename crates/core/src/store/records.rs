@@ -164,6 +164,10 @@ pub struct RecordTotals {
 mod tests {
     use super::*;
     use crate::clock::Timestamp;
+    use crate::job::{Counters, Facts, NewJob, Spec};
+    use crate::judge::judge;
+    use crate::options::Options;
+    use crate::outcome::Outcome;
     use crate::record::Version;
 
     #[test]
@@ -185,5 +189,41 @@ mod tests {
         assert_eq!(page(&[1, 1], 0), (0, None));
         assert_eq!(page(&[PAGE_BYTES, 1, 1], 9), (1, Some("0".into())));
         assert_eq!(page(&[], 9), (0, None));
+    }
+
+    fn write(outcome: Option<Outcome>, jobs: Vec<NewJob>) -> AttemptWrite {
+        let facts = Facts { counters: Counters::default(), spec: Spec::default() };
+        AttemptWrite {
+            queue: Name::new("q").unwrap(),
+            id: JobId::new(),
+            fence: Fence { number: 1, nonce: 2 },
+            transition: outcome.map(|outcome| judge(&facts, outcome, 0.5)),
+            then: FollowUps { jobs, records: Vec::new() },
+        }
+    }
+
+    #[test]
+    fn what_a_request_to_cancel_turns_into_another_end_is_not_followed() {
+        let completed = write(Some(Outcome::Completed { output: None }), Vec::new());
+        let put_back = write(Some(Outcome::Returned), Vec::new());
+        let goes_on = write(None, Vec::new());
+        for (item, is_followed) in [(completed, true), (put_back, false), (goes_on, true)] {
+            assert!(item.is_followed(false));
+            assert_eq!(item.is_followed(true), is_followed);
+            let end = item.settlement().map(|end| end.transition);
+            let is_turned = end.is_some_and(|end| end.clone().honoring_cancel(true) != end);
+            assert_eq!(is_turned, !is_followed, "as the transition says it");
+        }
+    }
+
+    #[test]
+    fn an_attempt_is_not_followed_by_itself() {
+        let job = NewJob::new("k", "", Options::new()).unwrap();
+        let mut item = write(None, vec![job.clone()]);
+        assert!(item.check().is_ok());
+        item.id = job.id;
+        assert!(matches!(item.check(), Err(StoreError::IdTaken { id }) if id == job.id));
+        let many = write(None, vec![job; 1_001]);
+        assert!(matches!(many.check(), Err(StoreError::FollowUps(_))));
     }
 }

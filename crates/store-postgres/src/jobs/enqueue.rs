@@ -68,7 +68,7 @@ pub(super) async fn enqueue(
 const STORED: &str = "stored";
 
 /// Whether a worker may have something to do, by the answer for a job. A holder that was replaced may be due earlier.
-fn is_heard(said: &str) -> bool {
+pub(crate) fn is_heard(said: &str) -> bool {
     [STORED, "new"].contains(&said) || said.starts_with("replaced ")
 }
 
@@ -110,16 +110,25 @@ impl<'j> Columns<'j> {
     /// Fails when a queue uses a rule that this program does not know.
     pub(crate) fn of(jobs: &'j [NewJob], definitions: &Current) -> Result<Self, StoreError> {
         definitions.check_rules()?;
-        let mut order: Vec<(usize, &NewJob)> = jobs.iter().enumerate().collect();
+        Ok(Self::of_each(jobs, definitions))
+    }
+
+    /// The same, but a job for such a queue is told not to fit.
+    pub(crate) fn of_each(jobs: impl IntoIterator<Item = &'j NewJob>, definitions: &Current) -> Self {
+        let mut order: Vec<(usize, &NewJob)> = jobs.into_iter().enumerate().collect();
         // Repeats of an id stay in their order.
         order.sort_by_key(|(_, job)| job.id);
-        let fits = |job: &NewJob| job.check_payload(definitions.of(&job.queue).caps.payload).is_ok();
+        let unknown: Vec<&Name> = definitions.unknown().map(|(queue, _)| queue).collect();
+        let fits = |job: &NewJob| {
+            job.check_payload(definitions.of(&job.queue).caps.payload).is_ok()
+                && !unknown.contains(&&job.queue)
+        };
         let each = || order.iter().map(|&(_, job)| job);
         let is_in_order = order.iter().enumerate().all(|(index, &(place, _))| index == place);
         let places = if is_in_order { &[] } else { &order[..] };
         let keys = Keys::of(each());
         let lines = unless_all(None, each().map(|job| job.key.as_ref().map(|key| key.as_str().to_owned())));
-        Ok(Self {
+        Self {
             ids: each().map(|job| row::uuid(job.id)).collect(),
             places: places.iter().map(|&(place, _)| place as i64 + 1).collect(),
             queues: one_for_all(each().map(|job| job.queue.as_str())),
@@ -135,7 +144,7 @@ impl<'j> Columns<'j> {
             keys,
             lines,
             have_capacity: definitions.have_capacity(),
-        })
+        }
     }
 
     /// Whether `jobs/enqueue_any.sql` is for them: one has a key of any kind, or a queue has a capacity.
@@ -170,31 +179,40 @@ impl<'j> Columns<'j> {
         if said.len() != jobs.len() {
             return Err(Fault::Corrupt(format!("{} answers for {} jobs", said.len(), jobs.len())));
         }
-        let in_order = 1..=jobs.len() as i64;
+        // The first job of the call that something is wrong with names the refusal.
+        let answer = |(job, said)| answer(job, definitions, said);
+        jobs.iter().zip(self.in_order(said)).map(answer).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// What is said of each job, in the order of the call.
+    pub(crate) fn in_order<T>(&self, said: Vec<T>) -> impl Iterator<Item = T> {
+        let in_order = 1..=said.len() as i64;
         let places = if self.places.is_empty() { in_order.collect() } else { self.places.clone() };
         let mut said: Vec<_> = places.into_iter().zip(said).collect();
-        // The first job of the call that something is wrong with names the refusal.
         said.sort_unstable_by_key(|(place, _)| *place);
-        let answer = |(job, (_, said)): (&NewJob, (i64, &str))| match said.split_once(' ') {
-            _ if let Some(met) = unique::met(said) => met,
-            None if said == "new" => Ok(Enqueued::New),
-            None if said == "taken" => Err(StoreError::IdTaken { id: job.id }.into()),
-            None if said == "large" => {
-                job.check_payload(definitions.of(&job.queue).caps.payload)?;
-                Err(Fault::Corrupt("a payload that fits was called too large".to_owned()))
-            }
-            Some(("known", state)) if let Ok(code) = state.parse() => {
-                row::state(code).map(Enqueued::Existing)
-            }
-            _ => Err(Fault::Corrupt(format!("job {} was answered with {said:?}", job.id))),
-        };
-        jobs.iter().zip(said).map(answer).collect::<Result<_, _>>().map(Some)
+        said.into_iter().map(|(_, said)| said)
+    }
+}
+
+/// What `accept` says of one job.
+pub(crate) fn answer(job: &NewJob, definitions: &Current, said: &str) -> Result<Enqueued, Fault> {
+    match said.split_once(' ') {
+        _ if let Some(met) = unique::met(said) => met,
+        None if said == "new" => Ok(Enqueued::New),
+        None if said == "taken" => Err(StoreError::IdTaken { id: job.id }.into()),
+        None if said == "large" => {
+            definitions.check_rules_of(&job.queue)?;
+            job.check_payload(definitions.of(&job.queue).caps.payload)?;
+            Err(Fault::Corrupt("a payload that fits was called too large".to_owned()))
+        }
+        Some(("known", state)) if let Ok(code) = state.parse() => row::state(code).map(Enqueued::Existing),
+        _ => Err(Fault::Corrupt(format!("job {} was answered with {said:?}", job.id))),
     }
 }
 
 /// Why a call was refused as a whole, if so: `keyless` and the queue that takes no keys, or `full`, how many jobs wait, how many
 /// may, and the queue.
-fn refusal(said: &str) -> Option<Fault> {
+pub(crate) fn refusal(said: &str) -> Option<Fault> {
     let misread = || Fault::Corrupt(format!("a call was answered with {said:?}"));
     let queue = |text: &str| Name::new(text).map_err(|_| misread());
     let full = |words: &[&str]| match words {
@@ -215,7 +233,7 @@ fn refusal(said: &str) -> Option<Fault> {
 }
 
 /// A column in which one element stands for all.
-pub(super) fn one_for_all<T: PartialEq>(column: impl Iterator<Item = T>) -> Vec<T> {
+pub(crate) fn one_for_all<T: PartialEq>(column: impl Iterator<Item = T>) -> Vec<T> {
     let mut column: Vec<_> = column.collect();
     if column.iter().all(|element| *element == column[0]) {
         column.truncate(1);
@@ -224,18 +242,18 @@ pub(super) fn one_for_all<T: PartialEq>(column: impl Iterator<Item = T>) -> Vec<
 }
 
 /// A column, or nothing where all have the default.
-pub(super) fn unless_all<T: PartialEq>(default: T, column: impl Iterator<Item = T>) -> Vec<T> {
+pub(crate) fn unless_all<T: PartialEq>(default: T, column: impl Iterator<Item = T>) -> Vec<T> {
     let column: Vec<_> = column.collect();
     if column.iter().all(|element| *element == default) { Vec::new() } else { column }
 }
 
 /// What is said to the server.
-struct Call<'a> {
-    columns: &'a Columns<'a>,
+pub(crate) struct Call<'a> {
+    pub(crate) columns: &'a Columns<'a>,
     /// In the short form, for one plain job.
-    is_one: bool,
-    version: i64,
-    calls: &'a [Uuid],
+    pub(crate) is_one: bool,
+    pub(crate) version: i64,
+    pub(crate) calls: &'a [Uuid],
 }
 
 impl Call<'_> {
@@ -249,15 +267,12 @@ impl Call<'_> {
         if !self.columns.are_general() {
             return session.call(&ENQUEUE, &self.all()).await;
         }
-        let Columns { keys, lines, .. } = self.columns;
-        let digests = keys.texts();
-        // Those of `jobs/enqueue_any.sql` that follow.
-        let more: [&(dyn ToSql + Sync); 5] = [&digests, &keys.lifetimes, &keys.conflicts, &keys.waits, lines];
-        session.call(&ENQUEUE_ANY, &[&self.all()[..], &more].concat()).await
+        let digests = self.columns.keys.texts();
+        session.call(&ENQUEUE_ANY, &[&self.all()[..], &self.keys(&digests)].concat()).await
     }
 
     /// The parameters of `jobs/enqueue.sql`.
-    fn all(&self) -> [&(dyn ToSql + Sync); 14] {
+    pub(crate) fn all(&self) -> [&(dyn ToSql + Sync); 14] {
         let Columns {
             ids,
             places,
@@ -291,6 +306,12 @@ impl Call<'_> {
             &self.calls,
             fits,
         ]
+    }
+
+    /// Those of `jobs/enqueue_any.sql` that follow, with the digests of unique keys as it takes them.
+    pub(crate) fn keys<'a>(&'a self, digests: &'a Vec<Option<String>>) -> [&'a (dyn ToSql + Sync); 5] {
+        let Columns { keys, lines, .. } = self.columns;
+        [digests, &keys.lifetimes, &keys.conflicts, &keys.waits, lines]
     }
 
     /// The parameters of `jobs/enqueue_one.sql`.

@@ -237,7 +237,7 @@ pub(crate) fn counts_running(config: &QueueConfig) -> bool {
 }
 
 /// Whether an outcome is nothing but a first success.
-fn is_plain(transition: &Transition) -> bool {
+pub(crate) fn is_plain(transition: &Transition) -> bool {
     let counters = transition.counters;
     transition.state == State::Completed
         && !transition.is_recorded()
@@ -246,7 +246,7 @@ fn is_plain(transition: &Transition) -> bool {
 }
 
 /// Which of these writes would be accepted, by their places.
-pub(super) async fn holding(
+pub(crate) async fn holding(
     session: &Session,
     right: Right,
     writes: &Writes<'_>,
@@ -257,7 +257,7 @@ pub(super) async fn holding(
 }
 
 /// A place that the server counts from 1.
-pub(super) fn index(row: &tokio_postgres::Row, column: usize, places: usize) -> Result<usize, Fault> {
+pub(crate) fn index(row: &tokio_postgres::Row, column: usize, places: usize) -> Result<usize, Fault> {
     let place: i64 = at(row, column)?;
     let index = usize::try_from(place - 1).ok().filter(|index| *index < places);
     index.ok_or_else(|| Fault::Corrupt(format!("an answer is about place {place}")))
@@ -275,15 +275,15 @@ impl Fenced for Settlement {
 }
 
 /// Fenced writes as columns.
-pub(super) struct Writes<'s> {
-    pub(super) ids: Vec<Uuid>,
-    pub(super) queues: Vec<&'s str>,
-    pub(super) fences: Vec<i64>,
-    pub(super) nonces: Vec<i64>,
+pub(crate) struct Writes<'s> {
+    pub(crate) ids: Vec<Uuid>,
+    pub(crate) queues: Vec<&'s str>,
+    pub(crate) fences: Vec<i64>,
+    pub(crate) nonces: Vec<i64>,
 }
 
 impl<'s> Writes<'s> {
-    pub(super) fn of(writes: impl Iterator<Item = (JobId, &'s Name, Fence)>) -> Self {
+    pub(crate) fn of(writes: impl Iterator<Item = (JobId, &'s Name, Fence)>) -> Self {
         let mut columns =
             Self { ids: Vec::new(), queues: Vec::new(), fences: Vec::new(), nonces: Vec::new() };
         for (id, queue, fence) in writes {
@@ -337,7 +337,7 @@ impl<'s> Outcomes<'s> {
 
 impl Outcomes<'_> {
     /// The columns behind states and delays, in the order of the functions.
-    fn columns(&self) -> [&(dyn ToSql + Sync); 9] {
+    pub(crate) fn columns(&self) -> [&(dyn ToSql + Sync); 9] {
         [
             &self.attempts,
             &self.stalls,

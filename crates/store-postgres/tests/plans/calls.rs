@@ -154,7 +154,45 @@ pub(crate) const CALLS: &[Call] = &[
     call("renew", "leases_renew", "'{lease}', 30000000, 1000"),
     call("lost", "leases_lost", "1000"),
     call("held", "leases_held", "'{lease}', 1, '{q}', 1000"),
-    call("forget", "maintenance_forget", "1, 10"),
+    call("forget", "maintenance_forget", "1, 10, 10"),
     call("promote", "maintenance_promote", "100"),
     call("prune", "maintenance_prune", "'q', 4, NULL, 1, 10"),
+    call("records, read", "records_read", "'q', {lines}"),
+    call("records, list", "records_list", "'q', 'a', 'b', 11, 1000000"),
+    call("records, totals", "records_totals", "'q', 10"),
+    call("records, put", "records_change", "{queues}, {lines}, '{}', '{}', {ones}, {bytes}, '{}'"),
+    call(
+        "records, expected",
+        "records_change",
+        "{queues}, {lines}, '{0,1,2,2,2,2,2,0,0,0}', {ones}, '{1,1,2,2,2,2,2,NULL,NULL,2}', {bytes}, {ones}",
+    ),
+    call(
+        "records, write",
+        "records_write",
+        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', \
+         {ones}, '{}', '{}', '{}', '{}', '{}', 'q', {lines}, '{}', '{}', {ones}, {bytes}, '{}'",
+    ),
+    call(
+        "follow, complete",
+        "records_follow",
+        "'complete', 1, {ids}, {queues}, {ones}, {ones}, '{}', '{}', {ones}, '{}', '{}', '{}', '{}', '{}', '{}', '{}', {zeros}, \
+         {ones}, {places}, {digests}, {places}, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, \
+         {nulls}, {nulls}, {ones}, {digests}, {lifetimes}, {nulls}, {nulls}, '{}', {queues}, {lines}, '{}', '{}', {ones}, {bytes}, \
+         '{}'",
+    ),
+    call(
+        "follow, settle",
+        "records_follow",
+        "'fence', 1, {ids}, {queues}, {ones}, {ones}, '{4,4,4,5,5,5,1,1,2,2}', '{0,0,0,0,0,0,9,9,0,NULL}', {ones}, {zeros}, \
+         {zeros}, {zeros}, {nulls}, {endings}, {nulls}, {nulls}, '{0,0,255,0,0,255,0,0,0,0}', {ones}, {places}, '{}', '{}', \
+         {new}, '{}', {queues}, {kinds}, {bytes}, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
+         '{}', '{}', '{}', '{}', '{}', '{}', '{}'",
+    ),
+    call(
+        "follow, hold",
+        "records_follow",
+        "'hold', 1, {ids}, {queues}, {ones}, {ones}, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', {ones}, \
+         {places}, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
+         '{}', {queues}, {lines}, '{}', '{}', {ones}, {bytes}, '{}'",
+    ),
 ];

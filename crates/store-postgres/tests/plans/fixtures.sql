@@ -143,4 +143,8 @@ FROM job AS j;
 
 INSERT INTO gates (queue, key, turn, open_at) VALUES ('aged', 'a', 0, 0);
 
+-- Records that stay, and some whose time is over.
+INSERT INTO queue_records (queue, key, version, written_at, expires_at, value)
+SELECT 'q', CASE WHEN i <= 8 THEN 'a' ELSE 'over' END || i, 1, 1, CASE WHEN i > 8 THEN i END, '\x00' FROM generate_series(1, 28) AS i;
+
 INSERT INTO counted (queue, state, jobs) VALUES ('q', 3, 20), ('q', 2, 10), ('late', 2, 10), ('late', 1, 10);

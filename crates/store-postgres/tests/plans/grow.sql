@@ -49,6 +49,9 @@ SELECT 'keyed', 'b' || seq, clock_micros() + 86400000000 + seq, 1 FROM more WHER
 INSERT INTO waiting (seq, due_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind)
 SELECT -1000000000 - seq, 1, 0, 0, 0, 0, 0, 0, 2, 0, 'keyed', '#c' || seq FROM more WHERE is_waiting;
 
+INSERT INTO queue_records (queue, key, version, written_at, expires_at, value)
+SELECT 'q', 'b' || seq, seq, 1, CASE WHEN seq % 8 = 0 THEN clock_micros() + 86400000000 + seq END, '\x00' FROM more WHERE is_waiting;
+
 INSERT INTO calls (id, accepted_at) SELECT gen_random_uuid(), seq FROM more WHERE is_waiting;
 
 DELETE FROM moved;

@@ -1,19 +1,21 @@
 -- Moves jobs of one queue whose expiry has come to dead, and those whose time has come to ready. Clears the head of a line
--- that holds little but stale members, and forgets unique keys whose time is over.
+-- that holds little but stale members, and forgets unique keys and records whose time is over.
 --
 -- KEYS those of the queue
 -- ARGV 1 clock, 2 most that expire, 3 most that become ready
 -- Answers how many expired, how many are ready now, how many transfers to other queues wait here, the instant of the next
 -- visit that is known to be needed ('': none is), then what others have to know: 1 if jobs have ended here, 1 if copies of
--- leases have run out here, 1 if the queue is not defined and holds nothing, not even a unique key, and 1 if its gates are to
--- be compared with its jobs (maintenance/gates).
+-- leases have run out here, 1 if the queue is not defined and holds nothing, not even a unique key or a record, and 1 if its
+-- gates are to be compared with its jobs (maintenance/gates).
 
 -- How many stale members a line may have, and how many members of one are looked at.
 local STALE_MAX, MEMBERS_MAX = 1000, 250
 
--- How many unique keys are forgotten, and how long after the first one could be: no caller waits for that.
+-- How many unique keys and records are forgotten, and how long after the first one could be: no caller waits for that.
 local KEYS_MAX, KEYS_LATER = 250, 60000000
 local windows = keys.prefix .. NAME.windows
+local RECORDS_MAX, RECORDS_LATER = 250, 60000000
+local record_heads, record_expiry = keys.prefix .. NAME.records, keys.prefix .. NAME.record_expiry
 
 -- How long after gates were compared with the jobs that is done again.
 local SWEPT_AFTER = 60000000
@@ -56,11 +58,12 @@ local function first_score(key)
   return tonumber(redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]) or clock.NEVER_MICROS
 end
 
--- What is seen beside the work. It comes last, and a key of another type in its way ends nothing; so with `forget_keys`.
+-- What is seen beside the work. It comes last, and a key of another type in its way ends nothing; so with `forget_keys`
+-- and `forget_records`.
 local function look(transfers)
   local leases = redis.call('ZCARD', KEY.leases)
   local has_lost = leases > 0 and redis.call('ZCOUNT', KEY.leases, '-inf', clock.now) > 0
-  local is_empty = leases + transfers + redis.call('HLEN', KEY.jobs) + redis.call('EXISTS', windows) == 0
+  local is_empty = leases + transfers + redis.call('HLEN', KEY.jobs) + redis.call('EXISTS', windows, record_heads) == 0
     and redis.call('HEXISTS', KEY.meta, 'version') == 0
   return has_lost, is_empty
 end
@@ -75,6 +78,22 @@ local function forget_keys()
     first = first_score(windows)
   end
   return first < clock.NEVER_MICROS and first + KEYS_LATER or first
+end
+
+-- Forgets records whose time is over. Answers when there is more to forget.
+local function forget_records()
+  local first = first_score(record_expiry)
+  if first <= clock.now then
+    local names = redis.call('ZRANGEBYSCORE', record_expiry, '-inf', clock.now_text, 'LIMIT', 0, RECORDS_MAX)
+    redis.call('HLEN', record_heads)
+    redis.call('ZREM', keys.prefix .. NAME.record_keys, unpack(names))
+    redis.call('HDEL', keys.prefix .. NAME.record_values, unpack(names))
+    redis.call('HDEL', record_heads, unpack(names))
+    redis.call('ZREM', record_expiry, unpack(names))
+    if #names == RECORDS_MAX then return clock.now end
+    first = first_score(record_expiry)
+  end
+  return first < clock.NEVER_MICROS and first + RECORDS_LATER or first
 end
 
 -- When gates are to be compared with jobs: of queues that use keys, where jobs are ready or run.
@@ -93,6 +112,8 @@ local transfers = redis.call('XLEN', KEY.transfers)
 local next = math.min(first_score(KEY.expiring), first_score(KEY.scheduled))
 local has_forgotten, keys_end = pcall(forget_keys)
 if has_forgotten then next = math.min(next, keys_end) end
+local has_records, records_end = pcall(forget_records)
+if has_records then next = math.min(next, records_end) end
 if has_cleared or expired > 0 or transfers > 0 then
   -- What expired may have left places in a line; transfers wait until a round has delivered them.
   next = clock.now

@@ -1,9 +1,9 @@
--- Forgets one queue that holds no job: its definition and all that jobs have left behind. What stays are the copies of
--- leases, which live as long as their workers, and the numbers of transfers, so that none is applied twice.
+-- Forgets one queue that holds no job: its definition and all that jobs have left behind. What stays are its records, the
+-- copies of leases, which live as long as their workers, and the numbers of transfers, so that none is applied twice.
 --
 -- KEYS those of the queue
--- ARGV 1 clock, 2 '1' if unique keys that are held for a time keep it
--- Answers {'rules', rule}: it uses one that this program does not know; {'full', jobs by state ...}: it holds jobs, or such keys; {'transfers'}: some to other queues wait here; {'more'}: it goes, and
+-- ARGV 1 clock, 2 '1' if unique keys that are held for a time and records keep it
+-- Answers {'rules', rule}: it uses one that this program does not know; {'full', jobs by state ...}: it holds jobs, or such keys or records; {'transfers'}: some to other queues wait here; {'more'}: it goes, and
 -- the script has to come again; {'done'}; {'missing'}: it was not defined, and nothing is left of it either.
 
 -- Kinds, and blocks, that one call forgets.
@@ -13,7 +13,8 @@ local meta = redis.call('HMGET', KEY.meta, 'version', 'block', 'transfers', 'rul
 if (tonumber(meta[4]) or 0) > RULES.known then
   return { 'rules', meta[4] }
 elseif redis.call('HLEN', KEY.jobs) > 0
-  or ARGV[2] == '1' and redis.call('ZCOUNT', keys.prefix .. NAME.windows, '(' .. clock.now_text, '+inf') > 0 then
+  or ARGV[2] == '1' and (redis.call('ZCOUNT', keys.prefix .. NAME.windows, '(' .. clock.now_text, '+inf') > 0
+    or redis.call('EXISTS', keys.prefix .. NAME.records) == 1) then
   return { 'full', unpack(redis.call('HMGET', KEY.meta, 'c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6')) }
 elseif redis.call('XLEN', KEY.transfers) > 0 then
   return { 'transfers' }

@@ -1,12 +1,15 @@
--- The one way into a queue: writes new jobs, whatever brought them, a call, a transfer from another queue or, when they
--- come, what follows an end. Who may bring them, and whether they are new, is the caller's to know.
+-- The one way into a queue: writes new jobs, whatever brought them, a call, a transfer from another queue or an attempt that
+-- they follow. Who may bring them, and whether they are new, is the caller's to know.
 -- Needs: keys, clock, batch, kinds, blocks, tell, packed, uniques, conflicts, gates.
 local accept = (function()
   -- A table that has all its fields from the beginning does not grow. `conflicts` is there once a job has a unique key,
-  -- `is_gated` is set once one is stored that has a key which it takes turns by.
-  local a = { begin = false, job = false, write = false, number = false, conflicts = false, is_gated = false }
+  -- `is_gated` is set once one is stored that has a key which it takes turns by. `moved` is what a script has done to jobs that
+  -- were there, if it moves any (conflicts.lua).
+  local a = { begin = false, job = false, write = false, number = false, conflicts = false, is_gated = false, moved = nil }
   local of, add = batch.of, batch.add
-  local jobs, bodies, expiring, number = of('HSET', KEY.jobs), of('HSET', KEY.bodies), of('ZADD', KEY.expiring), 0
+  -- A list of its own: moves may write to the same key.
+  local jobs, bodies, expiring, number = {}, of('HSET', KEY.bodies), of('ZADD', KEY.expiring), 0
+  batch.give('HSET', KEY.jobs, jobs)
   local entered = { [STATE.scheduled] = 0, [STATE.ready] = 0 }
   -- The instant of acceptance; the seq of the first job and of the newest, and how many places the first one has passed.
   local accepted, accepted8, first_seq, last_seq, passed
@@ -104,7 +107,7 @@ local accept = (function()
     end
     if conflict then
       if not a.conflicts then
-        a.conflicts = conflicts()
+        a.conflicts = conflicts(a.moved)
         uniques().look_up(packed.digests())
       end
       local u, before = uniques(), #content - WIDTH.unique

@@ -1,8 +1,9 @@
 -- Jobs that meet the holder of their unique key: what is answered, and what the holder takes over. Also knows the jobs of the
--- call that are stored, since one of them may be met, or handed in again after another was not stored. Made only where a job
--- has a key.
+-- call that are stored, since one of them may be met, or handed in again after another was not stored. `moved` is what the same
+-- script has done to jobs that were there: by id the record as it is stored from now on, false where the job is gone; nil if it
+-- moves none. Made only where a job has a key.
 -- Needs: keys, records, batch, packed, uniques.
-local function conflicts()
+local function conflicts(moved)
   local of, add = batch.of, batch.add
   local KEEP, DEBOUNCE, BOUNDED = byte('k'), byte('d'), byte('m')
   -- How many jobs were not stored, and whether a holder was replaced.
@@ -31,7 +32,8 @@ local function conflicts()
   -- The record of the job that holds a key, nil if it is gone or strange, and its state as a digit, '-' if it is gone. A key
   -- that is held for a time outlives its job: another one under the same id does not hold it.
   local function look_up(id, digest)
-    local stored = not replaced[id] and (entered[id] and all_stored[entered[id]] or redis.call('HGET', KEY.jobs, id))
+    local stored = not replaced[id] and entered[id] and all_stored[entered[id]] or moved and moved[id]
+    if stored == nil then stored = not replaced[id] and redis.call('HGET', KEY.jobs, id) end
     local record = replaced[id] or stored and records.expand(stored) or nil
     if record and (byte(record, RECORD.flags) % FLAGS.gate < FLAGS.key
       or sub(uniques().of_record(record), UNIQUE.digest, UNIQUE.digest_end) ~= digest) then
@@ -76,6 +78,22 @@ local function conflicts()
     if read('>I4', head, HEAD.payload) > MAX.inline then body = body or redis.call('HGET', KEY.bodies, id) end
     replace(holder, record, head, content, body, due_of(holder, record, conflict, due))
     return 'p'
+  end
+
+  -- A holder that was replaced, in the long form.
+  function c.replaced(id)
+    return replaced[id]
+  end
+
+  -- The same as what a job was handed in with before: see packed.is_same.
+  function c.replaced_by(id)
+    local record = replaced[id]
+    if not record then return nil end
+    return {
+      head = string.rep('-', HEAD.payload - 1) .. sub(record, RECORD.payload, RECORD.payload_end),
+      content = sub(record, RECORD.content, records.content_end(record)),
+      body = bodies[id] or nil,
+    }
   end
 
   -- Who was met, in order: ids, each with the state.

@@ -53,6 +53,13 @@ local first_attempts = (function()
     end
   end
 
+  -- Whether a record is that of a job without keys in its first attempt, which has this nonce. Keys of others are told of when
+  -- all have ended: too late for what follows them.
+  local function is_one(record, nonce)
+    local form = byte(record)
+    return (form == FORM.first or form == FORM.begun) and find(record, nonce, FIRST.nonce, true) == FIRST.nonce
+  end
+
   -- Completes a job if it is one of those and has this nonce; false if not.
   local function complete(id, record, nonce, output)
     if not (begin and find(record, begin, 1, true) == 1) then
@@ -102,6 +109,7 @@ local first_attempts = (function()
   end
 
   return {
+    is_one = is_one,
     complete = complete,
     tell_all = tell_all,
     -- Begins; whether the queue keeps jobs that have completed.

@@ -13,7 +13,6 @@ local moves = (function()
     if flags % FLAGS.gate >= FLAGS.key then uniques().moved(id, record, to) end
     if flags >= FLAGS.gated then gates().moved(record, from, to) end
     -- Links: tell the jobs that wait for this one here, when it has ended or is removed.
-    -- Follow-ups: accept the jobs that come with an end here.
   end
 
   -- What the stored record of a job begins with that becomes like `start` and had these flags: that it has keys stays. Mostly

@@ -18,15 +18,15 @@ local outcomes = (function()
   end
 
   -- Calls `begin` with what each run has in common: number and nonce of the fence, what the record begins with then, and
-  -- whether the output is above the cap; then `each` with place, id, delay in micros, ending of the attempt and output of
-  -- each of its jobs.
+  -- whether the output is above the cap, and whether the attempt goes on; then `each` with place, id, delay in micros, ending of
+  -- the attempt and output of each of its jobs.
   function o.walk(begin, each)
     local i, more = 0, before + o.number + 1
     for run = 1, runs do
       local common, upto = ARGV[5 + 2 * run], i + ARGV[6 + 2 * run]
       local follows = byte(common, OUTCOME.follows) - byte('0')
       begin(sub(common, OUTCOME.fence, OUTCOME.fence_end), sub(common, OUTCOME.nonce, OUTCOME.nonce_end),
-        sub(common, OUTCOME.state, OUTCOME.backoff_end), follows >= 8)
+        sub(common, OUTCOME.state, OUTCOME.backoff_end), follows % 16 >= 8, follows >= 16)
       while i < upto do
         i = i + 1
         local delay, ending, output

@@ -7,27 +7,26 @@ local function uniques()
   if unique_keys then return unique_keys end
   local of, add, holders, windows = batch.of, batch.add, keys.prefix .. NAME.uniques, keys.prefix .. NAME.windows
   local START, END, WINDOW = byte('s'), byte('e'), byte('w')
-  -- Holders by digest, as this script has found or made them; false where there is none, which is also so for others once
-  -- `look_up` was called: it is told all digests that the script asks for.
-  local known, is_looked_up = {}, false
+  -- Holders by digest, as this script has found or made them; false where there is none.
+  local known = {}
   -- What keys that are taken are given to the server as, and how many values that are.
   local new, new_number = nil, 0
 
   local function found(digest)
     local holder = known[digest]
-    if holder == nil and not is_looked_up then
+    if holder == nil then
       holder = redis.call('HGET', holders, digest)
       known[digest] = holder
     end
     return holder
   end
 
-  -- Reads who holds these keys, all that are asked for, at once.
+  -- Reads who holds these keys, all at once. What the script has changed since stays.
   local function look_up(digests)
     local all = redis.call('HMGET', holders, unpack(digests))
-    is_looked_up = true
     for i = 1, #digests do
-      if all[i] then known[digests[i]] = all[i] end
+      local digest = digests[i]
+      if known[digest] == nil then known[digest] = all[i] end
     end
   end
 

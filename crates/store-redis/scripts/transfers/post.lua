@@ -16,11 +16,7 @@ local function post()
   if not (meta[1] or meta[3]) and ARGV[3] == '' then
     return {}
   end
-  -- The place is not kept for them: a target where others came first meanwhile puts them behind those.
-  local seq = string.format('%.0f', math.max((tonumber(meta[1]) or 0) + 1, clock.real))
-  -- Numbers grow with the time, so that they go on growing when a server has lost its newest ones.
-  local transfer = math.max((tonumber(meta[2]) or 0) + 1, clock.real)
-  local waiting, accepted, last = redis.call('XLEN', KEY.transfers), string.format('%.0f', clock.now), nil
+  posts.begin(meta[1], meta[2])
   for i = 6, field == 'name' and #ARGV or 0, 2 do
     -- A command that fails does not end its transaction.
     if redis.call('HSTRLEN', keys.contents, ARGV[i]) == 0 then
@@ -28,12 +24,11 @@ local function post()
     end
   end
   for i = 5, #ARGV, 2 do
-    last = string.format('%.0f', transfer + (i - 5) / 2)
-    redis.call('XADD', KEY.transfers, last .. '-0', 'to', ARGV[i], 'seq', seq, 'at', accepted, field, ARGV[i + 1])
+    posts.post(ARGV[i], field, ARGV[i + 1])
   end
-  redis.call('HSET', KEY.meta, 'transfers', last)
-  calls.remember(ARGV[2], string.format('%.0f', transfer))
-  return { string.format('%.0f', transfer), seq, accepted, waiting }
+  posts.finish()
+  calls.remember(ARGV[2], posts.first)
+  return { posts.first, posts.seq, posts.at, posts.waiting }
 end
 
 if field == 'content' then

@@ -53,6 +53,11 @@ impl Needs {
     pub(crate) const PRUNE: Self = Self { promote: false, prune: true };
     pub(crate) const BOTH: Self = Self { promote: true, prune: true };
 
+    /// These and those.
+    pub(crate) fn and(self, more: Self) -> Self {
+        Self { promote: self.promote || more.promote, prune: self.prune || more.prune }
+    }
+
     fn is_for(self, duty: usize) -> bool {
         [self.promote, self.prune][duty]
     }

@@ -19,11 +19,11 @@ use windlass_core::store::{CALL_MEMORY, Enqueued};
 use windlass_core::{CallId, JobId, Name, State, StoreError};
 
 use super::packed::{Bodies, Packed};
-use crate::agenda::Notes;
+use crate::agenda::{Needs, Notes};
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
-use crate::script::flag;
-use crate::scripts::{CHECK, ENQUEUE};
+use crate::script::{Script, flag};
+use crate::scripts::{CHECK, ENQUEUE, WRITE_REMEMBERED};
 use crate::session::Session;
 use crate::transfers::{self, Transfer};
 use crate::{Tools, answer, spread};
@@ -52,7 +52,7 @@ pub(super) async fn enqueue(
     }
     let said = match (&plan.chunks[..], plan.conflict) {
         ([chunk], None) => {
-            accept(tools, session, &call, jobs, chunk, is_entered).await?.map(|said| vec![said])
+            accept(tools, session, &call, jobs, chunk, is_entered, None).await?.map(|said| vec![said])
         }
         (chunks, conflict) => transfer(tools, session, &call, jobs, chunks, conflict, first.queue).await?,
     };
@@ -71,6 +71,54 @@ pub(super) async fn enqueue(
         tools.ring(Rings::accepted(jobs));
     }
     Ok(answers)
+}
+
+/// What one script writes beside jobs that it accepts.
+pub(crate) struct Beside<'a> {
+    /// Its arguments, before those of the jobs.
+    pub(crate) arguments: Vec<Bytes>,
+    /// What it leaves to maintenance.
+    pub(crate) needs: Needs,
+    /// What a script that refuses it says.
+    pub(crate) refusal: &'a (dyn Fn(std::vec::IntoIter<Value>) -> Result<StoreError, Fault> + Sync),
+}
+
+/// Accepts jobs of one queue together with what is beside them, by one script: as [`enqueue`], or not at all.
+pub(crate) async fn enqueue_with(
+    tools: &Tools,
+    session: &Session,
+    call: CallId,
+    queue: &Name,
+    jobs: &[NewJob],
+    beside: &Beside<'_>,
+) -> Result<Vec<Enqueued>, Fault> {
+    let plan = Plan::whole(jobs);
+    let call = pack_call(call);
+    let is_entered = tools.registry.enter(session, &tools.keys, [queue]).await?;
+    let refused = match plan.conflict {
+        Some(id) => Some(StoreError::IdTaken { id }),
+        None => room::without_keys(tools, session, jobs).await?.map(|queue| StoreError::NoKeys { queue }),
+    };
+    let said = match (refused, plan.chunks.first()) {
+        (None, Some(chunk)) => accept(tools, session, &call, jobs, chunk, is_entered, Some(beside)).await?,
+        // A repeat is one also where its jobs would be refused by now.
+        (refused, _) => match (transfers::knows(tools, session, queue, &call).await?, refused) {
+            (None, Some(refused)) => return Err(refused.into()),
+            _ => None,
+        },
+    };
+    tools.queue_cache.note(queue, jobs.iter().map(|job| job.id));
+    let Some(said) = said else { return Ok(vec![Enqueued::Repeated; jobs.len()]) };
+    let answers = plan.answers(jobs, &[said]).map_err(Fault::partial)?;
+    if answers.iter().any(|answer| matches!(answer, Enqueued::New | Enqueued::Replaced(_))) {
+        tools.ring(Rings::accepted(jobs));
+    }
+    Ok(answers)
+}
+
+/// The arguments of a script that may accept jobs, where there are none.
+pub(crate) fn push_no_jobs(arguments: &mut Vec<Bytes>) {
+    Packed::default().push_to(arguments, Bodies::Given);
 }
 
 /// Accepts jobs of several queues, or of one that are too many for one script. Answers what was said of each chunk, nothing
@@ -158,6 +206,7 @@ async fn accept(
     jobs: &[NewJob],
     chunk: &Chunk<'_>,
     mut is_entered: bool,
+    beside: Option<&Beside<'_>>,
 ) -> Result<Option<Bytes>, Fault> {
     for _ in 0..ROUNDS {
         let definition = tools.definitions.of(session, &tools.keys, chunk.queue).await?;
@@ -168,8 +217,17 @@ async fn accept(
         let mut arguments = vec![tools.clock(), definition.version(), none(), none(), none()];
         let capacity = definition.config.capacity.map_or_else(none, |capacity| capacity.to_string().into());
         arguments.extend([flag(is_entered), none(), call.clone(), capacity]);
-        let (word, mut rest) = run(tools, session, chunk.queue, arguments, &packed).await?;
+        let (script, mut needs) = (beside.map_or(&ENQUEUE, |_| &WRITE_REMEMBERED), packed.needs());
+        if let Some(beside) = beside {
+            arguments.extend(beside.arguments.iter().cloned());
+            needs = needs.and(beside.needs);
+        }
+        let (word, mut rest) = run(tools, session, script, chunk.queue, arguments, &packed, needs).await?;
         match &word[..] {
+            b"conflict" => {
+                let refusal = beside.map(|beside| (beside.refusal)(rest)).transpose()?;
+                return Err(refusal.map_or_else(room::refused_in_vain, Fault::from));
+            }
             b"stale" => tools.definitions.forget(chunk.queue),
             b"unentered" => {
                 tools.registry.enter_anew(session, &tools.keys, chunk.queue).await?;
@@ -205,14 +263,16 @@ async fn accept(
     Err(never_stands_still())
 }
 
-/// Runs the script that accepts jobs. Long payloads are written just before it; where a job is there already, it has to
+/// Runs a script that accepts jobs. Long payloads are written just before it; where a job is there already, it has to
 /// see them.
 pub(crate) async fn run(
     tools: &Tools,
     session: &Session,
+    script: &'static Script,
     queue: &Name,
     own: Vec<Bytes>,
     packed: &Packed,
+    needs: Needs,
 ) -> Result<(Bytes, std::vec::IntoIter<Value>), Fault> {
     let keys = tools.keys.queue(queue);
     let mut bodies = if session.may_transact() { packed.bodies_for_script() } else { Bodies::Given };
@@ -220,8 +280,8 @@ pub(crate) async fn run(
         let before = if bodies == Bodies::Withheld { packed.writes(&keys) } else { Vec::new() };
         let mut arguments = own.clone();
         packed.push_to(&mut arguments, bodies);
-        let note = Notes::note(tools, session, queue, packed.needs());
-        let write = session.run_acknowledged(&before, &ENQUEUE, keys.all(), arguments);
+        let note = Notes::note(tools, session, queue, needs);
+        let write = session.run_acknowledged(&before, script, keys.all(), arguments);
         match tokio::join!(note, write).1 {
             // A server without memory takes no payload, but knows jobs that are there. The user may have no right to
             // transactions.
@@ -239,7 +299,7 @@ pub(crate) async fn run(
 }
 
 /// Why a job is refused.
-enum Refusal {
+pub(crate) enum Refusal {
     /// Another job has its id.
     Taken,
     /// A job has its id that this program cannot read.
@@ -248,7 +308,7 @@ enum Refusal {
     Large,
 }
 
-fn refusal(job: &NewJob, definition: &Definition, why: Refusal) -> Fault {
+pub(crate) fn refusal(job: &NewJob, definition: &Definition, why: Refusal) -> Fault {
     match why {
         Refusal::Taken => StoreError::IdTaken { id: job.id }.into(),
         Refusal::Strange => Fault::Corrupt(format!(

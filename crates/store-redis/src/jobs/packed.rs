@@ -132,20 +132,31 @@ impl Packed {
 
     /// As a transfer carries them.
     pub(crate) fn encode(&self) -> Bytes {
-        let lengths = self.contents.iter().chain(&self.bodies).map(|part| part.len() + 4).sum::<usize>();
-        let mut encoded = BytesMut::with_capacity(5 + 100 * self.ids.len() + lengths);
-        encoded.put_u8(self.format());
+        let (format, jobs, bodies) = self.parts();
+        let mut encoded = BytesMut::with_capacity(5 + jobs.len() + bodies.len());
+        encoded.put_u8(format);
         encoded.put_u32(u32::try_from(self.ids.len()).expect("a transfer carries few jobs"));
+        encoded.put_slice(&jobs);
+        encoded.put_slice(&bodies);
+        encoded.freeze()
+    }
+
+    /// What a transfer of these and others is put together from: the form that it must have at least, the jobs, and payloads
+    /// that stand apart.
+    pub(crate) fn parts(&self) -> (u8, Bytes, Bytes) {
+        let lengths = self.contents.iter().map(|part| part.len() + 4).sum::<usize>();
+        let mut jobs = BytesMut::with_capacity(100 * self.ids.len() + lengths);
         for (place, id) in self.ids.iter().enumerate() {
-            encoded.put_slice(id);
+            jobs.put_slice(id);
             for part in [&self.heads[place], &self.contents[place]] {
-                put(&mut encoded, part);
+                put(&mut jobs, part);
             }
         }
+        let mut bodies = BytesMut::with_capacity(self.bodies.iter().map(|body| body.len() + 4).sum());
         for body in &self.bodies {
-            put(&mut encoded, body);
+            put(&mut bodies, body);
         }
-        encoded.freeze()
+        (self.format(), jobs.freeze(), bodies.freeze())
     }
 
     fn format(&self) -> u8 {

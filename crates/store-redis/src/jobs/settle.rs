@@ -1,22 +1,16 @@
 //! Settle and reap: the outcomes of attempts, each written only if its fence holds; and the ends of attempts that were
 //! reaped before.
 
-use std::collections::HashMap;
-
-use bytes::{BufMut, Bytes, BytesMut};
 use redis::Value;
 use windlass_core::bell::Rings;
-use windlass_core::queue::{Keep, Retention};
-use windlass_core::size::Caps;
 use windlass_core::store::{Right, Settled, Settlement};
 use windlass_core::{JobId, Name, State};
 
-use crate::agenda::{Needs, Notes};
+use super::outcomes::{self, Attempt, Runs, partly_corrupt};
+use crate::agenda::Notes;
 use crate::definitions::{Definition, ROUNDS, never_stands_still};
 use crate::error::Fault;
-use crate::format::OUTCOME;
 use crate::ids::{IdSet, Secret};
-use crate::row::{self, attempt};
 use crate::script::Script;
 use crate::scripts::{SETTLE, SETTLE_LATE};
 use crate::session::Session;
@@ -46,7 +40,9 @@ pub(crate) async fn settle(
     let written = spread::each(queues, |(queue, places)| async move {
         let mut answers = Vec::with_capacity(places.len());
         let mut fault = None;
-        for places in steps(&places, |place| (settlements[place].id, size(&settlements[place]))) {
+        for places in
+            steps(&places, |place| (settlements[place].id, Attempt::from(&settlements[place]).size()))
+        {
             let batch = Batch { tools, session, queue, settlements, right };
             match batch.write(places).await {
                 Ok(said) => answers.extend(said),
@@ -91,7 +87,7 @@ pub(crate) async fn settle(
 }
 
 /// Places by queue, in the order in which the queues first appear.
-pub(super) fn by_queue<'n>(queues: impl Iterator<Item = &'n Name>) -> Vec<(&'n Name, Vec<usize>)> {
+pub(crate) fn by_queue<'n>(queues: impl Iterator<Item = &'n Name>) -> Vec<(&'n Name, Vec<usize>)> {
     let mut found: Vec<(&Name, Vec<usize>)> = Vec::new();
     for (place, queue) in queues.enumerate() {
         // Calls are about few queues, and mostly about the one before.
@@ -105,7 +101,7 @@ pub(super) fn by_queue<'n>(queues: impl Iterator<Item = &'n Name>) -> Vec<(&'n N
 
 /// Cuts places into steps of at most [`ITEMS_MAX`] and about [`BYTES_MAX`], in which no id stands twice: what stands
 /// later in a call takes effect later.
-pub(super) fn steps(places: &[usize], item: impl Fn(usize) -> (JobId, usize)) -> Vec<&[usize]> {
+pub(crate) fn steps(places: &[usize], item: impl Fn(usize) -> (JobId, usize)) -> Vec<&[usize]> {
     let (mut steps, mut begin, mut bytes) = (Vec::new(), 0, 0);
     let mut ids = IdSet::with_capacity_and_hasher(places.len().min(ITEMS_MAX), Secret::default());
     for (index, &place) in places.iter().enumerate() {
@@ -123,9 +119,15 @@ pub(super) fn steps(places: &[usize], item: impl Fn(usize) -> (JobId, usize)) ->
     steps
 }
 
-fn size(settlement: &Settlement) -> usize {
-    let next = &settlement.transition;
-    next.error.as_ref().map_or(0, String::len) + next.output.as_ref().map_or(0, Bytes::len)
+/// Where few jobs may run at once, in all or of a key, another one may start for each that ran and has ended.
+pub(crate) fn ring_room(tools: &Tools, queue: &Name, right: Right, definition: &Definition, ended: usize) {
+    let of_keys = definition.config.keys.as_ref().and_then(|keys| keys.concurrency);
+    if definition.config.concurrency.or(of_keys).is_none() || right == Right::Late {
+        return;
+    }
+    let mut rings = Rings::NONE;
+    (0..ended).for_each(|_| rings.add_entered(State::Ready, queue));
+    tools.ring(rings);
 }
 
 /// Outcomes of one queue.
@@ -143,9 +145,11 @@ impl Batch<'_> {
         for _ in 0..ROUNDS {
             let Self { tools, session, queue, .. } = self;
             let definition = tools.definitions.of(session, &tools.keys, queue).await?;
-            let runs = Runs::of(self.settlements, places, &definition.config.caps);
-            let arguments = self.arguments(&runs, &definition);
-            let needs = self.needs(&runs, &definition.config.retention);
+            let attempt = |place: usize| Attempt::from(&self.settlements[place]);
+            let runs = Runs::of(places, attempt, &definition.config.caps);
+            let mut arguments = vec![tools.clock(), definition.version()];
+            runs.push_to(&mut arguments, attempt, self.right.as_str(), &definition);
+            let needs = runs.needs(attempt, &definition.config.retention);
             let note = Notes::note(tools, session, queue, needs);
             let write = session.run(script(self.right), tools.keys.queue(queue).all(), arguments);
             let answer = tokio::join!(note, write).1?;
@@ -161,71 +165,12 @@ impl Batch<'_> {
             }
             let settled = |(place, said)| Ok((place, self.settled(place, said, &definition)?));
             let settled = runs.places().zip(said).map(settled).collect::<Result<Vec<_>, Fault>>()?;
-            self.ring_room(&settled, &definition);
+            let applied =
+                settled.iter().filter(|(_, settled)| matches!(settled, Settled::Applied(_))).count();
+            ring_room(tools, queue, self.right, &definition, applied);
             return Ok(settled);
         }
         Err(never_stands_still())
-    }
-
-    /// Where few jobs may run at once, in all or of a key, another one may start for each that ran and has ended.
-    fn ring_room(&self, settled: &[(usize, Settled)], definition: &Definition) {
-        let of_keys = definition.config.keys.as_ref().and_then(|keys| keys.concurrency);
-        if definition.config.concurrency.or(of_keys).is_none() || self.right == Right::Late {
-            return;
-        }
-        let mut rings = Rings::NONE;
-        for _ in settled.iter().filter(|(_, settled)| matches!(settled, Settled::Applied(_))) {
-            rings.add_entered(State::Ready, self.queue);
-        }
-        self.tools.ring(rings);
-    }
-
-    /// What these outcomes leave to maintenance. Most leave nothing, or jobs that are pruned later.
-    fn needs(&self, runs: &Runs, retention: &Retention) -> Needs {
-        let mut needs = Needs::default();
-        for (_, places) in &runs.0 {
-            let next = &self.settlements[places[0]].transition;
-            let keep = retention.of(next.state);
-            // One that goes back may have been asked to stop, and is cancelled then. One that did not begin may expire.
-            needs.prune |= keep.is_none_or(|keep| !keep.is_none() && keep != Keep::FOREVER);
-            needs.promote |=
-                !next.state.is_terminal() && (next.state == State::Scheduled || next.counters.attempt == 0);
-        }
-        needs
-    }
-
-    fn arguments(&self, runs: &Runs, definition: &Definition) -> Vec<Bytes> {
-        let caps = &definition.config.caps;
-        let count = runs.places().count();
-        let mut arguments = Vec::with_capacity(6 + 2 * runs.0.len() + count);
-        arguments.push(self.tools.clock());
-        arguments.push(definition.version());
-        arguments.push(Bytes::from_static(self.right.as_str().as_bytes()));
-        arguments.push(dropped(&definition.config.retention));
-        arguments.push(count.to_string().into());
-        arguments.push(runs.0.len().to_string().into());
-        for (common, places) in &runs.0 {
-            arguments.push(Bytes::copy_from_slice(common));
-            arguments.push(places.len().to_string().into());
-        }
-        let each = || runs.places().map(|place| &self.settlements[place]);
-        // Out of one piece: each by itself would have to be allocated.
-        let mut ids = BytesMut::with_capacity(16 * count);
-        each().for_each(|settlement| ids.put_slice(settlement.id.as_bytes()));
-        let mut ids = ids.freeze();
-        arguments.extend((0..count).map(|_| ids.split_to(16)));
-        for settlement in each() {
-            let next = &settlement.transition;
-            arguments
-                .extend(next.delay().map(|delay| Bytes::copy_from_slice(&row::micros(delay).to_be_bytes())));
-            if next.is_recorded() {
-                arguments.push(attempt::pack(next.ending, next.bounded_error(caps.error).as_deref()));
-            }
-            if next.check_output(caps.output).is_ok() {
-                arguments.extend(next.kept_output().cloned());
-            }
-        }
-        arguments
     }
 
     fn settled(&self, place: usize, said: u8, definition: &Definition) -> Result<Settled, Fault> {
@@ -236,77 +181,9 @@ impl Batch<'_> {
                 let refused = checked.err().map(Settled::Refused);
                 refused.ok_or_else(|| partly_corrupt("an output that fits was refused".to_owned()))
             }
-            _ => {
-                let state = said.checked_sub(b'0').and_then(|code| State::from_code(code.into()));
-                let wrong = || partly_corrupt(format!("an outcome was answered with {said}"));
-                state.map(Settled::Applied).ok_or_else(wrong)
-            }
+            _ => outcomes::state(said).map(Settled::Applied),
         }
     }
-}
-
-/// Outcomes by what a script needs to know of them once only: fence, next state and counters, and what follows for each.
-/// Jobs of one claim that came to the same end, as most do, share all of it.
-struct Runs(Vec<(Common, Vec<usize>)>);
-
-/// How much that is.
-const COMMON_BYTES: usize = OUTCOME.width();
-
-/// As the script takes it, [`OUTCOME`].
-type Common = [u8; COMMON_BYTES];
-
-impl Runs {
-    fn of(settlements: &[Settlement], places: &[usize], caps: &Caps) -> Self {
-        let mut runs: Vec<(Common, Vec<usize>)> = Vec::new();
-        let (mut known, mut newest) = (HashMap::new(), 0);
-        for &place in places {
-            let common = common(&settlements[place], caps);
-            if runs.get(newest).is_none_or(|(before, _)| *before != common) {
-                newest = *known.entry(common).or_insert(runs.len());
-                if newest == runs.len() {
-                    runs.push((common, Vec::with_capacity(places.len() / (1 + newest))));
-                }
-            }
-            runs[newest].1.push(place);
-        }
-        Self(runs)
-    }
-
-    /// All places, in the order in which the script gets them and answers.
-    fn places(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().flat_map(|(_, places)| places.iter().copied())
-    }
-}
-
-fn common(settlement: &Settlement, caps: &Caps) -> Common {
-    let next = &settlement.transition;
-    let mut follows = b'0';
-    follows += u8::from(next.delay().is_some());
-    follows += 2 * u8::from(next.is_recorded());
-    follows += match next.check_output(caps.output) {
-        Ok(()) => 4 * u8::from(next.kept_output().is_some()),
-        Err(_) => 8,
-    };
-    let mut common = [0; COMMON_BYTES];
-    let mut rest = &mut common[..];
-    row::put_fence(&mut rest, settlement.fence);
-    row::put_start(&mut rest, next.state, next.reason, &next.counters);
-    rest.put_u8(follows);
-    common
-}
-
-/// The states of which nothing is kept, as records begin with them.
-fn dropped(retention: &Retention) -> Bytes {
-    State::TERMINAL
-        .into_iter()
-        .filter(|state| !retention.keeps(*state))
-        .map(|state| b'0' + state.code())
-        .collect()
-}
-
-/// The script has written, and what it says of it makes no sense.
-fn partly_corrupt(what: String) -> Fault {
-    Fault::Corrupt(what).partial()
 }
 
 #[cfg(test)]

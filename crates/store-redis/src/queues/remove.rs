@@ -9,6 +9,7 @@ use windlass_core::Name;
 use windlass_core::queue::{Removed, check_rules};
 
 use super::counts;
+use crate::agenda::Needs;
 use crate::definitions::rules;
 use crate::error::{Fault, Unreachable};
 use crate::script::flag;
@@ -24,7 +25,7 @@ const ROUNDS: u32 = 1_000;
 pub(crate) enum Removal {
     /// It was asked for.
     Requested,
-    /// It holds nothing. Unique keys that are held for a time, whatever became of their jobs, keep it.
+    /// It holds nothing. Records keep it, and unique keys that are held for a time, whatever became of their jobs.
     Unused,
 }
 
@@ -51,6 +52,7 @@ pub(crate) async fn remove(
     // A program that had entered the queue before all this may have written to it since.
     if is_there(tools, session, queue).await.map_err(Fault::partial)? {
         tools.registry.enter_anew(session, &tools.keys, queue).await.map_err(Fault::partial)?;
+        tools.agenda.notes.later(queue, Needs::PROMOTE, tools.time());
     }
     removed
 }
@@ -73,12 +75,14 @@ async fn remove_keys(tools: &Tools, session: &Session, queue: &Name, why: Remova
     Err(Unreachable::passing("more jobs and transfers come than a removal can wait for").into())
 }
 
-/// Whether a queue has been defined, or has taken jobs or transfers.
+/// Whether a queue has been defined, has taken jobs or transfers, or remembers something: then maintenance has to find it.
 async fn is_there(tools: &Tools, session: &Session, queue: &Name) -> Result<bool, Fault> {
     let keys = tools.keys.queue(queue);
     let get = redis::cmd("HMGET").arg(&keys.meta()[..]).arg("version").arg("seq").to_owned();
     let count = redis::cmd("XLEN").arg(&keys.transfers()[..]).to_owned();
-    let (found, waiting) = tokio::try_join!(session.command(get), session.command(count))?;
+    let remembers = redis::cmd("EXISTS").arg(&keys.records()[..]).to_owned();
+    let (found, waiting, remembers) =
+        tokio::try_join!(session.command(get), session.command(count), session.command(remembers))?;
     let is_known = answer::array(found)?.iter().any(|field| *field != Value::Nil);
-    Ok(is_known || answer::integer(waiting)? > 0)
+    Ok(is_known || answer::integer(waiting)? + answer::integer(remembers)? > 0)
 }

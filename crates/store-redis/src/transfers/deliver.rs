@@ -5,16 +5,17 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use redis::Value;
-use windlass_core::Name;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::queue::check_rules;
+use windlass_core::{JobId, Name};
 
 use super::transfer::{Content, Posted, Transfer};
 use crate::definitions::rules;
 use crate::error::{Fault, Meaning, Unreachable};
 use crate::jobs::enqueue;
+use crate::jobs::packed::Packed;
 use crate::script::flag;
-use crate::scripts::{READ_TRANSFERS, REMOVE_TRANSFERS};
+use crate::scripts::{ENQUEUE, READ_TRANSFERS, REMOVE_TRANSFERS};
 use crate::session::Session;
 use crate::{Tools, answer};
 
@@ -172,13 +173,22 @@ impl<'a> Delivery<'a> {
         ];
         for _ in 0..2 {
             // The stream has it on as many replicas as are asked for; it must not leave it before the target has, too.
-            let run = enqueue::run(self.tools, self.session, target, arguments.clone(), jobs);
+            let run = enqueue::run(
+                self.tools,
+                self.session,
+                &ENQUEUE,
+                target,
+                arguments.clone(),
+                jobs,
+                jobs.needs(),
+            );
             let (word, mut rest) = run.await?;
             let mut next = || rest.next().unwrap_or(Value::Nil);
             match &word[..] {
                 b"known" => return Ok(Bytes::new()),
                 b"ok" => {
                     let said = answer::bytes(next());
+                    said.iter().for_each(|said| self.tell_dropped(target, jobs, said));
                     if next() == Value::Int(1) {
                         registry.confirm(self.session, &self.tools.keys, target).await;
                     }
@@ -192,6 +202,14 @@ impl<'a> Delivery<'a> {
             arguments[IS_ENTERED] = flag(true);
         }
         Err(Fault::Corrupt("a transfer was answered with something else".to_owned()))
+    }
+
+    /// A job whose id another one has taken, since the transfer was posted or before, is gone.
+    fn tell_dropped(&self, target: &Name, jobs: &Packed, said: &[u8]) {
+        for (id, _) in jobs.ids.iter().zip(said).filter(|(_, said)| **said == b't') {
+            let id = <[u8; 16]>::try_from(&id[..]).map(JobId::from_bytes).ok();
+            tracing::error!(source = %self.source, %target, ?id, "a job is dropped: another one has its id");
+        }
     }
 
     async fn read(&self, after: &Bytes, targets: &[Name]) -> Result<Read, Fault> {

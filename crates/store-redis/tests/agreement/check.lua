@@ -3,7 +3,7 @@
 local P = string.sub(KEYS[1], 1, -5)
 local wrong = {}
 local function hex(text) return (string.gsub(text, '.', function(c) return string.format('%02x', string.byte(c)) end)) end
-local function say(id, what) if #wrong < 20 then wrong[#wrong + 1] = hex(id) .. ' ' .. what end end
+local function say(id, what) if #wrong < 50 then wrong[#wrong + 1] = hex(id) .. ' ' .. what end end
 local u = struct.unpack
 local function hash(name)
   local flat, found, n = redis.call('HGETALL', P .. name), {}, 0
@@ -242,6 +242,23 @@ for id, job in pairs(jobs) do
     if string.sub(uniques[string.sub(job.key, 1, 16)] or '', 1, 16) ~= id then say(id, 'does not hold its key') end
   end
 end
+
+-- Records: each has its place by key, and one by instant if it is gone some day; its value stands apart if it is long.
+local remembered, names, values, timed = hash('records'), zset(P .. 'record-keys'), hash('record-values'), zset(P .. 'record-expiry')
+for key, record in pairs(remembered) do
+  local _, _, expires, length = u('>I8I8I8I4', record)
+  if not names[key] then say(key, 'is a record that is not listed') end
+  if expires == 0 and timed[key] or expires > 0 and not (timed[key] and score_is(timed[key], expires)) then
+    say(key, 'is gone at another time')
+  end
+  if length > 1024 and #(values[key] or '') ~= length or length <= 1024 and (values[key] or #record ~= 28 + length) then
+    say(key, 'has its value elsewhere')
+  end
+  names[key], timed[key], values[key] = nil, nil, nil
+end
+none(names, 'is listed and no record')
+none(timed, 'is gone some day and no record')
+none(values, 'is the value of no record')
 local meta, live = hash('meta'), hash('live')
 for state = 1, 6 do
   local counted = tonumber(meta['c' .. state] or 0)

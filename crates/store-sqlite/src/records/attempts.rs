@@ -2,8 +2,8 @@
 //!
 //! Items take effect one after the other, but statements are opened for many of them at once: ends and jobs gather until an
 //! item comes whose outcome could depend on them. Records and outputs are tested before their item is written. Whether a job
-//! is refused shows only when it is accepted, so a call with jobs runs in a savepoint; after a refusal it is undone, and the
-//! items run one by one.
+//! is refused shows only when it is accepted, so all but a lone item without jobs run in a savepoint; after a refusal they are
+//! undone, and run one by one.
 
 use std::collections::HashSet;
 
@@ -31,17 +31,24 @@ pub(super) fn write(
         // All that may be refused of it is tested first.
         return together(session, right, items);
     }
-    match session.undoable(|| together(session, right, items)) {
-        Err(fault) if fault.leaves_others() => {}
+    whole_or_nothing(session, right, items)
+}
+
+fn whole_or_nothing(
+    session: &Session<'_>,
+    right: Right,
+    items: &[AttemptWrite],
+) -> Result<Vec<AttemptWritten>, Fault> {
+    let fault = match session.undoable(|| together(session, right, items)) {
+        Err(fault) if fault.leaves_others() => fault,
         done => return done,
+    };
+    if items.len() == 1 {
+        return Ok(vec![AttemptWritten::Refused(fault.into())]);
     }
     let mut answers = Vec::with_capacity(items.len());
     for item in items {
-        let item = std::slice::from_ref(item);
-        answers.extend(match session.undoable(|| together(session, right, item)) {
-            Err(fault) if fault.leaves_others() => vec![AttemptWritten::Refused(fault.into())],
-            answer => answer?,
-        });
+        answers.extend(whole_or_nothing(session, right, std::slice::from_ref(item))?);
     }
     Ok(answers)
 }

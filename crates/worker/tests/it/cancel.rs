@@ -3,12 +3,28 @@
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use windlass_core::State;
 use windlass_core::outcome::{Ending, Reason};
 use windlass_core::store::Amended;
-use windlass_worker::{Ctx, Job, JobError, Worker};
+use windlass_core::{JobId, State};
+use windlass_worker::{Cancellation, Ctx, Job, JobError, Worker};
 
 use crate::support::{Act, PATIENCE, end_of, probe, scene, worker};
+
+#[tokio::test]
+async fn who_cancelled_a_job_and_why_can_be_read() {
+    let (client, stage) = scene();
+    let running = worker(&client, &stage).start().unwrap();
+    let job = client.enqueue(probe(Act::Heed)).await.unwrap();
+    stage.until_started(1).await;
+    let asked = Cancellation { by: "ann".into(), why: "wrong customer".into() };
+    client.cancel_because(job.id(), &asked).await.unwrap();
+    let end = end_of(&job).await;
+    assert_eq!(end.state, State::Cancelled);
+    assert_eq!(client.cancellation(&end).await.unwrap(), Some(asked.clone()));
+    assert_eq!(client.cancel_because(job.id(), &asked).await.unwrap(), Amended::Refused(State::Cancelled));
+    assert_eq!(client.cancel_because(JobId::new(), &asked).await.unwrap(), Amended::Missing);
+    running.stop().await;
+}
 
 #[tokio::test]
 async fn a_running_job_is_told_at_once_and_ends_as_cancelled() {

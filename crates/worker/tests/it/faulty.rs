@@ -1,5 +1,8 @@
 //! A store that fails on demand, around the real memory store.
 
+#[path = "faulty/records.rs"]
+mod records;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,6 +34,8 @@ pub(crate) enum Call {
     Held,
     SettleLate,
     States,
+    Write,
+    WriteFenced,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -397,5 +402,8 @@ impl Store for Faulty {
     }
     fn finishes_calls(&self) -> bool {
         self.finishes_calls
+    }
+    fn records(&self) -> Option<&dyn windlass_core::store::Records> {
+        Some(self)
     }
 }

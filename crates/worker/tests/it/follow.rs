@@ -15,6 +15,7 @@ use windlass_core::store::Filter;
 use windlass_core::{JobId, Options, State};
 use windlass_worker::{Client, Ctx, Error, Job, JobError, State as Shared, Worker};
 
+use crate::faulty::{Call, Fault, Faulty};
 use crate::support::{PATIENCE, end_of, eventually, scene};
 
 /// What a step does beside its work.
@@ -113,6 +114,32 @@ async fn a_chain_goes_on_with_each_end() {
     let page = client.records("default").unwrap().list("chain/", None, 100).await.unwrap();
     assert_eq!(page.records.len(), 20);
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_follows_comes_once_whatever_becomes_of_calls() {
+    for fault in [Fault::Unavailable, Fault::Unknown, Fault::Vanished, Fault::Panic] {
+        let store = Faulty::new();
+        let client = Client::new(Arc::clone(&store) as _);
+        let running = worker(&client, &Runs::default()).start().unwrap();
+        let ends = Arc::clone(&store);
+        let stutter = tokio::spawn(async move {
+            loop {
+                ends.fail(Call::WriteFenced, fault, 1);
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        });
+        client.enqueue_all((0..10).map(|_| Step::Chain(10))).await.unwrap();
+        eventually("all chains end", async || jobs(&client, State::Completed).await >= 110).await;
+        stutter.abort();
+        eventually("nothing is left", async || {
+            let counts = client.queue("default").unwrap().counts().await.unwrap();
+            counts.open() == 0
+        })
+        .await;
+        assert_eq!(jobs(&client, State::Completed).await, 110, "after {fault:?}, each came once");
+        running.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -39,6 +39,15 @@ impl Chunk<'_> {
 
 impl<'j> Plan<'j> {
     pub(super) fn of(jobs: &'j [NewJob]) -> Self {
+        Self::bounded(jobs, ITEMS_MAX, WEIGHT_MAX)
+    }
+
+    /// The same of jobs that are of one queue and not too many, in one chunk.
+    pub(super) fn whole(jobs: &'j [NewJob]) -> Self {
+        Self::bounded(jobs, usize::MAX, usize::MAX)
+    }
+
+    fn bounded(jobs: &'j [NewJob], items_max: usize, weight_max: usize) -> Self {
         let mut plan = Self { chunks: Vec::new(), repeats: Vec::new(), conflict: None };
         let mut places = IdMap::with_capacity_and_hasher(jobs.len(), Secret::default());
         // The chunk of each queue that is being filled, and the newest of them all.
@@ -62,7 +71,7 @@ impl<'j> Plan<'j> {
             }
             let weight = job.weight();
             let room =
-                |chunk: &Chunk<'_>| chunk.places.len() < ITEMS_MAX && chunk.weight + weight <= WEIGHT_MAX;
+                |chunk: &Chunk<'_>| chunk.places.len() < items_max && chunk.weight + weight <= weight_max;
             let is_same = |&chunk: &usize| *plan.chunks[chunk].queue == job.queue;
             let found = newest.filter(is_same).or_else(|| filling.get(&job.queue).copied());
             let found = found.filter(|&chunk| room(&plan.chunks[chunk]));
