@@ -1,21 +1,25 @@
 //! What can be typed. Everything here is parsed and checked before a store is opened, so a bad duration or id
 //! never touches one. Commands live in `command/`, one file each.
 
+mod dead;
 mod enqueue;
 mod examples;
 mod jobs;
 mod on_call;
 pub(crate) mod parse;
 mod queues;
+mod records;
 mod trial;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use dead::*;
 pub(crate) use enqueue::EnqueueArgs;
-pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs};
+pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs, WaitArgs};
 pub(crate) use on_call::{DoctorArgs, ExplainArgs};
 pub(crate) use queues::{DefineArgs, PauseArgs, QueuesArgs, QueuesCommand, RemoveArgs, ResumeArgs, ShowArgs};
+pub(crate) use records::*;
 pub(crate) use trial::{BenchArgs, DemoArgs};
 
 /// Background jobs from the shell: hand them in, look at them, move them.
@@ -83,6 +87,20 @@ pub(crate) enum Command {
     /// overdue, and the newest 1,000 jobs. Changes nothing.
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
+
+    /// Search, group, replay, edit, archive and purge dead jobs
+    #[command(after_help = examples::dead::DEAD, subcommand_required = true, arg_required_else_help = true)]
+    Dead {
+        #[command(subcommand)]
+        command: DeadCommand,
+    },
+
+    /// Look at and change the records that a queue keeps beside its jobs
+    #[command(after_help = examples::dead::RECORDS, subcommand_required = true, arg_required_else_help = true)]
+    Records {
+        #[command(subcommand)]
+        command: RecordsCommand,
+    },
 
     /// Show what queues hold and which workers serve them, define and remove them
     ///

@@ -2,6 +2,7 @@
 
 mod bench;
 mod completions;
+mod dead;
 mod demo;
 mod doctor;
 mod enqueue;
@@ -11,6 +12,7 @@ mod known;
 mod migrate;
 mod prune;
 pub(crate) mod queues;
+mod records;
 mod workers;
 
 use crate::args::Command;
@@ -25,6 +27,8 @@ pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Resu
         Command::Jobs { command } => jobs::run(session, command).await,
         Command::Explain(args) => explain::run(session, &args.ids).await,
         Command::Doctor(args) => doctor::run(session, &args).await,
+        Command::Dead { command } => dead::run(session, command).await,
+        Command::Records { command } => records::run(session, command).await,
         Command::Queues(args) => queues::run(session, args).await,
         Command::Workers(args) => workers::run(session, &args).await,
         Command::Prune(args) => prune::run(session, &args).await,

@@ -20,8 +20,12 @@ pub(crate) enum Exit {
     Problems,
     /// The store is missing, unreachable or incompatible.
     Store,
-    /// No such job.
+    /// No such job, or no such record.
     NotFound,
+    /// The job that was waited for was cancelled.
+    Cancelled,
+    /// The job that was waited for has not ended in time.
+    TimedOut,
     /// Ended by Ctrl-C.
     Interrupted,
 }
@@ -34,6 +38,8 @@ impl From<Exit> for ExitCode {
             Exit::Usage | Exit::Problems => 2,
             Exit::Store => 3,
             Exit::NotFound => 4,
+            Exit::Cancelled => 5,
+            Exit::TimedOut => 6,
             Exit::Interrupted => 130,
         })
     }

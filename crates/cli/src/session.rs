@@ -92,6 +92,12 @@ impl Session {
         self.note(&format!("store: {} {} ({})", about.scheme, about.place, about.durability));
     }
 
+    /// One line on stderr about something that could not be done, while the command goes on.
+    pub(crate) fn complain(&self, text: &str) {
+        let style = anstyle::AnsiColor::Red.on_default().bold();
+        let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", clean::line(text));
+    }
+
     /// A line on stderr for people, faint, unless they asked for silence.
     pub(crate) fn note(&self, text: &str) {
         if !self.is_quiet {

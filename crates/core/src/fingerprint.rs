@@ -40,7 +40,7 @@ pub fn pattern(error: &str) -> String {
     for character in line.chars().take(LENGTH_MAX) {
         if closing.is_some() {
             if closing == Some(character) {
-                pattern.push_str("…");
+                pattern.push('…');
                 pattern.push(character);
                 closing = None;
             }

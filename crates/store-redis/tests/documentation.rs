@@ -28,6 +28,18 @@ fn rules() -> &'static str {
 }
 
 /// The life of jobs in two queues, and everything else that programs do.
+fn claim(lease: LeaseId, queues: &[Name]) -> ClaimRequest {
+    ClaimRequest {
+        lease,
+        nonce: windlass_core::Fence::nonce(),
+        queues: queues.iter().map(|queue| QueueShare { queue: queue.clone(), limit: 9 }).collect(),
+        kinds: vec![name("k")],
+        limit: 9,
+        at_once: 9,
+        bytes: 1 << 20,
+    }
+}
+
 async fn live(store: &RedisStore) {
     let queues = [name("default"), name("other")];
     let (lease, ttl) = (LeaseId::new(), Duration::from_secs(60));
@@ -45,15 +57,7 @@ async fn live(store: &RedisStore) {
     store.define(&queues[0], &Default::default()).await.unwrap();
     assert!(store.redefine(&queues[0], &Default::default(), &limited).await.unwrap());
     store.now().await.unwrap();
-    let request = ClaimRequest {
-        lease,
-        nonce: windlass_core::Fence::nonce(),
-        queues: queues.iter().map(|queue| QueueShare { queue: queue.clone(), limit: 9 }).collect(),
-        kinds: vec![name("k")],
-        limit: 9,
-        at_once: 9,
-        bytes: 1 << 20,
-    };
+    let request = claim(lease, &queues);
     let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {
         panic!("the lease lives")
     };

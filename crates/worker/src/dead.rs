@@ -44,7 +44,8 @@ pub struct DeadLetter {
 }
 
 impl DeadLetter {
-    fn of(job: JobRecord) -> Self {
+    /// A job that is dead, by the error that it died of.
+    pub fn of(job: JobRecord) -> Self {
         let fingerprint = Fingerprint::of(job.kind.as_str(), &cause(&job));
         Self { job, fingerprint }
     }

@@ -1,10 +1,12 @@
 //! The arguments of `jobs`.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use windlass_core::store::{Filter, PAGE_MAX};
 use windlass_core::{JobId, Name, State};
 
-use super::examples;
+use super::{examples, parse};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobsCommand {
@@ -40,6 +42,19 @@ pub(crate) enum JobsCommand {
     /// a new id, which is printed for those given by id, and fresh attempts; one that was scheduled keeps its instant, others are ready at once.
     #[command(after_help = examples::MOVE)]
     Move(MoveArgs),
+    /// Wait until a job has come to its end
+    #[command(after_help = examples::dead::WAIT)]
+    Wait(WaitArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The id
+    #[arg(value_name = "ID")]
+    pub(crate) id: JobId,
+    /// How long at most [default: until it ends]
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, allow_hyphen_values = true)]
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// Which jobs; everything that is given must hold.

@@ -3,8 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use windlass_core::Name;
+use windlass_core::clock::Timestamp;
 use windlass_core::job::{Trace, TraceInvalid};
 use windlass_core::queue::{LEVEL_WORTH_MAX, LEVEL_WORTH_MIN, Rate, Shape, WEIGHT_MAX};
+use windlass_core::record::{RecordKey, RecordKeyError, Version};
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::unique::Lifetime;
 
@@ -125,6 +127,55 @@ fn positive(text: &str, forms: &str) -> Result<Duration, String> {
 /// An instant in UTC.
 pub(crate) fn instant(text: &str) -> Result<SystemTime, String> {
     humantime::parse_rfc3339_weak(text).map_err(|error| format!("{error}; use UTC, as 2026-11-15T08:30:00Z"))
+}
+
+/// An instant, or one that lies so long ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    Ago(Duration),
+    At(SystemTime),
+}
+
+impl When {
+    /// The instant, where it is now.
+    pub(crate) fn at(self, now: Timestamp) -> SystemTime {
+        match self {
+            Self::Ago(time) => now.minus(time).into(),
+            Self::At(instant) => instant,
+        }
+    }
+}
+
+/// `2h`, or `2026-11-15T08:30:00Z`.
+pub(crate) fn when(text: &str) -> Result<When, String> {
+    const FORMS: &str = "use a duration such as 2h, or an instant in UTC, as 2026-11-15T08:30:00Z";
+    match humantime::parse_rfc3339_weak(text) {
+        Ok(instant) => Ok(When::At(instant)),
+        Err(_) => positive(text, FORMS).map(When::Ago),
+    }
+}
+
+/// `order.id=42`: a path of fields and the value there.
+pub(crate) fn field(text: &str) -> Result<(String, String), String> {
+    const FORM: &str = "use PATH=VALUE, as order.id=42";
+    let (path, value) = pair(text).map_err(|_| format!("not a path and a value; {FORM}"))?;
+    match path.split('.').any(str::is_empty) {
+        true => Err(format!("a field of the path is empty; {FORM}")),
+        false => Ok((path, value)),
+    }
+}
+
+/// The key of a record.
+pub(crate) fn record_key(text: &str) -> Result<RecordKey, RecordKeyError> {
+    RecordKey::new(text)
+}
+
+/// The version of a record, as it is shown.
+pub(crate) fn version(text: &str) -> Result<Version, String> {
+    let is_hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let read = is_hex.then(|| u64::from_str_radix(text, 16).ok()).flatten();
+    read.map(Version)
+        .ok_or_else(|| "not a version: use the 16 hexadecimal digits that a record is shown with".to_owned())
 }
 
 /// An age, or nothing for `forever`.

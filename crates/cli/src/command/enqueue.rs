@@ -217,7 +217,7 @@ fn policy(args: &EnqueueArgs) -> Option<Policy> {
 
 /// The payload's bytes, from wherever they are. Unless they are sent raw they must be JSON; then the space
 /// around it is dropped.
-fn payload(given: Option<&str>, raw: bool) -> anyhow::Result<Bytes> {
+pub(crate) fn payload(given: Option<&str>, raw: bool) -> anyhow::Result<Bytes> {
     let bytes = match given {
         None if raw => Vec::new(),
         None => b"null".to_vec(),

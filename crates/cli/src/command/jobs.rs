@@ -4,9 +4,11 @@ mod amend;
 mod filtered;
 mod list;
 mod show;
+mod wait;
 
 use self::amend::Change;
-pub(super) use self::amend::complain_missing;
+pub(crate) use self::amend::complain_missing;
+pub(crate) use self::show::print as print_job;
 use crate::args::JobsCommand;
 use crate::exit::Exit;
 use crate::session::Session;
@@ -18,6 +20,7 @@ pub(crate) async fn run(session: &mut Session, command: JobsCommand) -> anyhow::
         JobsCommand::Cancel(args) => amend::run(session, Change::Cancel, args).await,
         JobsCommand::Retry(args) => amend::run(session, Change::Retry, args).await,
         JobsCommand::Delete(args) => amend::delete(session, args).await,
+        JobsCommand::Wait(args) => wait::run(session, &args).await,
         JobsCommand::Move(args) => amend::run(session, Change::Move(args.to), args.choice).await,
     }
 }

@@ -32,6 +32,44 @@ fn stored_text_cannot_command_the_terminal() {
 }
 
 #[test]
+fn dead_letters_and_records_cannot_command_the_terminal() {
+    let shell = Shell::new();
+    let huge = format!("{HOSTILE}{}\nsecond \u{1b}[2J", "x".repeat(50_000));
+    let id = shell.enqueue(&["k", HOSTILE, "--raw", "--meta", "note=\u{1b}[2J"]);
+    shell.kill("k", &huge);
+    let edit = ["dead", "edit", &id, "--raw", "--payload", "-", "--why", HOSTILE, "--by", HOSTILE];
+    let ran = shell.run_with_input(&edit, b"\xff\xfe\x1b[2J").ok();
+    assert_harmless(&ran.stdout);
+    let again = shell.run_with_input(&edit, b"1").exits(1);
+    assert_harmless(&again.stderr);
+    let key = &HOSTILE[..HOSTILE.len().min(200)];
+    let value = serde_json::to_string(HOSTILE).unwrap();
+    shell.run(["records", "put", "default", key, &value]).ok();
+    for args in [
+        vec!["dead", "list"],
+        vec!["dead", "sample"],
+        vec!["dead", "groups"],
+        vec!["dead", "show", &id],
+        vec!["dead", "replay", "--error", HOSTILE],
+        vec!["jobs", "list"],
+        vec!["records", "list", "default"],
+        vec!["records", "get", "default", key],
+        vec!["records", "put", "default", key, &value],
+        vec!["records", "remove", "default", key],
+    ] {
+        let with_json = args.iter().copied().chain(["--json"]);
+        for ran in [shell.run(args.clone()), shell.run(with_json)] {
+            assert_harmless(&ran.stdout);
+            assert_harmless(&ran.stderr);
+        }
+    }
+    let lines = shell.run(["dead", "list"]).ok();
+    assert!(lines.stdout.lines().all(|line| line.len() < 1_000), "a huge error is cut");
+    let json = shell.run(["dead", "list", "--json"]).ok().json();
+    assert_eq!(json["jobs"][0]["payload"], HOSTILE, "programs get what was stored");
+}
+
+#[test]
 fn hostile_json_stays_the_same_json_on_one_line() {
     let shell = Shell::new();
     let payload = "{\n\t\"name\": \"a\u{202e}b\u{9b}c\"\r\n}";

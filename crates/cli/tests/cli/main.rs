@@ -3,6 +3,8 @@
 // A failed step is a failed test; saying so twice does not help.
 #![allow(clippy::unwrap_used)]
 
+mod archive;
+mod dead;
 mod doctor;
 mod documented;
 mod enqueue;
@@ -12,9 +14,11 @@ mod hostile;
 mod jobs;
 mod postgres;
 mod queues;
+mod records;
 mod redis;
 mod secrets;
 mod shell;
 mod stores;
 mod trial;
 mod usage;
+mod wait;

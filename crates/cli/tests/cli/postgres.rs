@@ -79,6 +79,14 @@ fn every_command_works() {
     let page = schema.run(&shell, &["jobs", "list", "--json", "--tag", "a"]).ok().json();
     assert_eq!(page["jobs"][0]["id"], json!(id));
     schema.run(&shell, &["jobs", "cancel", &id]).ok();
+    schema.run(&shell, &["jobs", "wait", &id]).exits(5);
+    let again = schema.run(&shell, &["dead", "again", "--json", &id]).ok().json();
+    schema.run(&shell, &["jobs", "cancel", again["new_id"].as_str().unwrap()]).ok();
+    schema.run(&shell, &["dead", "groups", "--json"]).ok().prints(r#""looked":0"#);
+    schema
+        .run(&shell, &["dead", "replay", "--queue", "mail", "--expect", "0"])
+        .ok()
+        .prints("sent back: 0 jobs");
     schema.run(&shell, &["jobs", "retry", &id]).ok();
     let count = |queue: &str, state: &str| {
         let queues = schema.run(&shell, &["queues", "--json"]).ok().json();

@@ -30,6 +30,11 @@ fn every_command_works(url: &str) {
     let page = run(&["jobs", "list", "--json", "--tag", "a"]).ok().json();
     assert_eq!(page["jobs"][0]["id"], json!(id));
     run(&["jobs", "cancel", &id]).ok();
+    run(&["jobs", "wait", &id]).exits(5);
+    let again = run(&["dead", "again", "--json", &id]).ok().json();
+    run(&["jobs", "cancel", again["new_id"].as_str().unwrap()]).ok();
+    run(&["dead", "groups", "--json"]).ok().prints(r#""looked":0"#);
+    run(&["dead", "replay", "--queue", "mail", "--expect", "0"]).ok().prints("sent back: 0 jobs");
     run(&["jobs", "retry", &id]).ok();
     let count = |queue: &str, state: &str| {
         let queues = run(&["queues", "--json"]).ok().json();

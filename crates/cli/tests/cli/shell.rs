@@ -91,6 +91,24 @@ impl Shell {
         })
     }
 
+    /// Hands in so many jobs of the kind, all of which die of this error.
+    pub(crate) fn bury(&self, kind: &str, count: u32, error: &str) {
+        self.run(["enqueue", kind, "--count", &count.to_string()]).ok();
+        let url = format!("sqlite://{}", self.path("windlass.db").display());
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = Arc::clone(windlass::open(&url).await.unwrap().store());
+            let settled = |job: ClaimedJob| {
+                let outcome = Outcome::Fail { failure: Failure::error(error) };
+                let transition = judge(&job.facts, outcome, 0.5);
+                Settlement { queue: job.queue, id: job.id, fence: job.fence, transition }
+            };
+            let jobs = claim_some(&store, kind, count).await;
+            assert_eq!(jobs.len(), count as usize);
+            store.settle(jobs.into_iter().map(settled).collect::<Vec<_>>().into()).await.unwrap();
+        });
+    }
+
     /// Claims one job of the kind and lets it be taken back, as if its worker had died while its handler ran.
     pub(crate) fn stall(&self, kind: &str) {
         let url = format!("sqlite://{}", self.path("windlass.db").display());
@@ -117,6 +135,10 @@ impl Shell {
 }
 
 async fn claim(store: &Arc<dyn Store>, kind: &str) -> ClaimedJob {
+    claim_some(store, kind, 1).await.into_iter().next().expect("a job of that kind is ready")
+}
+
+async fn claim_some(store: &Arc<dyn Store>, kind: &str, limit: u32) -> Vec<ClaimedJob> {
     let kind = Name::new(kind).unwrap();
     let queue = Name::new("default").unwrap();
     let lease = LeaseId::new();
@@ -129,18 +151,18 @@ async fn claim(store: &Arc<dyn Store>, kind: &str) -> ClaimedJob {
         kinds: Vec::new(),
     };
     store.open(&new).await.unwrap();
-    let queues = vec![QueueShare { queue, limit: 1 }];
+    let queues = vec![QueueShare { queue, limit }];
     let request = ClaimRequest {
         lease,
         nonce: windlass_core::Fence::nonce(),
         queues,
         kinds: vec![kind],
-        limit: 1,
-        at_once: 1,
+        limit,
+        at_once: limit,
         bytes: usize::MAX,
     };
     match store.claim(request.clone()).await.unwrap() {
-        ClaimAnswer::Jobs { jobs, .. } => jobs.into_iter().next().expect("a job of that kind is ready"),
+        ClaimAnswer::Jobs { jobs, .. } => jobs,
         ClaimAnswer::LeaseLost => panic!("the lease was lost"),
     }
 }

@@ -7,7 +7,15 @@ use crate::shell::{Shell, finish};
 #[test]
 fn looking_makes_no_store() {
     let shell = Shell::new();
-    for args in [vec!["jobs", "list"], vec!["queues"], vec!["workers"], vec!["prune"]] {
+    for args in [
+        vec!["jobs", "list"],
+        vec!["queues"],
+        vec!["workers"],
+        vec!["prune"],
+        vec!["dead", "groups"],
+        vec!["dead", "archive", "--to", "dead.jsonl"],
+        vec!["records", "list", "mail"],
+    ] {
         shell
             .run(&args)
             .exits(3)

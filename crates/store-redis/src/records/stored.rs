@@ -129,7 +129,7 @@ mod tests {
             (b'a', b'p', b'e')
         );
         assert_eq!(
-            (needs(&[put.clone()]).promote, needs(&[RecordWrite::remove(put.key)]).promote),
+            (needs(std::slice::from_ref(&put)).promote, needs(&[RecordWrite::remove(put.key)]).promote),
             (true, false)
         );
     }

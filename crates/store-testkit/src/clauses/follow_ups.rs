@@ -148,7 +148,8 @@ pub async fn a_refused_follow_up_refuses_the_end(h: &impl Harness) {
     let new = |kind, payload| NewJob::new(kind, payload, Options::new()).expect("it is a proper job");
     let (of_taken, large) = (new("another", "{}").with_id(taken), new("work", "0123456789."));
     let own = job(Options::new()).with_id(running.id);
-    let bad: [(FollowUps, fn(&StoreError) -> bool); 5] = [
+    type Expected = fn(&StoreError) -> bool;
+    let bad: [(FollowUps, Expected); 5] = [
         (jobs([good.clone(), of_taken]), |error| matches!(error, StoreError::IdTaken { .. })),
         (jobs([good.clone(), large]), |error| matches!(error, StoreError::TooLarge { .. })),
         (jobs([good.clone(), job(Options::new().key("k"))]), |error| {

@@ -4,10 +4,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::follow_ups::FollowUps;
 use windlass_core::job::{ClaimedJob, NewJob};
 use windlass_core::store::{
-    AttemptWrite, AttemptWritten, Begin, ClaimAnswer, ClaimRequest, Enqueued, NewLease, Progress, Settlement,
-    SharedStore, StoreResult,
+    AttemptWrite, AttemptWritten, Begin, ClaimAnswer, ClaimRequest, Enqueued, NewLease, Progress, Records,
+    Right, Settlement, SharedStore, StoreResult,
 };
 use windlass_core::{CallId, Fence, JobId, LeaseId, Outcome, judge};
 use windlass_store_memory::MemoryStore;
@@ -134,20 +135,10 @@ impl Side {
                 text(store.progress(report.as_slice().into()).await)
             }
             Operation::Write { queue, what } => {
-                let records = store.records().expect("the store keeps records");
-                text(records.write(CallId::new(), queue, what.clone()).await)
+                text(records(&store).write(CallId::new(), queue, what.clone()).await)
             }
             Operation::Follow { right, settling, ends, then } => {
-                let item = self.settlement(settling).map(|settlement| AttemptWrite {
-                    queue: settlement.queue,
-                    id: settlement.id,
-                    fence: settlement.fence,
-                    transition: ends.then_some(settlement.transition),
-                    then: then.clone(),
-                });
-                let records = store.records().expect("the store keeps records");
-                let answers = records.write_fenced(*right, item.as_slice().into()).await;
-                text(answers.map(|answers| answers.into_iter().map(comparable_write).collect::<Vec<_>>()))
+                self.follow(*right, settling, *ends, then.clone()).await
             }
             Operation::Open { lease: index, ttl } => text(store.open(&lease(lease_id(*index), *ttl)).await),
             Operation::Renew { lease, ttl } => {
@@ -155,11 +146,7 @@ impl Side {
             }
             Operation::Close { lease } => text(store.close(lease_id(*lease)).await),
             Operation::ReapLost => self.reap_lost().await,
-            Operation::ReapHastily { attempt } => {
-                let outcome = Outcome::Stalled { worker: "model".into() };
-                let hasty = Settling { attempt: *attempt, is_forged: false, outcome, dice: 0.5 };
-                text(store.reap(self.settlement(&hasty).as_slice().into()).await)
-            }
+            Operation::ReapHastily { attempt } => self.reap_hastily(*attempt).await,
             Operation::Sweep => text(store.sweep(ALL).await),
             Operation::Cancel(jobs) => text(store.cancel(ids(jobs).into()).await),
             Operation::Withdraw(jobs) => text(store.withdraw(ids(jobs).into()).await),
@@ -172,6 +159,25 @@ impl Side {
             Operation::List { filter, limit } => text(listed(&store, filter, *limit).await),
             Operation::Advance(_) => String::new(),
         }
+    }
+
+    /// Writes follow-ups of an attempt, with its end or without.
+    async fn follow(&self, right: Right, settling: &Settling, ends: bool, then: FollowUps) -> String {
+        let item = self.settlement(settling).map(|settlement| AttemptWrite {
+            queue: settlement.queue,
+            id: settlement.id,
+            fence: settlement.fence,
+            transition: ends.then_some(settlement.transition),
+            then,
+        });
+        let answers = records(&self.store).write_fenced(right, item.as_slice().into()).await;
+        text(answers.map(|answers| answers.into_iter().map(comparable_write).collect::<Vec<_>>()))
+    }
+
+    async fn reap_hastily(&self, attempt: usize) -> String {
+        let outcome = Outcome::Stalled { worker: "model".into() };
+        let hasty = Settling { attempt, is_forged: false, outcome, dice: 0.5 };
+        text(self.store.reap(self.settlement(&hasty).as_slice().into()).await)
     }
 
     async fn reap_lost(&self) -> String {
@@ -212,6 +218,10 @@ impl Side {
             transition,
         })
     }
+}
+
+fn records(store: &SharedStore) -> &dyn Records {
+    store.records().expect("the store keeps records")
 }
 
 fn comparable_write(answer: AttemptWritten) -> String {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::Serialize;
 use windlass_core::follow_ups::FollowUps;
-use windlass_core::store::{Settled, Settlement};
-use windlass_core::{Bytes, Outcome, judge};
+use windlass_core::store::{Enqueued, Settled, Settlement};
+use windlass_core::{Bytes, Outcome, StoreError, judge};
 use windlass_tx::{BlockingTx, Tx};
 
 use super::{Ctx, too_large};
@@ -53,9 +53,14 @@ impl Ctx {
     /// failed to commit may be begun anew and this called again. Do not wait for other calls about the same
     /// store in between: the transaction may hold what they wait for.
     ///
+    /// What [`then`](Ctx::then) and [`then_write`](Ctx::then_write) have said goes into the same transaction, and checkpoints go
+    /// with it. There the capacity of a queue counts, as for any enqueue within a transaction.
+    ///
     /// # Errors
     /// [`Error::Fenced`] when the job has gone to another attempt. The transaction cannot be committed then:
-    /// pass the error on. [`Error::Store`] when the transaction is not one of the store's database.
+    /// pass the error on. [`Error::Store`] when the transaction is not one of the store's database, and when something that
+    /// follows is refused: then the job is not completed, and the transaction should be rolled back, since part of what follows may
+    /// be in it.
     pub async fn complete_within<T: Tx>(&self, tx: &mut T) -> Result<()> {
         self.complete(tx, None).await
     }
@@ -96,8 +101,10 @@ impl Ctx {
         let part = &self.inner().within;
         // Before the first statement: a call that is dropped half-way may have written, and be committed.
         part.set(Completion::Begun);
+        // First, so that a job which ends has what follows it. If this fails, the job is not completed.
+        self.follow_within(tx).await?;
         match windlass_tx::complete(&**self.client().store(), tx, &settlement).await? {
-            Settled::Applied(_) => self.follow_within(tx).await,
+            Settled::Applied(_) => Ok(()),
             Settled::Fenced => {
                 part.set(Completion::Stale);
                 Err(Error::Fenced)
@@ -113,7 +120,14 @@ impl Ctx {
         let Some(FollowUps { jobs, records }) = self.inner().follow.of_completion() else { return Ok(()) };
         let store = &**self.client().store();
         if !jobs.is_empty() {
-            windlass_tx::enqueue(store, tx, &jobs).await?;
+            let answers = windlass_tx::enqueue(store, tx, &jobs).await?;
+            // Its own key is held until the commit.
+            let is_own =
+                |answer: &Enqueued| matches!(answer, Enqueued::Duplicate { id, .. } if *id == self.id());
+            if answers.iter().any(is_own) {
+                let why = "a job that follows wants the unique key of this one, which is held until the transaction ends";
+                return Err(StoreError::Transaction(why.into()).into());
+            }
         }
         if !records.is_empty() {
             let what = FollowUps { jobs: Vec::new(), records };

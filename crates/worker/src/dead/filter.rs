@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 use windlass_core::clock::Timestamp;
 use windlass_core::fingerprint::Fingerprint;
 use windlass_core::store::Filter;
@@ -139,8 +139,13 @@ fn step<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
 
 /// A text that was typed also means the number or the truth value that it spells.
 fn is_same(value: &Value, wanted: &Value) -> bool {
-    value == wanted
-        || matches!((value, wanted), (Value::Number(_) | Value::Bool(_), Value::String(text)) if value.to_string() == *text)
+    match (value, wanted) {
+        (Value::Number(number), Value::String(text)) => {
+            text.parse().is_ok_and(|read: Number| read == *number)
+        }
+        (Value::Bool(truth), Value::String(text)) => text.parse() == Ok(*truth),
+        _ => value == wanted,
+    }
 }
 
 fn name(what: &'static str, text: impl AsRef<str>) -> Result<Name> {

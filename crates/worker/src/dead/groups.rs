@@ -1,5 +1,6 @@
 //! Dead jobs by the error that they died of.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use windlass_core::clock::Timestamp;
@@ -88,7 +89,7 @@ impl DeadLetters {
             })
             .await?;
         let mut groups: Vec<_> = groups.into_values().collect();
-        groups.sort_by(|one, other| (other.count, other.last).cmp(&(one.count, one.last)));
+        groups.sort_by_key(|group| Reverse((group.count, group.last)));
         Ok(DeadGroups { groups, looked, is_all, others })
     }
 }

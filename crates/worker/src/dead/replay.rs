@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
@@ -32,6 +33,7 @@ pub struct Replay {
     rate: Option<u32>,
     stop_after: Option<u64>,
     most: u64,
+    stop: Arc<AtomicBool>,
 }
 
 /// What a replay has done.
@@ -50,12 +52,15 @@ pub struct ReplaySummary {
     pub looked: u64,
     /// Whether it stopped because too many died again.
     pub is_stopped: bool,
+    /// Whether it stopped because it was [asked to](Replay::stop_on), with jobs that it had not come to.
+    pub is_interrupted: bool,
 }
 
 impl DeadLetters {
     /// Sends those that match back.
     pub fn replay(&self) -> Replay {
-        Replay { letters: self.clone(), rate: None, stop_after: None, most: u64::MAX }
+        let (letters, stop) = (self.clone(), Arc::default());
+        Replay { letters, rate: None, stop_after: None, most: u64::MAX, stop }
     }
 }
 
@@ -75,6 +80,13 @@ impl Replay {
     /// Sends back so many at most.
     pub fn most(mut self, jobs: u64) -> Self {
         self.most = jobs;
+        self
+    }
+
+    /// Stops before the next step once this is true: what was sent back until then is counted in the summary, and nothing is
+    /// sent back after it.
+    pub fn stop_on(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = stop;
         self
     }
 
@@ -114,14 +126,22 @@ impl Replay {
                 died_again: 0,
                 looked: 0,
                 is_stopped: false,
+                is_interrupted: false,
             },
         };
         let mut after = None;
         loop {
+            if run.is_asked_to_stop(&self.stop) {
+                return Ok(run.summary);
+            }
             let page = self.letters.page(after.as_ref(), PAGE).await?;
             run.summary.looked += page.looked;
             let ids: Vec<JobId> = page.letters.iter().map(|letter| letter.job.id).collect();
             for some in ids.chunks(run.step()) {
+                run.wait_turn().await;
+                if run.is_asked_to_stop(&self.stop) {
+                    return Ok(run.summary);
+                }
                 let room = usize::try_from(self.most - run.summary.replayed).unwrap_or(usize::MAX);
                 run.send_back(&some[..some.len().min(room)]).await?;
                 run.look(self.stop_after).await?;
@@ -156,13 +176,28 @@ impl Run {
         self.rate.map_or(CALL_MAX, |rate| (rate as usize / 10).clamp(1, CALL_MAX))
     }
 
-    async fn send_back(&mut self, ids: &[JobId]) -> Result<()> {
-        if let Some(rate) = self.rate {
+    fn is_asked_to_stop(&mut self, stop: &AtomicBool) -> bool {
+        self.summary.is_interrupted = stop.load(Ordering::Relaxed);
+        self.summary.is_interrupted
+    }
+
+    /// Waits until the rate permits the next step.
+    async fn wait_turn(&self) {
+        if self.rate.is_some() {
             tokio::time::sleep_until(self.next_at).await;
-            let span = Duration::from_secs_f64(ids.len() as f64 / f64::from(rate));
-            self.next_at = Instant::now() + span;
         }
+    }
+
+    /// The next step has to wait for as long as the rate says for these.
+    fn note_sent(&mut self, jobs: usize) {
+        if let Some(rate) = self.rate {
+            self.next_at = Instant::now() + Duration::from_secs_f64(jobs as f64 / f64::from(rate));
+        }
+    }
+
+    async fn send_back(&mut self, ids: &[JobId]) -> Result<()> {
         let ids = self.still_dead(ids).await?;
+        self.note_sent(ids.len());
         for (&id, answer) in ids.iter().zip(self.client.store().retry(Arc::from(&ids[..])).await?) {
             match answer {
                 Amended::Done(_) => {

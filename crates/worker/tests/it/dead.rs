@@ -1,5 +1,7 @@
 //! Dead letters: found, grouped, sampled, sent back, edited and run again.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use windlass_core::fingerprint::Fingerprint;
@@ -57,6 +59,21 @@ async fn a_replay_sends_each_job_back_once() {
     let again = dead.replay().begun_at(std::time::SystemTime::from(first.began)).run().await.unwrap();
     assert_eq!(again.replayed, 0);
     assert!(stage.starts().values().all(|starts| *starts == 6), "three attempts, twice");
+}
+
+#[tokio::test]
+async fn a_replay_that_is_asked_to_stop_has_counted_all_that_it_sent_back() {
+    let (client, stage) = scene();
+    kill(&client, &stage, &["failed"; 250]).await;
+    let dead = client.dead(DeadFilter::new());
+    let stop = Arc::new(AtomicBool::new(false));
+    let replay = dead.replay().stop_on(Arc::clone(&stop));
+    let first = replay.run_with(|so_far| stop.store(so_far.replayed > 0, Ordering::Relaxed)).await.unwrap();
+    assert!(first.is_interrupted && !first.is_stopped, "{first:?}");
+    assert!((1..250).contains(&first.replayed), "{first:?}");
+    assert_eq!(dead.count(1_000).await.unwrap(), (250 - first.replayed, true));
+    let rest = dead.replay().begun_at(first.began).run().await.unwrap();
+    assert_eq!((rest.replayed, rest.is_interrupted), (250 - first.replayed, false));
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<
     Ok(Exit::NotFound)
 }
 
-fn print(session: &mut Session, job: &JobRecord) -> anyhow::Result<()> {
+pub(crate) fn print(session: &mut Session, job: &JobRecord) -> anyhow::Result<()> {
     let format = session.output.format();
     let mut table = session.output.new_table(&[]);
     table.add_row([cell("id"), cell(job.id.to_string())]);
