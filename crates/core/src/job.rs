@@ -1,5 +1,6 @@
 //! A job in its three shapes: as it is handed in, as a worker gets it, and as anyone can look at it.
 
+mod again;
 mod attempt;
 mod on_dead;
 mod spec;
@@ -22,6 +23,7 @@ use crate::retry::PolicyInvalid;
 use crate::size::{Caps, TooLarge};
 use crate::state::State;
 use crate::unique::{OnConflict, Unique, UniqueInvalid, UniqueKey};
+pub use again::AGAIN_OF;
 pub use attempt::{ATTEMPTS_KEPT, AttemptRecord, LastClaim};
 pub use on_dead::{DeadJob, OnDead};
 pub use spec::{META_MAX, Spec};
@@ -297,9 +299,6 @@ pub enum Unreadable {
     Broken(String),
 }
 
-/// The name in meta of the job that a new one was made of.
-pub const AGAIN_OF: &str = "windlass.again_of";
-
 /// A job as anyone can look at it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRecord {
@@ -356,35 +355,6 @@ impl JobRecord {
     /// The newest error text.
     pub fn last_error(&self) -> Option<&str> {
         self.attempts.iter().rev().find_map(|attempt| attempt.error.as_deref())
-    }
-
-    /// The same job for another queue, as one that is handed in anew: with fresh attempts, an expiry that counts anew,
-    /// and an id of its own ([`JobId::moved_to`]). A job that was scheduled keeps its instant.
-    pub fn moved_to(&self, queue: &Name) -> NewJob {
-        let Self { kind, payload, priority, key, unique, spec, tags, enqueued_at, due_at, .. } = self;
-        NewJob {
-            id: self.id.moved_to(queue),
-            queue: queue.clone(),
-            kind: kind.clone(),
-            payload: payload.clone(),
-            priority: *priority,
-            due: if self.state == State::Scheduled { Due::At(*due_at) } else { Due::Now },
-            expires: self.expires_at.map(|expires_at| expires_at.since(*enqueued_at)),
-            key: key.clone(),
-            unique: *unique,
-            on_conflict: OnConflict::Keep,
-            spec: spec.clone(),
-            tags: tags.clone(),
-        }
-    }
-
-    /// The same job for the same queue once more, under an id of its own: due now, with fresh attempts, without its expiry,
-    /// and with a link to this one in its meta.
-    pub fn again(&self, id: JobId) -> NewJob {
-        let mut job = self.moved_to(&self.queue).with_id(id);
-        (job.due, job.expires) = (Due::Now, None);
-        job.spec.meta.insert(AGAIN_OF.to_owned(), self.id.to_string());
-        job
     }
 
     /// The attempt that runs: its worker, and since when that has the job. Nothing in a record without attempts.

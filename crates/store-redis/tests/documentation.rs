@@ -27,7 +27,6 @@ fn rules() -> &'static str {
     rules.split_once('\n').unwrap().0
 }
 
-/// The life of jobs in two queues, and everything else that programs do.
 fn claim(lease: LeaseId, queues: &[Name]) -> ClaimRequest {
     ClaimRequest {
         lease,
@@ -40,6 +39,7 @@ fn claim(lease: LeaseId, queues: &[Name]) -> ClaimRequest {
     }
 }
 
+/// The life of jobs in two queues, and everything else that programs do.
 async fn live(store: &RedisStore) {
     let queues = [name("default"), name("other")];
     let (lease, ttl) = (LeaseId::new(), Duration::from_secs(60));
