@@ -31,7 +31,7 @@ pub(crate) struct Definitions {
 /// The definition of one queue.
 #[derive(Debug, Default)]
 pub(crate) struct Definition {
-    /// 0 as long as nobody made one.
+    /// 0 as long as there is none.
     pub(crate) version: i64,
     pub(crate) config: QueueConfig,
     /// The newest rule that it uses.

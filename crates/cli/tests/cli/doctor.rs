@@ -20,7 +20,7 @@ fn troubles(report: &Value) -> Vec<String> {
 #[test]
 fn a_store_that_is_well_says_so() {
     let shell = Shell::new();
-    shell.run(["doctor"]).exits(3).complains("there is no store");
+    shell.run(["doctor"]).exits(3).complains("no store");
     shell.run(["queues", "define", "mail"]).ok();
     let report = shell.run(["doctor", "--strict", "--deep", "--json"]).ok().json();
     assert_eq!((troubles(&report), &report["problems"]), (Vec::new(), &Value::from(0)), "{report}");

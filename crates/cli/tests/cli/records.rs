@@ -58,6 +58,6 @@ fn what_is_no_record_is_refused() {
     put("k", "@large.json").exits(1);
     let args = ["records", "put", "default", "k", "1", "--if-version", "12"];
     shell.run(args).exits(2).complains("16 hexadecimal digits");
-    shell.run(["records", "list", "nowhere"]).exits(2).complains("there is no queue nowhere");
-    shell.run(["records", "get", "nowhere", "k"]).exits(2).complains("there is no queue nowhere");
+    shell.run(["records", "list", "nowhere"]).exits(2).complains("no queue nowhere");
+    shell.run(["records", "get", "nowhere", "k"]).exits(2).complains("no queue nowhere");
 }

@@ -19,7 +19,7 @@ use crate::{RedisOptions, RedisStore, answer};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A store in a namespace that nobody else uses, with a lease on its one queue.
+/// A store in a namespace that no other test uses, with a lease on its one queue.
 struct Scene {
     store: RedisStore,
     clock: ManualClock,

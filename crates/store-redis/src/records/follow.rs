@@ -107,7 +107,7 @@ struct Batch<'a> {
 }
 
 /// What a script said.
-struct Said {
+struct Reply {
     /// Two bytes for each attempt.
     answers: Bytes,
     /// Which job or record is refused, and the version of the record; for each attempt that one of them refuses.
@@ -115,7 +115,7 @@ struct Said {
     posting: Option<Posting>,
 }
 
-impl Said {
+impl Reply {
     fn read(mut rest: std::vec::IntoIter<Value>, count: usize) -> Result<Self, Fault> {
         let mut next = || rest.next().unwrap_or(Value::Nil);
         let (answers, details) = (answer::bytes(next())?, answer::array(next())?.into_iter());
@@ -150,7 +150,7 @@ impl Batch<'_> {
                 continue;
             };
             // What the script did is done: an answer that does not read leaves it unknown what.
-            let mut said = Said::read(rest, places.len()).map_err(Fault::partial)?;
+            let mut said = Reply::read(rest, places.len()).map_err(Fault::partial)?;
             let mut written = Vec::with_capacity(places.len());
             for (index, &place) in places.iter().enumerate() {
                 let answer = self.written(&mut step.items[index], index, &mut said, &definition);
@@ -215,7 +215,7 @@ impl Batch<'_> {
         &self,
         item: &mut Item<'_>,
         index: usize,
-        said: &mut Said,
+        said: &mut Reply,
         definition: &Definition,
     ) -> Result<AttemptWritten, Fault> {
         let wrong = || Fault::Corrupt("a write was refused for nothing".to_owned());
@@ -253,7 +253,7 @@ impl Batch<'_> {
     }
 
     /// Delivers what was posted for other queues, and notes where jobs are.
-    async fn follow(&self, step: &Step<'_>, said: &mut Said) -> Result<(), Fault> {
+    async fn follow(&self, step: &Step<'_>, said: &mut Reply) -> Result<(), Fault> {
         let Self { tools, session, queue, .. } = self;
         let (posting, said) = (said.posting.take(), &*said);
         for (_, item) in step.items.iter().enumerate().filter(|(index, _)| said.is_followed(*index)) {
@@ -273,7 +273,7 @@ impl Batch<'_> {
         &self,
         step: &Step<'_>,
         written: &[(usize, AttemptWritten)],
-        said: &Said,
+        said: &Reply,
         definition: &Definition,
     ) {
         let (mut rings, mut ended) = (Rings::NONE, 0);

@@ -26,7 +26,7 @@ use crate::error::{ConfigError, Error, Result};
 /// let records = client.records("mail")?;
 /// records.put("cursor", &17).await?;
 /// let cursor = records.get::<u64>("cursor").await?.expect("it was put");
-/// // Only if nobody has written it since:
+/// // Only if no other writer was faster:
 /// let second = records.put("cursor", &18).if_version(cursor.version).ttl(Duration::from_secs(60));
 /// second.await?;
 /// let late = records.put("cursor", &19).if_version(cursor.version).await;

@@ -129,7 +129,9 @@ impl Reader {
                 *line += 1;
                 Ok(Some(bytes))
             }
-            Some(_) => Err(Fault::failed(format!("{at} has no end: the file was cut off, or is no archive"))),
+            Some(_) => {
+                Err(Fault::failed(format!("{at} has no end: the file was cut off, or is not an archive")))
+            }
             None => self.end(),
         }
     }
