@@ -98,7 +98,7 @@ fn nothing_is_removed_without_a_file() {
 }
 
 #[test]
-fn a_file_that_is_no_archive_is_refused_with_its_line() {
+fn a_file_that_is_not_an_archive_is_refused_with_its_line() {
     let (shell, _) = scene();
     shell.run(["dead", "archive", "--to", "dead.jsonl"]).ok();
     let whole = std::fs::read_to_string(shell.path("dead.jsonl")).unwrap();

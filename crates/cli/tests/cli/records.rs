@@ -45,7 +45,7 @@ fn records_are_put_found_and_removed() {
 }
 
 #[test]
-fn what_is_no_record_is_refused() {
+fn what_is_not_a_record_is_refused() {
     let shell = Shell::new();
     shell.enqueue(&["k"]);
     let put = |key: &str, value: &str| shell.run(["records", "put", "default", key, value]);
