@@ -1,6 +1,9 @@
 //! Puts the text of a function together: `{ready}` stands for the fragment of that name, `{jobs_due}` for the name of another
 //! function, `{rules}` and other words for numbers of the core. What a fragment needs (columns, variables) has the same name wherever it stands.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use windlass_core::queue::{
     GATES_LOOKED_MAX, LEVELS_LOOKED_MAX, PASSED_MAX, RULE_OF_KEYS, RULES, TURN_COST, WEIGHT_MAX,
 };
@@ -54,8 +57,20 @@ const NUMBERS: [(&str, u64); 8] = [
     ("{weight_max}", WEIGHT_MAX as u64),
 ];
 
-/// The whole text. What is left open is where the function is and how it is planned.
-pub(super) fn assemble(text: &str) -> String {
+/// The whole text. What is left open is where the function is and how it is planned. Each is put together once: the name of a
+/// function has the digest of its text, so those that call it need that first.
+pub(super) fn assemble(text: &'static str) -> Arc<str> {
+    static KNOWN: Mutex<BTreeMap<&str, Arc<str>>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(whole) = known().get(text) {
+        return Arc::clone(whole);
+    }
+    let whole = Arc::<str>::from(put_together(text));
+    known().insert(text, Arc::clone(&whole));
+    whole
+}
+
+fn put_together(text: &str) -> String {
     let mut text = text.to_owned();
     for Fragment { mark, text: fragment } in FRAGMENTS {
         while let Some(at) = text.find(mark) {

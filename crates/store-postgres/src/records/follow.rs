@@ -7,6 +7,7 @@ use windlass_core::State;
 use windlass_core::StoreError;
 use windlass_core::bell::Rings;
 use windlass_core::judge::Transition;
+use windlass_core::record::RecordWrite;
 use windlass_core::store::{AttemptWrite, AttemptWritten, Right};
 
 use super::batch::{Batch, BatchAnswer, Planned};
@@ -22,6 +23,9 @@ use crate::session::Session;
 /// How often a run is tried as a whole: rights, jobs and records may each stand in the way once, and definitions may change.
 const TOGETHER: usize = 5;
 
+/// How many attempts that meet a lock are waited for in one call.
+const LOCKED_MAX: usize = 3;
+
 pub(super) async fn write_fenced(
     tools: &Tools,
     session: &Session,
@@ -36,14 +40,21 @@ pub(super) async fn write_fenced(
         Run { items: items.collect(), tries: 0 }
     };
     let mut left: VecDeque<Run> = runs(items, open).into_iter().map(of_places).collect();
-    let mut locked = None;
+    let (mut locked, mut held) = (None, Vec::<&[RecordWrite]>::new());
     while let Some(mut run) = left.pop_front() {
+        // Each lock is waited for once, and not many of them: other attempts wait for the answer of this call.
+        if let [planned] = &run.items[..]
+            && (held.len() == LOCKED_MAX || shares_record(&held, &items[planned.place].then.records))
+        {
+            continue;
+        }
         let is_apart = match writer.write(&mut run).await {
             Ok(is_apart) => is_apart,
             // What an open transaction holds, as that of a user who writes records, holds up no other attempt.
             Err(fault) if is_locked(&fault) && run.items.len() > 1 => true,
             Err(fault) if is_locked(&fault) => {
                 locked = Some(fault);
+                held.extend(run.items.iter().map(|planned| &items[planned.place].then.records[..]));
                 continue;
             }
             Err(fault) => return Err(writer.failed(fault)),
@@ -65,6 +76,12 @@ pub(super) async fn write_fenced(
     }
     let missing = || Fault::Defect("a write of an attempt has no answer".to_owned());
     writer.answers.into_iter().map(|answer| answer.ok_or_else(missing)).collect()
+}
+
+/// Whether one of these records is among those that were found locked.
+fn shares_record(held: &[&[RecordWrite]], records: &[RecordWrite]) -> bool {
+    let is_held = |write: &RecordWrite| held.iter().any(|some| some.iter().any(|held| held.key == write.key));
+    records.iter().any(is_held)
 }
 
 /// The answer that needs no look at the job.

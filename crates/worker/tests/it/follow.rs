@@ -1,6 +1,7 @@
 //! What attempts leave behind: jobs and records that come with their end, checkpoints, and things that are done once.
 
 use std::collections::BTreeMap;
+use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +27,15 @@ enum Step {
     RefusedFollowUp,
     Conflict,
     Count,
-    Once { key: String, body: u32, fails: bool },
+    Once {
+        key: String,
+        body: u32,
+        fails: bool,
+    },
+    /// A result that is too large to be kept.
+    OnceLarge,
+    /// Gives up waiting for its own body, and tries again.
+    OnceTwice,
     Die,
 }
 
@@ -91,6 +100,21 @@ async fn step(job: Step, ctx: Ctx, Shared(runs): Shared<Runs>) -> Result<u32, Jo
                 if fails && attempt == 1 { Err(JobError::new("the body fails")) } else { Ok(count) }
             };
             ctx.once(key, Duration::from_secs(60), run).body(&body).await
+        }
+        Step::OnceLarge => {
+            let run = move || async move {
+                runs.add("large");
+                Ok("x".repeat(300 << 10))
+            };
+            ctx.once("large", Duration::from_secs(60), run).await.map(|_text| 1)
+        }
+        Step::OnceTwice => {
+            let never = || std::future::pending::<Result<u32, JobError>>();
+            let first = ctx.once("twice", Duration::from_secs(60), never).into_future();
+            let dropped = tokio::time::timeout(Duration::from_millis(20), first).await;
+            assert!(dropped.is_err(), "its body does not end");
+            let second = move || async move { Ok(runs.add("twice")) };
+            ctx.once("twice", Duration::from_secs(60), second).await
         }
         Step::Die => Err(JobError::fail("no such mailbox")),
     }
@@ -218,6 +242,41 @@ async fn a_key_is_free_after_a_failure_and_refuses_another_body() {
     let refused = client.job(other.id()).await.unwrap().unwrap();
     assert_eq!((refused.state, refused.reason), (State::Dead, Some(Reason::Permanent)));
     assert!(refused.last_error().unwrap().contains("another body"));
+}
+
+#[tokio::test]
+async fn a_body_whose_result_cannot_be_kept_does_not_run_again() {
+    let (client, _) = scene();
+    let runs = Runs::default();
+    for _ in 0..2 {
+        let job = client.enqueue(Step::OnceLarge).await.unwrap();
+        worker(&client, &runs).drain().await.unwrap();
+        let end = client.job(job.id()).await.unwrap().unwrap();
+        assert_eq!((end.state, end.reason), (State::Dead, Some(Reason::Permanent)));
+        assert!(end.last_error().unwrap().contains("was not kept"));
+    }
+    assert_eq!(runs.of("large"), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_its_own_attempt_gave_up_is_begun_anew() {
+    let (client, _) = scene();
+    let runs = Runs::default();
+    let job = client.enqueue(Step::OnceTwice).await.unwrap();
+    tokio::time::timeout(PATIENCE, worker(&client, &runs).drain()).await.unwrap().unwrap();
+    assert_eq!(job.output().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn each_death_under_an_id_that_is_used_again_is_followed() {
+    let (client, _) = scene();
+    let id = JobId::from_key("order", "42");
+    for deaths in 1..=2 {
+        client.enqueue(Step::Die).id(id).on_dead(OnDead::kind("alert").unwrap()).await.unwrap();
+        worker(&client, &Runs::default()).drain().await.unwrap();
+        assert_eq!(jobs(&client, State::Ready).await, deaths);
+        client.delete(id).await.unwrap();
+    }
 }
 
 #[tokio::test]
