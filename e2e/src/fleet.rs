@@ -120,6 +120,10 @@ impl Fleet {
         const QUICK: Duration = Duration::from_secs(1);
         crate::eventually("the worker is stopped between two writes", async || {
             worker.signal(Signal::STOP);
+            // A thread that has not stopped yet may still take the lock, after the write below.
+            if !worker.is_stopped() {
+                return None;
+            }
             let write = client.define_queue("e2e.writable", QueueConfig::default());
             if let Ok(Ok(_)) = tokio::time::timeout(QUICK, write).await {
                 return Some(());
@@ -148,6 +152,17 @@ pub struct WorkerProcess {
 }
 
 impl WorkerProcess {
+    /// Whether all of its threads have stopped; where that cannot be seen, yes.
+    fn is_stopped(&self) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return true };
+        let is_stopped = |thread: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The state follows the name, which is in parentheses.
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        threads.flatten().all(is_stopped)
+    }
+
     fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
         kill_process(id, signal).expect("the process is ours and not yet reaped");
