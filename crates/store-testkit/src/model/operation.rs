@@ -248,10 +248,11 @@ fn new_job(rng: &mut Rng, ids: Ids) -> NewJob {
     numbered_job(rng, ids, index, other)
 }
 
-/// One under an id that is never another job's.
+/// One under an id that is never another job's, with a payload that every cap of a run permits: a store that keeps queues apart
+/// tests a job for another queue before it knows whether it is there already.
 fn new_job_as_ever(rng: &mut Rng, ids: Ids) -> NewJob {
     let index = rng.usize(JOBS / 2..JOBS);
-    numbered_job(rng, ids, index, 0)
+    numbered_job(rng, ids, if index % 4 == 3 { index - 1 } else { index }, 0)
 }
 
 fn numbered_job(rng: &mut Rng, ids: Ids, index: usize, other: usize) -> NewJob {
