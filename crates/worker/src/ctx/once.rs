@@ -85,8 +85,8 @@ impl Ctx {
     /// # impl Job for Charge { const KIND: &'static str = "charge"; type Output = String; }
     /// # async fn charge_card(_: u64) -> Result<String, JobError> { Ok("ch_1".into()) }
     /// async fn charge(job: Charge, ctx: Ctx) -> Result<String, JobError> {
-    ///     let key = format!("charge/{}", job.order);
-    ///     ctx.once(key, Duration::from_secs(86_400), || charge_card(job.cents)).body(&job).await
+    ///     let (key, cents) = (format!("charge/{}", job.order), job.cents);
+    ///     ctx.once(key, Duration::from_secs(86_400), move || charge_card(cents)).body(&job).await
     /// }
     /// ```
     pub fn once<T, F, Fut>(&self, key: impl AsRef<str>, ttl: Duration, run: F) -> Once<F>
