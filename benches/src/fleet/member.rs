@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use windlass::worker::Maintenance;
 use windlass::{Job, JobError, Options, State, Worker};
 
 use super::spread;
@@ -33,6 +34,9 @@ pub(crate) struct MemberArguments {
     /// Serve jobs of many kinds as well
     #[arg(long, hide = true)]
     pub(crate) spread: bool,
+    /// Leave the order of the store to others
+    #[arg(long, hide = true)]
+    pub(crate) no_maintenance: bool,
     /// Do not say when jobs start
     #[arg(long, hide = true)]
     pub(crate) quiet: bool,
@@ -113,6 +117,9 @@ pub(crate) async fn run(url: &str, arguments: &MemberArguments) -> Result<()> {
     for number in 0..arguments.workers {
         let worker = Worker::with_state(&client, arguments.quiet).name(format!("member-{number}"));
         let mut worker = worker.handle(beat).handle(hold);
+        if arguments.no_maintenance {
+            worker = worker.maintenance(Maintenance::Off);
+        }
         if arguments.spread {
             worker = spread::serve(worker);
         }

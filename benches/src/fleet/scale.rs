@@ -39,6 +39,7 @@ pub(super) async fn idle_workers(ground: &Ground, extent: Extent, table: &mut Ta
         table.progress(name, &format!("{fleet} idle workers"));
         processes.add((fleet - size) as usize, &place.url, &[])?;
         size = fleet;
+        at_rest(ground).await;
         let idle = count(ground, extent.window).await;
         let each = ground.connections().saturating_sub(own) as f64 / f64::from(fleet);
         let is_asked = fleet == 50 && ground.kind == Kind::Postgres;
@@ -65,6 +66,22 @@ pub(super) async fn idle_workers(ground: &Ground, extent: Extent, table: &mut Ta
         few = few.min((busy.calls - idle.calls) / f64::from(RATE));
     }
     Ok(())
+}
+
+/// Waits until connections that were needed for the start are closed, for as long as that may take.
+async fn at_rest(ground: &Ground) {
+    // Idle connections are closed after twenty seconds.
+    const LOOK: Duration = Duration::from_secs(25);
+    let until = Instant::now() + Duration::from_secs(80);
+    let mut before = u64::MAX;
+    while Instant::now() < until {
+        let now = ground.connections();
+        if now >= before {
+            return;
+        }
+        before = now;
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// What the server does per second in a while without jobs.

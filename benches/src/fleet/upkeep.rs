@@ -26,7 +26,8 @@ pub(super) async fn prune(ground: &Ground, extent: Extent, table: &mut Table) ->
     client.define_queue(QUEUE, config.clone()).await?;
     {
         let mut processes = Processes::new();
-        processes.add(1, &place.url, &["--quiet"])?;
+        // Killed below, so it must not have the duty to prune, which would run out only minutes later.
+        processes.add(1, &place.url, &["--quiet", "--no-maintenance"])?;
         for _ in 0..extent.pruned / BULK {
             client.enqueue_all((0..BULK).map(|_| Beat { micros: 0 })).await?;
         }

@@ -19,7 +19,7 @@ use windlass_core::store::{
     Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled,
     Settlement, StoreResult,
 };
-use windlass_core::{CallId, JobId};
+use windlass_core::{CallId, JobId, State};
 
 use crate::RedisStore;
 use crate::connect::Call;
@@ -64,6 +64,12 @@ impl Jobs for RedisStore {
 
     async fn get(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<JobRecord>>> {
         self.remote.call(Call::READ, async move |tools, session| get::get(&tools, &session, &ids).await).await
+    }
+
+    async fn states(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<State>>> {
+        self.remote
+            .call(Call::READ, async move |tools, session| get::states(&tools, &session, &ids).await)
+            .await
     }
 
     async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {

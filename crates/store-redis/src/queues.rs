@@ -64,6 +64,12 @@ impl Queues for RedisStore {
             .call(Call::READ, async move |tools, session| list(&tools, &session, after, limit).await)
             .await
     }
+
+    /// Its own server answers, whatever becomes of the names of queues and however many hold nothing.
+    async fn queue(&self, name: &Name) -> StoreResult<Option<QueueRecord>> {
+        let name = name.clone();
+        self.remote.call(Call::READ, async move |tools, session| look(&tools, &session, name).await).await
+    }
 }
 
 /// The time of the server that has the names of queues.

@@ -36,6 +36,7 @@ scripts! {
     SETTLE_LATE = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/outcomes" "shared/late_ends"] "jobs/settle_late";
     GET = ["shared/keys" "shared/records"] "jobs/get";
+    STATES = ["shared/keys" "shared/records"] "jobs/states";
 
     CANCEL = ["shared/keys" "shared/clock" "shared/records" "shared/lines" "shared/batch" "shared/kinds" "shared/blocks"
         "shared/tell" "shared/gates" "shared/places" "shared/uniques" "shared/moves" "shared/amend"] "jobs/cancel";

@@ -226,6 +226,7 @@ macro_rules! for_each_clause {
                 a_large_batch_leaves_nothing
             }
             list {
+                states_are_those_of_the_jobs
                 shows_jobs_as_they_are
                 heeds_its_filter
                 pages_make_up_the_whole
@@ -238,6 +239,7 @@ macro_rules! for_each_clause {
                 a_cursor_is_a_position
             }
             queues {
+                one_queue_is_found_by_its_name
                 a_definition_reads_back
                 a_bad_definition_is_refused
                 a_queue_is_there_while_it_holds_jobs

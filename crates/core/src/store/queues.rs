@@ -30,6 +30,14 @@ pub trait Queues {
     /// The counts are exactly what [`Inspect::list`](super::Inspect::list) would find.
     async fn queues(&self, after: Option<&Name>, limit: u32) -> StoreResult<Vec<QueueRecord>>;
 
+    /// One of these queues by its name; nothing if it was not defined and holds nothing. Enqueues ask for it, so a store
+    /// whose list has to pass by empty queues answers it another way.
+    async fn queue(&self, name: &Name) -> StoreResult<Option<QueueRecord>> {
+        // The list is ordered by name, so it begins with this queue after the last name before it.
+        let page = self.queues(name.before().as_ref(), 1).await?;
+        Ok(page.into_iter().find(|queue| queue.name == *name))
+    }
+
     /// Forgets a queue that holds no job at all, finished ones included, and its definition. One that holds jobs is
     /// refused with its counts. Workers that serve it may live: they notice nothing, and the queue comes back, with the
     /// default definition, when a job is enqueued there by any program.

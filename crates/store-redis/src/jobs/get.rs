@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use redis::Value;
 use windlass_core::job::JobRecord;
-use windlass_core::{JobId, Name};
+use windlass_core::{JobId, Name, State};
 
 use crate::error::Fault;
 use crate::queue_cache::QueueCache;
 use crate::row::{Apart, Row, attempt};
-use crate::scripts::GET;
+use crate::scripts::{GET, STATES};
 use crate::session::Session;
 use crate::{Tools, answer};
 
@@ -44,6 +44,33 @@ async fn from_queue(
         return Err(Fault::Corrupt(format!("{} answers about {} jobs", found.len(), ids.len())));
     }
     ids.iter().zip(found).map(|(&id, found)| record(id, queue, answer::array(found)?)).collect()
+}
+
+/// The states of jobs, as callers ask that wait for many of them to end.
+pub(super) async fn states(
+    tools: &Tools,
+    session: &Session,
+    ids: &[JobId],
+) -> Result<Vec<Option<State>>, Fault> {
+    QueueCache::each(tools, session, ids, |queue, ids| async move {
+        let mut arguments = vec![tools.clock()];
+        arguments.extend(ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes())));
+        let said = answer::bytes(session.run(&STATES, tools.keys.queue(&queue).all(), arguments).await?)?;
+        if said.len() != ids.len() {
+            return Err(Fault::Corrupt(format!("{} answers about {} jobs", said.len(), ids.len())));
+        }
+        said.iter().map(|&digit| state(digit)).collect()
+    })
+    .await
+}
+
+/// A state by its digit.
+fn state(digit: u8) -> Result<Option<State>, Fault> {
+    if digit == b'-' {
+        return Ok(None);
+    }
+    let state = digit.checked_sub(b'0').and_then(|code| State::from_code(code.into()));
+    state.map(Some).ok_or_else(|| Fault::Corrupt(format!("{digit} is not the digit of a state")))
 }
 
 fn record(id: JobId, queue: &Name, found: Vec<Value>) -> Result<Option<JobRecord>, Fault> {

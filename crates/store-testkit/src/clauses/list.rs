@@ -49,6 +49,27 @@ pub async fn shows_jobs_as_they_are(h: &impl Harness) {
     }
 }
 
+/// The states of jobs are those that a look at each of them shows, in the order of the question, whatever its size.
+pub async fn states_are_those_of_the_jobs(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    scene.finished(Options::new(), failed_for_good()).await;
+    scene.finished(Options::new(), completed()).await;
+    scene.cancel(scene.add(Options::new()).await).await;
+    scene.running(Options::new()).await;
+    scene.add(Options::new().queue("other")).await;
+    scene.add(Options::new().delay(seconds(5))).await;
+    scene.add_many(300).await;
+    let mut wanted = ids(&scene.list(&Filter::default()).await);
+    wanted.insert(3, JobId::new());
+    wanted.push(wanted[0]);
+    let mut expected = Vec::new();
+    for &id in &wanted {
+        expected.push(scene.find(id).await.map(|job| job.state));
+    }
+    let states = scene.store.states(wanted.into()).await.expect("states can be read");
+    assert_eq!(states, expected);
+}
+
 /// Everything that a filter sets must hold.
 pub async fn heeds_its_filter(h: &impl Harness) {
     let scene = Scene::new(h).await;

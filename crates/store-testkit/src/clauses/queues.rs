@@ -18,6 +18,21 @@ async fn queues(scene: &Scene) -> Vec<QueueRecord> {
     scene.store.queues(None, 1_000).await.expect("queues can be listed")
 }
 
+/// One queue by its name is what the list shows of it; an empty one without a definition is not there.
+pub async fn one_queue_is_found_by_its_name(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let config = QueueConfig { concurrency: Some(3), ..QueueConfig::default() };
+    scene.store.define(&name("defined"), &config).await.expect("a queue can be defined");
+    scene.add(Options::new().queue("holds")).await;
+    let gone = scene.add(Options::new().queue("empty")).await;
+    scene.store.delete([gone].into()).await.expect("a job can be deleted");
+    let listed = queues(&scene).await;
+    for queue in ["aaa", "defined", "empty", "holds", "other", "zzz"] {
+        let found = scene.store.queue(&name(queue)).await.expect("a queue can be read");
+        assert_eq!(found, listed.iter().find(|record| record.name.as_str() == queue).cloned());
+    }
+}
+
 /// A definition reads back, and the next one replaces it.
 pub async fn a_definition_reads_back(h: &impl Harness) {
     let scene = Scene::new(h).await;

@@ -56,9 +56,7 @@ impl QueueHandle {
 
     /// Everything the store knows about the queue; nothing if it was never defined and holds no job.
     pub async fn record(&self) -> Result<Option<QueueRecord>> {
-        // The list is ordered by name, so it begins with this queue after the last name before it.
-        let page = self.client.store().queues(self.name.before().as_ref(), 1).await?;
-        Ok(page.into_iter().find(|queue| queue.name == self.name))
+        Ok(self.client.store().queue(&self.name).await?)
     }
 
     /// How many jobs it holds, by state.

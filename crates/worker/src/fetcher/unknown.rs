@@ -96,9 +96,8 @@ impl UnknownKinds {
 
     /// Looks into a queue, and warns about each kind that is not among these. What it counts is asked first, which is cheap.
     pub(super) async fn look(&self, store: &dyn Store, queue: Name, kinds: &[Name]) -> StoreResult<()> {
-        let records = store.queues(queue.before().as_ref(), 1).await?;
-        let holds_ready = |counts: windlass_core::queue::Counts| counts.of(State::Ready) > 0;
-        if !records.iter().any(|record| record.name == queue && holds_ready(record.counts)) {
+        let record = store.queue(&queue).await?;
+        if !record.is_some_and(|record| record.counts.of(State::Ready) > 0) {
             return Ok(());
         }
         let filter = Filter { queue: Some(queue.clone()), state: Some(State::Ready), ..Filter::default() };
