@@ -10,6 +10,7 @@ pub mod jobs;
 pub mod neighbours;
 pub mod producer;
 pub mod proxy;
+pub mod repeats;
 pub mod scene;
 pub mod server;
 pub mod spoil;

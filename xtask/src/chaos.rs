@@ -54,12 +54,21 @@ pub(crate) struct Chaos {
     /// How many times to kill or stop a worker beside limits
     #[arg(long, default_value_t = 30)]
     limit_rounds: u32,
+    /// How many keys to do something once for, with 64 callers each
+    #[arg(long, default_value_t = 10_000)]
+    once_keys: u32,
+    /// How many chains of ten jobs to run beside kills
+    #[arg(long, default_value_t = 5_000)]
+    chains: u32,
+    /// How many dead jobs to send back by a replay that is killed half-way
+    #[arg(long, default_value_t = 100_000)]
+    replayed: u32,
     /// How many outcomes to hold up beyond the lease
     #[arg(long, default_value_t = 1_000)]
     late_outcomes: u32,
 }
 
-const TESTS: [&str; 13] = [
+const TESTS: [&str; 14] = [
     "hammer",
     "server_kill",
     "faults",
@@ -68,6 +77,7 @@ const TESTS: [&str; 13] = [
     "limits",
     "lost_answers",
     "poison",
+    "repeats",
     "sick_queue",
     "large",
     "clock_steps",
@@ -125,6 +135,11 @@ impl Chaos {
             .env("WINDLASS_LARGE_PAYLOADS", self.large_payloads)
             .env("WINDLASS_CLOCK_STEPS", self.clock_steps)
             .env("WINDLASS_LIMIT_ROUNDS", self.limit_rounds)
+            .env("WINDLASS_ONCE_KEYS", self.once_keys)
+            .env("WINDLASS_ONCE_CALLERS", 64)
+            .env("WINDLASS_CHAINS", self.chains)
+            .env("WINDLASS_REPLAYED", self.replayed)
+            .env("WINDLASS_REPEAT_KILLS", self.limit_rounds)
             .env("WINDLASS_LATE_OUTCOMES", self.late_outcomes)
             .args(["--", "--nocapture", "--test-threads=1"])
             .run()

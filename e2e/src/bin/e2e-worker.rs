@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use windlass::core::clock::Timestamp;
+use windlass::worker::DeadFilter;
 use windlass::{Client, Worker};
-use windlass_e2e::jobs;
 use windlass_e2e::witness::Witness;
+use windlass_e2e::{jobs, repeats};
 
 struct Arguments {
     store: String,
@@ -25,7 +27,12 @@ struct Arguments {
     drain: Duration,
     /// How often it hands in a job of its own.
     produce: Option<Duration>,
+    /// Sends back what died before this instant, in microseconds, instead of serving.
+    replay: Option<i64>,
 }
+
+/// How many dead jobs a second are sent back.
+const REPLAYED: u32 = 2_000;
 
 fn main() -> Result<()> {
     tracing_subscriber::fmt()
@@ -43,6 +50,11 @@ fn main() -> Result<()> {
 async fn serve(arguments: Arguments) -> Result<()> {
     let witness = Witness::open(&arguments.witness, &arguments.label);
     let client = windlass::open(&arguments.store).await?;
+    if let Some(micros) = arguments.replay {
+        let replay = client.dead(DeadFilter::new()).replay().rate(REPLAYED);
+        replay.begun_at(Timestamp::from_micros(micros)).run().await?;
+        return Ok(());
+    }
     let mut running = Vec::new();
     for _ in 0..arguments.workers {
         let mut worker = Worker::with_state(&client, witness.clone())
@@ -58,7 +70,10 @@ async fn serve(arguments: Arguments) -> Result<()> {
             .handle(jobs::hold)
             .handle_blocking(jobs::hold_thread)
             .handle(jobs::spin)
-            .handle(jobs::abort);
+            .handle(jobs::abort)
+            .handle(repeats::effect)
+            .handle(repeats::link)
+            .handle(repeats::doomed);
         for queue in &arguments.queues {
             worker = worker.queue(queue, arguments.concurrency);
         }
@@ -101,6 +116,7 @@ impl Arguments {
             wakeups: windlass::worker::Wakeups::On,
             drain: Duration::from_secs(10),
             produce: None,
+            replay: None,
         };
         let mut words = std::env::args().skip(1);
         while let Some(option) = words.next() {
@@ -119,6 +135,7 @@ impl Arguments {
                 "--reap-ms" => read.reap = Some(millis()?),
                 "--drain-ms" => read.drain = millis()?,
                 "--produce-ms" => read.produce = Some(millis()?),
+                "--replay" => read.replay = Some(value.parse()?),
                 "--wakeups" if value == "off" => read.wakeups = windlass::worker::Wakeups::Off,
                 _ => bail!("unknown option {option}"),
             }
