@@ -80,7 +80,11 @@ pub async fn hold(job: Hold, ctx: Ctx, State(witness): State<Witness>) -> Result
 
 /// Reports progress and writes down whether the store took it.
 async fn progress(ctx: &Ctx, witness: &Witness) {
-    match ctx.progress(&witness.label()).await {
+    let reported = async {
+        ctx.progress(&witness.label())?;
+        ctx.flush().await
+    };
+    match reported.await {
         Ok(()) => witness.line("progressed", ctx),
         Err(windlass::Error::Fenced) => witness.line("progress-fenced", ctx),
         Err(windlass::Error::Store(error)) if error.is_transient() => witness.line("progress-refused", ctx),

@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::Serialize;
-use windlass_core::follow_ups::FollowUps;
+use windlass_core::follow_ups::{FollowUps, RECORD_BYTES_MAX, RECORDS_MAX};
+use windlass_core::record::RecordWrite;
 use windlass_core::store::{Enqueued, Settled, Settlement};
 use windlass_core::{Bytes, Outcome, StoreError, judge};
 use windlass_tx::{BlockingTx, Tx};
@@ -54,7 +55,7 @@ impl Ctx {
     /// store in between: the transaction may hold what they wait for.
     ///
     /// What [`then`](Ctx::then) and [`then_write`](Ctx::then_write) have said goes into the same transaction, and checkpoints go
-    /// with it. There the capacity of a queue counts, as for any enqueue within a transaction.
+    /// with it, as do log lines that are not written yet; progress that is not, is not. There the capacity of a queue counts, as for any enqueue within a transaction.
     ///
     /// # Errors
     /// [`Error::Fenced`] when the job has gone to another attempt. The transaction cannot be committed then:
@@ -117,7 +118,8 @@ impl Ctx {
 impl Ctx {
     /// Writes what follows the job into the transaction that completes it.
     async fn follow_within<T: Tx>(&self, tx: &mut T) -> Result<()> {
-        let Some(FollowUps { jobs, records }) = self.inner().follow.of_completion() else { return Ok(()) };
+        let FollowUps { jobs, mut records } = self.inner().follow.of_completion().unwrap_or_default();
+        self.add_lines(&mut records);
         let store = &**self.client().store();
         if !jobs.is_empty() {
             let answers = windlass_tx::enqueue(store, tx, &jobs).await?;
@@ -134,6 +136,20 @@ impl Ctx {
             windlass_tx::write_records(store, tx, self.queue(), &what).await?;
         }
         Ok(())
+    }
+}
+
+impl Ctx {
+    /// Adds log lines as far as there is room: after the commit nothing is written about the attempt.
+    fn add_lines(&self, records: &mut Vec<RecordWrite>) {
+        let mut size: usize = records.iter().map(RecordWrite::weight).sum();
+        for line in self.lines_for_transaction() {
+            size += line.weight();
+            if records.len() >= RECORDS_MAX || size > RECORD_BYTES_MAX {
+                return;
+            }
+            records.push(line);
+        }
     }
 }
 
