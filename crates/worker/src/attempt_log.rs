@@ -100,7 +100,9 @@ pub(crate) fn line_text(said: impl fmt::Display) -> String {
 /// A text that keeps no more than fits into a line.
 pub(crate) struct Cut {
     text: String,
+    /// What was written, in bytes.
     size: usize,
+    is_full: bool,
 }
 
 /// Room for the note about a cut.
@@ -108,7 +110,7 @@ const NOTE_MAX: usize = 48;
 
 impl Cut {
     pub(crate) fn new() -> Self {
-        Self { text: String::new(), size: 0 }
+        Self { text: String::new(), size: 0, is_full: false }
     }
 
     #[cfg(feature = "capture")]
@@ -117,7 +119,7 @@ impl Cut {
     }
 
     pub(crate) fn into_text(mut self) -> String {
-        if self.size > LOG_LINE_MAX {
+        if self.is_full {
             let mut end = self.text.len().min(LOG_LINE_MAX - NOTE_MAX);
             while !self.text.is_char_boundary(end) {
                 end -= 1;
@@ -133,10 +135,12 @@ impl Write for Cut {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         self.size = self.size.saturating_add(part.len());
         for each in part.chars() {
-            if self.text.len() >= LOG_LINE_MAX {
+            let each = if each == '\0' { char::REPLACEMENT_CHARACTER } else { each };
+            self.is_full |= self.text.len() + each.len_utf8() > LOG_LINE_MAX;
+            if self.is_full {
                 break;
             }
-            self.text.push(if each == '\0' { char::REPLACEMENT_CHARACTER } else { each });
+            self.text.push(each);
         }
         Ok(())
     }

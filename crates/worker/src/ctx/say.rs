@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use windlass_core::record::RecordWrite;
+use windlass_core::StoreError;
 use windlass_core::size::TooLarge;
 
+use super::within::Completion;
 use super::{Ctx, too_large};
 use crate::attempt_log::{LogLevel, line_text};
 use crate::client::{Said, Standing, copy_of};
@@ -97,8 +98,17 @@ impl Ctx {
     ///
     /// # Errors
     /// [`Error::Fenced`] when the job has gone to another attempt: stop working on it. Else the store's; it is tried again with
-    /// the next write.
+    /// the next write. After [`complete_within`](Ctx::complete_within) it is refused: its transaction may hold what the write
+    /// waits for.
     pub async fn flush(&self) -> Result<()> {
+        if self.inner().within.get() != Completion::Engine {
+            let why = "a transaction completes this job: what was said comes with its commit";
+            return Err(StoreError::Transaction(why.into()).into());
+        }
+        self.write_said().await
+    }
+
+    async fn write_said(&self) -> Result<()> {
         let Some(said) = self.said() else { return Ok(()) };
         let mut failures_before = None;
         loop {
@@ -128,7 +138,7 @@ impl Ctx {
     /// The attempt ends: what it said is written, as far as the store takes it. Nothing counts after that.
     pub(crate) async fn last_words(&self) {
         let Some(said) = self.said() else { return };
-        match tokio::time::timeout(LAST_WORDS_MAX, self.flush()).await {
+        match tokio::time::timeout(LAST_WORDS_MAX, self.write_said()).await {
             Ok(Ok(()) | Err(Error::Fenced)) => {}
             Ok(Err(error)) => {
                 tracing::warn!(job.id = %self.id(), %error, "the last of what an attempt said is lost");
@@ -138,11 +148,6 @@ impl Ctx {
             }
         }
         said.end();
-    }
-
-    /// The lines that a transaction which ends the job has to bring: afterwards nothing is written about the attempt.
-    pub(crate) fn lines_for_transaction(&self) -> Vec<RecordWrite> {
-        self.said().map(|said| said.lacking(self)).unwrap_or_default()
     }
 
     pub(crate) fn said(&self) -> Option<&Said> {

@@ -6,8 +6,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::Serialize;
-use windlass_core::follow_ups::{FollowUps, RECORD_BYTES_MAX, RECORDS_MAX};
-use windlass_core::record::RecordWrite;
+use windlass_core::follow_ups::FollowUps;
 use windlass_core::store::{Enqueued, Settled, Settlement};
 use windlass_core::{Bytes, Outcome, StoreError, judge};
 use windlass_tx::{BlockingTx, Tx};
@@ -102,10 +101,13 @@ impl Ctx {
         let part = &self.inner().within;
         // Before the first statement: a call that is dropped half-way may have written, and be committed.
         part.set(Completion::Begun);
+        if let Some(said) = self.said() {
+            said.hold();
+        }
         // First, so that a job which ends has what follows it. If this fails, the job is not completed.
         self.follow_within(tx).await?;
         match windlass_tx::complete(&**self.client().store(), tx, &settlement).await? {
-            Settled::Applied(_) => Ok(()),
+            Settled::Applied(_) => self.say_within(tx).await,
             Settled::Fenced => {
                 part.set(Completion::Stale);
                 Err(Error::Fenced)
@@ -118,8 +120,7 @@ impl Ctx {
 impl Ctx {
     /// Writes what follows the job into the transaction that completes it.
     async fn follow_within<T: Tx>(&self, tx: &mut T) -> Result<()> {
-        let FollowUps { jobs, mut records } = self.inner().follow.of_completion().unwrap_or_default();
-        self.add_lines(&mut records);
+        let Some(FollowUps { jobs, records }) = self.inner().follow.of_completion() else { return Ok(()) };
         let store = &**self.client().store();
         if !jobs.is_empty() {
             let answers = windlass_tx::enqueue(store, tx, &jobs).await?;
@@ -140,16 +141,16 @@ impl Ctx {
 }
 
 impl Ctx {
-    /// Adds log lines as far as there is room: after the commit nothing is written about the attempt.
-    fn add_lines(&self, records: &mut Vec<RecordWrite>) {
-        let mut size: usize = records.iter().map(RecordWrite::weight).sum();
-        for line in self.lines_for_transaction() {
-            size += line.weight();
-            if records.len() >= RECORDS_MAX || size > RECORD_BYTES_MAX {
-                return;
-            }
-            records.push(line);
+    /// Brings log lines that the store may lack: after the commit nothing is written about the attempt. Written last, since
+    /// writes of attempts lock their job before their records.
+    async fn say_within<T: Tx>(&self, tx: &mut T) -> Result<()> {
+        let Some(said) = self.said() else { return Ok(()) };
+        let records = said.lacking(self);
+        if records.is_empty() {
+            return Ok(());
         }
+        let what = FollowUps { jobs: Vec::new(), records };
+        Ok(windlass_tx::write_records(&**self.client().store(), tx, self.queue(), &what).await?)
     }
 }
 

@@ -88,7 +88,7 @@ async fn a_job_that_is_gone_ends_its_events() {
     let keep_none = Retention { completed: Keep::NONE, ..Retention::default() };
     let config = QueueConfig { retention: keep_none, ..QueueConfig::default() };
     client.define_queue("default", config).await.unwrap();
-    let handle = client.enqueue(Talk::Lines(3, 1)).await.unwrap();
+    let handle = client.enqueue(Talk::Lines(3, 0)).await.unwrap();
     let mut events = handle.events();
     assert_eq!(next(&mut events).await, Some(JobEvent::State(State::Ready)));
     let running = talker(&client, &stage).start().unwrap();

@@ -52,7 +52,8 @@ async fn talk(job: Talk, ctx: Ctx, Shared(stage): Shared<Stage>) -> Result<u64, 
             ctx.percent(100)?;
         }
         Talk::Lines(count, size) => {
-            (1..=count).for_each(|number| ctx.log(LogLevel::Debug, format!("{number:size$}")));
+            let text = "x".repeat(size);
+            (1..=count).for_each(|number| ctx.log(LogLevel::Debug, format_args!("{number}{text}")));
         }
         Talk::Chatter => {
             let mut said = 0;
@@ -207,7 +208,7 @@ async fn above_the_cap_the_first_lines_and_the_newest_are_kept() {
     end_of(&long).await;
     let said = lines(&client, long.id()).await;
     assert!(said[0].text.len() <= windlass_worker::LOG_LINE_MAX, "{}", said[0].text.len());
-    assert!(said[0].text.ends_with("(cut, 1048576 bytes in all)"));
+    assert!(said[0].text.ends_with("(cut, 1048577 bytes in all)"));
     running.stop().await;
 }
 
@@ -244,7 +245,7 @@ async fn a_log_outlives_its_job_and_is_not_another_jobs() {
     client.define_queue("default", config).await.unwrap();
     let running = talker(&client, &stage).start().unwrap();
     let id = JobId::new();
-    let job = || client.enqueue(Talk::Lines(3, 1)).id(id);
+    let job = || client.enqueue(Talk::Lines(3, 0)).id(id);
     let _ = job().await.unwrap().finished().await;
     let mut gone = client.logs_in("default", id).unwrap();
     assert_eq!(texts(&gone.next().await.unwrap()), ["1", "2", "3"]);

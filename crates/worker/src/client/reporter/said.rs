@@ -38,6 +38,8 @@ struct State {
     /// The reporter has the attempt among those that wait.
     is_waiting: bool,
     is_in_flight: bool,
+    /// A transaction of the handler's may hold what a write waits for: only the end of the attempt is written for.
+    is_held: bool,
     /// The job has gone to another attempt, or the attempt has ended: nothing counts any more.
     is_over: bool,
     /// Writes that failed, and why the last one did.
@@ -82,6 +84,7 @@ impl Said {
             log_written: None,
             is_waiting: false,
             is_in_flight: false,
+            is_held: false,
             is_over: false,
             failures: 0,
             failure: None,
@@ -130,6 +133,11 @@ impl Said {
         self.changed.notified()
     }
 
+    /// From now on a transaction decides about the job.
+    pub(crate) fn hold(&self) {
+        self.state().is_held = true;
+    }
+
     /// Nothing counts from now on.
     pub(crate) fn end(&self) {
         self.state().is_over = true;
@@ -142,7 +150,7 @@ impl Said {
         if !is_urgent {
             state.is_waiting = false;
         }
-        if state.is_over || state.is_in_flight {
+        if state.is_over || state.is_in_flight || state.is_held && !is_urgent {
             return Taken::default();
         }
         let (queue, id, fence) = (ctx.queue().clone(), ctx.id(), ctx.fence());
@@ -166,7 +174,7 @@ impl Said {
     /// Whether an attempt of which nothing was taken waits on.
     pub(super) fn waits_on(&self) -> bool {
         let mut state = self.state();
-        !state.is_over && state.is_due() && state.begin_to_wait()
+        !state.is_over && !state.is_held && state.is_due() && state.begin_to_wait()
     }
 
     fn put(&self, ctx: &Ctx, chunk: u32, lines: &[Line]) -> RecordWrite {
@@ -197,8 +205,8 @@ impl Said {
             Some(Ended::Written) => state.log.written(),
             None => {}
         }
-        let is_left = !state.is_over && state.is_due() && state.begin_to_wait();
         drop(state);
+        let is_left = self.waits_on();
         self.changed.notify_waiters();
         is_left
     }
