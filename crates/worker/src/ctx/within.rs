@@ -150,7 +150,8 @@ impl Ctx {
             return Ok(());
         }
         let what = FollowUps { jobs: Vec::new(), records };
-        Ok(windlass_tx::write_records(&**self.client().store(), tx, self.queue(), &what).await?)
+        windlass_tx::write_records(&**self.client().store(), tx, self.queue(), &what).await?;
+        Ok(())
     }
 }
 
