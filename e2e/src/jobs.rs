@@ -96,20 +96,20 @@ async fn progress(ctx: &Ctx, witness: &Witness) {
 
 /// Says so many lines, waits for a file, and says one more. Heeds a request to stop.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Talk {
+pub struct Chat {
     /// As in [`Hold`].
     pub gate: PathBuf,
     /// How many.
     pub lines: u32,
 }
 
-impl Job for Talk {
-    const KIND: &'static str = "e2e.talk";
+impl Job for Chat {
+    const KIND: &'static str = "e2e.chat";
     type Output = ();
 }
 
-/// Handles [`Talk`].
-pub async fn talk(job: Talk, ctx: Ctx, State(witness): State<Witness>) -> Result<(), JobError> {
+/// Handles [`Chat`].
+pub async fn chat(job: Chat, ctx: Ctx, State(witness): State<Witness>) -> Result<(), JobError> {
     witness.start(&ctx);
     for line in 1..=job.lines {
         ctx.log(LogLevel::Info, format_args!("{} {line}", witness.label()));

@@ -11,7 +11,7 @@ use windlass::worker::Cancellation;
 use windlass::{Client, Ending, Handle, Job, JobState, Reason};
 use windlass_e2e::eventually;
 use windlass_e2e::fleet::{Fleet, WorkerSettings};
-use windlass_e2e::jobs::{HoldThread, Talk};
+use windlass_e2e::jobs::{Chat, HoldThread};
 use windlass_e2e::witness::Ledger;
 use windlass_store_testkit::servers::{PostgresServer, RedisServer, RedisSettings, Settings};
 
@@ -33,7 +33,7 @@ async fn until_begun<J: Job>(fleet: &Fleet, client: &Client, handle: &Handle<J>)
 
 /// The handler hears of it, and the job ends.
 async fn is_heard(fleet: &Fleet, client: &Client, what: &str) {
-    let handle = client.enqueue(Talk { gate: fleet.gate(), lines: 1 }).await.unwrap();
+    let handle = client.enqueue(Chat { gate: fleet.gate(), lines: 1 }).await.unwrap();
     until_begun(fleet, client, &handle).await;
     let (asked, cancellation) =
         (Instant::now(), Cancellation { by: "ann".into(), why: "wrong customer".into() });

@@ -8,7 +8,7 @@ use windlass::worker::{JobEvent, JobEvents};
 use windlass::{Client, JobId, JobState};
 use windlass_e2e::eventually;
 use windlass_e2e::fleet::{Fleet, WorkerSettings};
-use windlass_e2e::jobs::Talk;
+use windlass_e2e::jobs::Chat;
 use windlass_e2e::witness::Ledger;
 use windlass_store_testkit::servers::{PostgresServer, RedisServer, RedisSettings, Settings};
 
@@ -58,7 +58,7 @@ fn said_by(label: &str) -> Vec<String> {
 
 async fn a_job_is_followed(fleet: Fleet) {
     let client = fleet.client().await;
-    let handle = client.enqueue(Talk { gate: fleet.gate(), lines: LINES }).await.unwrap();
+    let handle = client.enqueue(Chat { gate: fleet.gate(), lines: LINES }).await.unwrap();
     let mut events = handle.events();
     assert_eq!(next(&mut events).await, JobEvent::State(JobState::Ready));
     let first = fleet.start(&worker("first"));

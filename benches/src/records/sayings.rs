@@ -59,10 +59,8 @@ pub(super) async fn measure(subject: Subject, seconds: u64, report: &mut Report)
     for (what, work) in [(Saying::Progress, "progress"), (Saying::Line, "log")] {
         report.progress(&format!("{}: {work} calls for {seconds} s", subject.name()));
         let (calls, writes, last) = run(subject, what, seconds).await?;
-        let figure = format!(
-            "{} calls/s, {writes:.1} writes/s, {last:.1} ms at the end of an attempt",
-            whole(calls)
-        );
+        let figure =
+            format!("{} calls/s, {writes:.1} writes/s, {last:.1} ms at the end of an attempt", whole(calls));
         report.figure(subject, &format!("{work} calls of {ATTEMPTS} attempts"), figure);
     }
     Ok(())

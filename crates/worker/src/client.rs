@@ -30,9 +30,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tokio::runtime;
 use windlass_core::queue::{QueueConfig, QueueRecord};
-use windlass_core::store::{
-    About, Amended, Begin, Cursor, Enqueued, Filter, JobPage, LeaseRecord, Settled,
-};
+use windlass_core::store::{About, Amended, Begin, Cursor, Enqueued, Filter, JobPage, LeaseRecord, Settled};
 use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
 
 pub use by_key::{ByKey, KeyBacklog};
@@ -46,7 +44,7 @@ pub use moved::Moved;
 pub use queue::{Backlog, QueueHandle};
 pub use records::{Put, Records, Remembered};
 pub(crate) use records::{decoded, part as records_of};
-pub(crate) use reporter::{Reporter, Said, Standing};
+pub(crate) use reporter::{Reporter, Sayings, Standing};
 pub use rules::Pausing;
 pub(crate) use shared_error::copy as copy_of;
 

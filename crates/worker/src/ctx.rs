@@ -21,7 +21,7 @@ use self::follow::FollowState;
 use self::within::CompletionState;
 use crate::attempt_log::LogLimits;
 use crate::blocking::{Clock, ThreadState};
-use crate::client::{Client, Said};
+use crate::client::{Client, Sayings};
 use crate::error::Error;
 use crate::polling::PollState;
 
@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     /// What it leaves behind.
     pub(crate) follow: FollowState,
     /// What it says of itself; few do.
-    said: OnceLock<Box<Said>>,
+    said: OnceLock<Box<Sayings>>,
     log_limits: LogLimits,
     /// Its outcome was reported, and the answer was lost: the store may have recorded it.
     pub(crate) is_perhaps_recorded: AtomicBool,

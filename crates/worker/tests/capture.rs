@@ -43,7 +43,8 @@ async fn emit(job: Emit, ctx: Ctx) -> Result<(), JobError> {
             tracing::info!(only = "fields");
         }
         Emit::Elsewhere => {
-            let own = tokio::spawn(async { tracing::info!("in a task with the span") }.instrument(Span::current()));
+            let own =
+                tokio::spawn(async { tracing::info!("in a task with the span") }.instrument(Span::current()));
             own.await?;
             tokio::spawn(async { tracing::info!("in a task without") }).await?;
             let span = Span::current();

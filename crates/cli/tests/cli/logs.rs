@@ -13,13 +13,13 @@ use crate::hostile::{HOSTILE, assert_harmless};
 use crate::shell::Shell;
 
 #[derive(Serialize, Deserialize)]
-struct Talk {
+struct Chat {
     lines: Vec<String>,
     attempts: u32,
 }
 
-impl Job for Talk {
-    const KIND: &'static str = "talk";
+impl Job for Chat {
+    const KIND: &'static str = "chat";
     type Output = ();
 
     fn options() -> Options {
@@ -27,7 +27,7 @@ impl Job for Talk {
     }
 }
 
-async fn talk(job: Talk, ctx: Ctx) -> Result<(), JobError> {
+async fn chat(job: Chat, ctx: Ctx) -> Result<(), JobError> {
     job.lines.iter().for_each(|line| ctx.log(LogLevel::Info, line));
     ctx.progress(&json!({ "percent": 50, "note": job.lines.first() }))?;
     match ctx.attempt() < job.attempts {
@@ -43,20 +43,20 @@ impl Shell {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let client = windlass::open(&url).await.unwrap();
-            Worker::new(&client).handle(talk).name(HOSTILE).drain().await.unwrap();
+            Worker::new(&client).handle(chat).name(HOSTILE).drain().await.unwrap();
         });
     }
 
-    fn talk(&self, lines: &[&str], attempts: u32) -> String {
+    fn chat(&self, lines: &[&str], attempts: u32) -> String {
         let payload = json!({ "lines": lines, "attempts": attempts }).to_string();
-        self.enqueue(&["talk", &payload, "--attempts", "5", "--backoff", "fixed:0s"])
+        self.enqueue(&["chat", &payload, "--attempts", "5", "--backoff", "fixed:0s"])
     }
 }
 
 #[test]
 fn lines_are_shown_by_attempt() {
     let shell = Shell::new();
-    let id = shell.talk(&["begins", "goes on"], 2);
+    let id = shell.chat(&["begins", "goes on"], 2);
     shell.drain();
     let shown = shell.run(["jobs", "logs", &id]).ok();
     let texts: Vec<&str> = shown.stdout.lines().map(|line| line.rsplit("  ").next().unwrap()).collect();
@@ -79,7 +79,7 @@ fn lines_are_shown_by_attempt() {
 fn what_is_dropped_is_said() {
     let shell = Shell::new();
     let line = "x".repeat(3_000);
-    let id = shell.talk(&vec![line.as_str(); 200], 1);
+    let id = shell.chat(&vec![line.as_str(); 200], 1);
     shell.drain();
     let shown = shell.run(["jobs", "logs", &id]).ok().prints(" lines dropped\n");
     let json = shell.run(["jobs", "logs", &id, "--json"]).ok().json_lines();
@@ -92,7 +92,7 @@ fn what_is_dropped_is_said() {
 fn lines_errors_and_reports_cannot_command_the_terminal() {
     let shell = Shell::new();
     let huge = format!("{HOSTILE}\nsecond\u{0}{}", "\u{1b}[2J".repeat(5_000));
-    let id = shell.talk(&[HOSTILE, &huge, "\u{feff}\u{2028}\r\n\t"], 2);
+    let id = shell.chat(&[HOSTILE, &huge, "\u{feff}\u{2028}\r\n\t"], 2);
     shell.drain();
     for command in ["logs", "tail"] {
         for args in [vec!["jobs", command, &id], vec!["jobs", command, &id, "--json"]] {
@@ -107,7 +107,9 @@ fn lines_errors_and_reports_cannot_command_the_terminal() {
     assert_eq!(lines[0]["text"], HOSTILE, "programs get what was said");
     // Records that look like a log, and are not.
     shell.run(["records", "put", "default", &format!("log/{id}/x\u{1b}/y"), "17"]).ok();
-    shell.run(["records", "put", "default", &format!("log/{id}/00000000000000000009/1"), "{\"lines\":[9]}"]).ok();
+    shell
+        .run(["records", "put", "default", &format!("log/{id}/00000000000000000009/1"), "{\"lines\":[9]}"])
+        .ok();
     assert_eq!(shell.run(["jobs", "logs", &id, "--json"]).ok().json_lines().len(), lines.len());
     assert_harmless(&shell.run(["records", "list", "default"]).ok().stdout);
 }
@@ -115,7 +117,7 @@ fn lines_errors_and_reports_cannot_command_the_terminal() {
 #[test]
 fn a_job_is_followed_to_its_end() {
     let shell = Shell::new();
-    let id = shell.talk(&["hello"], 2);
+    let id = shell.chat(&["hello"], 2);
     let mut command = shell.command(["jobs", "tail", &id]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());

@@ -77,7 +77,13 @@ impl Chunks {
             self.close();
             let index = self.begun;
             self.begun = self.begun.saturating_add(1);
-            self.chunks.push_back(Chunk { index, bytes: 0, lines: Vec::new(), is_due: false, is_known: false });
+            self.chunks.push_back(Chunk {
+                index,
+                bytes: 0,
+                lines: Vec::new(),
+                is_due: false,
+                is_known: false,
+            });
         }
         if let Some(open) = self.chunks.back_mut() {
             open.bytes += bytes;

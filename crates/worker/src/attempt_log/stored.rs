@@ -56,7 +56,9 @@ pub(crate) fn decode(record: &Record) -> Option<Vec<LogLine>> {
         fence,
         number,
         dropped: 0,
-        at: SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(micros)).unwrap_or(SystemTime::UNIX_EPOCH),
+        at: SystemTime::UNIX_EPOCH
+            .checked_add(Duration::from_micros(micros))
+            .unwrap_or(SystemTime::UNIX_EPOCH),
         level,
         text,
     };
@@ -78,7 +80,8 @@ mod tests {
     #[test]
     fn chunks_come_back_as_they_were_and_sort_as_they_were_said() {
         let job = JobId::new();
-        let keys = [key(job, 1, 0), key(job, 1, 2), key(job, 1, 10), key(job, 2, 0), key(job, u64::MAX, u32::MAX)];
+        let keys =
+            [key(job, 1, 0), key(job, 1, 2), key(job, 1, 10), key(job, 2, 0), key(job, u64::MAX, u32::MAX)];
         assert!(keys.is_sorted(), "{keys:?}");
         assert!(keys.iter().all(|key| key.as_str().starts_with(&prefix(job))));
         let at = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456);
@@ -92,8 +95,15 @@ mod tests {
             expires_at: None,
         };
         let read = decode(&record(key(job, 12, 3), encode(4, &[line]))).unwrap();
-        let expected =
-            LogLine { attempt: 4, fence: 12, number: 7, dropped: 0, at, level: LogLevel::Warn, text: hostile };
+        let expected = LogLine {
+            attempt: 4,
+            fence: 12,
+            number: 7,
+            dropped: 0,
+            at,
+            level: LogLevel::Warn,
+            text: hostile,
+        };
         assert_eq!(read, [expected]);
         assert_eq!(decode(&record(key(job, 1, 0), "17".into())), None);
         assert_eq!(decode(&record(RecordKey::new("log/x").unwrap(), encode(1, &[]))), None);

@@ -5,13 +5,15 @@
 //! attempts that wait for it because they end: those go out as soon as the write before is answered. Queues that do not share
 //! calls are written for one by one, so a sick one holds up only itself.
 
-mod said;
+mod sayings;
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -19,8 +21,8 @@ use windlass_core::batch::ITEMS_MAX;
 use windlass_core::store::{AttemptWrite, AttemptWritten, Progress, Settled, Sharing};
 use windlass_core::{Name, Store, StoreError};
 
-use self::said::{Ended, Taken};
-pub(crate) use self::said::{Said, Standing};
+use self::sayings::{Ended, Taken};
+pub(crate) use self::sayings::{Sayings, Standing};
 use super::lane::{Answer, Reports, Writes};
 use crate::ctx::Ctx;
 use crate::lanes::{Flush, Origin};
@@ -96,17 +98,22 @@ impl Reporter {
         add(waiting);
         if is_new {
             let (this, wake) = (Arc::clone(self), Arc::clone(&waiting.wake));
-            self.runtime.spawn(async move { this.run(queue, wake).await });
+            self.runtime.spawn(async move {
+                // What panics is what the program hears of: it must not end the loop.
+                while AssertUnwindSafe(this.run(&queue, &wake)).catch_unwind().await.is_err() {
+                    tokio::time::sleep(INTERVAL).await;
+                }
+            });
         }
     }
 
     /// Writes until nothing is left to say for an interval.
-    async fn run(self: Arc<Self>, queue: Option<Name>, wake: Arc<Notify>) {
+    async fn run(self: &Arc<Self>, queue: &Option<Name>, wake: &Notify) {
         let (mut turn, mut pause) = (Turn::All, INTERVAL);
         let mut due = Instant::now();
         loop {
-            let items = self.take(&queue, turn);
-            if items.is_empty() && turn == Turn::All && self.is_over(&queue) {
+            let items = self.take(queue, turn);
+            if items.is_empty() && turn == Turn::All && self.is_over(queue) {
                 return;
             }
             let began = Instant::now();
@@ -148,7 +155,11 @@ impl Reporter {
         let all = urgent.into_iter().map(|ctx| (ctx, true)).chain(others.into_iter().map(|ctx| (ctx, false)));
         for (ctx, is_urgent) in all {
             if items.len() >= ITEMS_MAX || bytes >= BYTES_MAX {
-                if is_urgent { urgent_left.push_back(ctx) } else { others_left.push_back(ctx) }
+                if is_urgent {
+                    urgent_left.push_back(ctx)
+                } else {
+                    others_left.push_back(ctx)
+                }
                 continue;
             }
             let Some(said) = ctx.said() else { continue };
@@ -189,18 +200,27 @@ impl Reporter {
         }
         let (reported, written) = tokio::join!(self.report(reports), self.write_lines(writes));
         let (mut reported, mut written) = (reported.into_iter(), written.into_iter());
-        let mut is_well = true;
+        let mut trouble = None;
         for Item { ctx, has_progress, has_lines } in items {
             let progress = if has_progress { reported.next().map(ended_report) } else { None };
             let lines = if has_lines { written.next().map(ended_write) } else { None };
-            let is_failed = |ended: &Option<Ended>| matches!(ended, Some(Ended::Failed(_)));
-            is_well &= !is_failed(&progress) && !is_failed(&lines);
+            for ended in progress.iter().chain(&lines) {
+                if let Ended::Failed(error) | Ended::Refused(error) = ended {
+                    trouble = Some((Arc::clone(error), matches!(ended, Ended::Failed(_))));
+                }
+            }
             let is_left = ctx.said().is_some_and(|said| said.ended(progress, lines));
             if is_left {
                 self.tell(&ctx);
             }
         }
-        is_well
+        // Said when all is noted, for the program's subscriber may panic.
+        match &trouble {
+            Some((error, true)) => tracing::debug!(%error, "what attempts said could not be written"),
+            Some((error, false)) => tracing::warn!(%error, "what an attempt said was refused"),
+            None => {}
+        }
+        !matches!(trouble, Some((_, true)))
     }
 
     async fn report(&self, reports: Vec<Progress>) -> Vec<Answer<Settled>> {
@@ -218,16 +238,14 @@ impl Reporter {
     }
 }
 
-/// What is refused for good does not come back: it would be refused again.
 fn ended_report(answer: Answer<Settled>) -> Ended {
     match answer {
         Ok(Settled::Applied(_)) => Ended::Written,
         Ok(Settled::Fenced) => Ended::Fenced,
         Ok(Settled::Refused(error)) => {
-            tracing::debug!(%error, "a progress report was refused");
-            Ended::Written
+            Ended::Refused(Arc::new(StoreError::Internal { what: error.to_string(), source: None }))
         }
-        Err(error) => failed(error),
+        Err(error) => Ended::Failed(Arc::new(error)),
     }
 }
 
@@ -235,15 +253,7 @@ fn ended_write(answer: Answer<AttemptWritten>) -> Ended {
     match answer {
         Ok(AttemptWritten::Applied(_)) => Ended::Written,
         Ok(AttemptWritten::Fenced) => Ended::Fenced,
-        Ok(AttemptWritten::Refused(error)) => {
-            tracing::warn!(%error, "log lines of an attempt were refused");
-            Ended::Written
-        }
-        Err(error) => failed(error),
+        Ok(AttemptWritten::Refused(error)) => Ended::Refused(Arc::new(error)),
+        Err(error) => Ended::Failed(Arc::new(error)),
     }
-}
-
-fn failed(error: StoreError) -> Ended {
-    tracing::debug!(%error, "what attempts said could not be written");
-    Ended::Failed(Arc::new(error))
 }

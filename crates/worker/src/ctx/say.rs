@@ -12,7 +12,7 @@ use windlass_core::size::TooLarge;
 use super::within::Completion;
 use super::{Ctx, too_large};
 use crate::attempt_log::{LogLevel, line_text};
-use crate::client::{Said, Standing, copy_of};
+use crate::client::{Sayings, Standing, copy_of};
 use crate::error::{Error, Result};
 
 /// How long the end of an attempt waits until what it said is written. Longer, and the store is in trouble.
@@ -150,11 +150,11 @@ impl Ctx {
         said.end();
     }
 
-    pub(crate) fn said(&self) -> Option<&Said> {
+    pub(crate) fn said(&self) -> Option<&Sayings> {
         self.inner().said.get().map(|said| &**said)
     }
 
-    fn said_or_new(&self) -> &Said {
-        self.inner().said.get_or_init(|| Box::new(Said::new(self.inner().log_limits)))
+    fn said_or_new(&self) -> &Sayings {
+        self.inner().said.get_or_init(|| Box::new(Sayings::new(self.inner().log_limits)))
     }
 }

@@ -92,7 +92,8 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
             return Ok(drained);
         }
         let claimed = Claimed { lease, at: Instant::now() };
-        let ctxs = jobs.into_iter().map(|job| Ctx::new(job, client.clone(), config.fetcher.defaults, claimed));
+        let ctxs =
+            jobs.into_iter().map(|job| Ctx::new(job, client.clone(), config.fetcher.defaults, claimed));
         let (batched, single): (Vec<_>, Vec<_>) = ctxs.partition(|ctx| executor.batches.has(ctx.kind()));
         for ctx in single {
             let outcome = executor.execute(&ctx).instrument(attempts::span(&ctx)).await;

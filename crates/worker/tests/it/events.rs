@@ -9,7 +9,7 @@ use windlass_store_memory::MemoryStore;
 use windlass_worker::{Client, JobEvent, JobEvents};
 
 use crate::faulty::{Call, Fault, Faulty};
-use crate::logs::{Talk, talker};
+use crate::logs::{Chat, chatter};
 use crate::support::{Act, PATIENCE, Stage, end_of, probe, scene, scene_on, worker};
 
 async fn next(events: &mut JobEvents) -> Option<JobEvent> {
@@ -39,10 +39,10 @@ async fn a_job_is_followed_from_its_enqueue_to_its_end() {
     // The one that follows is another client than the worker's.
     let (client, stage) = (Client::new(Arc::clone(&store) as _), Stage::default());
     let follower = Client::new(store);
-    let handle = client.enqueue(Talk::Wait).await.unwrap();
+    let handle = client.enqueue(Chat::Wait).await.unwrap();
     let mut events = follower.events(handle.id());
     assert_eq!(next(&mut events).await, Some(JobEvent::State(State::Ready)));
-    let running = talker(&client, &stage).start().unwrap();
+    let running = chatter(&client, &stage).start().unwrap();
     assert_eq!(next(&mut events).await, Some(JobEvent::State(State::Running)));
     let (mut line, mut report) = (false, false);
     while !line || !report {
@@ -61,8 +61,8 @@ async fn a_job_is_followed_from_its_enqueue_to_its_end() {
 #[tokio::test]
 async fn what_has_happened_is_told_in_order() {
     let (client, stage) = scene();
-    let running = talker(&client, &stage).start().unwrap();
-    let handle = client.enqueue(Talk::Attempts(3)).await.unwrap();
+    let running = chatter(&client, &stage).start().unwrap();
+    let handle = client.enqueue(Chat::Attempts(3)).await.unwrap();
     end_of(&handle).await;
     let seen = rest(&mut handle.events()).await;
     let expected = [
@@ -88,10 +88,10 @@ async fn a_job_that_is_gone_ends_its_events() {
     let keep_none = Retention { completed: Keep::NONE, ..Retention::default() };
     let config = QueueConfig { retention: keep_none, ..QueueConfig::default() };
     client.define_queue("default", config).await.unwrap();
-    let handle = client.enqueue(Talk::Lines(3, 0)).await.unwrap();
+    let handle = client.enqueue(Chat::Lines(3, 0)).await.unwrap();
     let mut events = handle.events();
     assert_eq!(next(&mut events).await, Some(JobEvent::State(State::Ready)));
-    let running = talker(&client, &stage).start().unwrap();
+    let running = chatter(&client, &stage).start().unwrap();
     let seen = rest(&mut events).await;
     assert_eq!(seen.iter().filter(|text| *text != "running").collect::<Vec<_>>(), ["1", "2", "3", "gone"]);
     running.stop().await;
@@ -102,8 +102,8 @@ async fn a_job_that_is_gone_ends_its_events() {
 async fn events_are_not_lost_with_their_caller() {
     let store = Faulty::new();
     let (client, stage) = scene_on(Arc::clone(&store) as _);
-    let running = talker(&client, &stage).start().unwrap();
-    let handle = client.enqueue(Talk::Lines(500, 100)).await.unwrap();
+    let running = chatter(&client, &stage).start().unwrap();
+    let handle = client.enqueue(Chat::Lines(500, 100)).await.unwrap();
     end_of(&handle).await;
     let mut events = handle.events();
     let mut lines = Vec::new();

@@ -9,15 +9,16 @@ use windlass_core::retry::{Jitter, Policy};
 use windlass_core::store::Sharing;
 use windlass_core::{JobId, Options, State};
 use windlass_worker::{
-    Answers, Batch, Batching, Client, ConfigError, Ctx, Error, Job, JobError, LogLevel, LogLine, State as Shared, Worker,
+    Answers, Batch, Batching, Client, ConfigError, Ctx, Error, Job, JobError, LogLevel, LogLine,
+    State as Shared, Worker,
 };
 
 use crate::faulty::{Call, Fault, Faulty};
 use crate::support::{Stage, end_of, eventually, scene, scene_on};
 
-/// What a talker does.
+/// What a chatter does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Talk {
+pub(crate) enum Chat {
     /// Says this, once in each of so many attempts of which only the last succeeds.
     Attempts(u32),
     /// Says so many lines of this size.
@@ -30,8 +31,8 @@ pub(crate) enum Talk {
     Hostile,
 }
 
-impl Job for Talk {
-    const KIND: &'static str = "talk";
+impl Job for Chat {
+    const KIND: &'static str = "chat";
     type Output = u64;
 
     fn options() -> Options {
@@ -39,10 +40,10 @@ impl Job for Talk {
     }
 }
 
-async fn talk(job: Talk, ctx: Ctx, Shared(stage): Shared<Stage>) -> Result<u64, JobError> {
+async fn chat(job: Chat, ctx: Ctx, Shared(stage): Shared<Stage>) -> Result<u64, JobError> {
     let _present = stage.enter(&ctx);
     match job {
-        Talk::Attempts(count) => {
+        Chat::Attempts(count) => {
             ctx.log(LogLevel::Info, format_args!("attempt {} begins", ctx.attempt()));
             ctx.percent(10)?;
             if ctx.attempt() < count {
@@ -51,11 +52,11 @@ async fn talk(job: Talk, ctx: Ctx, Shared(stage): Shared<Stage>) -> Result<u64, 
             }
             ctx.percent(100)?;
         }
-        Talk::Lines(count, size) => {
+        Chat::Lines(count, size) => {
             let text = "x".repeat(size);
             (1..=count).for_each(|number| ctx.log(LogLevel::Debug, format_args!("{number}{text}")));
         }
-        Talk::Chatter => {
+        Chat::Chatter => {
             let mut said = 0;
             let wait = stage.wait();
             tokio::pin!(wait);
@@ -72,20 +73,20 @@ async fn talk(job: Talk, ctx: Ctx, Shared(stage): Shared<Stage>) -> Result<u64, 
                 }
             }
         }
-        Talk::Wait => {
+        Chat::Wait => {
             ctx.log(LogLevel::Info, "before");
             ctx.progress(&"half")?;
             stage.wait().await;
             ctx.log(LogLevel::Info, "after");
             ctx.progress(&"done")?;
         }
-        Talk::Hostile => ctx.log(LogLevel::Error, "a\0\u{1b}[2J\u{202e}\n\u{7}"),
+        Chat::Hostile => ctx.log(LogLevel::Error, "a\0\u{1b}[2J\u{202e}\n\u{7}"),
     }
     Ok(0)
 }
 
-pub(crate) fn talker(client: &Client, stage: &Stage) -> Worker<Stage> {
-    Worker::with_state(client, stage.clone()).handle(talk)
+pub(crate) fn chatter(client: &Client, stage: &Stage) -> Worker<Stage> {
+    Worker::with_state(client, stage.clone()).handle(chat)
 }
 
 /// All lines of a job.
@@ -107,8 +108,8 @@ fn texts(lines: &[LogLine]) -> Vec<&str> {
 #[tokio::test]
 async fn lines_are_kept_by_attempt_and_progress_is_the_newest() {
     let (client, stage) = scene();
-    let running = talker(&client, &stage).start().unwrap();
-    let handle = client.enqueue(Talk::Attempts(3)).await.unwrap();
+    let running = chatter(&client, &stage).start().unwrap();
+    let handle = client.enqueue(Chat::Attempts(3)).await.unwrap();
     let record = end_of(&handle).await;
     assert_eq!(record.state, State::Completed);
     assert_eq!(record.progress.as_deref(), Some(&b"{\"percent\":100.0}"[..]));
@@ -133,8 +134,8 @@ async fn lines_are_kept_by_attempt_and_progress_is_the_newest() {
 #[tokio::test]
 async fn what_was_said_can_be_read_while_it_runs_and_as_it_grows() {
     let (client, stage) = scene();
-    let running = talker(&client, &stage).start().unwrap();
-    let handle = client.enqueue(Talk::Wait).await.unwrap();
+    let running = chatter(&client, &stage).start().unwrap();
+    let handle = client.enqueue(Chat::Wait).await.unwrap();
     let reader = client.logs(handle.id()).await.unwrap().unwrap();
     let reader = tokio::sync::Mutex::new(reader);
     eventually("it says something", async || {
@@ -163,9 +164,9 @@ async fn many_sayings_are_few_writes() {
     for sharing in [Sharing::Store, Sharing::Queue] {
         let store = Faulty::with(sharing);
         let (client, stage) = scene_on(Arc::clone(&store) as _);
-        let running = talker(&client, &stage).concurrency(4).start().unwrap();
+        let running = chatter(&client, &stage).concurrency(4).start().unwrap();
         let began = Instant::now();
-        let handles = client.enqueue_all((0..4).map(|_| Talk::Chatter)).await.unwrap();
+        let handles = client.enqueue_all((0..4).map(|_| Chat::Chatter)).await.unwrap();
         stage.until_started(4).await;
         eventually("several rounds are written", async || store.called(Call::Progress) >= 5).await;
         let writes = store.called(Call::Progress) + store.called(Call::WriteFenced);
@@ -177,10 +178,18 @@ async fn many_sayings_are_few_writes() {
             let output = handle.output().await.unwrap();
             said += output;
             let record = client.job(handle.id()).await.unwrap().unwrap();
-            assert_eq!(record.progress.as_deref(), Some(output.to_string().as_bytes()), "the last is written");
+            assert_eq!(
+                record.progress.as_deref(),
+                Some(output.to_string().as_bytes()),
+                "the last is written"
+            );
             let kept = lines(&client, handle.id()).await;
             assert_eq!(kept.last().unwrap().text, output.to_string(), "the last is written");
-            assert_eq!(kept.iter().map(|line| line.dropped + 1).sum::<u64>(), output, "all are accounted for");
+            assert_eq!(
+                kept.iter().map(|line| line.dropped + 1).sum::<u64>(),
+                output,
+                "all are accounted for"
+            );
         }
         println!("{said} reports and as many lines, {writes} writes in {:?}", began.elapsed());
         assert!(writes <= bound, "{writes} writes, at most {bound} in {:?}", began.elapsed());
@@ -192,8 +201,8 @@ async fn many_sayings_are_few_writes() {
 #[tokio::test]
 async fn above_the_cap_the_first_lines_and_the_newest_are_kept() {
     let (client, stage) = scene();
-    let running = talker(&client, &stage).log_bytes(64 << 10).start().unwrap();
-    let handle = client.enqueue(Talk::Lines(2_000, 100)).await.unwrap();
+    let running = chatter(&client, &stage).log_bytes(64 << 10).start().unwrap();
+    let handle = client.enqueue(Chat::Lines(2_000, 100)).await.unwrap();
     end_of(&handle).await;
     let said = lines(&client, handle.id()).await;
     assert!((300..500).contains(&said.len()), "{}", said.len());
@@ -204,7 +213,7 @@ async fn above_the_cap_the_first_lines_and_the_newest_are_kept() {
     let totals = client.records("default").unwrap().totals().await.unwrap();
     assert!(totals.bytes <= 80 << 10, "{totals:?}");
     // One line that is far too long is cut.
-    let long = client.enqueue(Talk::Lines(1, 1 << 20)).await.unwrap();
+    let long = client.enqueue(Chat::Lines(1, 1 << 20)).await.unwrap();
     end_of(&long).await;
     let said = lines(&client, long.id()).await;
     assert!(said[0].text.len() <= windlass_worker::LOG_LINE_MAX, "{}", said[0].text.len());
@@ -215,8 +224,8 @@ async fn above_the_cap_the_first_lines_and_the_newest_are_kept() {
 #[tokio::test]
 async fn lines_go_by_their_time_and_may_be_switched_off() {
     let (client, stage) = scene();
-    let running = talker(&client, &stage).log_ttl(Duration::from_secs(3_600)).start().unwrap();
-    let handle = client.enqueue(Talk::Hostile).await.unwrap();
+    let running = chatter(&client, &stage).log_ttl(Duration::from_secs(3_600)).start().unwrap();
+    let handle = client.enqueue(Chat::Hostile).await.unwrap();
     end_of(&handle).await;
     assert_eq!(texts(&lines(&client, handle.id()).await), ["a\u{fffd}\u{1b}[2J\u{202e}\n\u{7}"]);
     let records = client.records("default").unwrap();
@@ -224,16 +233,16 @@ async fn lines_go_by_their_time_and_may_be_switched_off() {
     let ttl = kept[0].expires_at.unwrap().since(kept[0].written_at);
     assert_eq!(ttl, Duration::from_secs(3_600));
     running.stop().await;
-    let running = talker(&client, &stage).log_bytes(0).start().unwrap();
-    let handle = client.enqueue(Talk::Wait).await.unwrap();
+    let running = chatter(&client, &stage).log_bytes(0).start().unwrap();
+    let handle = client.enqueue(Chat::Wait).await.unwrap();
     stage.release(1);
     let record = end_of(&handle).await;
     assert_eq!(record.progress.as_deref(), Some(&b"\"done\""[..]), "progress is another matter");
     assert_eq!(lines(&client, handle.id()).await, []);
     running.stop().await;
-    let bad = talker(&client, &stage).log_bytes(1_000).start().unwrap_err();
+    let bad = chatter(&client, &stage).log_bytes(1_000).start().unwrap_err();
     assert!(matches!(bad, Error::Config(ConfigError::TooSmall { what: "log_bytes", .. })), "{bad}");
-    let bad = talker(&client, &stage).log_ttl(Duration::ZERO).start().unwrap_err();
+    let bad = chatter(&client, &stage).log_ttl(Duration::ZERO).start().unwrap_err();
     assert!(matches!(bad, Error::Config(ConfigError::TooShort { what: "log_ttl", .. })), "{bad}");
 }
 
@@ -243,9 +252,9 @@ async fn a_log_outlives_its_job_and_is_not_another_jobs() {
     let keep_none = Retention { completed: Keep::NONE, ..Retention::default() };
     let config = QueueConfig { retention: keep_none, ..QueueConfig::default() };
     client.define_queue("default", config).await.unwrap();
-    let running = talker(&client, &stage).start().unwrap();
+    let running = chatter(&client, &stage).start().unwrap();
     let id = JobId::new();
-    let job = || client.enqueue(Talk::Lines(3, 0)).id(id);
+    let job = || client.enqueue(Chat::Lines(3, 0)).id(id);
     let _ = job().await.unwrap().finished().await;
     let mut gone = client.logs_in("default", id).unwrap();
     assert_eq!(texts(&gone.next().await.unwrap()), ["1", "2", "3"]);
@@ -263,8 +272,8 @@ async fn what_cannot_be_written_is_lost_and_the_job_ends() {
         let (client, stage) = scene_on(Arc::clone(&store) as _);
         store.fail(Call::WriteFenced, fault, u32::MAX);
         store.fail(Call::Progress, fault, u32::MAX);
-        let running = talker(&client, &stage).start().unwrap();
-        let handle = client.enqueue(Talk::Attempts(2)).await.unwrap();
+        let running = chatter(&client, &stage).start().unwrap();
+        let handle = client.enqueue(Chat::Attempts(2)).await.unwrap();
         assert_eq!(end_of(&handle).await.state, State::Completed);
         assert_eq!(lines(&client, handle.id()).await, []);
         running.stop().await;
@@ -279,8 +288,8 @@ async fn what_fails_for_a_while_is_written_once() {
         let (client, stage) = scene_on(Arc::clone(&store) as _);
         store.fail(Call::WriteFenced, fault, 7);
         store.fail(Call::Progress, fault, 7);
-        let running = talker(&client, &stage).start().unwrap();
-        let handle = client.enqueue(Talk::Wait).await.unwrap();
+        let running = chatter(&client, &stage).start().unwrap();
+        let handle = client.enqueue(Chat::Wait).await.unwrap();
         eventually("it went through", async || lines(&client, handle.id()).await.len() == 1).await;
         eventually("and the report", async || {
             client.job(handle.id()).await.unwrap().unwrap().progress.is_some()
@@ -298,14 +307,14 @@ async fn what_fails_for_a_while_is_written_once() {
 async fn a_queue_that_hangs_holds_up_no_other() {
     let store = Faulty::with(Sharing::Queue);
     let (client, stage) = scene_on(Arc::clone(&store) as _);
-    let running = talker(&client, &stage).queue("bad", 1).queue("good", 1).start().unwrap();
-    let bad = client.enqueue(Talk::Wait).queue("bad").await.unwrap();
+    let running = chatter(&client, &stage).queue("bad", 1).queue("good", 1).start().unwrap();
+    let bad = client.enqueue(Chat::Wait).queue("bad").await.unwrap();
     stage.until_started(1).await;
     eventually("it is written", async || lines(&client, bad.id()).await.len() == 1).await;
     store.sicken("bad", Some(Fault::Late));
     stage.release(1);
     eventually("its last words hang", async || store.failed(Call::WriteFenced) == 1).await;
-    let good = client.enqueue(Talk::Lines(5, 1)).queue("good").await.unwrap();
+    let good = client.enqueue(Chat::Lines(5, 1)).queue("good").await.unwrap();
     assert_eq!(end_of(&good).await.state, State::Completed);
     assert_eq!(lines(&client, good.id()).await.len(), 5);
     store.sicken("bad", None);

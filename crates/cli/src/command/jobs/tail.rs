@@ -19,11 +19,25 @@ use crate::session::{Access, Session};
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum EventJson<'a> {
-    State { state: State },
-    Attempt { attempt: u32, fence: u64, ending: Option<&'static str>, worker: &'a str, error: Option<&'a str> },
-    Progress { progress: Content<'a>, progress_encoding: &'static str, percent: Option<f64> },
+    State {
+        state: State,
+    },
+    Attempt {
+        attempt: u32,
+        fence: u64,
+        ending: Option<&'static str>,
+        worker: &'a str,
+        error: Option<&'a str>,
+    },
+    Progress {
+        progress: Content<'a>,
+        progress_encoding: &'static str,
+        percent: Option<f64>,
+    },
     Line(LineJson<'a>),
-    Ended { job: JobJson<'a> },
+    Ended {
+        job: JobJson<'a>,
+    },
     Gone,
 }
 
@@ -89,7 +103,9 @@ fn print_end(session: &mut Session, attempt: &AttemptRecord) -> anyhow::Result<(
     let error = attempt.error.as_deref().map(text::first_line).unwrap_or_default();
     let colon = if error.is_empty() { "" } else { ": " };
     let (number, error) = (attempt.number, clean::line(&error));
-    Ok(session.output.line(format_args!("{number:>3}  {ending} by {}{colon}{error}", clean::line(&attempt.worker)))?)
+    Ok(session
+        .output
+        .line(format_args!("{number:>3}  {ending} by {}{colon}{error}", clean::line(&attempt.worker)))?)
 }
 
 /// Nothing for an event that this program does not know.

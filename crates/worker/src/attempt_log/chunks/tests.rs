@@ -99,7 +99,8 @@ fn the_first_lines_and_the_newest_are_kept() {
                 assert!(kept.bytes() <= (64 << 10), "{}", kept.bytes());
             }
         }
-        let held: usize = chunks.chunks.iter().flat_map(|chunk| &chunk.lines).map(|line| line.text.len()).sum();
+        let held: usize =
+            chunks.chunks.iter().flat_map(|chunk| &chunk.lines).map(|line| line.text.len()).sum();
         assert!(held <= 64 << 10, "{held}");
         while let Some(taken) = chunks.take() {
             kept.write(taken);

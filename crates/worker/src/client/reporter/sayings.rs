@@ -20,7 +20,7 @@ const CHATTY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The sayings of one attempt. Made with the first of them: most attempts have none.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Sayings {
     state: Mutex<State>,
     limits: LogLimits,
     /// A write has ended.
@@ -60,6 +60,8 @@ pub(super) enum Ended {
     Written,
     /// The job has gone to another attempt.
     Fenced,
+    /// It is not wanted, and does not come back.
+    Refused(Arc<StoreError>),
     /// It may be written later.
     Failed(Arc<StoreError>),
 }
@@ -75,7 +77,7 @@ pub(crate) enum Standing {
     Over,
 }
 
-impl Said {
+impl Sayings {
     pub(crate) fn new(limits: LogLimits) -> Self {
         let state = State {
             progress: None,
@@ -163,7 +165,8 @@ impl Said {
         let lines = lines.map(|taken| {
             state.log_written = Some(Instant::now());
             let puts = taken.puts.iter().map(|(chunk, lines)| self.put(ctx, *chunk, lines));
-            let removed = taken.removed.iter().map(|chunk| RecordWrite::remove(key(id, fence.number, *chunk)));
+            let removed =
+                taken.removed.iter().map(|chunk| RecordWrite::remove(key(id, fence.number, *chunk)));
             let then = FollowUps { jobs: Vec::new(), records: puts.chain(removed).collect() };
             AttemptWrite { queue, id, fence, transition: None, then }
         });
@@ -194,7 +197,7 @@ impl Said {
                 state.progress = state.progress.take().or(reported);
             }
             Some(Ended::Fenced) => state.is_over = true,
-            Some(Ended::Written) | None => {}
+            Some(Ended::Written | Ended::Refused(_)) | None => {}
         }
         match lines {
             Some(Ended::Failed(error)) => {
@@ -202,7 +205,7 @@ impl Said {
                 state.log.failed();
             }
             Some(Ended::Fenced) => state.is_over = true,
-            Some(Ended::Written) => state.log.written(),
+            Some(Ended::Written | Ended::Refused(_)) => state.log.written(),
             None => {}
         }
         drop(state);
