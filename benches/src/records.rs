@@ -1,5 +1,7 @@
-//! What follow-ups and records cost: the end of an attempt with one job beside the same in two calls, and checkpoints of many
-//! attempts at once beside their progress.
+//! What follow-ups and records cost: the end of an attempt with one job beside the same in two calls, checkpoints of many
+//! attempts at once beside their progress, and what attempts say of themselves.
+
+mod sayings;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +29,17 @@ struct Scale {
     rounds: u32,
     /// Checkpoints of each attempt.
     steps: u32,
+    /// How long attempts report and log.
+    seconds: u64,
+}
+
+impl Scale {
+    fn new(is_quick: bool) -> Self {
+        match is_quick {
+            true => Self { jobs: 20_000, rounds: 1, steps: 20, seconds: 4 },
+            false => Self { jobs: 60_000, rounds: 5, steps: 50, seconds: 15 },
+        }
+    }
 }
 
 /// Attempts that end in one call.
@@ -38,10 +51,7 @@ const VALUE: &[u8] = &[b'x'; 100];
 
 /// Measures the stores whose name contains this, as far as they keep records.
 pub(crate) async fn run(is_quick: bool, only: Option<&str>, mut report: Report) -> Result<()> {
-    let scale = match is_quick {
-        true => Scale { jobs: 20_000, rounds: 1, steps: 20 },
-        false => Scale { jobs: 60_000, rounds: 5, steps: 50 },
-    };
+    let scale = Scale::new(is_quick);
     let is_meant = |subject: &Subject| only.is_none_or(|only| subject.name().contains(only));
     for subject in Subject::ALL.into_iter().filter(is_meant) {
         if subject.place()?.client().await?.store().records().is_none() {
@@ -50,6 +60,17 @@ pub(crate) async fn run(is_quick: bool, only: Option<&str>, mut report: Report) 
         }
         follow_ups(subject, scale, &mut report).await?;
         checkpoints(subject, scale, &mut report).await?;
+        sayings::measure(subject, scale.seconds, &mut report).await?;
+    }
+    report.print();
+    Ok(())
+}
+
+/// Measures only what progress and logs of attempts cost.
+pub(crate) async fn run_sayings(is_quick: bool, only: Option<&str>, mut report: Report) -> Result<()> {
+    let is_meant = |subject: &Subject| only.is_none_or(|only| subject.name().contains(only));
+    for subject in Subject::ALL.into_iter().filter(is_meant) {
+        sayings::measure(subject, Scale::new(is_quick).seconds, &mut report).await?;
     }
     report.print();
     Ok(())

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use windlass::worker::LogLevel;
 use windlass::{Ctx, Job, JobError, Options, State};
 
 use crate::witness::Witness;
@@ -80,12 +81,51 @@ pub async fn hold(job: Hold, ctx: Ctx, State(witness): State<Witness>) -> Result
 
 /// Reports progress and writes down whether the store took it.
 async fn progress(ctx: &Ctx, witness: &Witness) {
-    match ctx.progress(&witness.label()).await {
+    let reported = async {
+        ctx.log(LogLevel::Info, witness.label());
+        ctx.progress(&witness.label())?;
+        ctx.flush().await
+    };
+    match reported.await {
         Ok(()) => witness.line("progressed", ctx),
         Err(windlass::Error::Fenced) => witness.line("progress-fenced", ctx),
         Err(windlass::Error::Store(error)) if error.is_transient() => witness.line("progress-refused", ctx),
         Err(error) => panic!("neither taken, fenced nor refused for a while: {error}"),
     }
+}
+
+/// Says so many lines, waits for a file, and says one more. Heeds a request to stop.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Chat {
+    /// As in [`Hold`].
+    pub gate: PathBuf,
+    /// How many.
+    pub lines: u32,
+}
+
+impl Job for Chat {
+    const KIND: &'static str = "e2e.chat";
+    type Output = ();
+}
+
+/// Handles [`Chat`].
+pub async fn chat(job: Chat, ctx: Ctx, State(witness): State<Witness>) -> Result<(), JobError> {
+    witness.start(&ctx);
+    for line in 1..=job.lines {
+        ctx.log(LogLevel::Info, format_args!("{} {line}", witness.label()));
+        ctx.percent(100 * line / (job.lines + 1))?;
+    }
+    while !job.gate.join(witness.label()).exists() {
+        if ctx.is_cancelled() {
+            witness.line("told", &ctx);
+            return Err(JobError::new("told to stop"));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    ctx.log(LogLevel::Warn, format_args!("{} ends", witness.label()));
+    ctx.percent(100)?;
+    witness.done(&ctx);
+    Ok(())
 }
 
 /// As [`Hold`], in a handler that holds its thread and cannot be dropped.

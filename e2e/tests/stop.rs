@@ -59,6 +59,9 @@ async fn stop_past_the_lease<J: Job<Output = String>>(late_ends: usize, job: imp
     assert!(ledger.events(handle.id(), "progressed").all(|line| line.fence == later.fence), "{ledger:?}");
     let late = ledger.events(handle.id(), "progress-fenced").filter(|line| line.fence < later.fence).count();
     assert!(late >= late_ends, "the late write reached the store and was refused: {ledger:?}");
+    let lines = client.logs(handle.id()).await.unwrap().unwrap().next().await.unwrap();
+    let said: Vec<_> = lines.iter().map(|line| (line.fence, line.text.as_str())).collect();
+    assert_eq!(said, [(later.fence, "rescuer")], "nor a line of a log");
     let (last, before) = later.attempts.split_last().unwrap();
     assert_eq!(last.ending, Some(Ending::Completed), "{later:?}");
     assert!(

@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::{needs, shell, sqlx, tidy, words};
 
 /// The features of the facade, each of which must compile alone.
-const FEATURES: [&str; 5] = ["", "local", "sqlite", "postgres", "redis"];
+const FEATURES: [&str; 6] = ["", "capture", "local", "sqlite", "postgres", "redis"];
 
 /// Runs all checks, the quick ones first.
 pub(crate) fn run() -> Result<()> {

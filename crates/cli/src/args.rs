@@ -16,7 +16,7 @@ use clap_complete::Shell;
 
 pub(crate) use dead::*;
 pub(crate) use enqueue::EnqueueArgs;
-pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs, WaitArgs};
+pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs, LogsArgs, WaitArgs};
 pub(crate) use on_call::{DoctorArgs, ExplainArgs};
 pub(crate) use queues::{DefineArgs, PauseArgs, QueuesArgs, QueuesCommand, RemoveArgs, ResumeArgs, ShowArgs};
 pub(crate) use records::*;

@@ -61,6 +61,7 @@
 //! | feature | otherwise |
 //! |---|---|
 //! | `local` (default) | [`local`]: work that needs no store |
+//! | `capture` | `CaptureLayer`: events of `tracing` in the logs of attempts |
 
 pub mod check;
 #[cfg(doctest)]
@@ -80,6 +81,8 @@ pub use windlass_core::{JobId, Options, Outcome, State as JobState, StoreErrorKi
 pub use windlass_local as local;
 pub use windlass_tx::{BlockingTx, Tx};
 pub use windlass_worker as worker;
+#[cfg(feature = "capture")]
+pub use windlass_worker::CaptureLayer;
 pub use windlass_worker::{
     Attempt, Classify, Client, Ctx, Error, FromCtx, FromRef, Handle, Health, Job, JobError, OutputError,
     QueueHandle, Result, ResultExt, Running, State, Verdict, Worker,

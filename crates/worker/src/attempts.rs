@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 use windlass_core::Outcome;
 use windlass_core::outcome::{Cause, Failure};
 
 use crate::begin::Begins;
+use crate::capture;
 use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
 use crate::executor::Executor;
@@ -66,14 +67,7 @@ impl Attempts {
     pub(crate) fn launch(self: &Arc<Self>, start: Start) {
         self.begins.started();
         let Start { slot, ctx } = start;
-        // Not in the span of the attempt whose slot it takes: that would be kept for as long as this one runs, and its
-        // forerunner with it.
-        let span = tracing::info_span!(
-            parent: None,
-            "attempt",
-            job.id = %ctx.id(), job.kind = %ctx.kind(), job.queue = %ctx.queue(),
-            attempt = ctx.attempt(), fence = %ctx.fence(),
-        );
+        let span = span(&ctx);
         let slot = Slot { attempts: Arc::clone(self), index: slot, is_done: false };
         if span.is_disabled() {
             self.runtime.spawn(run(slot, ctx));
@@ -110,12 +104,28 @@ impl Attempts {
     }
 }
 
+/// The span of an attempt. Not in the span of the attempt whose slot it takes: that would be kept for as long as this one runs,
+/// and its forerunner with it.
+pub(crate) fn span(ctx: &Ctx) -> Span {
+    capture::introduced(ctx, || {
+        tracing::info_span!(
+            parent: None,
+            "attempt",
+            job.id = %ctx.id(), job.kind = %ctx.kind(), job.queue = %ctx.queue(),
+            attempt = ctx.attempt(), fence = %ctx.fence(),
+        )
+    })
+}
+
 /// One attempt: run it, hand its outcome in, leave the slot to the next.
 async fn run(mut slot: Slot, ctx: Ctx) {
     // Few have a history: the future of all others stays small.
     let may_begin = !ctx.has_history() || Box::pin(slot.attempts.may_begin(&ctx)).await;
     if may_begin && let Some(outcome) = slot.attempts.executor.execute(&ctx).await {
         report(&ctx, &outcome);
+        if ctx.has_said() {
+            Box::pin(ctx.last_words()).await;
+        }
         slot.attempts.settler.settle(&ctx, outcome).await;
     }
     slot.is_done = true;

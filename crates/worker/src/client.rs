@@ -5,15 +5,18 @@ mod cancel;
 mod defaults;
 mod endings;
 mod enqueue;
+mod events;
 mod explain;
 mod handle;
 mod in_flight;
 mod keyed;
 mod lane;
+mod logs;
 mod moved;
 mod queue;
 mod records;
 mod repeat;
+mod reporter;
 mod room;
 mod rules;
 mod shared_error;
@@ -27,27 +30,29 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tokio::runtime;
 use windlass_core::queue::{QueueConfig, QueueRecord};
-use windlass_core::store::{
-    About, Amended, Begin, Cursor, Enqueued, Filter, JobPage, LeaseRecord, Progress, Settled,
-};
+use windlass_core::store::{About, Amended, Begin, Cursor, Enqueued, Filter, JobPage, LeaseRecord, Settled};
 use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
 
 pub use by_key::{ByKey, KeyBacklog};
 pub use cancel::Cancellation;
 pub use enqueue::{Enqueue, EnqueueAll};
+pub use events::{JobEvent, JobEvents, percent_of};
 pub use explain::{Cause, Explanation, Paused, Why, WorkerSeen};
 pub use handle::{Handle, OutputError};
+pub use logs::LogReader;
 pub use moved::Moved;
 pub use queue::{Backlog, QueueHandle};
 pub use records::{Put, Records, Remembered};
 pub(crate) use records::{decoded, part as records_of};
+pub(crate) use reporter::{Reporter, Sayings, Standing};
 pub use rules::Pausing;
+pub(crate) use shared_error::copy as copy_of;
 
 use self::defaults::Defaults;
 use self::endings::Endings;
 use self::in_flight::InFlight;
 use self::keyed::KeyedQueues;
-use self::lane::{Begins, Enqueues, Reports, Writes};
+use self::lane::{Begins, Enqueues, Writes};
 use self::repeat::{OneCall, Repeat, miscounted, repeat, retries};
 use crate::error::{ConfigError, Error, Result};
 use crate::job::Job;
@@ -66,7 +71,7 @@ struct Shared {
     /// Enqueues of single jobs that are on their way.
     calls: InFlight,
     enqueues: Lanes<Enqueues>,
-    reports: Lanes<Reports>,
+    reporter: Arc<Reporter>,
     begins: Lanes<Begins>,
     writes: Lanes<Writes>,
     endings: Arc<Endings>,
@@ -83,7 +88,7 @@ impl Client {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let (sharing, runtime) = (store.about().sharing, runtime::Handle::current());
         let enqueues = Lanes::new(sharing, runtime.clone(), Arc::new(Enqueues(Arc::clone(&store))));
-        let reports = Lanes::new(sharing, runtime.clone(), Arc::new(Reports(Arc::clone(&store))));
+        let reporter = Arc::new(Reporter::new(&store, runtime.clone()));
         let begins = Lanes::new(sharing, runtime.clone(), Arc::new(Begins(Arc::clone(&store))));
         let writes = Lanes::new(sharing, runtime.clone(), Arc::new(Writes(Arc::clone(&store))));
         let (finishes_calls, calls, endings) = (store.finishes_calls(), InFlight::default(), Arc::default());
@@ -94,7 +99,7 @@ impl Client {
                 finishes_calls,
                 calls,
                 enqueues,
-                reports,
+                reporter,
                 begins,
                 writes,
                 endings,
@@ -239,10 +244,9 @@ impl Client {
         self.shared.endings.worth_a_look(self.store(), id).await;
     }
 
-    /// Stores what a running attempt reports of itself.
-    pub(crate) async fn report(&self, report: Progress) -> Result<Settled> {
-        let queue = report.queue.clone();
-        Ok(self.shared.reports.submit(&queue, report).await.map_err(|_closed| Error::Closed)??)
+    /// Writes what running attempts say of themselves.
+    pub(crate) fn reporter(&self) -> &Arc<Reporter> {
+        &self.shared.reporter
     }
 
     /// Lets the store know that an attempt has begun.

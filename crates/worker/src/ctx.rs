@@ -3,6 +3,7 @@
 pub(crate) mod control;
 pub(crate) mod follow;
 pub(crate) mod once;
+pub(crate) mod say;
 pub(crate) mod within;
 
 use std::collections::BTreeMap;
@@ -11,18 +12,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use serde::Serialize;
 use windlass_core::job::Trace;
 use windlass_core::size::TooLarge;
-use windlass_core::store::{Progress, Settled};
 use windlass_core::{Bytes, ClaimedJob, Fence, JobId, LeaseId, Name, StoreError};
 
 use self::control::{Control, Stop};
 use self::follow::FollowState;
 use self::within::CompletionState;
+use crate::attempt_log::LogLimits;
 use crate::blocking::{Clock, ThreadState};
-use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::client::{Client, Sayings};
+use crate::error::Error;
 use crate::polling::PollState;
 
 /// One attempt, as its handler sees it. Cheap to clone.
@@ -47,10 +47,20 @@ pub(crate) struct Inner {
     pub(crate) within: CompletionState,
     /// What it leaves behind.
     pub(crate) follow: FollowState,
+    /// What it says of itself; few do.
+    said: OnceLock<Box<Sayings>>,
+    log_limits: LogLimits,
     /// Its outcome was reported, and the answer was lost: the store may have recorded it.
     pub(crate) is_perhaps_recorded: AtomicBool,
     /// The store knows that the handler has begun, or is being told.
     pub(crate) is_begun_told: AtomicBool,
+}
+
+/// What holds for attempts whose jobs say nothing about it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Defaults {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) log_limits: LogLimits,
 }
 
 /// The claim that an attempt came with.
@@ -66,10 +76,10 @@ impl Ctx {
     pub(crate) fn new(
         job: ClaimedJob,
         client: Client,
-        timeout_default: Option<Duration>,
+        Defaults { timeout, log_limits }: Defaults,
         claimed: Claimed,
     ) -> Self {
-        let timeout = job.facts.spec.timeout.or(timeout_default);
+        let timeout = job.facts.spec.timeout.or(timeout);
         let attempt = Inner {
             job,
             client,
@@ -81,6 +91,8 @@ impl Ctx {
             poll: PollState::default(),
             within: CompletionState::default(),
             follow: FollowState::default(),
+            said: OnceLock::new(),
+            log_limits,
             is_perhaps_recorded: AtomicBool::new(false),
             is_begun_told: AtomicBool::new(false),
         };
@@ -110,6 +122,12 @@ impl Ctx {
     /// the store's knowing, so this time the store is told first.
     pub(crate) fn has_history(&self) -> bool {
         self.is_suspect() || self.fence().number > u64::from(self.attempt())
+    }
+
+    /// The attempt for as long as others need it.
+    #[cfg(feature = "capture")]
+    pub(crate) fn downgrade(&self) -> WeakCtx {
+        WeakCtx(Arc::downgrade(&self.attempt))
     }
 
     pub(crate) fn inner(&self) -> &Inner {
@@ -211,26 +229,21 @@ impl Ctx {
         self.attempt.control.stronger_than(Stop::No).await;
     }
 
-    /// Stores a progress report of the attempt, which readers of the job see.
-    ///
-    /// # Errors
-    /// [`Error::Fenced`] when the job has gone to another attempt: stop working on it.
-    pub async fn progress(&self, report: &impl Serialize) -> Result<()> {
-        let encoded =
-            serde_json::to_vec(report).map_err(|error| Error::Encode { kind: "progress", error })?;
-        let id = self.id();
-        let report =
-            Progress { queue: self.queue().clone(), id, fence: self.fence(), progress: encoded.into() };
-        match self.attempt.client.report(report).await? {
-            Settled::Applied(_) => Ok(()),
-            Settled::Fenced => Err(Error::Fenced),
-            Settled::Refused(error) => Err(too_large(id, error)),
-        }
-    }
-
     /// A client of the store that the job came from.
     pub fn client(&self) -> &Client {
         &self.attempt.client
+    }
+}
+
+/// An attempt that may have gone.
+#[cfg(feature = "capture")]
+#[derive(Clone)]
+pub(crate) struct WeakCtx(std::sync::Weak<Inner>);
+
+#[cfg(feature = "capture")]
+impl WeakCtx {
+    pub(crate) fn upgrade(&self) -> Option<Ctx> {
+        self.0.upgrade().map(|attempt| Ctx { attempt })
     }
 }
 

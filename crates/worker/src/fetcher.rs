@@ -22,7 +22,7 @@ use self::unknown::UnknownKinds;
 use self::waiter::SlotWaiter;
 use crate::attempts::Attempts;
 use crate::client::Client;
-use crate::ctx::{Claimed, Ctx};
+use crate::ctx::{Claimed, Ctx, Defaults};
 use crate::error::ConfigError;
 use crate::health::Part;
 use crate::lag::Lag;
@@ -45,8 +45,8 @@ pub(crate) struct Config {
     pub(crate) kinds: Vec<Name>,
     pub(crate) poll_interval: Duration,
     pub(crate) wakeups: Wakeups,
-    /// The timeout of jobs that have none of their own.
-    pub(crate) timeout: Option<Duration>,
+    /// What holds for attempts whose jobs say nothing about it.
+    pub(crate) defaults: Defaults,
     /// How often it is looked for jobs of other kinds.
     pub(crate) unknown: UnknownConfig,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Config {
 impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         at_least_long("poll_interval", self.poll_interval, Duration::from_millis(1))?;
-        at_least_long("timeout", self.timeout.unwrap_or(Duration::MAX), Duration::from_nanos(1))
+        at_least_long("timeout", self.defaults.timeout.unwrap_or(Duration::MAX), Duration::from_nanos(1))
     }
 }
 
@@ -305,8 +305,8 @@ impl Fetcher {
         answer: Answer<'_>,
         due: Option<Instant>,
     ) -> Vec<Ctx> {
-        let (timeout, claimed) = (self.config.timeout, Claimed { lease: plan.lease, at: Instant::now() });
-        let ctx = |job| Ctx::new(job, self.client.clone(), timeout, claimed);
+        let (defaults, claimed) = (self.config.defaults, Claimed { lease: plan.lease, at: Instant::now() });
+        let ctx = |job| Ctx::new(job, self.client.clone(), defaults, claimed);
         let jobs: Vec<Ctx> = jobs.into_iter().map(ctx).collect();
         self.timing.answered(jobs.len(), self.pace());
         let mut slots = self.attempts.slots();

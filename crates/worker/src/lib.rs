@@ -8,11 +8,13 @@
 //!
 //! Programs use the `windlass` crate, which adds the stores to this.
 
+mod attempt_log;
 mod attempts;
 mod backoff;
 mod batching;
 mod begin;
 mod blocking;
+mod capture;
 mod client;
 mod ctx;
 mod dead;
@@ -45,11 +47,15 @@ mod worker;
 
 pub use windlass_core::store::Enqueued;
 
+pub use attempt_log::{LOG_BYTES, LOG_LINE_MAX, LOG_TTL, LogLevel, LogLine};
 pub use backoff::Failed;
 pub use batching::{Answers, Batch, BatchHandler, BatchItem, Batching, FromWorker};
+#[cfg(feature = "capture")]
+pub use capture::CaptureLayer;
 pub use client::{
-    Backlog, ByKey, Cancellation, Cause, Client, Enqueue, EnqueueAll, Explanation, Handle, KeyBacklog, Moved,
-    OutputError, Paused, Pausing, Put, QueueHandle, Records, Remembered, Why, WorkerSeen,
+    Backlog, ByKey, Cancellation, Cause, Client, Enqueue, EnqueueAll, Explanation, Handle, JobEvent,
+    JobEvents, KeyBacklog, LogReader, Moved, OutputError, Paused, Pausing, Put, QueueHandle, Records,
+    Remembered, Why, WorkerSeen, percent_of,
 };
 pub use ctx::Ctx;
 pub use ctx::follow::CHECKPOINT_TTL;

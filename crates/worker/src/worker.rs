@@ -253,6 +253,18 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.set(|draft| draft.backoff = Backoff::new(delay))
     }
 
+    /// How many bytes of log lines an attempt keeps; 128 KiB by default, 32 KiB at least, and none with 0. Its first quarter and
+    /// its newest lines are kept: see [`Ctx::log`](crate::Ctx::log).
+    pub fn log_bytes(self, bytes: usize) -> Self {
+        self.set(|draft| draft.log_limits.bytes_max = bytes)
+    }
+
+    /// How long log lines of attempts are kept, from when they were written; 7 days by default. They go by this alone, not with
+    /// their job.
+    pub fn log_ttl(self, ttl: Duration) -> Self {
+        self.set(|draft| draft.log_limits.ttl = ttl)
+    }
+
     /// The worker's label for people; host and number of the process by default.
     pub fn name(self, label: impl Into<String>) -> Self {
         self.set(|draft| draft.name = Some(label.into()))

@@ -68,6 +68,7 @@ async fn serve(arguments: Arguments) -> Result<()> {
             .handle(jobs::touch)
             .handle(jobs::plain)
             .handle(jobs::hold)
+            .handle(jobs::chat)
             .handle_blocking(jobs::hold_thread)
             .handle(jobs::spin)
             .handle(jobs::abort)

@@ -240,3 +240,20 @@ Examples:
   windlass completions bash > ~/.local/share/bash-completion/completions/windlass
   windlass completions zsh > ~/.zfunc/_windlass
   windlass completions fish > ~/.config/fish/completions/windlass.fish";
+
+pub(super) const LOGS: &str = "\
+Examples:
+  windlass jobs logs 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs logs 01890a5d-ac96-774b-bcce-b302099a8057 --attempt 2
+  windlass jobs logs 01890a5d-ac96-774b-bcce-b302099a8057 --queue mail    when the job is no longer there
+
+With --json: one document per line of the log.
+Exit code 4 if there is no such job and no queue is named.";
+
+pub(super) const TAIL: &str = "\
+Examples:
+  windlass jobs tail 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs tail 01890a5d-ac96-774b-bcce-b302099a8057 --timeout 10m && echo completed
+
+With --json: one document per event.
+Exit code 0 if it completed, 1 if it died, 4 if it does not exist, 5 if it was cancelled, 6 if it has not ended in time.";

@@ -45,6 +45,30 @@ pub(crate) enum JobsCommand {
     /// Wait until a job has come to its end
     #[command(after_help = examples::dead::WAIT)]
     Wait(WaitArgs),
+    /// Show what the attempts of a job have said
+    ///
+    /// Lines that handlers logged, oldest first, with the number of their attempt. They are kept for a while after the job has
+    /// ended, and also when its queue has removed it: then name the queue.
+    #[command(after_help = examples::LOGS)]
+    Logs(LogsArgs),
+    /// Follow a job until it has come to its end
+    ///
+    /// States, log lines and progress as they come.
+    #[command(after_help = examples::TAIL)]
+    Tail(WaitArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The id
+    #[arg(value_name = "ID")]
+    pub(crate) id: JobId,
+    /// Only of this attempt
+    #[arg(long, value_name = "N")]
+    pub(crate) attempt: Option<u32>,
+    /// The queue of a job that is no longer there
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue: Option<Name>,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,9 @@
 mod amend;
 mod filtered;
 mod list;
+mod logs;
 mod show;
+mod tail;
 mod wait;
 
 use self::amend::Change;
@@ -20,6 +22,8 @@ pub(crate) async fn run(session: &mut Session, command: JobsCommand) -> anyhow::
         JobsCommand::Cancel(args) => amend::run(session, Change::Cancel, args).await,
         JobsCommand::Retry(args) => amend::run(session, Change::Retry, args).await,
         JobsCommand::Delete(args) => amend::delete(session, args).await,
+        JobsCommand::Logs(args) => logs::run(session, &args).await,
+        JobsCommand::Tail(args) => tail::run(session, &args).await,
         JobsCommand::Wait(args) => wait::run(session, &args).await,
         JobsCommand::Move(args) => amend::run(session, Change::Move(args.to), args.choice).await,
     }

@@ -12,6 +12,7 @@ mod explain;
 mod filtered;
 mod hostile;
 mod jobs;
+mod logs;
 mod postgres;
 mod queues;
 mod records;

@@ -61,6 +61,7 @@ async fn a_committed_transaction_completes_the_job(place: Place) {
     assert_eq!(handle.output().await.unwrap(), "moved 7");
     let record = end_of(&handle).await;
     assert_eq!((record.attempts.len(), record.attempts[0].ending), (1, Some(Ending::Completed)));
+    assert_eq!(test.said(&handle).await, ["before the transaction", "in the transaction"]);
     running.stop().await;
     assert_eq!((test.attempts(), test.ledger()), (1, 7));
 }
@@ -84,6 +85,8 @@ async fn a_forgotten_commit_runs_the_job_again(place: Place) {
     let test = Test::at(place);
     let (record, attempts) = test.run(First::Forget).await;
     assert_eq!(attempts, 2);
+    let said = test.said(&test.client.handle(record.id)).await;
+    assert_eq!(said, ["before the transaction", "in the transaction"].repeat(2), "of both attempts");
     assert_eq!(record.attempts[0].ending, Some(Ending::Failed));
     let error = record.attempts[0].error.as_deref().unwrap();
     assert!(error.contains("within a transaction that was not committed"), "{error}");

@@ -73,6 +73,10 @@ impl<J: Job> Handle<J> {
         Self { client, id, origin, answer, made, was_seen, job: PhantomData }
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// What the store answered to the enqueue; nothing for a handle that was made from an id.
     pub fn answer(&self) -> Option<Enqueued> {
         self.answer

@@ -18,7 +18,7 @@ pub(super) fn copies<R>(error: StoreError, count: usize) -> Vec<Answer<R>> {
 }
 
 /// An error of the same kind and text whose source is the original's.
-pub(super) fn copy(error: &Arc<StoreError>) -> StoreError {
+pub(crate) fn copy(error: &Arc<StoreError>) -> StoreError {
     let source = || -> Option<Box<dyn StdError + Send + Sync>> {
         error.source().is_some().then(|| Box::new(Shared(Arc::clone(error))) as _)
     };

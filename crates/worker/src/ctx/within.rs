@@ -54,7 +54,7 @@ impl Ctx {
     /// store in between: the transaction may hold what they wait for.
     ///
     /// What [`then`](Ctx::then) and [`then_write`](Ctx::then_write) have said goes into the same transaction, and checkpoints go
-    /// with it. There the capacity of a queue counts, as for any enqueue within a transaction.
+    /// with it, as do log lines that are not written yet; progress that is not, is not. There the capacity of a queue counts, as for any enqueue within a transaction.
     ///
     /// # Errors
     /// [`Error::Fenced`] when the job has gone to another attempt. The transaction cannot be committed then:
@@ -101,10 +101,13 @@ impl Ctx {
         let part = &self.inner().within;
         // Before the first statement: a call that is dropped half-way may have written, and be committed.
         part.set(Completion::Begun);
+        if let Some(said) = self.said() {
+            said.hold();
+        }
         // First, so that a job which ends has what follows it. If this fails, the job is not completed.
         self.follow_within(tx).await?;
         match windlass_tx::complete(&**self.client().store(), tx, &settlement).await? {
-            Settled::Applied(_) => Ok(()),
+            Settled::Applied(_) => self.say_within(tx).await,
             Settled::Fenced => {
                 part.set(Completion::Stale);
                 Err(Error::Fenced)
@@ -133,6 +136,21 @@ impl Ctx {
             let what = FollowUps { jobs: Vec::new(), records };
             windlass_tx::write_records(store, tx, self.queue(), &what).await?;
         }
+        Ok(())
+    }
+}
+
+impl Ctx {
+    /// Brings log lines that the store may lack: after the commit nothing is written about the attempt. Written last, since
+    /// writes of attempts lock their job before their records.
+    async fn say_within<T: Tx>(&self, tx: &mut T) -> Result<()> {
+        let Some(said) = self.said() else { return Ok(()) };
+        let records = said.lacking(self);
+        if records.is_empty() {
+            return Ok(());
+        }
+        let what = FollowUps { jobs: Vec::new(), records };
+        windlass_tx::write_records(&**self.client().store(), tx, self.queue(), &what).await?;
         Ok(())
     }
 }

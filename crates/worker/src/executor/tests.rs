@@ -8,7 +8,7 @@ use windlass_store_memory::MemoryStore;
 
 use super::*;
 use crate::client::Client;
-use crate::ctx::Claimed;
+use crate::ctx::{Claimed, Defaults};
 
 async fn attempt() -> Ctx {
     let store = Arc::new(MemoryStore::new());
@@ -30,7 +30,7 @@ async fn attempt() -> Ctx {
         panic!("no lease")
     };
     let claimed = Claimed { lease, at: Instant::now() };
-    Ctx::new(jobs.remove(0), Client::new(store), None, claimed)
+    Ctx::new(jobs.remove(0), Client::new(store), Defaults::default(), claimed)
 }
 
 #[tokio::test]

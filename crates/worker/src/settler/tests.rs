@@ -8,7 +8,7 @@ use windlass_store_memory::MemoryStore;
 
 use super::*;
 use crate::client::Client;
-use crate::ctx::Claimed;
+use crate::ctx::{Claimed, Defaults};
 
 /// Attempts at jobs of the queue `default`.
 struct Scene {
@@ -53,7 +53,7 @@ impl Scene {
             panic!("no lease")
         };
         let claimed = Claimed { lease, at: Instant::now() };
-        jobs.into_iter().map(|job| Ctx::new(job, self.client.clone(), None, claimed)).collect()
+        jobs.into_iter().map(|job| Ctx::new(job, self.client.clone(), Defaults::default(), claimed)).collect()
     }
 
     /// Attempts whose jobs are taken back because their worker counts as dead.

@@ -9,7 +9,7 @@ use windlass_store_memory::MemoryStore;
 
 use super::*;
 use crate::client::Client;
-use crate::ctx::Claimed;
+use crate::ctx::{Claimed, Defaults};
 
 /// A store, and the slots of a worker that serves it.
 struct Scene {
@@ -68,8 +68,10 @@ impl Scene {
             panic!("the lease is held")
         };
         let claimed = Claimed { lease: self.lease, at: Instant::now() };
-        let jobs: Vec<Ctx> =
-            jobs.into_iter().map(|job| Ctx::new(job, self.client.clone(), None, claimed)).collect();
+        let jobs: Vec<Ctx> = jobs
+            .into_iter()
+            .map(|job| Ctx::new(job, self.client.clone(), Defaults::default(), claimed))
+            .collect();
         let (count, is_partial) = (jobs.len(), next_due == Some(Duration::ZERO));
         let (sick, limited, ample) = (&sick, &limited, if self.tells_ample { &ample[..] } else { &[] });
         let answer = Answer { jobs: &jobs, sick, limited, ample, is_partial, unreadable: &[] };

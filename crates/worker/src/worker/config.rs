@@ -5,7 +5,10 @@ use std::time::Duration;
 use windlass_core::Name;
 
 use super::Wakeups;
+use crate::attempt_log::LogLimits;
+use crate::attempt_log::chunks::CHUNK_BYTES;
 use crate::backoff::Backoff;
+use crate::ctx::Defaults;
 use crate::error::ConfigError;
 use crate::maintenance::{self, Maintenance};
 use crate::registry::Registry;
@@ -58,6 +61,7 @@ pub(super) struct Draft {
     pub(super) prune_interval: Duration,
     pub(super) slow_poll: Duration,
     pub(super) backoff: Backoff,
+    pub(super) log_limits: LogLimits,
 }
 
 impl Default for Draft {
@@ -82,6 +86,7 @@ impl Default for Draft {
             prune_interval: Duration::from_secs(60),
             slow_poll: Duration::from_millis(100),
             backoff: Backoff::default(),
+            log_limits: LogLimits::default(),
         }
     }
 }
@@ -98,6 +103,7 @@ impl Draft {
             &mut self.drain_deadline,
             &mut self.cancel_grace,
             &mut self.prune_interval,
+            &mut self.log_limits.ttl,
         ]
         .into_iter()
         .chain(&mut self.reap_interval)
@@ -107,6 +113,10 @@ impl Draft {
         if let Some(threads) = self.blocking_threads {
             at_least("blocking_threads", threads, 1)?;
         }
+        if self.log_limits.bytes_max > 0 {
+            at_least("log_bytes", self.log_limits.bytes_max, 4 * CHUNK_BYTES)?;
+        }
+        at_least_long("log_ttl", self.log_limits.ttl, Duration::from_secs(1))?;
         let tick = Duration::from_millis(1);
         at_least_long("slow_poll", self.slow_poll, tick)?;
         let slots = slots::Config {
@@ -121,7 +131,7 @@ impl Draft {
             kinds: registry.kinds(),
             poll_interval: self.poll_interval,
             wakeups: self.wakeups,
-            timeout: self.timeout,
+            defaults: Defaults { timeout: self.timeout, log_limits: self.log_limits },
             unknown: fetcher::UnknownConfig::default(),
         };
         fetcher.check()?;

@@ -5,12 +5,14 @@ use std::task::Poll;
 use std::time::Instant;
 
 use futures_util::future::join_all;
+use tracing::Instrument;
 
 use windlass_core::outcome::Ending;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, QueueShare, Right};
 use windlass_core::{Fence, LeaseId, Outcome, State, StoreError};
 
 use super::Config;
+use crate::attempts;
 use crate::backoff::Backoff;
 use crate::client::Client;
 use crate::ctx::{Claimed, Ctx};
@@ -90,10 +92,11 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
             return Ok(drained);
         }
         let claimed = Claimed { lease, at: Instant::now() };
-        let ctxs = jobs.into_iter().map(|job| Ctx::new(job, client.clone(), config.fetcher.timeout, claimed));
+        let ctxs =
+            jobs.into_iter().map(|job| Ctx::new(job, client.clone(), config.fetcher.defaults, claimed));
         let (batched, single): (Vec<_>, Vec<_>) = ctxs.partition(|ctx| executor.batches.has(ctx.kind()));
         for ctx in single {
-            let outcome = executor.execute(&ctx).await;
+            let outcome = executor.execute(&ctx).instrument(attempts::span(&ctx)).await;
             record(client, &ctx, outcome, &config.backoff, &mut drained).await?;
         }
         for ctxs in batched.chunks(config.slots.concurrency) {
@@ -127,6 +130,7 @@ async fn record(
     backoff: &Backoff,
     drained: &mut Drained,
 ) -> Result<()> {
+    ctx.last_words().await;
     let end = settlement(ctx, outcome.ok_or_else(lost)?, backoff);
     let (ending, then) = (end.transition.ending, follow_ups(ctx, &end));
     match settling::write(&**client.store(), Right::Fence, vec![(end, then)]).await?.pop() {

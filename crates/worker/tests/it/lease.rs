@@ -8,7 +8,7 @@ use windlass_core::State;
 use windlass_core::outcome::Ending;
 use windlass_core::store::SharedStore;
 use windlass_store_memory::MemoryStore;
-use windlass_worker::{Client, Ctx, Job, JobError, Maintenance, Reaper, State as Shared, Worker};
+use windlass_worker::{Client, Ctx, Job, JobError, LogLevel, Maintenance, Reaper, State as Shared, Worker};
 
 use crate::faulty::{Call, Fault, Faulty};
 use crate::support::{Act, Stage, end_of, eventually, probe, scene, scene_on, until_begun, worker};
@@ -144,6 +144,7 @@ async fn progress_of_a_lost_attempt_is_refused() {
     stage.until_ended(1).await;
     let record = client.job(handle.id()).await.unwrap().unwrap();
     assert_eq!(record.progress, None);
+    assert_eq!(client.logs(handle.id()).await.unwrap().unwrap().next().await.unwrap(), []);
     running.stop_now().await;
 }
 
@@ -159,7 +160,11 @@ async fn reports(_job: Report, ctx: Ctx, Shared(stage): Shared<Stage>) -> Result
     let _present = stage.enter(&ctx);
     if ctx.fence().number == 1 {
         stage.wait().await;
-        let error = ctx.progress(&1).await.expect_err("the fence is stale");
+        ctx.progress(&1).expect("nothing is known yet");
+        ctx.log(LogLevel::Info, "late");
+        let error = ctx.flush().await.expect_err("the fence is stale");
+        assert!(matches!(error, windlass_worker::Error::Fenced), "{error}");
+        let error = ctx.progress(&2).expect_err("it is known now");
         assert!(matches!(error, windlass_worker::Error::Fenced), "{error}");
     }
     Ok(())

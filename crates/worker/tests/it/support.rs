@@ -175,7 +175,10 @@ pub(crate) async fn run(job: Probe, ctx: Ctx, State(stage): State<Stage>) -> Res
         }
         Act::FinishWhenTold => ctx.cancelled().await,
         Act::Linger(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
-        Act::Progress(percent) => ctx.progress(&percent).await?,
+        Act::Progress(percent) => {
+            ctx.progress(&percent)?;
+            ctx.flush().await?;
+        }
     }
     Ok(format!("attempt {}", ctx.attempt()))
 }

@@ -1,8 +1,10 @@
 //! `jobs wait`: waits for the end of a job, which the exit code then says.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use windlass::worker::OutputError;
-use windlass_core::{JobRecord, State};
+use windlass_core::{JobId, JobRecord, State};
 
 use super::amend;
 use crate::args::WaitArgs;
@@ -30,12 +32,7 @@ pub(crate) async fn run(session: &mut Session, args: &WaitArgs) -> anyhow::Resul
     }
     let mut interrupt = Interrupt::listen()?;
     let handle = client.handle::<Any>(id);
-    let timeout = async {
-        match args.timeout {
-            Some(timeout) => tokio::time::sleep(timeout).await,
-            None => std::future::pending().await,
-        }
-    };
+    let timeout = timeout(args.timeout);
     let finished = tokio::select! {
         biased;
         finished = handle.finished() => finished,
@@ -48,17 +45,27 @@ pub(crate) async fn run(session: &mut Session, args: &WaitArgs) -> anyhow::Resul
     };
     match finished {
         Ok(job) => said(session, &job),
-        Err(OutputError::Missing { .. }) => {
-            session
-                .complain(&format!("job {id} is gone: it was deleted, or its queue keeps none of its end"));
-            Ok(Exit::NotFound)
-        }
+        Err(OutputError::Missing { .. }) => Ok(gone(session, id)),
         Err(OutputError::Call(error)) => Err(error.into()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn said(session: &mut Session, job: &JobRecord) -> anyhow::Result<Exit> {
+/// Waits for so long, or for ever.
+pub(super) async fn timeout(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}
+
+pub(super) fn gone(session: &Session, id: JobId) -> Exit {
+    session.complain(&format!("job {id} is gone: it was deleted, or its queue keeps none of its end"));
+    Exit::NotFound
+}
+
+/// Says how a job ended. Answers the exit code that says it, too.
+pub(super) fn said(session: &mut Session, job: &JobRecord) -> anyhow::Result<Exit> {
     if session.output.is_json() {
         session.output.json(&JobJson::shown(job))?;
     } else {
@@ -71,9 +78,13 @@ fn said(session: &mut Session, job: &JobRecord) -> anyhow::Result<Exit> {
             session.output.line(content::readable(output))?;
         }
     }
-    Ok(match job.state {
+    Ok(exit_of(job.state))
+}
+
+pub(super) fn exit_of(state: State) -> Exit {
+    match state {
         State::Completed => Exit::Done,
         State::Cancelled => Exit::Cancelled,
         _ => Exit::Failed,
-    })
+    }
 }

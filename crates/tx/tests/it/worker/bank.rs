@@ -11,7 +11,7 @@ use windlass_core::outcome::Outcome;
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::store::{Settlement, Store};
 use windlass_core::{JobRecord, Options, State, judge};
-use windlass_worker::{Client, Ctx, Handle, Job, JobError, Running, State as Shared, Worker};
+use windlass_worker::{Client, Ctx, Handle, Job, JobError, LogLevel, Running, State as Shared, Worker};
 
 use crate::support::schema::url;
 use crate::support::{File, PATIENCE, Schema};
@@ -126,8 +126,11 @@ pub(crate) async fn transfer(
     if let First::Lose = first {
         lose(&ctx).await;
     }
+    ctx.log(LogLevel::Info, "before the transaction");
+    ctx.percent(50)?;
     in_transaction!(&bank.place, |tx, pay| {
         sqlx::query(AssertSqlSafe(pay(job.amount))).execute(&mut *tx).await?;
+        ctx.log(LogLevel::Info, "in the transaction");
         ctx.complete_within_with(&mut tx, &format!("moved {}", job.amount)).await?;
         match first {
             First::Forget | First::WaitAndForget => return Ok("never stored".to_owned()),
@@ -198,6 +201,12 @@ impl Test {
         assert_eq!(record.output.as_deref(), Some(&b"\"moved 7\""[..]));
         assert_eq!(self.ledger() - before, 7, "once, after {first:?}");
         (record, self.attempts())
+    }
+
+    /// What the attempts of a transfer have said.
+    pub(crate) async fn said(&self, handle: &Handle<Transfer>) -> Vec<String> {
+        let lines = self.client.logs(handle.id()).await.unwrap().unwrap().next().await.unwrap();
+        lines.into_iter().map(|line| line.text).collect()
     }
 
     pub(crate) fn attempts(&self) -> u64 {
