@@ -8,6 +8,7 @@ mod edit;
 mod filter;
 mod groups;
 mod replay;
+mod rules;
 
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ pub use edit::Edited;
 pub use filter::DeadFilter;
 pub use groups::{DeadGroup, DeadGroups};
 pub use replay::{Replay, ReplaySummary};
+pub use rules::{DeadRule, Redriven};
+pub(crate) use rules::{EXPIRING, HOME, REMEMBERED, RULES, place_key, redriven_key};
 
 use crate::client::Client;
 use crate::error::Result;

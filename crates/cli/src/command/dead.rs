@@ -8,6 +8,7 @@ mod import;
 mod list;
 mod purge;
 mod replay;
+mod rules;
 mod show;
 
 use std::io::IsTerminal;
@@ -34,6 +35,7 @@ pub(crate) async fn run(session: &mut Session, command: DeadCommand) -> anyhow::
         DeadCommand::Archive(args) => archive::run(session, &args).await,
         DeadCommand::Import(args) => import::run(session, &args.file).await,
         DeadCommand::Purge(args) => purge::run(session, &args).await,
+        DeadCommand::Rules(args) => rules::run(session, args).await,
     }
 }
 

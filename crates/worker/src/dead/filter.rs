@@ -103,6 +103,16 @@ impl DeadFilter {
         self.before
     }
 
+    /// Which dead jobs of its queue a rule is about.
+    pub(super) fn of_rule(
+        kind: Option<Name>,
+        fingerprint: Option<Fingerprint>,
+        error: Option<String>,
+    ) -> Self {
+        let error = error.map(|text| text.to_lowercase());
+        Self { kind, fingerprint, error, ..Self::default() }
+    }
+
     pub(super) fn stored(&self) -> Filter {
         let (kind, tag) = (self.kind.clone(), self.tag.clone());
         Filter { kind, tag, ..stored(self.queue.as_ref()) }
@@ -118,7 +128,8 @@ impl DeadFilter {
 
     pub(super) fn matches(&self, letter: &DeadLetter) -> bool {
         let has_error = |text: &String| letter.cause().to_lowercase().contains(text);
-        self.may_match(&letter.job)
+        self.kind.as_ref().is_none_or(|kind| *kind == letter.job.kind)
+            && self.may_match(&letter.job)
             && self.fingerprint.is_none_or(|wanted| wanted == letter.fingerprint)
             && self.error.as_ref().is_none_or(has_error)
     }
