@@ -78,7 +78,7 @@ pub use windlass_core::retry::{Jitter, Policy as Retry};
 pub use windlass_core::{JobId, Options, Outcome, State as JobState, StoreErrorKind};
 #[cfg(feature = "local")]
 pub use windlass_local as local;
-pub use windlass_tx::{BlockingTx, Tx};
+pub use windlass_tx::{BlockingTx, Tx, Versioned};
 pub use windlass_worker as worker;
 pub use windlass_worker::{
     Attempt, Classify, Client, Ctx, Error, FromCtx, FromRef, Handle, Health, Job, JobError, OutputError,
