@@ -55,8 +55,8 @@ pub use ctx::Ctx;
 pub use ctx::follow::CHECKPOINT_TTL;
 pub use ctx::once::Once;
 pub use dead::{
-    DeadFilter, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DeadPage, DeadRule, Edited, Redriven, Replay,
-    ReplaySummary,
+    DeadFilter, DeadGroup, DeadGroups, DeadIndex, DeadLetter, DeadLetters, DeadPage, DeadRule, Edited,
+    Redriven, Replay, ReplaySummary,
 };
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};

@@ -1,9 +1,11 @@
-//! Looks after jobs that died: sends those back that a rule is about, and writes what follows the death of jobs that expired
-//! inside the store.
+//! Looks after jobs that died: sends those back that a rule is about, writes what follows the death of jobs that expired inside
+//! the store, and keeps the index of queues that have one.
 //!
-//! Both walk over the dead of a queue in the order of their deaths, from where the last round ended, and see each death once.
+//! All walk over the dead of a queue in the order of their deaths, from where the last round ended, and see each death once.
 //! That is kept in records. Nothing is done for what died a moment ago: a write that is on its way may still put a death before
 //! one that can be seen. Two rounds at once do the same things under the same ids, and one of them is told so.
+
+mod stale;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +21,8 @@ use windlass_core::{CallId, Name, State, Store, StoreError, StoreErrorKind};
 
 use super::{Round, Sweep};
 use crate::dead::{
-    DeadLetter, DeadRule, EXPIRING, HOME, REMEMBERED, RULES, Redriven, place_key, redriven_key,
+    DeadLetter, DeadRule, EXPIRING, HOME, INDEXED, REMEMBERED, RULES, Redriven, entries, place_key,
+    redriven_key,
 };
 use crate::health::Part;
 
@@ -64,13 +67,14 @@ struct Place {
 enum About {
     Rule(Box<DeadRule>),
     Expired(Name),
+    Index(Name),
 }
 
 impl About {
     fn queue(&self) -> &Name {
         match self {
             Self::Rule(rule) => &rule.queue,
-            Self::Expired(queue) => queue,
+            Self::Expired(queue) | Self::Index(queue) => queue,
         }
     }
 
@@ -78,7 +82,7 @@ impl About {
     fn age(&self) -> Duration {
         match self {
             Self::Rule(rule) => rule.after,
-            Self::Expired(_) => Duration::ZERO,
+            Self::Expired(_) | Self::Index(_) => Duration::ZERO,
         }
     }
 }
@@ -106,7 +110,7 @@ impl Redriver {
         let Some(records) = self.store.records() else { return Ok(summary) };
         let home = Name::new(HOME).expect("it is a name");
         let (mut failed, mut now) = (None, None);
-        for prefix in [RULES, EXPIRING] {
+        for prefix in [RULES, EXPIRING, INDEXED] {
             let mut after = None;
             loop {
                 let page = records.list(&home, prefix, after.as_ref(), PAGE_MAX).await?;
@@ -138,15 +142,19 @@ impl Redriver {
 
 /// What a record of the rules is about; nothing for one that does not read.
 fn about(record: &Record) -> Option<About> {
-    match record.key.as_str().strip_prefix(EXPIRING) {
-        Some(queue) => Name::new(queue).ok().map(About::Expired),
-        None => match DeadRule::read(record) {
-            Ok(rule) => Some(About::Rule(Box::new(rule))),
-            Err(why) => {
-                tracing::warn!(why, "a rule for dead jobs is left out");
-                None
-            }
-        },
+    let key = record.key.as_str();
+    if let Some(queue) = key.strip_prefix(EXPIRING) {
+        return Name::new(queue).ok().map(About::Expired);
+    }
+    if let Some(queue) = key.strip_prefix(INDEXED) {
+        return Name::new(queue).ok().map(About::Index);
+    }
+    match DeadRule::read(record) {
+        Ok(rule) => Some(About::Rule(Box::new(rule))),
+        Err(why) => {
+            tracing::warn!(why, "a rule for dead jobs is left out");
+            None
+        }
     }
 }
 
@@ -162,6 +170,9 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     async fn run(&self, summary: &mut RedriveSummary) -> StoreResult<()> {
+        if let About::Index(queue) = self.about {
+            stale::remove(&*self.redriver.store, self.records, self.home, queue).await?;
+        }
         let store = &self.redriver.store;
         let latest = self.now.minus(self.about.age().max(self.redriver.hold_back));
         let key = place_key(self.record.key.as_str())?;
@@ -227,6 +238,13 @@ impl Walk<'_> {
         match self.about {
             About::Rule(rule) => self.send_back(rule, dead, summary).await,
             About::Expired(_) => self.follow(dead, summary).await,
+            About::Index(queue) => {
+                let entries = entries(&dead, ended)?;
+                match entries.is_empty() {
+                    true => Ok(()),
+                    false => self.write(queue, entries).await,
+                }
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use windlass_core::queue::{JobDefaults, Keep, QueueConfig, Retention};
 use windlass_core::store::{Begin, ClaimAnswer, ClaimRequest, Filter, NewLease, QueueShare};
 use windlass_core::{ClaimedJob, Fence, JobId, JobRecord, LeaseId, Name, State};
 use windlass_store_memory::MemoryStore;
-use windlass_worker::{Client, DeadRule, Reaper, RedriveSummary, Redriver};
+use windlass_worker::{Client, DeadFilter, DeadLetters, DeadRule, Reaper, RedriveSummary, Redriver};
 
 use crate::support::{Act, Stage, end_of, eventually, probe, scene, scene_on, worker};
 
@@ -248,4 +248,60 @@ async fn a_job_that_expires_is_followed_once() {
     client.records("windlass.dead").unwrap().remove("place/expiring/default").await.unwrap();
     assert_eq!(round(&client).await.followed, 0);
     assert_eq!(in_queue(&client, "ops").await.len(), 0);
+}
+
+#[tokio::test]
+async fn an_index_finds_what_pages_find() {
+    let (clock, client, stage) = clocked();
+    let errors = ["order 1 refused", "timed out", "order 2 refused"];
+    let mut ids = Vec::new();
+    for error in errors {
+        ids.push(die(&client, error).await);
+        worker(&client, &stage).drain().await.unwrap();
+        clock.advance(MINUTE);
+    }
+    let refused = Fingerprint::of("probe", "order 3 refused");
+    let letters = client.dead(DeadFilter::new().queue("default").unwrap().fingerprint(refused));
+    let found = async || {
+        let page = letters.indexed(None, 10).await.unwrap()?;
+        Some((page.letters.iter().map(|letter| letter.job.id).collect::<Vec<_>>(), page.looked))
+    };
+    assert_eq!(found().await, None, "there is no index");
+    client.index_dead("default").await.unwrap();
+    assert_eq!(found().await, None, "no round was made yet");
+    round(&client).await;
+    assert_eq!(found().await, Some((vec![ids[2], ids[0]], 2)), "the newest death first, and no others");
+    // What died since the round, a second death of a job, and one that is sent back.
+    ids.push(die(&client, "order 4 refused").await);
+    client.store().retry([ids[0]].into()).await.unwrap();
+    worker(&client, &stage).drain().await.unwrap();
+    assert_eq!(found().await.unwrap().0.len(), 3, "each once, in the index or not");
+    clock.advance(MINUTE);
+    round(&client).await;
+    client.store().retry([ids[2]].into()).await.unwrap();
+    let mut both = vec![ids[3], ids[0]];
+    let mut seen = found().await.unwrap().0;
+    (both.sort(), seen.sort());
+    assert_eq!(seen, both);
+    // Pages have a cursor of their own.
+    let first = letters.indexed(None, 1).await.unwrap().unwrap();
+    let next = first.next.clone().expect("there are more");
+    assert!(DeadLetters::is_indexed_cursor(&next));
+    let mut all: Vec<_> = first.letters.iter().map(|letter| letter.job.id).collect();
+    let mut after = Some(next);
+    while let Some(cursor) = after {
+        let page = letters.indexed(Some(&cursor), 1).await.unwrap().unwrap();
+        all.extend(page.letters.iter().map(|letter| letter.job.id));
+        after = page.next;
+    }
+    all.sort();
+    assert_eq!(all, both);
+    // Entries of what is not dead any more go.
+    let entries =
+        async || client.records("default").unwrap().list("dead/", None, 100).await.unwrap().records.len();
+    assert_eq!(entries().await, 5, "one for each death");
+    round(&client).await;
+    assert_eq!(entries().await, 4, "the job that waits has none");
+    assert!(client.forget_dead_index("default").await.unwrap());
+    assert_eq!((entries().await, found().await), (0, None));
 }
