@@ -58,6 +58,12 @@ pub(crate) enum DeadCommand {
     /// Without --expect they are only counted.
     #[command(after_help = examples::PURGE)]
     Purge(DeadPurgeArgs),
+    /// Keep an index of the dead jobs of a queue by fingerprint, or forget it
+    ///
+    /// With it, dead list --queue --fingerprint takes about as long as what it finds. Workers write it, one record for each death,
+    /// also for what is dead already.
+    #[command(after_help = examples::INDEX)]
+    Index(DeadIndexArgs),
     /// Rules that send dead jobs back by themselves, some time after their death and only so often
     #[command(after_help = examples::RULES)]
     Rules(DeadRulesArgs),
@@ -246,6 +252,16 @@ pub(crate) struct DeadPurgeArgs {
     /// Remove them if exactly this many match; without it they are only counted
     #[arg(long, value_name = "N")]
     pub(crate) expect: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadIndexArgs {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    pub(crate) queue: Name,
+    /// Forget it, and remove its records
+    #[arg(long)]
+    pub(crate) forget: bool,
 }
 
 #[derive(Debug, Args)]

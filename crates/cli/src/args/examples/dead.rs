@@ -91,6 +91,15 @@ Examples:
 With --json: one document, {\"matched\": N, \"removed\": N, \"left\": N}.
 Exit code 1 if another number was expected or some changed meanwhile.";
 
+pub(in crate::args) const INDEX: &str = "\
+Examples:
+  windlass dead index mail
+  windlass dead list --queue mail --fingerprint 9f86d081884c7d65
+  windlass dead index mail --forget
+
+With --json: one document, {\"queue\": QUEUE, \"indexed\": BOOL}.
+Exit code 4 if there is none to forget.";
+
 pub(in crate::args) const RULES: &str = "\
 Examples:
   windlass dead rules list
