@@ -24,7 +24,7 @@ const BATCH: u32 = 500;
 /// Results that a search wants.
 const WANTED: usize = 50;
 /// How many dead jobs one page looks at.
-const PAGE: u32 = 1_000;
+const PAGE: u32 = 500;
 /// One in so many has the error, and one in so many the field.
 const ERRORS: u32 = 1_000;
 const REGIONS: u32 = 100;

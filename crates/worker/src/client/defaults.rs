@@ -47,7 +47,7 @@ impl Defaults {
         Self { known: Mutex::default(), runtime }
     }
 
-    /// Where what nobody waits for is done.
+    /// Where work is done that no caller waits for.
     pub(super) fn runtime(&self) -> &runtime::Handle {
         &self.runtime
     }

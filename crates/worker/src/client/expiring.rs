@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use windlass_core::follow_ups::FollowUps;
-use windlass_core::record::{RecordKey, RecordWrite};
 use windlass_core::{Name, NewJob, Options};
 
 use super::Client;
@@ -14,9 +12,8 @@ use super::defaults::Lookup;
 use crate::dead::{EXPIRING, HOME};
 use crate::error::Result;
 
-/// How long a mark stays without a new job of the kind, and how often a client renews it.
-const TTL: Duration = Duration::from_secs(400 * 24 * 3600);
-const RENEWAL: Duration = Duration::from_secs(24 * 3600);
+/// How long a client takes a queue for marked before it looks again.
+const FRESH: Duration = Duration::from_secs(24 * 3600);
 /// The most queues that are remembered; beyond that all are forgotten, which costs a write for each.
 const REMEMBERED_MAX: usize = 10_000;
 
@@ -29,7 +26,7 @@ pub(super) struct Expiring {
 impl Expiring {
     fn is_marked(&self, queue: &Name) -> bool {
         let marked = self.marked.lock().unwrap_or_else(PoisonError::into_inner);
-        marked.get(queue).is_some_and(|at| at.elapsed() < RENEWAL)
+        marked.get(queue).is_some_and(|at| at.elapsed() < FRESH)
     }
 
     fn note(&self, queue: Name) {
@@ -75,9 +72,13 @@ impl Client {
     }
 
     async fn put_mark(&self, queue: Name) -> Result<()> {
-        let write = RecordWrite::put(RecordKey::new(format!("{EXPIRING}{queue}"))?, "{}").ttl(TTL);
-        let what = FollowUps { jobs: Vec::new(), records: vec![write] };
-        self.records(HOME)?.write(what).await?;
+        // The instant of the first write counts: what expires from then on is followed.
+        let marked =
+            self.records(HOME)?.put(format!("{EXPIRING}{queue}"), &serde_json::json!({})).if_absent();
+        match marked.await {
+            Err(error) if !error.is_conflict() => return Err(error),
+            _ => {}
+        }
         self.shared.expiring.note(queue);
         Ok(())
     }

@@ -184,8 +184,11 @@ impl Walk<'_> {
             let Some(last) = page.last() else { return Ok(()) };
             let is_whole = !is_full || page.len() < STEP as usize;
             place = last.place;
-            self.look(&page, summary).await?;
-            match self.note(&key, place, version).await {
+            let noted = match self.look(&page, summary).await {
+                Ok(()) => self.note(&key, place, version).await,
+                Err(error) => Err(error),
+            };
+            match noted {
                 Ok(written) => version = Some(written),
                 // Another round is at it, and has come as far.
                 Err(StoreError::Conflict { .. }) => return Ok(()),
@@ -202,9 +205,14 @@ impl Walk<'_> {
     /// Where to begin, and the version of the record that says so.
     async fn begin(&self, key: &RecordKey) -> StoreResult<(EndPlace, Option<Version>)> {
         let found = self.records.read(self.home, [key.clone()].into()).await?.pop().flatten();
-        let Some(found) = found else { return Ok((EndPlace::START, None)) };
+        let first = match self.about {
+            // What had expired before there was a mark was not promised anything.
+            About::Expired(_) => EndPlace::since(self.record.written_at),
+            About::Rule(_) | About::Index(_) => EndPlace::START,
+        };
+        let Some(found) = found else { return Ok((first, None)) };
         let place = serde_json::from_slice(&found.value).ok().filter(|place: &Place| place.of == self.of());
-        Ok((place.map_or(EndPlace::START, |place| place.place), Some(found.version)))
+        Ok((place.map_or(first, |place| place.place), Some(found.version)))
     }
 
     /// A rule that was set anew begins anew; the mark of a queue only says that it is still used.

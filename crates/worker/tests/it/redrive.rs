@@ -266,7 +266,7 @@ async fn an_index_finds_what_pages_find() {
         let page = letters.indexed(None, 10).await.unwrap()?;
         Some((page.letters.iter().map(|letter| letter.job.id).collect::<Vec<_>>(), page.looked))
     };
-    assert_eq!(found().await, None, "there is no index");
+    assert_eq!(found().await, None, "it has not been asked for");
     client.index_dead("default").await.unwrap();
     assert_eq!(found().await, None, "no round was made yet");
     round(&client).await;
