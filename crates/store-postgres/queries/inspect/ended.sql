@@ -15,6 +15,7 @@ BEGIN
         ORDER BY finished_at, seq
         LIMIT p_limit
     ) AS e
-    JOIN jobs AS j ON j.seq = ANY (ARRAY[e.seq]);
+    JOIN jobs AS j ON j.seq = ANY (ARRAY[e.seq])
+    ORDER BY e.finished_at, e.seq;
 END
 $$;

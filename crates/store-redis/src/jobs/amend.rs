@@ -56,8 +56,9 @@ pub(super) async fn amend(
     let answers = QueueCache::each(tools, session, ids, |queue, ids| {
         let has_changed = &has_changed;
         async move {
-            let mut arguments = vec![tools.clock(), expected(&ids, seen)];
+            let mut arguments = vec![tools.clock(), ids.len().to_string().into()];
             arguments.extend(ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes())));
+            arguments.extend(expected(&ids, seen));
             let note = Notes::note(tools, session, &queue, needs(amendment));
             let write = session.run(script(amendment), tools.keys.queue(&queue).all(), arguments);
             let said = answer::bytes(tokio::join!(note, write).1?)?;
@@ -85,9 +86,9 @@ pub(super) async fn amend(
 }
 
 /// What each of these jobs must still be, as scripts compare it; nothing where that does not matter.
-fn expected(ids: &[JobId], seen: &HashMap<JobId, Seen>) -> Bytes {
+fn expected(ids: &[JobId], seen: &HashMap<JobId, Seen>) -> Vec<Bytes> {
     let seen = ids.iter().filter_map(|id| seen.get(id));
-    seen.flat_map(|seen| [b'0' + seen.state.code()].into_iter().chain(seen.fence.to_be_bytes())).collect()
+    seen.map(|seen| [&[b'0' + seen.state.code()][..], &seen.fence.to_be_bytes()].concat().into()).collect()
 }
 
 /// What the script said about jobs: two bytes for each, then who holds keys that were asked for.
