@@ -12,10 +12,10 @@ use windlass::core::job::LostJob;
 use windlass::core::queue::{QueueConfig, QueueRecord, Removed};
 use windlass::core::record::{Record, RecordKey};
 use windlass::core::store::{
-    About, Amended, AttemptWrite, AttemptWritten, Begin, ClaimAnswer, ClaimRequest, Cursor, Duty, Enqueued,
-    Filter, Inspect, JobPage, Jobs, LeaseRecord, Leases, Maintenance, NewLease, Progress, Promotion, Queues,
-    RecordPage, RecordTotals, Records, Renewal, Right, Settled, Settlement, SharedStore, Shift, Store,
-    StoreResult, Swept, Wakeup,
+    About, Amended, AttemptWrite, AttemptWritten, Begin, ClaimAnswer, ClaimRequest, Cursor, Duty, EndPlace,
+    Ended, Enqueued, Filter, Inspect, JobPage, Jobs, LeaseRecord, Leases, Maintenance, NewLease, Progress,
+    Promotion, Queues, RecordPage, RecordTotals, Records, Renewal, Right, Seen, Settled, Settlement,
+    SharedStore, Shift, Store, StoreResult, Swept, Wakeup,
 };
 use windlass::core::{CallId, HolderId, LeaseId, Name, NewJob, StoreError};
 use windlass::{JobId, JobRecord, JobState};
@@ -83,6 +83,12 @@ impl Jobs for Counted {
     }
     async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.inner.delete(ids).await
+    }
+    async fn retry_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.inner.retry_seen(jobs).await
+    }
+    async fn delete_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.inner.delete_seen(jobs).await
     }
 }
 
@@ -173,6 +179,15 @@ impl Queues for Counted {
 impl Inspect for Counted {
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> StoreResult<JobPage> {
         Inspect::list(&*self.inner, filter, after, limit).await
+    }
+    async fn ended(
+        &self,
+        queue: &Name,
+        state: JobState,
+        after: EndPlace,
+        limit: u32,
+    ) -> StoreResult<Vec<Ended>> {
+        self.inner.ended(queue, state, after, limit).await
     }
 }
 

@@ -16,7 +16,7 @@ use windlass::core::store::{
 };
 use windlass::core::{Bytes, Fence, LeaseId, Name, judge};
 use windlass::worker::Job as _;
-use windlass::{JobState, Options, Outcome};
+use windlass::{Client, JobState, Options, Outcome};
 
 use crate::ours::{self, Nothing};
 use crate::report::{self, Report};
@@ -223,6 +223,11 @@ fn next() -> Result<NewJob> {
 async fn filled(place: &Place, jobs: u32) -> Result<(SharedStore, LeaseId)> {
     let client = place.client().await?;
     ours::fill(&client, jobs).await?;
+    leased(&client).await
+}
+
+/// A store, and a lease on it.
+pub(crate) async fn leased(client: &Client) -> Result<(SharedStore, LeaseId)> {
     let (store, id) = (Arc::clone(client.store()), LeaseId::new());
     let (queues, ttl) = (vec![Name::new("default")?], Duration::from_secs(600));
     let kinds = vec![Name::new(Nothing::KIND)?];
@@ -230,7 +235,7 @@ async fn filled(place: &Place, jobs: u32) -> Result<(SharedStore, LeaseId)> {
     Ok((store, id))
 }
 
-async fn claim(store: &SharedStore, lease: LeaseId, limit: u32) -> Result<Vec<ClaimedJob>> {
+pub(crate) async fn claim(store: &SharedStore, lease: LeaseId, limit: u32) -> Result<Vec<ClaimedJob>> {
     let request = ClaimRequest {
         lease,
         nonce: Fence::nonce(),

@@ -2,6 +2,7 @@
 
 mod again;
 mod attempt;
+mod forward;
 mod on_dead;
 mod spec;
 mod trace;
@@ -25,7 +26,8 @@ use crate::state::State;
 use crate::unique::{OnConflict, Unique, UniqueInvalid, UniqueKey};
 pub use again::AGAIN_OF;
 pub use attempt::{ATTEMPTS_KEPT, AttemptRecord, LastClaim};
-pub use on_dead::{DeadJob, OnDead};
+pub use forward::{FORWARD_ERROR, FORWARD_OF, FORWARD_REASON, FORWARDED_FROM, Forward};
+pub use on_dead::{DeadJob, EXPIRED, OnDead};
 pub use spec::{META_MAX, Spec};
 pub use trace::{Trace, TraceInvalid};
 
@@ -78,6 +80,8 @@ impl NewJob {
         let kind = Name::new(kind).map_err(|error| JobInvalid::Name { what: "kind", error })?;
         let key = options.key.as_ref().map(Name::new).transpose();
         let key = key.map_err(|error| JobInvalid::Name { what: "key", error })?;
+        let forward_dead = options.forward_dead.as_ref().map(Name::new).transpose();
+        let forward_dead = forward_dead.map_err(|error| JobInvalid::Name { what: "queue", error })?;
         options.check()?;
         if options.tags.len() > TAGS_MAX {
             return Err(JobInvalid::Tags { count: options.tags.len() });
@@ -110,9 +114,15 @@ impl NewJob {
                 trace: options.trace,
                 meta: options.meta,
                 on_dead: options.on_dead,
+                forward_dead,
             },
             tags,
         })
+    }
+
+    /// Whether it may die inside the store, because it does not start in time, and something is to follow that.
+    pub fn is_followed_when_expired(&self) -> bool {
+        self.expires.is_some() && (self.spec.on_dead.is_some() || self.spec.forward_dead.is_some())
     }
 
     /// A new job that is as this one but for its payload, and for the key that it has by that if it is to be unique.

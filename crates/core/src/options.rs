@@ -40,6 +40,7 @@ pub struct Options {
     pub(crate) trace: Option<Trace>,
     pub(crate) meta: BTreeMap<String, String>,
     pub(crate) on_dead: Option<OnDead>,
+    pub(crate) forward_dead: Option<String>,
 }
 
 /// When a job may start.
@@ -186,6 +187,19 @@ impl Options {
         self
     }
 
+    /// The queue that the job is sent to when it dies, as a new job with all its attempts, in the same write. It stays among the
+    /// dead of its own queue, too. Checked when the job is enqueued.
+    #[must_use]
+    pub fn forward_dead(mut self, queue: impl Into<String>) -> Self {
+        self.forward_dead = Some(queue.into());
+        self
+    }
+
+    /// Whether the job may die inside the store, because it does not start in time, and something is to follow that.
+    pub fn is_followed_when_expired(&self) -> bool {
+        self.expires.is_some() && (self.on_dead.is_some() || self.forward_dead.is_some())
+    }
+
     /// These options, and where they say nothing, those of `base`. Tags add up, and so does meta.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
@@ -208,6 +222,7 @@ impl Options {
             trace: self.trace.or(base.trace),
             meta,
             on_dead: self.on_dead.or(base.on_dead),
+            forward_dead: self.forward_dead.or(base.forward_dead),
         }
     }
 

@@ -70,7 +70,7 @@
 //! | is a job among those to find? where does a page begin? | [`Filter::matches`], [`Cursor::before`] |
 //! | what is kept of a worker's label? | [`NewLease::label`] |
 //! | may a record be changed? does a page end here? what may be written together? | [`RecordWrite::is_met_by`], [`RecordPage::of`], [`FollowUps::check`] |
-//! | who may write an outcome? what may a person ask for? | [`Right`], [`Amendment`] |
+//! | who may write an outcome? what may a person ask for? | [`Right`], [`Amendment`], [`Seen::is`] |
 //! | how are numbers, times and definitions written? | [`stored`], [`QueueConfig::read`] |
 //!
 //! [`NewJob::entry`]: crate::NewJob::entry
@@ -109,8 +109,8 @@ use std::time::Duration;
 
 pub use checkup::{Checkup, Depth, Finding, Level};
 pub use claim::{AMPLE, ClaimAnswer, ClaimRequest, QueueShare, Room, SickQueue, is_near};
-pub use inspect::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX};
-pub use jobs::{Amended, Begin, Enqueued, Jobs, Progress, Settled, Settlement, Taken};
+pub use inspect::{Cursor, EndPlace, Ended, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX};
+pub use jobs::{Amended, Begin, Enqueued, Jobs, Progress, Seen, Settled, Settlement, Taken};
 pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};
 pub use maintenance::{Duty, Maintenance, Promotion, Shift};
 pub use moves::{Cause, Move};

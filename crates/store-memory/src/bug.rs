@@ -43,6 +43,10 @@ pub enum Bug {
     ForgetCancel,
     /// A job that runs is asked to stop where only waiting ones should end.
     WithdrawRunning,
+    /// A job is sent back or removed although it is not as it was seen.
+    IgnoreSeen,
+    /// A page of ended jobs leaves out those that ended together with the last one of the page before.
+    SkipEndsOfOneInstant,
     /// A second job under the same id replaces the first.
     AcceptDuplicate,
     /// Last in, first out within a priority.
@@ -142,7 +146,7 @@ pub enum Bug {
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 65] = [
+    pub const ALL: [Self; 67] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -161,6 +165,8 @@ impl Bug {
         Self::PruneIgnoresCount,
         Self::ForgetCancel,
         Self::WithdrawRunning,
+        Self::IgnoreSeen,
+        Self::SkipEndsOfOneInstant,
         Self::AcceptDuplicate,
         Self::LastInFirstOut,
         Self::PageByCount,

@@ -12,8 +12,8 @@ use windlass_core::outcome::Reason;
 use windlass_core::queue::QueueConfig;
 use windlass_core::size::TooLarge;
 use windlass_core::store::{
-    Amended, Begin, Cause, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled, Settlement,
-    StoreResult,
+    Amended, Begin, Cause, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Seen, Settled,
+    Settlement, StoreResult,
 };
 use windlass_core::{CallId, Fence, JobId, Name, State};
 
@@ -69,6 +69,20 @@ impl Jobs for MemoryStore {
 
     async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         Ok(self.write(|table, _| ids.iter().map(|&id| table.delete(id)).collect()))
+    }
+
+    async fn retry_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        let retry = |table: &mut Table, now, seen: &Seen| {
+            table.changed_since(seen).map_or_else(|| table.retry(seen.id, now), Amended::Refused)
+        };
+        Ok(self.write(|table, now| jobs.iter().map(|seen| retry(table, now, seen)).collect()))
+    }
+
+    async fn delete_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        let delete = |table: &mut Table, seen: &Seen| {
+            table.changed_since(seen).map_or_else(|| table.delete(seen.id), Amended::Refused)
+        };
+        Ok(self.write(|table, _| jobs.iter().map(|seen| delete(table, seen)).collect()))
     }
 }
 
@@ -209,6 +223,12 @@ impl Table {
             self.keys.take(&queue, key, id, now);
         }
         holder
+    }
+
+    /// The state of a job that is not as it was seen.
+    fn changed_since(&self, seen: &Seen) -> Option<State> {
+        let job = self.get(seen.id).filter(|job| !seen.is(job.state, job.fence.number))?;
+        (!self.has(Bug::IgnoreSeen)).then_some(job.state)
     }
 
     fn delete(&mut self, id: JobId) -> Amended {

@@ -142,7 +142,7 @@ functions! {
     ];
     GET = "jobs_get", "jobs/get", [UUID_ARRAY];
     STATES = "jobs_states", "jobs/states", [UUID_ARRAY];
-    AMEND = "jobs_amend", "jobs/amend", [TEXT, UUID_ARRAY];
+    AMEND = "jobs_amend", "jobs/amend", [TEXT, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY];
     OPEN = "leases_open", "leases/open", [UUID, INT8, TEXT, TEXT];
     RENEW = "leases_renew", "leases/renew", [UUID, INT8, INT8];
     CLOSE = "leases_close", "leases/close", [UUID];
@@ -161,6 +161,7 @@ functions! {
     REMOVE = "queues_remove", "queues/remove", [TEXT];
     FOLD = "queues_fold", "queues/fold", [INT8];
     LIST = "inspect_list", "inspect/list", [INT8, TEXT, TEXT, INT8, TEXT, INT8, INT8, INT8];
+    ENDED = "inspect_ended", "inspect/ended", [TEXT, INT8, INT8, INT8, INT8];
     PROMOTE = "maintenance_promote", "maintenance/promote", [INT8];
     PRUNE = "maintenance_prune", "maintenance/prune", [TEXT, INT8, INT8, INT8, INT8];
     FORGET = "maintenance_forget", "maintenance/forget", [INT8, INT8, INT8];

@@ -1,13 +1,16 @@
 //! Finding jobs, the newest first.
 
 use async_trait::async_trait;
-use windlass_core::Name;
-use windlass_core::store::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult};
+use windlass_core::store::{
+    Cursor, EndPlace, Ended, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult,
+};
+use windlass_core::stored::time;
+use windlass_core::{Name, State};
 
 use crate::PostgresStore;
 use crate::connect::Call;
 use crate::error::Fault;
-use crate::functions::LIST;
+use crate::functions::{ENDED, LIST};
 use crate::row::{self, at};
 use crate::session::Parameters;
 
@@ -37,6 +40,29 @@ impl Inspect for PostgresStore {
                 let next = at::<Option<i64>>(end, 0)?.map(Cursor::before);
                 let jobs = jobs.iter().map(row::job::listed).collect::<Result<_, Fault>>()?;
                 Ok(JobPage { jobs, next })
+            })
+            .await
+    }
+
+    async fn ended(
+        &self,
+        queue: &Name,
+        state: State,
+        after: EndPlace,
+        limit: u32,
+    ) -> StoreResult<Vec<Ended>> {
+        let queue = queue.clone();
+        self.remote
+            .call(Call::READ, async move |_, session| {
+                let (state, limit) = (i64::from(state.code()), i64::from(limit.min(PAGE_MAX)));
+                let parameters: Parameters<'_> =
+                    &[&queue.as_str(), &state, &after.at.as_micros(), &after.seq, &limit];
+                let rows = session.call(&ENDED, parameters).await?;
+                let ended = rows.iter().map(|found| {
+                    let place = EndPlace { at: time(at(found, 1)?), seq: at(found, 2)? };
+                    Ok(Ended { id: row::job_id(found, 0)?, place })
+                });
+                ended.collect()
             })
             .await
     }

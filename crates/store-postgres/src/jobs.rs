@@ -15,11 +15,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
-    Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled,
+    Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Seen, Settled,
     Settlement, StoreResult,
 };
 use windlass_core::{CallId, JobId, State};
 
+use self::amend::Asked;
 use crate::PostgresStore;
 use crate::connect::Call;
 
@@ -94,6 +95,14 @@ impl Jobs for PostgresStore {
     async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.amend(Amendment::Delete, ids).await
     }
+
+    async fn retry_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.amend_seen(Amendment::Retry, jobs).await
+    }
+
+    async fn delete_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.amend_seen(Amendment::Delete, jobs).await
+    }
 }
 
 impl PostgresStore {
@@ -112,7 +121,15 @@ impl PostgresStore {
     async fn amend(&self, amendment: Amendment, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.remote
             .call(Call::WRITE, async move |tools, session| {
-                amend::amend(&tools, &session, amendment, &ids).await
+                amend::amend(&tools, &session, amendment, &Asked::Any(&ids)).await
+            })
+            .await
+    }
+
+    async fn amend_seen(&self, amendment: Amendment, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.remote
+            .call(Call::WRITE, async move |tools, session| {
+                amend::amend(&tools, &session, amendment, &Asked::Seen(&jobs)).await
             })
             .await
     }

@@ -11,13 +11,16 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
-use windlass_core::store::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult};
-use windlass_core::{JobId, JobRecord, Name};
+use windlass_core::store::{
+    Cursor, EndPlace, Ended, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult,
+};
+use windlass_core::stored::time;
+use windlass_core::{JobId, JobRecord, Name, State};
 
 use crate::connect::Call;
 use crate::error::Fault;
 use crate::row::{Apart, Row};
-use crate::scripts::{LIST_JOBS, READ_JOBS};
+use crate::scripts::{ENDED_JOBS, LIST_JOBS, READ_JOBS};
 use crate::session::Session;
 use crate::walk::{OfQueue, Walk};
 use crate::{RedisStore, Tools, answer};
@@ -46,6 +49,50 @@ impl Inspect for RedisStore {
             })
             .await
     }
+
+    async fn ended(
+        &self,
+        queue: &Name,
+        state: State,
+        after: EndPlace,
+        limit: u32,
+    ) -> StoreResult<Vec<Ended>> {
+        let queue = queue.clone();
+        self.remote
+            .call(Call::READ, async move |tools, session| {
+                ended(&tools, &session, &queue, state, after, limit.min(PAGE_MAX)).await
+            })
+            .await
+    }
+}
+
+async fn ended(
+    tools: &Tools,
+    session: &Session,
+    queue: &Name,
+    state: State,
+    EndPlace { at, seq }: EndPlace,
+    limit: u32,
+) -> Result<Vec<Ended>, Fault> {
+    let arguments = vec![
+        tools.clock(),
+        state.code().to_string().into(),
+        at.as_micros().max(0).to_string().into(),
+        if seq < 0 { Bytes::new() } else { seq.to_string().into() },
+        limit.to_string().into(),
+    ];
+    let answer = session.run(&ENDED_JOBS, tools.keys.queue(queue).all(), arguments).await?;
+    let found = answer::bytes(answer)?;
+    let ended: Vec<_> = found.as_chunks::<{ 8 + 8 + 16 }>().0.iter().map(ended_job).collect();
+    tools.queue_cache.note(queue, ended.iter().map(|ended| ended.id));
+    Ok(ended)
+}
+
+/// A job as the script tells it: its instant, its seq and its id.
+fn ended_job(bytes: &[u8; 32]) -> Ended {
+    let number = |at: usize| i64::from_be_bytes(std::array::from_fn(|i| bytes[at + i]));
+    let place = EndPlace { at: time(number(0)), seq: number(8) };
+    Ended { id: JobId::from_bytes(std::array::from_fn(|i| bytes[16 + i])), place }
 }
 
 async fn list(

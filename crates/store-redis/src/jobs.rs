@@ -11,12 +11,13 @@ pub(crate) mod packed;
 mod progress;
 pub(crate) mod settle;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
-    Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled,
+    Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Seen, Settled,
     Settlement, StoreResult,
 };
 use windlass_core::{CallId, JobId, State};
@@ -87,6 +88,14 @@ impl Jobs for RedisStore {
     async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.amend(Amendment::Delete, ids).await
     }
+
+    async fn retry_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.amend_seen(Amendment::Retry, jobs).await
+    }
+
+    async fn delete_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.amend_seen(Amendment::Delete, jobs).await
+    }
 }
 
 impl RedisStore {
@@ -105,7 +114,15 @@ impl RedisStore {
     async fn amend(&self, amendment: Amendment, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.remote
             .call(Call::WRITE, async move |tools, session| {
-                amend::amend(&tools, &session, amendment, &ids).await
+                amend::amend(&tools, &session, amendment, &ids, &HashMap::new()).await
+            })
+            .await
+    }
+
+    async fn amend_seen(&self, amendment: Amendment, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.remote
+            .call(Call::WRITE, async move |tools, session| {
+                amend::amend_seen(&tools, &session, amendment, &jobs).await
             })
             .await
     }

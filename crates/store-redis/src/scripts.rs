@@ -78,6 +78,7 @@ scripts! {
 
     LIST_JOBS = ["shared/keys" "shared/records"] "inspect/list";
     READ_JOBS = ["shared/keys" "shared/records"] "inspect/read";
+    ENDED_JOBS = ["shared/keys"] "inspect/ended";
 
     READ_REMEMBERED = ["shared/keys" "shared/clock" "shared/remembered"] "records/read";
     LIST_REMEMBERED = ["shared/keys" "shared/clock" "shared/remembered"] "records/list";

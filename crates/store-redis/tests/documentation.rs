@@ -8,7 +8,7 @@ use windlass_core::follow_ups::FollowUps;
 use windlass_core::queue::{QueueConfig, Rate};
 use windlass_core::record::{RecordKey, RecordWrite};
 use windlass_core::store::{
-    AttemptWrite, AttemptWritten, Begin, ClaimAnswer, ClaimRequest, Filter, Inspect, Jobs, Leases,
+    AttemptWrite, AttemptWritten, Begin, ClaimAnswer, ClaimRequest, EndPlace, Filter, Inspect, Jobs, Leases,
     Maintenance, NewLease, QueueShare, Queues, Records, Right, Settlement, Store,
 };
 use windlass_core::{CallId, JobId, LeaseId, Name, NewJob, Options, Outcome, StoreError, judge};
@@ -57,6 +57,7 @@ async fn live(store: &RedisStore) {
     store.define(&queues[0], &Default::default()).await.unwrap();
     assert!(store.redefine(&queues[0], &Default::default(), &limited).await.unwrap());
     store.now().await.unwrap();
+    store.ended(&queues[0], windlass_core::State::Dead, EndPlace::START, 9).await.unwrap();
     let request = claim(lease, &queues);
     let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {
         panic!("the lease lives")

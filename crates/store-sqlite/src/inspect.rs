@@ -3,8 +3,11 @@
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
-use windlass_core::store::{Cursor, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult};
-use windlass_core::{Bytes, State};
+use windlass_core::store::{
+    Cursor, EndPlace, Ended, Filter, Inspect, JobPage, PAGE_MAX, SCAN_MAX, StoreResult,
+};
+use windlass_core::stored::time;
+use windlass_core::{Bytes, JobId, Name, State};
 
 use crate::SqliteStore;
 use crate::error::Fault;
@@ -13,6 +16,7 @@ use crate::row::{self, JobRow};
 const SCAN: &str = include_str!("../queries/inspect/scan.sql");
 const SCAN_FAILED: &str = include_str!("../queries/inspect/scan_failed.sql");
 const SCAN_RUNNING: &str = include_str!("../queries/inspect/scan_running.sql");
+const ENDED: &str = include_str!("../queries/inspect/ended.sql");
 const RECORD: &str = include_str!("../queries/inspect/record.sql");
 
 /// A page ends early when its payloads, outputs and progress reach this, in bytes.
@@ -28,6 +32,34 @@ impl Inspect for SqliteStore {
         }
         self.read(move |connection, _| page(connection, &filter, before, limit)).await
     }
+
+    async fn ended(
+        &self,
+        queue: &Name,
+        state: State,
+        after: EndPlace,
+        limit: u32,
+    ) -> StoreResult<Vec<Ended>> {
+        let (queue, limit) = (queue.clone(), limit.min(PAGE_MAX));
+        self.read(move |connection, _| ended(connection, &queue, state, after, limit)).await
+    }
+}
+
+fn ended(
+    connection: &Connection,
+    queue: &Name,
+    state: State,
+    EndPlace { at, seq }: EndPlace,
+    limit: u32,
+) -> Result<Vec<Ended>, Fault> {
+    let mut ended = connection.prepare_cached(ENDED)?;
+    let mut rows = ended.query(params![queue.as_str(), state.code(), at.as_micros(), seq, limit])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let place = EndPlace { at: time(row.get(1)?), seq: row.get(2)? };
+        found.push(Ended { id: JobId::from_bytes(row.get(0)?), place });
+    }
+    Ok(found)
 }
 
 fn page(connection: &Connection, filter: &Filter, mut before: i64, limit: usize) -> Result<JobPage, Fault> {

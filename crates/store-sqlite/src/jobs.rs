@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use windlass_core::job::{JobRecord, NewJob};
 use windlass_core::store::{
-    Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Settled,
+    Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Seen, Settled,
     Settlement, StoreResult,
 };
 use windlass_core::{CallId, JobId};
@@ -67,11 +67,19 @@ impl Jobs for SqliteStore {
     }
 
     async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
-        self.write(ids.len(), move |session| amend::retry(session, &ids)).await
+        self.write(ids.len(), move |session| amend::retry(session, &amend::all(&ids))).await
     }
 
     async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
-        self.write(ids.len(), move |session| amend::delete(session, &ids)).await
+        self.write(ids.len(), move |session| amend::delete(session, &amend::all(&ids))).await
+    }
+
+    async fn retry_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.write(jobs.len(), move |session| amend::retry(session, &amend::seen(&jobs))).await
+    }
+
+    async fn delete_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.write(jobs.len(), move |session| amend::delete(session, &amend::seen(&jobs))).await
     }
 }
 

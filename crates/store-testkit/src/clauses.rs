@@ -12,6 +12,7 @@ pub mod capacity;
 pub mod claim;
 pub mod control;
 pub mod duties;
+pub mod ended;
 pub mod enqueue;
 pub mod fence;
 pub mod follow_ups;
@@ -195,6 +196,8 @@ macro_rules! for_each_clause {
                 a_deleted_job_is_gone
                 a_running_job_is_not_deleted
                 only_waiting_jobs_are_withdrawn
+                what_has_changed_since_is_left_alone
+                what_is_as_it_was_seen_is_changed
             }
             prune {
                 by_age
@@ -237,6 +240,12 @@ macro_rules! for_each_clause {
                 a_rare_match_is_found
                 a_bad_cursor_is_refused
                 a_cursor_is_a_position
+            }
+            ended {
+                by_their_ends
+                pages_make_up_the_whole
+                what_goes_leaves_the_order
+                every_end_has_a_place
             }
             queues {
                 one_queue_is_found_by_its_name

@@ -21,8 +21,10 @@ mod sqlx;
 mod sqlx_08;
 #[cfg(feature = "tokio-postgres")]
 mod tokio_postgres;
+mod versioned;
 
 pub use converse::wait;
+pub use versioned::Versioned;
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::record::{Record, RecordKey};
 use windlass_core::sql::line;

@@ -79,7 +79,7 @@ pub use windlass_core::retry::{Jitter, Policy as Retry};
 pub use windlass_core::{JobId, Options, Outcome, State as JobState, StoreErrorKind};
 #[cfg(feature = "local")]
 pub use windlass_local as local;
-pub use windlass_tx::{BlockingTx, Tx};
+pub use windlass_tx::{BlockingTx, Tx, Versioned};
 pub use windlass_worker as worker;
 #[cfg(feature = "capture")]
 pub use windlass_worker::CaptureLayer;

@@ -6,6 +6,7 @@ mod defaults;
 mod endings;
 mod enqueue;
 mod events;
+mod expiring;
 mod explain;
 mod handle;
 mod in_flight;
@@ -50,6 +51,7 @@ pub(crate) use shared_error::copy as copy_of;
 
 use self::defaults::Defaults;
 use self::endings::Endings;
+use self::expiring::Expiring;
 use self::in_flight::InFlight;
 use self::keyed::KeyedQueues;
 use self::lane::{Begins, Enqueues, Writes};
@@ -77,6 +79,7 @@ struct Shared {
     endings: Arc<Endings>,
     keyed: KeyedQueues,
     defaults: Defaults,
+    expiring: Expiring,
 }
 
 impl Client {
@@ -105,6 +108,7 @@ impl Client {
                 endings,
                 keyed,
                 defaults,
+                expiring: Expiring::default(),
             }),
         }
     }
@@ -125,6 +129,9 @@ impl Client {
     /// had accepted it before: the job is stored, and was stored once. A job under an id of the caller's own may have
     /// been there before.
     pub async fn enqueue_new(&self, job: NewJob) -> Result<Enqueued> {
+        if job.is_followed_when_expired() {
+            Box::pin(self.mark_expiring_job(&job)).await?;
+        }
         let (_call, is_alone) = self.shared.calls.enter();
         // A unique job may wait for a key that an open transaction holds, and a call is remembered only if it has stored
         // a job: it holds up no other, and its answer is about itself.

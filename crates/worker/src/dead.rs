@@ -7,7 +7,9 @@
 mod edit;
 mod filter;
 mod groups;
+mod index;
 mod replay;
+mod rules;
 
 use std::sync::Arc;
 
@@ -18,7 +20,11 @@ use windlass_core::{JobId, JobRecord, State};
 pub use edit::Edited;
 pub use filter::DeadFilter;
 pub use groups::{DeadGroup, DeadGroups};
+pub use index::DeadIndex;
+pub(crate) use index::{ENTRIES, INDEXED, entries, entry_id};
 pub use replay::{Replay, ReplaySummary};
+pub use rules::{DeadRule, Redriven};
+pub(crate) use rules::{EXPIRING, HOME, REMEMBERED, RULES, place_key, redriven_key};
 
 use crate::client::Client;
 use crate::error::Result;

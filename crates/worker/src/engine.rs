@@ -5,7 +5,7 @@
 //!                 │            ▲            ▲
 //!            reconciler   lease keeper   watchdog                     on the lease thread
 //!
-//!  beginner, reaper, promoter, pruner                                 on the worker's runtime
+//!  beginner, reaper, promoter, pruner, redriver                         on the worker's runtime
 //! ```
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::fetcher::Fetcher;
 use crate::health::{Health, LeaseHealth, QueueHealth};
 use crate::lag::Lag;
 use crate::lease::{self, Keeper, Lease};
-use crate::maintenance::{Duties, Maintenance, Promoter, Pruner, Reaper, Sweeper, WorkerReaper};
+use crate::maintenance::{Duties, Maintenance, Promoter, Pruner, Reaper, Redriver, Sweeper, WorkerReaper};
 use crate::reconcile::Reconciler;
 use crate::settler::Settler;
 use crate::shutdown::{self, Running, Shutdown, Stage};
@@ -106,7 +106,9 @@ impl Engine {
             let (promoter, pruner) = (Promoter::new(store()), Pruner::new(store()));
             loops.push(self.supervised(Sweeper::new(config.reaper, reaper, duties.clone(), board())));
             loops.push(self.supervised(Sweeper::new(config.promoter, promoter, duties.clone(), board())));
-            loops.push(self.supervised(Sweeper::new(config.pruner, pruner, duties, board())));
+            loops.push(self.supervised(Sweeper::new(config.pruner, pruner, duties.clone(), board())));
+            let redriver = Redriver::new(store());
+            loops.push(self.supervised(Sweeper::new(config.redriver, redriver, duties, board())));
         }
         loops
     }

@@ -138,10 +138,12 @@ pub enum Part {
     Pruner = 5,
     /// Tells the store which attempts have begun.
     Beginner = 6,
+    /// Looks after jobs that died.
+    Redriver = 7,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Fetcher,
         Self::Settler,
         Self::Lease,
@@ -149,6 +151,7 @@ impl Part {
         Self::Promoter,
         Self::Pruner,
         Self::Beginner,
+        Self::Redriver,
     ];
 
     /// The name used in logs.
@@ -161,6 +164,7 @@ impl Part {
             Self::Promoter => "promoter",
             Self::Pruner => "pruner",
             Self::Beginner => "beginner",
+            Self::Redriver => "redriver",
         }
     }
 }

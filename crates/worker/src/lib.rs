@@ -61,7 +61,8 @@ pub use ctx::Ctx;
 pub use ctx::follow::CHECKPOINT_TTL;
 pub use ctx::once::Once;
 pub use dead::{
-    DeadFilter, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DeadPage, Edited, Replay, ReplaySummary,
+    DeadFilter, DeadGroup, DeadGroups, DeadIndex, DeadLetter, DeadLetters, DeadPage, DeadRule, Edited,
+    Redriven, Replay, ReplaySummary,
 };
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
@@ -71,7 +72,10 @@ pub use job::{IntoJob, Job, With};
 #[doc(hidden)]
 pub use job_error::IntoJobError;
 pub use job_error::{Classify, JobError, ResultExt, Verdict};
-pub use maintenance::{Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper};
+pub use maintenance::{
+    Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper, RedriveSummary,
+    Redriver,
+};
 pub use registry::Attempt;
 pub use shutdown::Running;
 pub use worker::{Drained, Wakeups, Worker};

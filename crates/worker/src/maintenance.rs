@@ -5,6 +5,7 @@ mod duty;
 mod promoter;
 mod pruner;
 mod reaper;
+mod redriver;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +24,12 @@ pub use promoter::{PromoteSummary, Promoter};
 pub use pruner::{PruneSummary, Pruner};
 pub(crate) use reaper::WorkerReaper;
 pub use reaper::{ReapSummary, Reaper};
+pub use redriver::{RedriveSummary, Redriver};
 
 /// Whether a worker also keeps the store in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Maintenance {
-    /// It takes lost jobs back, promotes due jobs of queues without workers and prunes.
+    /// It takes lost jobs back, promotes due jobs of queues without workers, prunes, and heeds the rules for dead jobs.
     On,
     /// It leaves that to others.
     Off,

@@ -13,7 +13,7 @@ use crate::attempts::Attempts;
 use crate::health::UnreadableHealth;
 use crate::lease::Lease;
 use crate::retries::{endless, spread};
-use crate::settling::{self, lost_follow_ups};
+use crate::settling;
 
 /// The pauses before each look for the jobs of a claim whose answer was lost. The claim may still be in flight: the last
 /// look is later than any store lets a call run by default. What comes even later is given back when the lease ends.
@@ -106,16 +106,14 @@ impl Reconciler {
             noted.jobs = noted.jobs.saturating_add(1);
             noted.last = Some(format!("job {}: {why}", job.id));
         }
-        let end = |job: &LostJob| {
-            let end = settlement(job, fate(job));
-            let then = lost_follow_ups(job, &end);
-            (end, then)
-        };
-        let ends: Vec<_> = jobs.iter().map(end).collect();
         let this = Arc::clone(self);
         self.attempts.runtime.spawn(async move {
-            let _ =
-                this.while_kept(lease, || settling::write(&*this.store, Right::Fence, ends.clone())).await;
+            let end = |job: &LostJob| settlement(job, fate(job));
+            let write = || async {
+                let ends = settling::lost_ends(&*this.store, &jobs, end).await?;
+                settling::write(&*this.store, Right::Fence, ends).await
+            };
+            let _ = this.while_kept(lease, write).await;
         });
     }
 

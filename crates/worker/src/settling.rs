@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::follow_ups::FollowUps;
-use windlass_core::job::LostJob;
+use windlass_core::job::{Forward, JobRecord, LostJob, NewJob};
 use windlass_core::outcome::Failure;
 use windlass_core::store::{AttemptWrite, AttemptWritten, Right, Settled, Settlement, StoreResult};
 use windlass_core::{JobId, Outcome, State, Store, StoreError};
@@ -29,19 +29,54 @@ pub(crate) fn follow_ups(ctx: &Ctx, end: &Settlement) -> Option<FollowUps> {
     match end.transition.state {
         State::Completed => ctx.inner().follow.of_completion(),
         State::Dead => {
-            let hook = ctx.inner().job.facts.spec.on_dead.as_ref()?;
-            let job = hook.follows((ctx.id(), ctx.queue(), ctx.kind()), ctx.fence(), &end.transition)?;
-            Some(FollowUps { jobs: vec![job], records: Vec::new() })
+            let job = &ctx.inner().job;
+            let hook = job.facts.spec.on_dead.as_ref();
+            let about = (ctx.id(), ctx.queue(), ctx.kind());
+            let told = hook.and_then(|hook| hook.follows(about, ctx.fence(), &end.transition));
+            let sent_on = Forward::of_claimed(job).follows(&ctx.fence().to_string(), &end.transition);
+            of_death([told, sent_on])
         }
         _ => None,
     }
 }
 
+fn of_death(jobs: [Option<NewJob>; 2]) -> Option<FollowUps> {
+    let jobs: Vec<_> = jobs.into_iter().flatten().collect();
+    (!jobs.is_empty()).then(|| FollowUps { jobs, records: Vec::new() })
+}
+
+/// The ends of jobs that were lost, each with what follows it if the job dies.
+pub(crate) async fn lost_ends(
+    store: &dyn Store,
+    jobs: &[LostJob],
+    end: impl Fn(&LostJob) -> Settlement,
+) -> StoreResult<Vec<(Settlement, Option<FollowUps>)>> {
+    let mut ends = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let end = end(job);
+        let sent_on = match job.facts.spec.forward_dead {
+            Some(_) if end.transition.state == State::Dead => whole(store, job.id).await?,
+            _ => None,
+        };
+        ends.push((lost_follow_ups(job, &end, sent_on.as_ref()), end));
+    }
+    Ok(ends.into_iter().map(|(then, end)| (end, then)).collect())
+}
+
+/// A job that is to be sent on, with its payload, which nothing changes while it is held; nothing where it does not read.
+async fn whole(store: &dyn Store, id: JobId) -> StoreResult<Option<JobRecord>> {
+    let found = store.get([id].into()).await?.pop().flatten();
+    Ok(found.filter(|job| job.unreadable.is_none()))
+}
+
 /// What follows a job that was lost, if it dies.
-pub(crate) fn lost_follow_ups(job: &LostJob, end: &Settlement) -> Option<FollowUps> {
-    let hook = job.facts.spec.on_dead.as_ref()?;
-    let job = hook.follows((job.id, &job.queue, &job.kind), job.fence, &end.transition)?;
-    Some(FollowUps { jobs: vec![job], records: Vec::new() })
+fn lost_follow_ups(job: &LostJob, end: &Settlement, sent_on: Option<&JobRecord>) -> Option<FollowUps> {
+    let about = (job.id, &job.queue, &job.kind);
+    let hook = job.facts.spec.on_dead.as_ref();
+    let told = hook.and_then(|hook| hook.follows(about, job.fence, &end.transition));
+    let sent_on = sent_on
+        .and_then(|record| Forward::of_record(record).follows(&job.fence.to_string(), &end.transition));
+    of_death([told, sent_on])
 }
 
 /// How an attempt ends that did its work, and what should follow it was refused.

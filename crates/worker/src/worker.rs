@@ -291,6 +291,11 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.set(|draft| draft.prune_interval = interval)
     }
 
+    /// How often the rules for dead jobs are heeded, and jobs looked for that expired; half a minute by default.
+    pub fn redrive_interval(self, interval: Duration) -> Self {
+        self.set(|draft| draft.redrive_interval = interval)
+    }
+
     /// How long an async handler may hold a runtime thread without yielding before a warning names its kind;
     /// 100 ms by default. One that has held it for a hundred times as long is named while it still does, and
     /// turns the worker's health red.

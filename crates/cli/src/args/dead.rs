@@ -1,7 +1,7 @@
 //! The arguments of `dead`.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use windlass::worker::DeadFilter;
@@ -44,8 +44,8 @@ pub(crate) enum DeadCommand {
     Again(DeadAgainArgs),
     /// Write dead jobs to a file, one JSON object a line, and remove them if --purge is given
     ///
-    /// The file is compressed if its name ends in .gz; the program gzip does that. It is there completely or not at all, and one
-    /// that is there already is left alone. Jobs are removed only after it is on the disk.
+    /// The file is compressed if its name ends in .gz. It is there completely or not at all, and one that is there already is
+    /// left alone. Jobs are removed only after it is on the disk.
     #[command(after_help = examples::ARCHIVE)]
     Archive(DeadArchiveArgs),
     /// Enqueue the jobs of an archive as new ones, each with a link to the one that it was
@@ -58,6 +58,15 @@ pub(crate) enum DeadCommand {
     /// Without --expect they are only counted.
     #[command(after_help = examples::PURGE)]
     Purge(DeadPurgeArgs),
+    /// Keep an index of the dead jobs of a queue by fingerprint, or forget it
+    ///
+    /// With it, dead list --queue --fingerprint takes about as long as what it finds. Workers write it, one record for each death,
+    /// also for what is dead already.
+    #[command(after_help = examples::INDEX)]
+    Index(DeadIndexArgs),
+    /// Rules that send dead jobs back by themselves, some time after their death and only so often
+    #[command(after_help = examples::RULES)]
+    Rules(DeadRulesArgs),
 }
 
 /// Which dead jobs; everything that is given must hold.
@@ -243,4 +252,71 @@ pub(crate) struct DeadPurgeArgs {
     /// Remove them if exactly this many match; without it they are only counted
     #[arg(long, value_name = "N")]
     pub(crate) expect: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadIndexArgs {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    pub(crate) queue: Name,
+    /// Forget it, and remove its records
+    #[arg(long)]
+    pub(crate) forget: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadRulesArgs {
+    #[command(subcommand)]
+    pub(crate) command: DeadRulesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadRulesCommand {
+    /// List all rules
+    #[command(after_help = examples::RULES_LIST)]
+    List,
+    /// Store a rule, also over one of the same name
+    ///
+    /// Workers heed it, about every half minute. It looks at all dead jobs of its queue, those from before as well. How often a
+    /// job was sent back is stored with it: one whose handler always fails stays dead after the last time.
+    #[command(after_help = examples::RULES_SET)]
+    Set(DeadRuleSetArgs),
+    /// Remove a rule
+    #[command(after_help = examples::RULES_REMOVE)]
+    Remove(DeadRuleRemoveArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadRuleSetArgs {
+    /// The queue that it is about
+    #[arg(value_name = "QUEUE")]
+    pub(crate) queue: Name,
+    /// What it is called
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Name,
+    /// Only jobs of this kind
+    #[arg(long, value_name = "KIND")]
+    pub(crate) kind: Option<Name>,
+    /// Only jobs that died of the error with this fingerprint, as dead groups shows it
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(crate) fingerprint: Option<Fingerprint>,
+    /// Only jobs whose last error has this text in it, whatever the case
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) error: Option<String>,
+    /// How long after its death a job is sent back
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse::duration)]
+    pub(crate) after: Duration,
+    /// How often a job is sent back at most, by all rules together
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) most: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadRuleRemoveArgs {
+    /// The queue that it is about
+    #[arg(value_name = "QUEUE")]
+    pub(crate) queue: Name,
+    /// What it is called
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Name,
 }

@@ -58,6 +58,18 @@ pub(crate) fn capacity(text: &str) -> Result<Capacity, String> {
     }
 }
 
+/// The queue that dead jobs are sent to; nothing for none.
+#[derive(Debug, Clone)]
+pub(crate) struct Forward(pub(crate) Option<Name>);
+
+/// A queue, or `none`.
+pub(crate) fn forward(text: &str) -> Result<Forward, String> {
+    match text {
+        "none" => Ok(Forward(None)),
+        _ => Name::new(text).map(|queue| Forward(Some(queue))).map_err(|error| error.to_string()),
+    }
+}
+
 /// What a level of priority is worth; nothing for the higher level always first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aging(pub(crate) Option<Duration>);

@@ -142,6 +142,9 @@ pub(crate) struct DefineArgs {
     /// The priority of jobs that say none
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) default_priority: Option<i16>,
+    /// The queue that dead jobs which say nothing about it are sent to, as new ones; or none
+    #[arg(long, value_name = "QUEUE|none", value_parser = parse::forward)]
+    pub(crate) default_forward_dead: Option<parse::Forward>,
     /// How long completed jobs stay
     #[arg(long, value_name = "AGE", value_parser = parse::age, allow_hyphen_values = true)]
     pub(crate) keep_completed: Option<parse::Age>,

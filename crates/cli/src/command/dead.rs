@@ -5,9 +5,11 @@ mod edit;
 mod file;
 mod groups;
 mod import;
+mod index;
 mod list;
 mod purge;
 mod replay;
+mod rules;
 mod show;
 
 use std::io::IsTerminal;
@@ -34,6 +36,8 @@ pub(crate) async fn run(session: &mut Session, command: DeadCommand) -> anyhow::
         DeadCommand::Archive(args) => archive::run(session, &args).await,
         DeadCommand::Import(args) => import::run(session, &args.file).await,
         DeadCommand::Purge(args) => purge::run(session, &args).await,
+        DeadCommand::Index(args) => index::run(session, &args).await,
+        DeadCommand::Rules(args) => rules::run(session, args).await,
     }
 }
 

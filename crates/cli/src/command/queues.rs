@@ -226,6 +226,9 @@ fn changed_defaults(defaults: &mut JobDefaults, args: &DefineArgs) {
     }
     defaults.timeout = args.default_timeout.or(defaults.timeout);
     defaults.priority = args.default_priority.or(defaults.priority);
+    if let Some(parse::Forward(queue)) = &args.default_forward_dead {
+        defaults.forward_dead = queue.clone();
+    }
 }
 
 /// What was given about keys put in. A queue has rules for keys from the first of these on.

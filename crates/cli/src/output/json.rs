@@ -228,6 +228,7 @@ struct DefaultsJson {
     retry: Option<RetryJson>,
     timeout_seconds: Option<f64>,
     priority: Option<i16>,
+    forward_dead: Option<String>,
 }
 
 impl DefaultsJson {
@@ -236,6 +237,7 @@ impl DefaultsJson {
             retry: defaults.retry.as_ref().map(RetryJson::of),
             timeout_seconds: defaults.timeout.map(|timeout| timeout.as_secs_f64()),
             priority: defaults.priority,
+            forward_dead: defaults.forward_dead.as_ref().map(ToString::to_string),
         })
     }
 }

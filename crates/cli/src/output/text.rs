@@ -130,12 +130,15 @@ fn keys(keys: &KeyRules) -> String {
 }
 
 /// What holds for jobs that say nothing themselves.
-pub(crate) fn defaults(JobDefaults { retry, timeout, priority, on_dead }: &JobDefaults) -> String {
+pub(crate) fn defaults(
+    JobDefaults { retry, timeout, priority, on_dead, forward_dead }: &JobDefaults,
+) -> String {
     let parts = [
         retry.as_ref().map(policy),
         timeout.map(|timeout| format!("a timeout of {}", duration(timeout))),
         priority.map(|priority| format!("priority {priority}")),
         on_dead.as_ref().map(|hook| format!("a job of kind {} when one dies", hook.kind)),
+        forward_dead.as_ref().map(|queue| format!("dead ones go on to {queue}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

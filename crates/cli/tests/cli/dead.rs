@@ -1,8 +1,11 @@
-//! `dead list`, `show`, `groups`, `sample`, `replay`, `edit`, `again` and `purge`.
+//! `dead list`, `show`, `groups`, `sample`, `replay`, `edit`, `again`, `purge`, `rules` and `index`.
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass::worker::{RedriveSummary, Redriver};
 
 use crate::shell::Shell;
 
@@ -203,4 +206,90 @@ fn a_purge_removes_what_was_expected() {
     assert_eq!(purged, json!({"matched": 2, "removed": 2, "left": 0}));
     shell.run(["jobs", "show", &first]).exits(4);
     assert_eq!(shell.show(&third)["state"], "dead");
+}
+
+/// A round of maintenance in which nothing is held back.
+fn look_after(shell: &Shell) -> RedriveSummary {
+    let url = format!("sqlite://{}", shell.path("windlass.db").display());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = Arc::clone(windlass::open(&url).await.unwrap().store());
+        Redriver::new(store).hold_back(Duration::ZERO).run_once().await.unwrap()
+    })
+}
+
+#[test]
+fn rules_are_set_heeded_shown_and_removed() {
+    let (shell, [first, _, third]) = scene();
+    let rule = ["dead", "rules", "set", "default", "outages", "--error", "TIMED\u{1b}[2J", "--after", "0s"];
+    shell.run(rule).ok().prints("are sent back 0s after their death, each once");
+    shell.run(["dead", "rules", "list"]).ok().prints("outages");
+    let rule = [
+        "dead",
+        "rules",
+        "set",
+        "default",
+        "outages",
+        "--error",
+        "timed out",
+        "--after",
+        "0s",
+        "--most",
+        "2",
+    ];
+    shell.run(rule).ok().prints("each at most 2 times");
+    let rules = shell.run(["dead", "rules", "list", "--json"]).ok().json();
+    let expected = json!({"queue": "default", "name": "outages", "kind": null, "fingerprint": null,
+        "error": "timed out", "after_seconds": 0, "most": 2});
+    assert_eq!(rules, json!({"rules": [expected]}));
+    for round in 1..=3 {
+        assert_eq!(look_after(&shell).redriven, u64::from(round < 3));
+        if round < 3 {
+            shell.kill("mail", "timed out");
+        }
+    }
+    shell.run(["dead", "show", &third]).ok().prints("sent back 2 times by rules, the last time by outages");
+    let shown = shell.run(["dead", "show", "--json", &third]).ok().json();
+    assert_eq!((&shown["redriven"]["count"], &shown["redriven"]["rule"]), (&json!(2), &json!("outages")));
+    let other = shell.run(["dead", "show", "--json", &first]).ok().json();
+    assert_eq!(other["redriven"], Value::Null);
+    shell.run(["dead", "rules", "remove", "default", "outages"]).ok().prints("is removed");
+    shell.run(["dead", "rules", "remove", "default", "outages"]).exits(4).complains("has no rule outages");
+    shell.run(["dead", "rules", "list"]).ok().complains("no rules");
+    shell.run(["dead", "rules", "set", "default", "x", "--most", "0"]).exits(2);
+}
+
+#[test]
+fn a_search_goes_by_the_index_where_there_is_one() {
+    let (shell, [first, second, _]) = scene();
+    let groups = shell.run(["dead", "groups", "--json"]).ok().json();
+    let fingerprint = groups["groups"][0]["fingerprint"].as_str().unwrap();
+    let args = ["dead", "list", "--queue", "default", "--fingerprint", fingerprint, "--json"];
+    let list = |more: &[&str]| shell.run(args.iter().chain(more)).ok().json();
+    assert_eq!(list(&[])["looked"], json!(3));
+    shell.run(["dead", "index", "default"]).ok().prints("workers index the dead jobs");
+    look_after(&shell);
+    let found = list(&[]);
+    assert_eq!((ids(&found), &found["looked"]), (vec![second.as_str(), &first], &json!(2)));
+    let page = list(&["--limit", "1"]);
+    let rest = list(&["--limit", "1", "--after", page["next"].as_str().unwrap()]);
+    assert_eq!((ids(&page), ids(&rest)), (vec![second.as_str()], vec![first.as_str()]));
+    shell.run(["dead", "index", "default", "--forget"]).ok();
+    shell.run(["dead", "index", "default", "--forget"]).exits(4).complains("has no index");
+    assert_eq!(list(&[])["looked"], json!(3));
+}
+
+#[test]
+fn a_queue_may_send_its_dead_jobs_on() {
+    let shell = Shell::new();
+    shell.run(["queues", "set", "default", "--default-forward-dead", "letters"]).ok();
+    shell.run(["queues", "show", "default"]).ok().prints("dead ones go on to letters");
+    let defined = shell.run(["queues", "show", "default", "--json"]).ok().json();
+    assert_eq!(defined["defaults"]["forward_dead"], "letters");
+    let id = shell.enqueue(&["charge"]);
+    assert_eq!(shell.run(["jobs", "show", &id, "--json"]).ok().json()["kind"], "charge");
+    shell.run(["queues", "set", "default", "--default-forward-dead", "none"]).ok();
+    let defined = shell.run(["queues", "show", "default", "--json"]).ok().json();
+    assert_eq!(defined["defaults"], Value::Null);
+    shell.run(["queues", "set", "default", "--default-forward-dead", "a b"]).exits(2);
 }

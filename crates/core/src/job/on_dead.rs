@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{JobInvalid, NewJob};
+use super::{JobInvalid, JobRecord, NewJob};
 use crate::id::{Fence, JobId};
 use crate::judge::Transition;
 use crate::name::Name;
@@ -14,7 +14,8 @@ use crate::state::State;
 /// The kind, and perhaps the queue, of the job that is enqueued when a job dies. Its payload is a [`DeadJob`].
 ///
 /// It is enqueued by the worker or the reaper that writes the death, in the same write. A job that
-/// [expires](Options::expires_in) before it starts dies inside the store, and nothing is enqueued for it.
+/// [expires](Options::expires_in) before it starts dies inside the store: maintenance finds it and enqueues this about a minute
+/// later, once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OnDead {
@@ -43,6 +44,9 @@ pub struct DeadJob {
     pub attempts: u32,
 }
 
+/// What tells the death of a job that did not start in time from its others: there is one, for a job that is sent back does
+/// not expire again.
+pub const EXPIRED: &str = "expired";
 /// Bytes of an error that are handed on.
 const ERROR_MAX: usize = 4_096;
 
@@ -84,10 +88,28 @@ impl OnDead {
             error: transition.error.as_deref().map(|text| bounded_text(text, ERROR_MAX)),
             attempts: transition.counters.attempt,
         };
-        let payload = serde_json::to_vec(&dead).expect("names and texts are JSON");
+        Some(self.job(&dead, &fence.to_string()))
+    }
+
+    /// The job to enqueue for one that died inside the store, because it did not start in time. It does so once.
+    pub fn for_expired(&self, job: &JobRecord) -> NewJob {
+        let dead = DeadJob {
+            id: job.id,
+            queue: job.queue.clone(),
+            kind: job.kind.clone(),
+            reason: job.reason,
+            error: None,
+            attempts: job.counters.attempt,
+        };
+        self.job(&dead, EXPIRED)
+    }
+
+    fn job(&self, dead: &DeadJob, death: &str) -> NewJob {
+        let DeadJob { id, queue, .. } = dead;
+        let payload = serde_json::to_vec(dead).expect("names and texts are JSON");
         let options = Options::new().queue(self.queue.as_ref().unwrap_or(queue).as_str());
         let job = NewJob::new(&self.kind, payload, options).expect("its names were checked");
-        Some(job.with_id(JobId::from_key("windlass.on_dead", &format!("{id} {fence}"))))
+        job.with_id(JobId::from_key("windlass.on_dead", &format!("{id} {death}")))
     }
 }
 

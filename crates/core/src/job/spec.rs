@@ -12,15 +12,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{OnDead, Trace, Unreadable};
+use crate::name::Name;
 use crate::options::STALLS_MAX_DEFAULT;
 use crate::retry::Policy;
 
 /// Bytes of keys and values together that a job carries as meta.
 pub const META_MAX: usize = 4096;
 
-/// The newest version that this program knows: 1, 2 where a policy spreads its delays by a share, and 3 where something is
-/// enqueued when the job dies.
-const VERSION: i64 = 3;
+/// The newest version that this program knows: 1, 2 where a policy spreads its delays by a share, 3 where something is
+/// enqueued when the job dies, and 4 where it is sent on then.
+const VERSION: i64 = 4;
 
 /// The options of a job that no store decides by.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +39,8 @@ pub struct Spec {
     pub meta: BTreeMap<String, String>,
     /// What is enqueued when the job dies.
     pub on_dead: Option<OnDead>,
+    /// The queue that it is sent to, as a new job, when it dies.
+    pub forward_dead: Option<Name>,
 }
 
 impl Default for Spec {
@@ -49,6 +52,7 @@ impl Default for Spec {
             trace: None,
             meta: BTreeMap::new(),
             on_dead: None,
+            forward_dead: None,
         }
     }
 }
@@ -70,6 +74,8 @@ struct Text {
     meta: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     on_dead: Option<OnDead>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    forward_dead: Option<Name>,
 }
 
 /// Only the version, for a text of which nothing else reads.
@@ -86,6 +92,7 @@ impl Spec {
         }
         let text = Text {
             v: match () {
+                () if self.forward_dead.is_some() => 4,
                 () if self.on_dead.is_some() => 3,
                 () if self.retry.has_share() => 2,
                 () => 1,
@@ -96,6 +103,7 @@ impl Spec {
             trace: self.trace.clone(),
             meta: self.meta.clone(),
             on_dead: self.on_dead.clone(),
+            forward_dead: self.forward_dead.clone(),
         };
         Some(serde_json::to_string(&text).expect("numbers and names are JSON"))
     }
@@ -114,7 +122,7 @@ impl Spec {
         if version > VERSION {
             return Err(Unreadable::Newer { form: version });
         }
-        let Text { v: _, retry, timeout, stalls_max, trace, meta, on_dead } =
+        let Text { v: _, retry, timeout, stalls_max, trace, meta, on_dead, forward_dead } =
             read.map_err(|error| Unreadable::Broken(format!("its options: {error}")))?;
         Ok(Self {
             retry: retry.unwrap_or_default(),
@@ -123,6 +131,7 @@ impl Spec {
             trace,
             meta,
             on_dead,
+            forward_dead,
         })
     }
 }
@@ -150,6 +159,7 @@ mod tests {
                 .ok(),
             meta: [("tenant".into(), "\u{0}ä\"".into())].into(),
             on_dead: None,
+            forward_dead: None,
         };
         assert!(spec.text().unwrap().starts_with(r#"{"v":1,"#), "what older programs can read");
         assert_eq!(Spec::read(spec.text().as_deref()), Ok(spec.clone()));
@@ -158,13 +168,16 @@ mod tests {
         assert_eq!(Spec::read(shared.text().as_deref()), Ok(shared.clone()));
         let hooked = Spec { on_dead: OnDead::kind("alert").ok(), ..shared };
         assert!(hooked.text().unwrap().starts_with(r#"{"v":3,"#), "no program may forget it");
-        assert_eq!(Spec::read(hooked.text().as_deref()), Ok(hooked));
+        assert_eq!(Spec::read(hooked.text().as_deref()), Ok(hooked.clone()));
+        let sent_on = Spec { forward_dead: Name::new("elsewhere").ok(), ..hooked };
+        assert!(sent_on.text().unwrap().starts_with(r#"{"v":4,"#), "no program may forget it");
+        assert_eq!(Spec::read(sent_on.text().as_deref()), Ok(sent_on));
     }
 
     #[test]
     fn a_later_version_is_left_to_a_newer_program() {
         let newer = |v: i64| Err(Unreadable::Newer { form: v });
-        assert_eq!(Spec::read(Some(r#"{"v":4}"#)), newer(4));
+        assert_eq!(Spec::read(Some(r#"{"v":6}"#)), newer(6));
         assert_eq!(Spec::read(Some(r#"{"v":5,"retry":"otherwise"}"#)), newer(5));
         let known = Spec { stalls_max: 5, ..Spec::default() };
         assert_eq!(Spec::read(Some(r#"{"v":1,"stalls_max":5,"colour":"red"}"#)), Ok(known), "may be ignored");

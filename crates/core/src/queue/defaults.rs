@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::QueueInvalid;
 use crate::job::OnDead;
+use crate::name::Name;
 use crate::options::Options;
 use crate::retry::Policy;
 
@@ -26,6 +27,9 @@ pub struct JobDefaults {
     /// What is enqueued when a job dies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_dead: Option<OnDead>,
+    /// The queue that a job is sent to when it dies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forward_dead: Option<Name>,
 }
 
 impl JobDefaults {
@@ -40,6 +44,7 @@ impl JobDefaults {
         (options.retry, options.timeout, options.priority) =
             (self.retry.clone(), self.timeout, self.priority);
         options.on_dead = self.on_dead.clone();
+        options.forward_dead = self.forward_dead.as_ref().map(ToString::to_string);
         options
     }
 

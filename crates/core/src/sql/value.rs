@@ -63,6 +63,24 @@ impl From<&str> for Value {
     }
 }
 
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(Some(value))
+    }
+}
+
+impl From<Bytes> for Value {
+    fn from(value: Bytes) -> Self {
+        Self::Bytes(Some(value))
+    }
+}
+
+impl From<[u8; 16]> for Value {
+    fn from(value: [u8; 16]) -> Self {
+        Self::Uuid(value)
+    }
+}
+
 impl From<Option<String>> for Value {
     fn from(value: Option<String>) -> Self {
         Self::Text(value)

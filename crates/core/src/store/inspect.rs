@@ -3,9 +3,12 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::StoreResult;
+use crate::clock::Timestamp;
 use crate::error::StoreError;
+use crate::id::JobId;
 use crate::job::JobRecord;
 use crate::name::Name;
 use crate::state::State;
@@ -23,6 +26,43 @@ pub trait Inspect {
     ///
     /// [`Jobs::get`]: super::Jobs::get
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> StoreResult<JobPage>;
+
+    /// Jobs of a queue that ended in this state and are there still, in the order in which they ended; those of one instant in
+    /// the order in which they were accepted. Begins after the given place; at most `limit` and [`PAGE_MAX`]. No job is in a
+    /// state that is not terminal.
+    ///
+    /// A job that is sent back leaves the order, and gets a new place when it ends again. A write that is on its way may put a
+    /// job before a place that was read already: a reader that wants all goes back some seconds ([`EndPlace::since`]).
+    async fn ended(&self, queue: &Name, state: State, after: EndPlace, limit: u32)
+    -> StoreResult<Vec<Ended>>;
+}
+
+/// A place in the order in which jobs of a queue ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EndPlace {
+    /// When the job ended.
+    pub at: Timestamp,
+    /// The number that the store has given it, in the order of acceptance.
+    pub seq: i64,
+}
+
+impl EndPlace {
+    /// Before all jobs.
+    pub const START: Self = Self::since(Timestamp::from_micros(i64::MIN));
+
+    /// Before the jobs that ended at this instant.
+    pub const fn since(at: Timestamp) -> Self {
+        Self { at, seq: -1 }
+    }
+}
+
+/// A job that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Its id.
+    pub id: JobId,
+    /// Its place.
+    pub place: EndPlace,
 }
 
 /// The most jobs that one page holds.

@@ -184,6 +184,14 @@ pub trait Jobs {
 
     /// Removes jobs for good, running ones excepted.
     async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;
+
+    /// As [`retry`](Jobs::retry), for jobs that are still as they were [seen](Seen), tested in the same write; others are
+    /// refused with the state that they are in. A call names each job once.
+    async fn retry_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>>;
+
+    /// As [`delete`](Jobs::delete), for jobs that are still as they were [seen](Seen), as by
+    /// [`retry_seen`](Jobs::retry_seen).
+    async fn delete_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>>;
 }
 
 /// The answer for one enqueued job.
@@ -286,6 +294,29 @@ pub enum Settled {
     Fenced,
     /// The fence holds, but the output or progress is above the queue's cap; nothing was written.
     Refused(TooLarge),
+}
+
+/// A job as it was seen. One that has ended and has the same state and fence later has not run meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// The job.
+    pub id: JobId,
+    /// The state that it was in.
+    pub state: State,
+    /// How often it had been claimed.
+    pub fence: u64,
+}
+
+impl Seen {
+    /// A job as this record shows it.
+    pub fn of(job: &JobRecord) -> Self {
+        Self { id: job.id, state: job.state, fence: job.fence }
+    }
+
+    /// Whether a job that is like this now is as it was seen.
+    pub fn is(&self, state: State, fence: u64) -> bool {
+        self.state == state && self.fence == fence
+    }
 }
 
 /// The answer for one change that a person asked for.

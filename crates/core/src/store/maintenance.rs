@@ -59,11 +59,13 @@ pub enum Duty {
     Promote,
     /// Removes what is no longer kept.
     Prune,
+    /// Looks after jobs that died.
+    Redrive,
 }
 
 impl Duty {
     /// Every duty.
-    pub const ALL: [Self; 3] = [Self::Reap, Self::Promote, Self::Prune];
+    pub const ALL: [Self; 4] = [Self::Reap, Self::Promote, Self::Prune, Self::Redrive];
 
     /// The name that a store keeps it under.
     pub const fn name(self) -> &'static str {
@@ -71,6 +73,7 @@ impl Duty {
             Self::Reap => "reap",
             Self::Promote => "promote",
             Self::Prune => "prune",
+            Self::Redrive => "redrive",
         }
     }
 }

@@ -1,9 +1,10 @@
 -- Changes that a person asks for: 'cancel', 'withdraw', 'retry' or 'delete'.
 --
 -- p_ids   one after the other, so an id may stand twice
+-- p_states, p_fences  what each must still have, or it is refused; NULL: anything
 -- result  one row per id: whether it was 'done', 'refused' or 'missing', and the state; or 'held', and the job that holds its
 --         unique key; or 'locked' by an open transaction, which no other job is to wait for
-CREATE FUNCTION {function}(p_verb text, p_ids uuid[])
+CREATE FUNCTION {function}(p_verb text, p_ids uuid[], p_states int8[], p_fences int8[])
 RETURNS TABLE (o_answer text, o_state int8, o_holder uuid)
 LANGUAGE plpgsql VOLATILE {steady}
 AS $$
@@ -18,7 +19,8 @@ DECLARE
     v_moved int8;
     v_held text;
 BEGIN
-    FOREACH v_id IN ARRAY p_ids LOOP
+    FOR place IN 1 .. cardinality(p_ids) LOOP
+        v_id := p_ids[place];
         o_answer := 'missing';
         o_state := NULL;
         o_holder := NULL;
@@ -30,6 +32,10 @@ BEGIN
             IF found THEN
                 o_answer := 'done';
                 o_state := v_waiting.state;
+                IF (v_waiting.state, v_waiting.fence) <> (p_states[place], p_fences[place]) THEN
+                    o_answer := 'refused';
+                    EXIT;
+                END IF;
                 IF p_verb IN ('cancel', 'withdraw') THEN
                     DELETE FROM waiting WHERE seq = v_seq;
                     INSERT INTO ended (
@@ -74,6 +80,10 @@ BEGIN
             IF found THEN
                 o_answer := 'done';
                 o_state := v_ended.state;
+                IF (v_ended.state, v_ended.fence) <> (p_states[place], p_fences[place]) THEN
+                    o_answer := 'refused';
+                    EXIT;
+                END IF;
                 IF p_verb = 'delete' THEN
                     DELETE FROM ended WHERE seq = v_seq;
                     DELETE FROM attempts WHERE seq = v_seq;

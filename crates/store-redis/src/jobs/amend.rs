@@ -1,10 +1,11 @@
 //! Changes that a person asks for: cancel, retry and delete.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use windlass_core::bell::Rings;
-use windlass_core::store::{Amended, Amendment};
+use windlass_core::store::{Amended, Amendment, Seen};
 use windlass_core::{JobId, State};
 
 use crate::agenda::{Needs, Notes};
@@ -32,18 +33,32 @@ const fn needs(amendment: Amendment) -> Needs {
     }
 }
 
+/// Changes jobs that are still as they were seen.
+pub(super) async fn amend_seen(
+    tools: &Tools,
+    session: &Session,
+    amendment: Amendment,
+    jobs: &[Seen],
+) -> Result<Vec<Amended>, Fault> {
+    let ids: Vec<_> = jobs.iter().map(|seen| seen.id).collect();
+    amend(tools, session, amendment, &ids, &jobs.iter().map(|seen| (seen.id, *seen)).collect()).await
+}
+
+/// Changes jobs; those that were seen only if they still are like that.
 pub(super) async fn amend(
     tools: &Tools,
     session: &Session,
     amendment: Amendment,
     ids: &[JobId],
+    seen: &HashMap<JobId, Seen>,
 ) -> Result<Vec<Amended>, Fault> {
     let has_changed = AtomicBool::new(false);
     let answers = QueueCache::each(tools, session, ids, |queue, ids| {
         let has_changed = &has_changed;
         async move {
-            let mut arguments = vec![tools.clock()];
+            let mut arguments = vec![tools.clock(), ids.len().to_string().into()];
             arguments.extend(ids.iter().map(|id| Bytes::copy_from_slice(id.as_bytes())));
+            arguments.extend(expected(&ids, seen));
             let note = Notes::note(tools, session, &queue, needs(amendment));
             let write = session.run(script(amendment), tools.keys.queue(&queue).all(), arguments);
             let said = answer::bytes(tokio::join!(note, write).1?)?;
@@ -68,6 +83,12 @@ pub(super) async fn amend(
         Err(fault) if has_changed.load(Ordering::Relaxed) => Err(fault.partial()),
         Err(fault) => Err(fault),
     }
+}
+
+/// What each of these jobs must still be, as scripts compare it; nothing where that does not matter.
+fn expected(ids: &[JobId], seen: &HashMap<JobId, Seen>) -> Vec<Bytes> {
+    let seen = ids.iter().filter_map(|id| seen.get(id));
+    seen.map(|seen| [&[b'0' + seen.state.code()][..], &seen.fence.to_be_bytes()].concat().into()).collect()
 }
 
 /// What the script said about jobs: two bytes for each, then who holds keys that were asked for.

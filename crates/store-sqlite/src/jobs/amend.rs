@@ -2,8 +2,8 @@
 
 use windlass_core::bell::Rings;
 use windlass_core::outcome::Reason;
-use windlass_core::store::{Amended, Amendment, Cause};
-use windlass_core::{JobId, Name, State};
+use windlass_core::store::{Amended, Amendment, Cause, Seen};
+use windlass_core::{JobId, Name, State, stored};
 
 use crate::error::Fault;
 use crate::keys;
@@ -21,7 +21,7 @@ pub(super) fn cancel(
     ids: &[JobId],
     amendment: Amendment,
 ) -> Result<Vec<Amended>, Fault> {
-    each(session, ids, |job| {
+    each(session, &all(ids), |job| {
         let is_running = job.state == State::Running;
         if job.state.is_terminal() || (is_running && amendment == Amendment::Withdraw) {
             return Ok(Amended::Refused(job.state));
@@ -37,8 +37,8 @@ pub(super) fn cancel(
     })
 }
 
-pub(super) fn retry(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended>, Fault> {
-    each(session, ids, |job| {
+pub(super) fn retry(session: &Session<'_>, jobs: &[Asked]) -> Result<Vec<Amended>, Fault> {
+    each(session, jobs, |job| {
         if !matches!(job.state, State::Dead | State::Cancelled | State::Scheduled) {
             return Ok(Amended::Refused(job.state));
         }
@@ -52,14 +52,27 @@ pub(super) fn retry(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended>
     })
 }
 
-pub(super) fn delete(session: &Session<'_>, ids: &[JobId]) -> Result<Vec<Amended>, Fault> {
-    each(session, ids, |job| {
+pub(super) fn delete(session: &Session<'_>, jobs: &[Asked]) -> Result<Vec<Amended>, Fault> {
+    each(session, jobs, |job| {
         if job.state == State::Running {
             return Ok(Amended::Refused(job.state));
         }
         at_once(moves::remove(&mut session.tx(), &[job.standing()], Cause::Requested))?;
         Ok(Amended::Done(job.state))
     })
+}
+
+/// A job, and how it must still be, if that matters.
+pub(super) type Asked = (JobId, Option<Seen>);
+
+/// Jobs, however they are.
+pub(super) fn all(ids: &[JobId]) -> Vec<Asked> {
+    ids.iter().map(|&id| (id, None)).collect()
+}
+
+/// Jobs that are still as they were seen.
+pub(super) fn seen(jobs: &[Seen]) -> Vec<Asked> {
+    jobs.iter().map(|&seen| (seen.id, Some(seen))).collect()
 }
 
 struct Found {
@@ -81,16 +94,21 @@ impl Found {
 /// Amends one job after the other; an id that comes twice sees what its first turn did.
 fn each(
     session: &Session<'_>,
-    ids: &[JobId],
+    jobs: &[Asked],
     mut amend: impl FnMut(Found) -> Result<Amended, Fault>,
 ) -> Result<Vec<Amended>, Fault> {
     let mut by_id = session.prepare(BY_ID)?;
-    let mut answers = Vec::with_capacity(ids.len());
-    for id in ids {
+    let mut answers = Vec::with_capacity(jobs.len());
+    for (id, seen) in jobs {
         let mut rows = by_id.query([id.as_bytes()])?;
         let found = match rows.next()? {
             Some(row) => {
                 let (seq, queue, state) = (row.get(0)?, row::name(row, 1)?, row::state(row, 2)?);
+                let fence = stored::number(row.get(5)?);
+                if seen.is_some_and(|seen| !seen.is(state, fence)) {
+                    answers.push(Amended::Refused(state));
+                    continue;
+                }
                 Some(Found { id: *id, seq, queue, state, has_key: row.get(3)?, has_gate: row.get(4)? })
             }
             None => None,

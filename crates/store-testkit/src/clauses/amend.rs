@@ -4,7 +4,7 @@ use windlass_core::job::Counters;
 use windlass_core::outcome::Reason;
 use windlass_core::queue::{KeyRules, QueueConfig};
 use windlass_core::retry::Policy;
-use windlass_core::store::{Amended, Enqueued, Filter, Progress};
+use windlass_core::store::{Amended, Enqueued, Filter, Progress, Seen};
 use windlass_core::unique::Unique;
 use windlass_core::{Bytes, JobId, Options, Outcome, State};
 
@@ -176,5 +176,55 @@ pub async fn only_waiting_jobs_are_withdrawn(h: &impl Harness) {
     let next = job(Options::new().unique(unique));
     assert_eq!(scene.store.enqueue([next].into()).await.expect("it is accepted"), [Enqueued::New]);
     assert_eq!(scene.settle(&running, completed()).await, State::Completed);
+    scene.assert_counts().await;
+}
+
+/// A job that is as it was seen is sent back or removed, as without that.
+pub async fn what_is_as_it_was_seen_is_changed(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let dead = scene.finished(Options::new(), failed_for_good()).await;
+    let removed = scene.finished(Options::new(), failed_for_good()).await;
+    let expired = scene.add(Options::new().expires_in(seconds(5))).await;
+    h.advance(seconds(5)).await;
+    scene.store.promote(9).await.expect("promoting is answered");
+    let waiting = scene.add(Options::new().delay(seconds(99))).await;
+    let mut seen = Vec::new();
+    for id in [dead, expired, waiting] {
+        seen.push(Seen::of(&scene.get(id).await));
+    }
+    seen.push(Seen { id: JobId::new(), ..seen[0] });
+    let answers = scene.store.retry_seen(seen.into()).await.expect("retrying is answered");
+    let ready = Amended::Done(State::Ready);
+    assert_eq!(answers, [ready, ready, ready, Amended::Missing]);
+    let seen = Seen::of(&scene.get(removed).await);
+    let answers = scene.store.delete_seen([seen].into()).await.expect("deleting is answered");
+    assert_eq!(answers, [Amended::Done(State::Dead)]);
+    assert_eq!(scene.find(removed).await, None);
+    scene.assert_counts().await;
+}
+
+/// A job that was sent back since it was seen is left alone: while it waits, while it runs, and when it has died again.
+pub async fn what_has_changed_since_is_left_alone(h: &impl Harness) {
+    let scene = Scene::new(h).await;
+    let id = scene.finished(Options::new(), failed_for_good()).await;
+    let other = scene.finished(Options::new(), failed_for_good()).await;
+    let seen: [Seen; 2] = [Seen::of(&scene.get(id).await), Seen::of(&scene.get(other).await)];
+    let refused = async |state: State| {
+        let before = scene.get(id).await;
+        let one = async |answers: windlass_core::store::StoreResult<Vec<Amended>>| {
+            assert_eq!(answers.expect("it is answered"), [Amended::Refused(state)]);
+        };
+        one(scene.store.retry_seen([seen[0]].into()).await).await;
+        one(scene.store.delete_seen([seen[0]].into()).await).await;
+        assert_eq!(scene.get(id).await, before);
+    };
+    assert_eq!(scene.retry(id).await, Amended::Done(State::Ready));
+    refused(State::Ready).await;
+    let again = scene.claim_one(scene.lease().await).await;
+    refused(State::Running).await;
+    scene.settle(&again, failed_for_good()).await;
+    refused(State::Dead).await;
+    let answers = scene.store.delete_seen(seen.into()).await.expect("deleting is answered");
+    assert_eq!(answers, [Amended::Refused(State::Dead), Amended::Done(State::Dead)], "each for itself");
     scene.assert_counts().await;
 }

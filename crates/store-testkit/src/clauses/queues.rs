@@ -66,6 +66,7 @@ pub async fn a_definition_reads_back(h: &impl Harness) {
             timeout: Some(seconds(9)),
             priority: Some(-3),
             on_dead: OnDead::kind("alert").ok(),
+            forward_dead: windlass_core::Name::new("elsewhere").ok(),
         },
     };
     for config in [first, QueueConfig::default()] {

@@ -9,4 +9,5 @@ mod rusqlite;
 mod sqlx_sqlite;
 mod support;
 mod unique_sqlite;
+mod versioned;
 mod worker;

@@ -47,6 +47,11 @@ impl Defaults {
         Self { known: Mutex::default(), runtime }
     }
 
+    /// Where work is done that no caller waits for.
+    pub(super) fn runtime(&self) -> &runtime::Handle {
+        &self.runtime
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,6 +80,12 @@ impl Defaults {
 impl Client {
     /// These options over the defaults of the queue that they lead to. A name that is not one is refused by the enqueue.
     pub(super) async fn over_defaults(&self, options: Options, lookup: Lookup) -> Result<Options> {
+        let options = self.with_defaults(options, lookup).await?;
+        self.mark_expiring(&options, lookup).await?;
+        Ok(options)
+    }
+
+    async fn with_defaults(&self, options: Options, lookup: Lookup) -> Result<Options> {
         let over = |options: Options, defaults: Option<Options>| match defaults {
             Some(defaults) => options.over(defaults),
             None => options,

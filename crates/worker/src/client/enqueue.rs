@@ -345,6 +345,11 @@ macro_rules! options {
                 self.with(|options| options.on_dead(hook))
             }
 
+            /// The queue that it is sent to when it dies, as a new job, in the same write. It stays among the dead, too.
+            pub fn forward_dead(self, queue: impl Into<String>) -> Self {
+                self.with(|options| options.forward_dead(queue))
+            }
+
             /// How many lost leases it survives.
             pub fn max_stalls(self, stalls: u32) -> Self {
                 self.with(|options| options.max_stalls(stalls))

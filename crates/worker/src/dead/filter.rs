@@ -103,6 +103,21 @@ impl DeadFilter {
         self.before
     }
 
+    /// The queue and the fingerprint, where it names both.
+    pub(super) fn indexed_by(&self) -> Option<(&Name, Fingerprint)> {
+        Some((self.queue.as_ref()?, self.fingerprint?))
+    }
+
+    /// Which dead jobs of its queue a rule is about.
+    pub(super) fn of_rule(
+        kind: Option<Name>,
+        fingerprint: Option<Fingerprint>,
+        error: Option<String>,
+    ) -> Self {
+        let error = error.map(|text| text.to_lowercase());
+        Self { kind, fingerprint, error, ..Self::default() }
+    }
+
     pub(super) fn stored(&self) -> Filter {
         let (kind, tag) = (self.kind.clone(), self.tag.clone());
         Filter { kind, tag, ..stored(self.queue.as_ref()) }
@@ -118,7 +133,9 @@ impl DeadFilter {
 
     pub(super) fn matches(&self, letter: &DeadLetter) -> bool {
         let has_error = |text: &String| letter.cause().to_lowercase().contains(text);
-        self.may_match(&letter.job)
+        self.kind.as_ref().is_none_or(|kind| *kind == letter.job.kind)
+            && self.tag.as_ref().is_none_or(|tag| letter.job.tags.contains(tag))
+            && self.may_match(&letter.job)
             && self.fingerprint.is_none_or(|wanted| wanted == letter.fingerprint)
             && self.error.as_ref().is_none_or(has_error)
     }

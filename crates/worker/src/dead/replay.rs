@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use windlass_core::clock::Timestamp;
-use windlass_core::store::Amended;
+use windlass_core::store::{Amended, Seen};
 use windlass_core::{JobId, JobRecord, State};
 
 use super::{DeadLetters, PAGE};
@@ -196,13 +196,15 @@ impl Run {
     }
 
     async fn send_back(&mut self, ids: &[JobId]) -> Result<()> {
-        let ids = self.still_dead(ids).await?;
-        self.note_sent(ids.len());
-        for (&id, answer) in ids.iter().zip(self.client.store().retry(Arc::from(&ids[..])).await?) {
+        let seen = self.still_dead(ids).await?;
+        self.note_sent(seen.len());
+        // What was sent back by others since this look is left to them.
+        let answers = self.client.store().retry_seen(Arc::from(&seen[..])).await?;
+        for (seen, answer) in seen.iter().zip(answers) {
             match answer {
                 Amended::Done(_) => {
                     self.summary.replayed += 1;
-                    self.watched.push_back(id);
+                    self.watched.push_back(seen.id);
                 }
                 Amended::Refused(_) | Amended::Held(_) | Amended::Missing => self.summary.left += 1,
             }
@@ -213,12 +215,12 @@ impl Run {
     }
 
     /// Those that have not been sent back by others since they were read, and died again.
-    async fn still_dead(&mut self, ids: &[JobId]) -> Result<Vec<JobId>> {
+    async fn still_dead(&mut self, ids: &[JobId]) -> Result<Vec<Seen>> {
         let found = self.client.store().get(Arc::from(ids)).await?;
         let died_before = |job: &JobRecord| {
             job.state == State::Dead && job.finished_at.is_some_and(|died| died < self.summary.began)
         };
-        let dead: Vec<_> = found.into_iter().flatten().filter(died_before).map(|job| job.id).collect();
+        let dead: Vec<_> = found.iter().flatten().filter(|job| died_before(job)).map(Seen::of).collect();
         self.summary.left += (ids.len() - dead.len()) as u64;
         Ok(dead)
     }

@@ -11,7 +11,7 @@ use super::{BATCH_MAX, CALLS_MAX, Round, Sweep};
 use crate::attempts::Attempts;
 use crate::health::Part;
 use crate::lease::Lease;
-use crate::settling::{self, Answered, lost_follow_ups};
+use crate::settling::{self, Answered};
 
 /// Takes lost jobs back and forgets leases without jobs.
 #[derive(Clone)]
@@ -59,11 +59,10 @@ impl Reaper {
         }
         let end = |job: &LostJob| {
             let transition = judge(&job.facts, job.outcome(), fastrand::f64());
-            let end = Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition };
-            let then = lost_follow_ups(job, &end);
-            (end, then)
+            Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
         };
-        let answers = settling::write(&*self.store, Right::LostLease, lost.iter().map(end).collect()).await?;
+        let ends = settling::lost_ends(&*self.store, &lost, end).await?;
+        let answers = settling::write(&*self.store, Right::LostLease, ends).await?;
         let mut taken = 0;
         for (job, answer) in lost.iter().zip(answers) {
             if let Answered::Applied(state) = answer {

@@ -25,6 +25,7 @@ pub(crate) struct Config {
     pub(crate) reaper: maintenance::Config,
     pub(crate) promoter: maintenance::Config,
     pub(crate) pruner: maintenance::Config,
+    pub(crate) redriver: maintenance::Config,
     pub(crate) drain_deadline: Duration,
     pub(crate) cancel_grace: Duration,
     pub(crate) blocking_threads: usize,
@@ -59,6 +60,7 @@ pub(super) struct Draft {
     pub(super) maintenance: Maintenance,
     pub(super) reap_interval: Option<Duration>,
     pub(super) prune_interval: Duration,
+    pub(super) redrive_interval: Duration,
     pub(super) slow_poll: Duration,
     pub(super) backoff: Backoff,
     pub(super) log_limits: LogLimits,
@@ -84,6 +86,7 @@ impl Default for Draft {
             maintenance: Maintenance::On,
             reap_interval: None,
             prune_interval: Duration::from_secs(60),
+            redrive_interval: Duration::from_secs(30),
             slow_poll: Duration::from_millis(100),
             backoff: Backoff::default(),
             log_limits: LogLimits::default(),
@@ -104,6 +107,7 @@ impl Draft {
             &mut self.cancel_grace,
             &mut self.prune_interval,
             &mut self.log_limits.ttl,
+            &mut self.redrive_interval,
         ]
         .into_iter()
         .chain(&mut self.reap_interval)
@@ -152,6 +156,7 @@ impl Draft {
             reaper: maintenance::Config::new("reap_interval", reap_interval)?,
             promoter: maintenance::Config::new("poll_interval", promote_interval)?,
             pruner: maintenance::Config::new("prune_interval", self.prune_interval)?,
+            redriver: maintenance::Config::new("redrive_interval", self.redrive_interval)?,
             drain_deadline: self.drain_deadline,
             cancel_grace: self.cancel_grace,
             blocking_threads: self.blocking_threads.unwrap_or(self.concurrency),

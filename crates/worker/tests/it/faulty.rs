@@ -14,9 +14,9 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::LostJob;
 use windlass_core::queue::{QueueConfig, QueueRecord, Removed};
 use windlass_core::store::{
-    About, Amended, Begin, ClaimAnswer, ClaimRequest, Cursor, Duty, Enqueued, Filter, Inspect, JobPage, Jobs,
-    LeaseRecord, Leases, Maintenance, NewLease, Progress, Promotion, Queues, Renewal, Settled, Settlement,
-    Sharing, Shift, Store, StoreResult, Swept, Wakeup,
+    About, Amended, Begin, ClaimAnswer, ClaimRequest, Cursor, Duty, EndPlace, Ended, Enqueued, Filter,
+    Inspect, JobPage, Jobs, LeaseRecord, Leases, Maintenance, NewLease, Progress, Promotion, Queues, Renewal,
+    Seen, Settled, Settlement, Sharing, Shift, Store, StoreResult, Swept, Wakeup,
 };
 use windlass_core::{Bytes, CallId, HolderId, JobId, JobRecord, LeaseId, Name, NewJob, State, StoreError};
 use windlass_store_memory::MemoryStore;
@@ -309,6 +309,12 @@ impl Jobs for Faulty {
     async fn delete(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>> {
         self.inner.delete(ids).await
     }
+    async fn retry_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.inner.retry_seen(jobs).await
+    }
+    async fn delete_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.inner.delete_seen(jobs).await
+    }
 }
 
 #[async_trait]
@@ -368,6 +374,15 @@ impl Queues for Faulty {
 impl Inspect for Faulty {
     async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> StoreResult<JobPage> {
         self.inner.list(filter, after, limit).await
+    }
+    async fn ended(
+        &self,
+        queue: &Name,
+        state: State,
+        after: EndPlace,
+        limit: u32,
+    ) -> StoreResult<Vec<Ended>> {
+        self.inner.ended(queue, state, after, limit).await
     }
 }
 

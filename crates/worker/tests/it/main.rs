@@ -22,6 +22,7 @@ mod moved;
 mod outcomes;
 mod prefetch;
 mod queue;
+mod redrive;
 mod rules;
 mod shutdown;
 mod sick;

@@ -101,6 +101,7 @@ async fn a_queue_says_what_jobs_do_not_say() {
         timeout: Some(Duration::from_secs(5)),
         priority: Some(3),
         on_dead: None,
+        forward_dead: None,
     };
     let queue = client.queue("default").unwrap();
     queue.change(|config| config.defaults = defaults.clone()).await.unwrap();

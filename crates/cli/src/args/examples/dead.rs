@@ -91,6 +91,42 @@ Examples:
 With --json: one document, {\"matched\": N, \"removed\": N, \"left\": N}.
 Exit code 1 if another number was expected or some changed meanwhile.";
 
+pub(in crate::args) const INDEX: &str = "\
+Examples:
+  windlass dead index mail
+  windlass dead list --queue mail --fingerprint 9f86d081884c7d65
+  windlass dead index mail --forget
+
+With --json: one document, {\"queue\": QUEUE, \"indexed\": BOOL}.
+Exit code 4 if there is none to forget.";
+
+pub(in crate::args) const RULES: &str = "\
+Examples:
+  windlass dead rules list
+  windlass dead rules set mail outages --error 'timed out' --after 10m --most 3
+  windlass dead rules remove mail outages";
+
+pub(in crate::args) const RULES_LIST: &str = "\
+Examples:
+  windlass dead rules list
+  windlass dead rules list --json | jq -r '.rules[] | [.queue, .name] | @tsv'
+
+With --json: one document, {\"rules\": [...]}, each with queue, name, kind, fingerprint, error, after_seconds and most.";
+
+pub(in crate::args) const RULES_SET: &str = "\
+Examples:
+  windlass dead rules set mail outages --error 'timed out' --after 10m --most 3
+  windlass dead rules set mail bad-gateway --kind mail.send --fingerprint 9f86d081884c7d65
+
+With --json: one document, the rule as dead rules list has it.";
+
+pub(in crate::args) const RULES_REMOVE: &str = "\
+Examples:
+  windlass dead rules remove mail outages
+
+With --json: one document, {\"queue\": QUEUE, \"name\": NAME, \"removed\": true}.
+Exit code 4 if there is none.";
+
 pub(in crate::args) const RECORDS: &str = "\
 Examples:
   windlass records list mail --prefix once/

@@ -10,10 +10,11 @@ use serde_json::value::RawValue;
 use windlass::worker::DeadLetters;
 use windlass_core::job::AttemptRecord;
 use windlass_core::outcome::{Ending, Reason};
+use windlass_core::store::Seen;
 use windlass_core::{JobId, JobRecord, Name};
 
 use super::file::Writer;
-use super::purge::{Removed, Seen, remove};
+use super::purge::{Removed, remove};
 use super::{check_known, counter, jobs, letters};
 use crate::args::DeadArchiveArgs;
 use crate::exit::{Exit, Fault};

@@ -1,10 +1,12 @@
-//! The file of an archive: one JSON object a line, compressed by the program gzip where its name or its beginning says so.
+//! The file of an archive: one JSON object a line, compressed where its name or its beginning says so.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use flate2::Compression;
+use flate2::bufread::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use tempfile::NamedTempFile;
 use windlass_core::size::CAP_MAX;
 
@@ -24,7 +26,7 @@ pub(super) struct Writer {
 #[derive(Debug)]
 enum Sink {
     Plain(BufWriter<File>),
-    Gzip(Child, BufWriter<ChildStdin>),
+    Gzip(GzEncoder<BufWriter<File>>),
 }
 
 impl Writer {
@@ -36,12 +38,11 @@ impl Writer {
         }
         let file = NamedTempFile::new_in(folder(path)).map_err(unmade)?;
         let out = file.as_file().try_clone().map_err(unmade)?;
+        let out = BufWriter::new(out);
         let sink = if path.extension().is_some_and(|extension| extension == "gz") {
-            let mut child = gzip(&["-c"], Stdio::piped(), out.into())?;
-            let input = child.stdin.take().ok_or_else(|| Fault::failed("gzip has no input"))?;
-            Sink::Gzip(child, BufWriter::new(input))
+            Sink::Gzip(GzEncoder::new(out, Compression::default()))
         } else {
-            Sink::Plain(BufWriter::new(out))
+            Sink::Plain(out)
         };
         Ok(Self { path: path.to_owned(), file, sink })
     }
@@ -50,7 +51,7 @@ impl Writer {
     pub(super) fn add(&mut self, line: &str) -> Result<(), Fault> {
         let sink: &mut dyn Write = match &mut self.sink {
             Sink::Plain(sink) => sink,
-            Sink::Gzip(_, sink) => sink,
+            Sink::Gzip(sink) => sink,
         };
         let written = sink.write_all(line.as_bytes()).and_then(|()| sink.write_all(b"\n"));
         written.map_err(|error| unwritten(&self.path, &error))
@@ -60,17 +61,11 @@ impl Writer {
     pub(super) fn finish(self) -> Result<(), Fault> {
         let Self { path, file, sink } = self;
         let failed = |error: io::Error| unwritten(&path, &error);
-        match sink {
-            Sink::Plain(mut sink) => sink.flush().map_err(failed)?,
-            Sink::Gzip(mut child, mut sink) => {
-                sink.flush().map_err(failed)?;
-                drop(sink);
-                let status = child.wait().map_err(failed)?;
-                if !status.success() {
-                    return Err(Fault::failed(format!("cannot write {}: gzip failed", path.display())));
-                }
-            }
-        }
+        let mut out = match sink {
+            Sink::Plain(sink) => sink,
+            Sink::Gzip(sink) => sink.finish().map_err(failed)?,
+        };
+        out.flush().map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist_noclobber(&path).map_err(|error| failed(error.error))?;
         // The name is in the folder, which is to be on the disk, too; not every system opens one.
@@ -92,7 +87,7 @@ pub(super) struct Reader {
 #[derive(Debug)]
 enum Source {
     Plain(BufReader<File>),
-    Gzip(Child, BufReader<ChildStdout>),
+    Gzip(BufReader<MultiGzDecoder<BufReader<File>>>),
 }
 
 impl Reader {
@@ -103,12 +98,10 @@ impl Reader {
         let mut start = Vec::new();
         Read::by_ref(&mut file).take(2).read_to_end(&mut start).map_err(unread)?;
         file.rewind().map_err(unread)?;
-        let source = if start == [0x1f, 0x8b] {
-            let mut child = gzip(&["-dc"], file.into(), Stdio::piped())?;
-            let output = child.stdout.take().ok_or_else(|| Fault::failed("gzip has no output"))?;
-            Source::Gzip(child, BufReader::new(output))
-        } else {
-            Source::Plain(BufReader::new(file))
+        let file = BufReader::new(file);
+        let source = match &start[..] {
+            [0x1f, 0x8b] => Source::Gzip(BufReader::new(MultiGzDecoder::new(file))),
+            _ => Source::Plain(file),
         };
         Ok(Self { name, source, line: 0 })
     }
@@ -117,13 +110,17 @@ impl Reader {
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, Fault> {
         let Self { name, source, line } = self;
         let at = format!("line {} of {name}", *line + 1);
-        let lines: &mut dyn BufRead = match source {
-            Source::Plain(lines) => lines,
-            Source::Gzip(_, lines) => lines,
+        let (lines, is_gzip): (&mut dyn BufRead, _) = match source {
+            Source::Plain(lines) => (lines, false),
+            Source::Gzip(lines) => (lines, true),
         };
         let mut bytes = Vec::new();
         let read = lines.take(LINE_MAX).read_until(b'\n', &mut bytes);
-        read.map_err(|error| Fault::failed(format!("cannot read {at}: {error}")))?;
+        read.map_err(|error| match is_gzip {
+            // A file that was cut off, or is not gzip after all, is found here as well.
+            true => Fault::failed(format!("{name} is damaged after line {line}: {error}")),
+            false => Fault::failed(format!("cannot read {at}: {error}")),
+        })?;
         match bytes.pop() {
             Some(b'\n') => {
                 *line += 1;
@@ -132,33 +129,9 @@ impl Reader {
             Some(_) => {
                 Err(Fault::failed(format!("{at} has no end: the file was cut off, or is not an archive")))
             }
-            None => self.end(),
+            None => Ok(None),
         }
     }
-
-    fn end(&mut self) -> Result<Option<Vec<u8>>, Fault> {
-        if let Source::Gzip(child, _) = &mut self.source {
-            let status = child.wait();
-            if !status.is_ok_and(|status| status.success()) {
-                let (line, name) = (self.line, &self.name);
-                return Err(Fault::failed(format!(
-                    "{name} is damaged after line {line}: gzip cannot read it"
-                )));
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// Starts gzip out of the reach of Ctrl-C, which is heard here.
-fn gzip(args: &[&str], input: Stdio, output: Stdio) -> Result<Child, Fault> {
-    let mut command = Command::new("gzip");
-    command.args(args).stdin(input).stdout(output).stderr(Stdio::null());
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    command.spawn().map_err(|error| {
-        Fault::failed(format!("cannot start gzip: {error}; install it, or use a file that is not compressed"))
-    })
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> Fault {

@@ -139,6 +139,9 @@ fn job(line: &[u8]) -> Result<NewJob, String> {
     if let Some(hook) = spec.on_dead {
         options = options.on_dead(hook);
     }
+    if let Some(queue) = spec.forward_dead {
+        options = options.forward_dead(queue.as_str());
+    }
     if let Some(key) = &line.key {
         options = options.key(key.as_str());
     }

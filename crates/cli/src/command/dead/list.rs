@@ -70,6 +70,11 @@ async fn find(
     limit: usize,
     look: u64,
 ) -> windlass::Result<Found> {
+    if after.as_ref().is_none_or(DeadLetters::is_indexed_cursor)
+        && let Some(page) = letters.indexed(after.as_ref(), u32::try_from(limit).unwrap_or(PAGE)).await?
+    {
+        return Ok(Found { letters: page.letters, looked: page.looked, next: page.next });
+    }
     let (mut found, mut size) = (Found { next: after, ..Found::default() }, PAGE);
     loop {
         let page = letters.page(found.next.as_ref(), size).await?;

@@ -2,9 +2,7 @@
 
 use serde::Serialize;
 use windlass::Client;
-use windlass_core::clock::Timestamp;
-use windlass_core::store::Amended;
-use windlass_core::{JobId, JobRecord, State};
+use windlass_core::store::{Amended, Seen};
 
 use super::{check_expected, check_known, counter, jobs, letters};
 use crate::args::DeadPurgeArgs;
@@ -13,19 +11,6 @@ use crate::session::{Access, Session};
 
 /// Jobs that one store call removes.
 const CHUNK: usize = 100;
-
-/// A dead job that is to be removed, as it was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
-    id: JobId,
-    died: Option<Timestamp>,
-}
-
-impl Seen {
-    pub(super) fn of(job: &JobRecord) -> Self {
-        Self { id: job.id, died: job.finished_at }
-    }
-}
 
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Removed {
@@ -74,14 +59,7 @@ pub(crate) async fn run(session: &mut Session, args: &DeadPurgeArgs) -> anyhow::
 pub(super) async fn remove(client: &Client, seen: &[Seen], so_far: &mut Removed) -> anyhow::Result<()> {
     let bar = counter("removed");
     for some in seen.chunks(CHUNK) {
-        let ids: Vec<JobId> = some.iter().map(|seen| seen.id).collect();
-        let found = client.store().get(ids.into()).await?;
-        let is_same = |(seen, found): &(&Seen, Option<JobRecord>)| {
-            let is_same = |job: &JobRecord| job.state == State::Dead && job.finished_at == seen.died;
-            found.as_ref().is_some_and(is_same)
-        };
-        let same: Vec<JobId> = some.iter().zip(found).filter(is_same).map(|(seen, _)| seen.id).collect();
-        let answers = client.store().delete(same.into()).await?;
+        let answers = client.store().delete_seen(some.into()).await?;
         let removed = answers.iter().filter(|answer| matches!(answer, Amended::Done(_))).count();
         so_far.removed += removed as u64;
         so_far.left += (some.len() - removed) as u64;

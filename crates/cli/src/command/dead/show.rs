@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use windlass::Client;
-use windlass::worker::{DeadLetter, Edited};
+use windlass::worker::{DeadLetter, Edited, Redriven};
 use windlass_core::fingerprint::pattern;
 use windlass_core::{JobId, JobRecord, State};
 
@@ -20,6 +20,7 @@ struct LetterJson<'a> {
     pattern: &'a str,
     cause: &'a str,
     edited: Option<&'a Edited>,
+    redriven: Option<&'a Redriven>,
 }
 
 pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<Exit> {
@@ -38,7 +39,8 @@ pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<
         if shown > 0 && !session.output.is_json() {
             session.output.line("")?;
         }
-        print(session, &job, edited(&client, &job).await?.as_ref())?;
+        let (edited, redriven) = remembered(&client, &job).await?;
+        print(session, &job, edited.as_ref(), redriven.as_ref())?;
         shown += 1;
     }
     jobs::complain_missing(&missing);
@@ -49,21 +51,29 @@ pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<
     })
 }
 
-/// What was edited; a store that keeps no records knows of nothing.
-async fn edited(client: &Client, job: &JobRecord) -> windlass::Result<Option<Edited>> {
+/// What was edited, and how often rules have sent it back; a store that keeps no records knows of nothing.
+async fn remembered(
+    client: &Client,
+    job: &JobRecord,
+) -> windlass::Result<(Option<Edited>, Option<Redriven>)> {
     match client.store().records() {
-        Some(_) => client.edit_of(job).await,
-        None => Ok(None),
+        Some(_) => Ok((client.edit_of(job).await?, client.redriven(job).await?)),
+        None => Ok((None, None)),
     }
 }
 
-fn print(session: &mut Session, job: &JobRecord, edited: Option<&Edited>) -> anyhow::Result<()> {
+fn print(
+    session: &mut Session,
+    job: &JobRecord,
+    edited: Option<&Edited>,
+    redriven: Option<&Redriven>,
+) -> anyhow::Result<()> {
     let letter = DeadLetter::of(job.clone());
     let (cause, fingerprint) = (letter.cause(), letter.fingerprint.to_string());
     let pattern = pattern(&cause);
     if session.output.is_json() {
         let job = JobJson::shown(job);
-        let letter = LetterJson { job, fingerprint, pattern: &pattern, cause: &cause, edited };
+        let letter = LetterJson { job, fingerprint, pattern: &pattern, cause: &cause, edited, redriven };
         return Ok(session.output.json(&letter)?);
     }
     jobs::print_job(session, job)?;
@@ -71,6 +81,12 @@ fn print(session: &mut Session, job: &JobRecord, edited: Option<&Edited>) -> any
     if let Some(Edited { new, by, why, .. }) = edited {
         let (by, why) = (clean::line(by), clean::line(why));
         session.output.line(format_args!("edited by {by} as job {new}: {why}"))?;
+    }
+    if let Some(Redriven { count, rule, at, .. }) = redriven {
+        let times = if *count == 1 { "time" } else { "times" };
+        session
+            .output
+            .line(format_args!("sent back {count} {times} by rules, the last time by {rule} at {at}"))?;
     }
     Ok(())
 }

@@ -1,0 +1,85 @@
+//! Marks queues whose jobs may expire with something to follow. Such a job dies inside the store, and maintenance looks for it
+//! only where there is a mark: queues without such jobs cost it nothing.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use windlass_core::{Name, NewJob, Options};
+
+use super::Client;
+use super::defaults::Lookup;
+use crate::dead::{EXPIRING, HOME};
+use crate::error::Result;
+
+/// How long a client takes a queue for marked before it looks again.
+const FRESH: Duration = Duration::from_secs(24 * 3600);
+/// The most queues that are remembered; beyond that all are forgotten, which costs a write for each.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// When this client has marked queues.
+#[derive(Debug, Default)]
+pub(super) struct Expiring {
+    marked: Mutex<HashMap<Name, Instant>>,
+}
+
+impl Expiring {
+    fn is_marked(&self, queue: &Name) -> bool {
+        let marked = self.marked.lock().unwrap_or_else(PoisonError::into_inner);
+        marked.get(queue).is_some_and(|at| at.elapsed() < FRESH)
+    }
+
+    fn note(&self, queue: Name) {
+        let mut marked = self.marked.lock().unwrap_or_else(PoisonError::into_inner);
+        if marked.len() >= REMEMBERED_MAX {
+            marked.clear();
+        }
+        marked.insert(queue, Instant::now());
+    }
+}
+
+impl Client {
+    /// Sees to it that a job with these options is followed also if it expires: before it is stored.
+    pub(super) async fn mark_expiring(&self, options: &Options, lookup: Lookup) -> Result<()> {
+        match options.queue_name() {
+            Ok(queue) if options.is_followed_when_expired() => self.mark(queue, lookup).await,
+            // A name that is not one is refused by the enqueue.
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a job that was put together by hand.
+    pub(super) async fn mark_expiring_job(&self, job: &NewJob) -> Result<()> {
+        match job.is_followed_when_expired() {
+            true => self.mark(job.queue.clone(), Lookup::Wait).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn mark(&self, queue: Name, lookup: Lookup) -> Result<()> {
+        if self.store().records().is_none() || self.shared.expiring.is_marked(&queue) {
+            return Ok(());
+        }
+        match lookup {
+            Lookup::Wait => self.put_mark(queue).await,
+            Lookup::Known => {
+                let client = self.clone();
+                // If it fails, the next such job tries again.
+                self.shared.defaults.runtime().spawn(async move { client.put_mark(queue).await });
+                Ok(())
+            }
+        }
+    }
+
+    async fn put_mark(&self, queue: Name) -> Result<()> {
+        // The instant of the first write counts: what expires from then on is followed.
+        let marked =
+            self.records(HOME)?.put(format!("{EXPIRING}{queue}"), &serde_json::json!({})).if_absent();
+        match marked.await {
+            Err(error) if !error.is_conflict() => return Err(error),
+            _ => {}
+        }
+        self.shared.expiring.note(queue);
+        Ok(())
+    }
+}
