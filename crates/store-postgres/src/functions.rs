@@ -118,7 +118,7 @@ functions! {
     ];
     CLAIM_PASS = "jobs_pass", "jobs/claim/pass", [
         INT8, TEXT, INT8, TID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
-        INT8_ARRAY, INT8, INT8, TEXT, INT8, INT8
+        BOOL, INT8_ARRAY, INT8, INT8, TEXT, INT8, INT8
     ];
     CLAIM_SPEND_KEYS = "jobs_spend_keys", "jobs/claim/spend_keys", [INT8, TEXT, TEXT_ARRAY, INT8_ARRAY, INT8, TEXT, INT8];
     CLAIM_MARK = "jobs_mark", "jobs/claim/mark", [INT8, TEXT, INT8];

@@ -77,6 +77,8 @@ const STEPS: &[Step] = &[
     Step { version: 8, name: "reports to gates", sql: REPORTS, needs: 1 },
     Step { version: 9, name: "records", sql: include_str!("../migrations/0009_records.sql"), needs: 1 },
     Step { version: 10, name: "jobs alike", sql: include_str!("../migrations/0010_alike.sql"), needs: 1 },
+    // Programs of before count jobs where no concurrency is to be held, which changes nothing.
+    Step { version: 11, name: "uncounted", sql: include_str!("../migrations/0011_uncounted.sql"), needs: 1 },
 ];
 
 /// The newest version that this program knows.

@@ -62,7 +62,7 @@ BEGIN
             )
         RETURNING
             r.seq, r.fence, CASE WHEN p_right = 'lost' THEN r.nonce END AS nonce, r.claimed_at, r.worker, r.progress, r.attempt AS number,
-            j.queue, coalesce('#' || j.key, j.kind) AS kind, j.priority, j.expires_at, octet_length(j.payload) AS size,
+            j.queue, j.key, coalesce('#' || j.key, j.kind) AS kind, j.priority, j.expires_at, octet_length(j.payload) AS size,
             -- A request to cancel wins over going back; see Transition::honoring_cancel in the core.
             CASE WHEN r.cancel AND a.state < 4 THEN 6 ELSE a.state END AS state,
             CASE WHEN r.cancel AND a.state < 4 THEN 'requested' ELSE a.reason END AS reason,
@@ -109,7 +109,7 @@ BEGIN
     FROM (
         SELECT
             k.state, array_agg(k.place) AS places,
-            moves(NULL, 3, k.state, k.reason, array_agg(k.seq), k.is_kept, array_agg(k.queue::text))
+            moves(NULL, 3, k.state, k.reason, array_agg(k.seq), k.is_kept, array_agg(k.queue::text), array_agg(k.key::text))
         FROM (SELECT g.*, g.dropped & (1 << g.state::int4) = 0 AS is_kept FROM gone AS g) AS k
         GROUP BY k.state, k.reason, k.is_kept
     ) AS m

@@ -7,11 +7,12 @@
 -- p_kept           and whether jobs are left behind it; NULL: that is not known
 -- p_untils, p_free, p_permits       what its rules left before, as in jobs/claim/room
 -- p_jobs, p_gates  of each job its number, and the place of its gate
+-- p_is_counted     whether they count for their keys, since a concurrency is to be held
 -- p_taken          jobs that passed before in this claim
 -- p_rate and what follows  of the rate, as in queues/key_rules
 CREATE FUNCTION {function}(
     p_now int8, p_queue text, p_turn int8, p_at tid[], p_keys text[], p_weights int8[], p_given int8[], p_kept bool[], p_untils int8[],
-    p_free int8[], p_permits int8[], p_jobs int8[], p_gates int8[], p_taken int8[], p_rate int8, p_per int8, p_shape text, p_burst int8,
+    p_free int8[], p_permits int8[], p_jobs int8[], p_gates int8[], p_is_counted bool, p_taken int8[], p_rate int8, p_per int8, p_shape text, p_burst int8,
     p_step int8
 ) RETURNS TABLE (o_gates int8)
 LANGUAGE plpgsql VOLATILE
@@ -23,12 +24,12 @@ DECLARE
     v_gone tid[]; v_plain tid[]; v_at tid[]; v_costs int8[]; v_opens int8[];
     v_keys text[]; v_new_costs int8[]; v_new_opens int8[];
 BEGIN
-    IF cardinality(p_jobs) > 0 THEN
+    IF p_is_counted AND cardinality(p_jobs) > 0 THEN
         INSERT INTO gate_jobs (seq, queue, key)
         SELECT j.seq, p_queue, p_keys[j.gate] FROM unnest(p_jobs, p_gates) AS j (seq, gate);
-        IF p_rate IS NOT NULL THEN
-            PERFORM 1 FROM {jobs_spend_keys}(p_now, p_queue, p_keys, p_given, p_per, p_shape, p_step);
-        END IF;
+    END IF;
+    IF p_rate IS NOT NULL AND cardinality(p_jobs) > 0 THEN
+        PERFORM 1 FROM {jobs_spend_keys}(p_now, p_queue, p_keys, p_given, p_per, p_shape, p_step);
     END IF;
     -- No ready job is left behind it: it is forgotten. One that comes at this moment is told.
     SELECT

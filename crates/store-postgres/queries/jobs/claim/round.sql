@@ -121,8 +121,8 @@ BEGIN
     PERFORM 1
     FROM {jobs_pass}(
         p_now, p_queue, p_turn, v_at[1:v_reached], v_keys[1:v_reached], v_weights[1:v_reached], v_given, v_kept,
-        v_untils[1:v_reached], v_free[1:v_reached], v_permits[1:v_reached], o_jobs, v_gates, p_taken, p_jobs, p_per, p_shape,
-        p_burst, p_step
+        v_untils[1:v_reached], v_free[1:v_reached], v_permits[1:v_reached], o_jobs, v_gates, p_concurrency IS NOT NULL, p_taken, p_jobs,
+        p_per, p_shape, p_burst, p_step
     );
     RETURN NEXT;
 END
