@@ -80,39 +80,55 @@ BEGIN
 END
 $$;
 
--- From a definition on that says how many jobs of a key may run, those that run already count as well. Claims come after it:
--- they lock the definition. What a call ends at this moment is left out.
-CREATE FUNCTION gates_count() RETURNS trigger
+-- Whether every running job with a key counts for it, in a queue that says how many jobs of a key may run. If not, the next claim sees
+-- to it, unless fewer jobs run in all than may of a key.
+ALTER TABLE queues ADD COLUMN keys_counted bool NOT NULL DEFAULT false;
+
+-- Lets those jobs of a queue count that run and do not. The definition of the queue is locked, so no claim comes meanwhile. What a
+-- call ends at this moment is left out.
+CREATE FUNCTION gates_count(p_queue text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO gate_jobs (seq, queue, key)
+    SELECT k.seq, k.queue, k.key
+    FROM (
+        SELECT r.seq, j.queue, j.key
+        FROM running AS r
+        JOIN jobs AS j ON j.seq = ANY (ARRAY[r.seq])
+        WHERE r.seq & 2 = 2 AND j.queue = p_queue AND j.key IS NOT NULL
+        FOR KEY SHARE OF r SKIP LOCKED
+    ) AS k
+    ON CONFLICT (seq) DO NOTHING;
+END
+$$;
+
+-- A definition that says how many jobs of a key may run lets those count that run already, whichever program writes it; unless
+-- it says as many as claims need not count yet (queries/jobs/claim/far.sql).
+CREATE FUNCTION queues_counted() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    v_is_counted bool;
+    v_most numeric;
 BEGIN
     BEGIN
-        v_is_counted := NEW.config::jsonb #>> '{keys,concurrency}' IS NOT NULL;
+        v_most := NEW.config::jsonb #>> '{keys,concurrency}';
     EXCEPTION
-        WHEN OTHERS THEN RETURN NULL; -- It does not read, and so has no rules.
+        WHEN OTHERS THEN NULL; -- It does not read, and so has no rules.
     END;
-    IF v_is_counted THEN
-        INSERT INTO gate_jobs (seq, queue, key)
-        SELECT k.seq, k.queue, k.key
-        FROM (
-            SELECT r.seq, j.queue, j.key
-            FROM running AS r
-            JOIN jobs AS j ON j.seq = ANY (ARRAY[r.seq])
-            WHERE r.seq & 2 = 2 AND j.queue = NEW.name AND j.key IS NOT NULL
-            FOR KEY SHARE OF r SKIP LOCKED
-        ) AS k
-        ON CONFLICT (seq) DO NOTHING;
+    NEW.keys_counted := v_most IS NOT NULL AND (OLD.keys_counted OR v_most < 3000);
+    IF NEW.keys_counted AND NOT OLD.keys_counted THEN
+        PERFORM gates_count(NEW.name);
     END IF;
-    RETURN NULL;
+    RETURN NEW;
 END
 $$;
 
-CREATE TRIGGER gates_count AFTER UPDATE ON queues
-FOR EACH ROW WHEN (OLD.config IS DISTINCT FROM NEW.config AND NEW.rules >= 2)
-EXECUTE FUNCTION gates_count();
+CREATE TRIGGER queues_counted BEFORE UPDATE ON queues
+FOR EACH ROW WHEN (OLD.config IS DISTINCT FROM NEW.config)
+EXECUTE FUNCTION queues_counted();
 
 -- The one way for a job from a state to the next. Functions that write where a job stands call it in the same transaction,
 -- once for all jobs that go the same way, and it does what follows from that.

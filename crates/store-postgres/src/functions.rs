@@ -106,6 +106,7 @@ functions! {
         INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY
     ];
     CLAIM_KEYED = "jobs_keyed", "jobs/claim/keyed", [INT8, TEXT, TEXT_ARRAY, INT8, INT8, BOOL, INT8, INT8];
+    CLAIM_FAR = "jobs_far", "jobs/claim/far", [TEXT, INT8, INT8];
     CLAIM_GATES = "jobs_gates", "jobs/claim/gates", [INT8, TEXT, INT8];
     CLAIM_ASK = "jobs_ask", "jobs/claim/ask", [TEXT, TEXT_ARRAY, INT8, INT8, TEXT_ARRAY, JSONB];
     CLAIM_ROUND = "jobs_round", "jobs/claim/round", [
