@@ -16,7 +16,7 @@ BEGIN
         SELECT g.ctid AS at, g.key::text AS key
         FROM gates AS g
         -- By a query, which is hashed, where a comparison with each element would be made for each gate.
-        WHERE g.queue = p_queue AND g.open_at = 0 AND p_new = '{}'
+        WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0 AND p_new = '{}'
             AND (cardinality(p_done) = 0 OR g.key NOT IN (SELECT d.key FROM unnest(p_done) AS d (key)))
         ORDER BY g.turn, g.key
         LIMIT p_gates
@@ -30,7 +30,7 @@ BEGIN
                 (
                     SELECT g.ctid AS at, g.key::text AS key, g.turn
                     FROM gates AS g
-                    WHERE g.queue = p_queue AND g.open_at = 0
+                    WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0
                     ORDER BY g.turn, g.key
                     LIMIT p_gates
                 )

@@ -13,7 +13,16 @@ DECLARE
 BEGIN
     -- Those that are made or open come in where the first one is.
     SELECT
-        coalesce((SELECT g.turn FROM gates AS g WHERE g.queue = p_queue AND g.open_at = 0 ORDER BY g.turn, g.key LIMIT 1), 0),
+        coalesce(
+            (
+                SELECT g.turn
+                FROM gates AS g
+                WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0
+                ORDER BY g.turn, g.key
+                LIMIT 1
+            ),
+            0
+        ),
         EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at > 0)
     INTO o_turn, v_is_any_closed;
     WITH told AS (
