@@ -1,12 +1,30 @@
 -- Jobs with a key count for it only where a concurrency is to be held: in all other queues what runs is not written a second time.
 -- An end tells what it knows, and only where a gate is closed.
 
+-- Turns of open gates by runs: of many keys that have the same turn, one row says it. To write the turn of each gate was a sixth of
+-- what a job with a key cost. A gate whose turn is in a run says so, and has another one in its row.
+CREATE TABLE gate_runs (
+    queue text COLLATE "C" NOT NULL,
+    turn  int8 NOT NULL,
+    first text COLLATE "C" NOT NULL,              -- of the keys, by their bytes
+    last  text COLLATE "C" NOT NULL,
+    keys  text[] NOT NULL,                        -- each in one run
+    count int8 NOT NULL                           -- how many they are
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_insert_threshold = -1
+);
+
+ALTER TABLE gate_runs ALTER COLUMN keys SET STORAGE EXTERNAL;
+CREATE INDEX gate_runs_first ON gate_runs (queue, turn, first);
+ALTER TABLE gates ADD COLUMN in_run bool NOT NULL DEFAULT false;
+
 -- What tells two gates apart comes first, and what is compared before that has a fixed place in an entry: most of what a claim of many
--- keys costs is to find the place of an entry. Programs of before find the first gates by sorting all.
+-- keys costs is to find the place of an entry. Programs of before find the first gates by sorting all, by turns that may be of before.
 ALTER TABLE gates DROP CONSTRAINT gates_pkey;
 ALTER TABLE gates ADD CONSTRAINT gates_pkey PRIMARY KEY (key, queue);
 DROP INDEX gates_open;
-CREATE INDEX gates_open ON gates (hashtext(queue), turn, key) WHERE open_at = 0;
+CREATE INDEX gates_open ON gates (hashtext(queue), turn, key) WHERE open_at = 0 AND NOT in_run;
 
 -- Adds what gates have to be told, in rows of a bounded length. It locks nothing that a claim needs; the next claim that looks
 -- at the gates takes them away.

@@ -14,12 +14,15 @@ BEGIN
     -- Those that are made or open come in where the first one is.
     SELECT
         coalesce(
-            (
-                SELECT g.turn
-                FROM gates AS g
-                WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0
-                ORDER BY g.turn, g.key
-                LIMIT 1
+            least(
+                (
+                    SELECT g.turn
+                    FROM gates AS g
+                    WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0 AND NOT g.in_run
+                    ORDER BY g.turn, g.key
+                    LIMIT 1
+                ),
+                (SELECT r.turn FROM gate_runs AS r WHERE r.queue = p_queue ORDER BY r.turn, r.first LIMIT 1)
             ),
             0
         ),
@@ -48,7 +51,7 @@ BEGIN
         ARRAY(SELECT DISTINCT unnest(t.keys) FROM told AS t WHERE t.is_ended AND v_is_any_closed)
     INTO v_told, v_came, v_ended;
     IF v_is_any_closed THEN
-        UPDATE gates SET open_at = 0, turn = o_turn
+        UPDATE gates SET open_at = 0, turn = o_turn, in_run = false
         WHERE ctid = ANY (
             ARRAY(
                 SELECT g.ctid
@@ -64,7 +67,7 @@ BEGIN
         -- Each is looked up by both names, in a query of its own: statistics that were taken while there were few gates would
         -- make a join walk all of the queue's for each of them.
         IF v_ended <> '{}' THEN
-            UPDATE gates SET open_at = 0, turn = o_turn
+            UPDATE gates SET open_at = 0, turn = o_turn, in_run = false
             WHERE ctid = ANY (
                 ARRAY(
                     SELECT (SELECT g.ctid FROM gates AS g WHERE g.queue = p_queue AND g.key = e.key AND g.open_at + 0 > 0)

@@ -20,8 +20,10 @@ DECLARE
 BEGIN
     o_bytes := 0; o_met_locked := false; o_is_near := true;
     IF EXISTS (
-            SELECT 1 FROM gates AS g WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0
+            SELECT 1 FROM gates AS g
+            WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0 AND NOT g.in_run
         )
+        OR EXISTS (SELECT 1 FROM gate_runs AS r WHERE r.queue = p_queue)
         OR EXISTS (SELECT 1 FROM gate_reports AS n WHERE n.queue = p_queue)
         OR EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at > 0 AND g.open_at <= p_now)
     THEN
