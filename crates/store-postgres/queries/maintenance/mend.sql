@@ -112,8 +112,10 @@ BEGIN
             RETURN NEXT;
             RETURN;
         END IF;
+        -- Not where there are very many: they are all read.
         UPDATE gates SET in_run = false
         WHERE queue = v_name AND in_run
+            AND (SELECT count(*) FROM (SELECT 1 FROM gate_runs AS r WHERE r.queue = v_name LIMIT 2001) AS r) <= 2000
             AND key = ANY (
                 ARRAY(
                     SELECT k.key
