@@ -166,6 +166,7 @@ functions! {
     PROMOTE = "maintenance_promote", "maintenance/promote", [INT8];
     PRUNE = "maintenance_prune", "maintenance/prune", [TEXT, INT8, INT8, INT8, INT8];
     FORGET = "maintenance_forget", "maintenance/forget", [INT8, INT8, INT8];
+    MEND_RUNS = "maintenance_mend_runs", "maintenance/mend_runs", [TEXT, TEXT_ARRAY];
     MEND = "maintenance_mend", "maintenance/mend", [INT8, TEXT, INT8, TEXT, INT8];
     TAKE_DUTY = "maintenance_take_duty", "maintenance/take_duty", [TEXT, UUID, INT8];
     LEAVE_DUTY = "maintenance_leave_duty", "maintenance/leave_duty", [TEXT, UUID];

@@ -112,18 +112,7 @@ BEGIN
             RETURN NEXT;
             RETURN;
         END IF;
-        -- Not where there are very many: they are all read.
-        UPDATE gates SET in_run = false
-        WHERE queue = v_name AND in_run
-            AND (SELECT count(*) FROM (SELECT 1 FROM gate_runs AS r WHERE r.queue = v_name LIMIT 2001) AS r) <= 2000
-            AND key = ANY (
-                ARRAY(
-                    SELECT k.key
-                    FROM unnest(v_in_runs) AS k (key)
-                    WHERE k.key NOT IN (SELECT unnest(r.keys) FROM gate_runs AS r WHERE r.queue = v_name)
-                )
-            );
-        GET DIAGNOSTICS o_gates = ROW_COUNT;
+        o_gates := (SELECT m.o_gates FROM {maintenance_mend_runs}(v_name, v_in_runs) AS m);
         IF o_gates > 0 THEN
             o_queues := o_queues || v_name;
         END IF;
