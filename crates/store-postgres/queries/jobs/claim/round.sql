@@ -23,7 +23,8 @@ AS $$
 #variable_conflict use_column
 DECLARE
     -- By gate, in their order: where it is, and what its rules leave. NULL: they leave any number.
-    v_forms int8[]; v_at tid[]; v_keys text[]; v_turns int8[]; v_runs tid[]; v_in_runs int8; v_weights int8[]; v_weight int8; v_parts int8[]; v_mosts int8[]; v_untils int8[];
+    v_forms int8[]; v_at tid[]; v_keys text[]; v_turns int8[]; v_runs tid[]; v_in_runs int8;
+    v_weights int8[]; v_weight int8; v_parts int8[]; v_mosts int8[]; v_untils int8[];
     v_free int8[]; v_permits int8[]; v_given int8[]; v_kept bool[]; v_reached int8;
     -- Whether each gate may give one job, as where there are many.
     v_are_single bool;
@@ -120,7 +121,8 @@ BEGIN
     FROM {jobs_pass}(
         p_now, p_queue, p_turn, v_forms[1:v_reached], v_at[1:v_reached], v_keys, v_turns[1:v_reached], v_weights[1:v_reached],
         v_given, v_kept, v_untils[1:v_reached], v_free[1:v_reached], v_permits[1:v_reached], v_runs,
-        v_in_runs - cardinality(array_positions(v_forms[1:v_reached], 2)), p_new, o_jobs, v_gates, p_concurrency IS NOT NULL, p_taken, p_jobs, p_per, p_shape, p_burst, p_step
+        v_in_runs - cardinality(array_positions(v_forms[1:v_reached], 2)), p_new, o_jobs, v_gates, p_concurrency IS NOT NULL,
+        p_taken, p_jobs, p_per, p_shape, p_burst, p_step
     );
     RETURN NEXT;
 END
