@@ -106,6 +106,7 @@ functions! {
         INT8, TEXT, TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8_ARRAY
     ];
     CLAIM_KEYED = "jobs_keyed", "jobs/claim/keyed", [INT8, TEXT, TEXT_ARRAY, INT8, INT8, BOOL, INT8, INT8];
+    CLAIM_FAR = "jobs_far", "jobs/claim/far", [TEXT, INT8, INT8];
     CLAIM_GATES = "jobs_gates", "jobs/claim/gates", [INT8, TEXT, INT8];
     CLAIM_ASK = "jobs_ask", "jobs/claim/ask", [TEXT, TEXT_ARRAY, INT8, INT8, TEXT_ARRAY, JSONB];
     CLAIM_ROUND = "jobs_round", "jobs/claim/round", [
@@ -117,9 +118,10 @@ functions! {
         INT8, TEXT, TEXT_ARRAY, INT8, TEXT_ARRAY, INT8_ARRAY, BOOL, INT8_ARRAY, INT8, INT8
     ];
     CLAIM_PASS = "jobs_pass", "jobs/claim/pass", [
-        INT8, TEXT, INT8, TID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
-        INT8_ARRAY, INT8, INT8, TEXT, INT8, INT8
+        INT8, TEXT, INT8, INT8_ARRAY, TID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT8_ARRAY, INT8_ARRAY,
+        INT8_ARRAY, TID_ARRAY, INT8, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL, INT8_ARRAY, INT8, INT8, TEXT, INT8, INT8
     ];
+    CLAIM_RUNS = "jobs_runs", "jobs/claim/runs", [TEXT, TID_ARRAY, INT8, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, BOOL];
     CLAIM_SPEND_KEYS = "jobs_spend_keys", "jobs/claim/spend_keys", [INT8, TEXT, TEXT_ARRAY, INT8_ARRAY, INT8, TEXT, INT8];
     CLAIM_MARK = "jobs_mark", "jobs/claim/mark", [INT8, TEXT, INT8];
     CLAIM_SPEND = "jobs_spend", "jobs/claim/spend", [INT8, TEXT, INT8];
@@ -165,6 +167,7 @@ functions! {
     PROMOTE = "maintenance_promote", "maintenance/promote", [INT8];
     PRUNE = "maintenance_prune", "maintenance/prune", [TEXT, INT8, INT8, INT8, INT8];
     FORGET = "maintenance_forget", "maintenance/forget", [INT8, INT8, INT8];
+    MEND_RUNS = "maintenance_mend_runs", "maintenance/mend_runs", [TEXT, TEXT_ARRAY];
     MEND = "maintenance_mend", "maintenance/mend", [INT8, TEXT, INT8, TEXT, INT8];
     TAKE_DUTY = "maintenance_take_duty", "maintenance/take_duty", [TEXT, UUID, INT8];
     LEAVE_DUTY = "maintenance_leave_duty", "maintenance/leave_duty", [TEXT, UUID];

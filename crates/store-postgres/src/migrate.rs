@@ -62,6 +62,13 @@ const REPORTS: &str = concat!(
     include_str!("../migrations/0008_reports_accept.sql")
 );
 
+/// One step in two files, for their length.
+const UNCOUNTED: &str = concat!(
+    include_str!("../migrations/0011_uncounted.sql"),
+    "\n",
+    include_str!("../migrations/0011_uncounted_accept.sql")
+);
+
 /// Every step, in order.
 const STEPS: &[Step] = &[
     Step { version: 1, name: "jobs", sql: include_str!("../migrations/0001_jobs.sql"), needs: 1 },
@@ -77,6 +84,8 @@ const STEPS: &[Step] = &[
     Step { version: 8, name: "reports to gates", sql: REPORTS, needs: 1 },
     Step { version: 9, name: "records", sql: include_str!("../migrations/0009_records.sql"), needs: 1 },
     Step { version: 10, name: "jobs alike", sql: include_str!("../migrations/0010_alike.sql"), needs: 1 },
+    // Programs of before count jobs where no concurrency is to be held, which changes nothing.
+    Step { version: 11, name: "uncounted", sql: UNCOUNTED, needs: 1 },
 ];
 
 /// The newest version that this program knows.

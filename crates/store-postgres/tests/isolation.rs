@@ -5,6 +5,8 @@
 mod bench;
 #[path = "isolation/calls.rs"]
 mod calls;
+#[path = "isolation/counted.rs"]
+mod counted;
 #[path = "isolation/follow_ups.rs"]
 mod follow_ups;
 #[path = "isolation/gates.rs"]

@@ -18,6 +18,7 @@ DECLARE
     v_definitions int8;
     v_jobs int8[];
     v_queues text[];
+    v_keys text[];
 BEGIN
     SELECT value, clock_micros() INTO v_definitions, v_now FROM settings WHERE name = 'definitions';
     IF p_definitions <> v_definitions THEN
@@ -41,18 +42,21 @@ BEGIN
     ELSE
         WITH gone AS (
             {completed}
-            RETURNING r.seq, r.fence, a.queue, a.i::int8 AS place, j.ctid AS job
+            RETURNING r.seq, r.fence, a.queue, a.i::int8 AS place, j.ctid AS job, j.key::text
         ), removed AS (
             -- No call changes a job that runs, so it is where it was.
             DELETE FROM jobs AS j USING gone AS g WHERE j.ctid = g.job
         ), forgotten AS (
             DELETE FROM attempts AS t USING gone AS g WHERE t.seq = ANY (ARRAY[g.seq]) AND g.fence > 1
         )
-        SELECT array_agg(g.seq), array_agg(g.queue), array_agg(g.place) INTO v_jobs, v_queues, o_places FROM gone AS g;
+        SELECT array_agg(g.seq), array_agg(g.queue), array_agg(g.place), array_agg(g.key)
+        INTO v_jobs, v_queues, o_places, v_keys
+        FROM gone AS g;
     END IF;
     IF v_jobs IS NOT NULL THEN
         v_now := moves(
-            CASE WHEN cardinality(p_queues) = 1 THEN p_queues[1] END, 3, 4, NULL, v_jobs, p_keep = 1, v_queues
+            CASE WHEN cardinality(p_queues) = 1 THEN p_queues[1] END, 3, 4, NULL, v_jobs, p_keep = 1, v_queues,
+            v_keys
         );
     END IF;
     o_answer := 'done';

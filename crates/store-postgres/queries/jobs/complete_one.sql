@@ -9,7 +9,7 @@ LANGUAGE plpgsql VOLATILE {found}
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_job int8;
+    v_job int8; v_key text;
 BEGIN
     IF p_keep = 1 THEN
         WITH gone AS (
@@ -37,11 +37,11 @@ BEGIN
             DELETE FROM attempts AS t USING gone AS g WHERE t.seq = ANY (ARRAY[g.seq]) AND p_fence > 1
         )
         -- No call changes a job that runs, so it is where it was.
-        DELETE FROM jobs AS j USING gone AS g WHERE j.ctid = g.job RETURNING j.seq INTO v_job;
+        DELETE FROM jobs AS j USING gone AS g WHERE j.ctid = g.job RETURNING j.seq, j.key INTO v_job, v_key;
     END IF;
     IF found THEN
         o_answer := 'done';
-        v_job := moves(p_queue, 3, 4, NULL, ARRAY[v_job], p_keep = 1);
+        v_job := moves(p_queue, 3, 4, NULL, ARRAY[v_job], p_keep = 1, NULL, CASE WHEN p_keep = 0 THEN ARRAY[v_key] END);
     ELSE
         SELECT CASE WHEN value = p_definitions THEN 'fenced' ELSE 'stale' END INTO o_answer
         FROM settings

@@ -62,7 +62,8 @@ BEGIN
             )
         RETURNING
             r.seq, r.fence, CASE WHEN p_right = 'lost' THEN r.nonce END AS nonce, r.claimed_at, r.worker, r.progress, r.attempt AS number,
-            j.queue, coalesce('#' || j.key, j.kind) AS kind, j.priority, j.expires_at, octet_length(j.payload) AS size,
+            j.queue, j.key, coalesce('#' || j.key, j.kind) AS kind,
+            CASE WHEN j.key IS NOT NULL THEN j.kind END AS of_kind, j.priority, j.expires_at, octet_length(j.payload) AS size,
             -- A request to cancel wins over going back; see Transition::honoring_cancel in the core.
             CASE WHEN r.cancel AND a.state < 4 THEN 6 ELSE a.state END AS state,
             CASE WHEN r.cancel AND a.state < 4 THEN 'requested' ELSE a.reason END AS reason,
@@ -70,11 +71,11 @@ BEGIN
             a.attempt, a.stalls, a.ambiguous, a.backoff, a.ending, a.error, a.output, a.dropped, a.place
     ), back AS (
         INSERT INTO waiting (
-            seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind,
+            seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind, of_kind,
             progress, nonce
         )
         SELECT
-            seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind,
+            seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind, of_kind,
             progress, nonce
         FROM gone
         WHERE state < 4
@@ -109,7 +110,7 @@ BEGIN
     FROM (
         SELECT
             k.state, array_agg(k.place) AS places,
-            moves(NULL, 3, k.state, k.reason, array_agg(k.seq), k.is_kept, array_agg(k.queue::text))
+            moves(NULL, 3, k.state, k.reason, array_agg(k.seq), k.is_kept, array_agg(k.queue::text), array_agg(k.key::text))
         FROM (SELECT g.*, g.dropped & (1 << g.state::int4) = 0 AS is_kept FROM gone AS g) AS k
         GROUP BY k.state, k.reason, k.is_kept
     ) AS m

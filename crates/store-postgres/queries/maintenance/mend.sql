@@ -17,7 +17,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now int8 := clock_micros(); v_name text; v_config text; v_rules record;
-    v_keys text[]; v_queues text[]; v_mosts int8[];
+    v_keys text[]; v_in_runs text[]; v_queues text[]; v_mosts int8[];
 BEGIN
     o_lines := 0; o_jobs := 0; o_gates := 0; o_queues := '{}';
     -- Jobs that count for their key.
@@ -88,14 +88,15 @@ BEGIN
             o_lines := cardinality(v_keys); o_queues := o_queues || v_name;
         END IF;
     END IF;
-    -- Gates that no instant opens.
+    -- Gates that no instant opens, and those whose turn should be in a run.
     IF v_name > p_queue OR p_gate IS NOT NULL THEN
         SELECT
             array_agg(g.key::text) FILTER (WHERE g.open_at = 9223372036854775807),
+            array_agg(g.key::text) FILTER (WHERE g.open_at = 0 AND g.in_run),
             CASE WHEN count(*) = p_limit THEN max(g.key)::text END
-        INTO v_keys, o_gate
+        INTO v_keys, v_in_runs, o_gate
         FROM (
-            SELECT g.key, g.open_at
+            SELECT g.key, g.open_at, g.in_run
             FROM gates AS g
             WHERE g.queue = v_name AND g.key > CASE WHEN v_name = p_queue THEN p_gate ELSE '' END
             ORDER BY g.key
@@ -103,8 +104,19 @@ BEGIN
         ) AS g;
         -- Under the lock of the definition no gate changes, and what ends meanwhile stays to be told. If a claim has it, they are
         -- looked at another time.
-        SELECT q.config INTO v_config FROM queues AS q WHERE q.name = v_name AND v_keys IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED;
+        SELECT q.config INTO v_config
+        FROM queues AS q
+        WHERE q.name = v_name AND (v_keys IS NOT NULL OR v_in_runs IS NOT NULL)
+        FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT found THEN
+            RETURN NEXT;
+            RETURN;
+        END IF;
+        o_gates := (SELECT m.o_gates FROM {maintenance_mend_runs}(v_name, v_in_runs) AS m);
+        IF o_gates > 0 THEN
+            o_queues := o_queues || v_name;
+        END IF;
+        IF v_keys IS NULL THEN
             RETURN NEXT;
             RETURN;
         END IF;
@@ -123,7 +135,7 @@ BEGIN
             );
         IF v_keys IS NOT NULL THEN
             PERFORM gates_tell(ARRAY[v_name], v_keys, true);
-            o_gates := cardinality(v_keys); o_queues := o_queues || v_name;
+            o_gates := o_gates + cardinality(v_keys); o_queues := o_queues || v_name;
         END IF;
     END IF;
     RETURN NEXT;

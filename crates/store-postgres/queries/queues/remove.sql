@@ -45,6 +45,7 @@ BEGIN
         DELETE FROM spent WHERE queue = p_queue;
         DELETE FROM key_spent WHERE queue = p_queue;
         DELETE FROM gates WHERE queue = p_queue;
+        DELETE FROM gate_runs WHERE queue = p_queue;
         DELETE FROM gate_reports WHERE queue = p_queue;
         -- A random step, as in define.
         UPDATE settings SET value = value + 1 + (random() * 1000000)::int8 WHERE name = 'definitions';

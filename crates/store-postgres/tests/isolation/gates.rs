@@ -64,8 +64,10 @@ async fn gates_that_come_into_being_are_written_where_they_are_left() {
         panic!("the lease lives")
     };
     assert_eq!(ids(&found), [0, 1, 3, 6].map(|place: usize| jobs[place]));
-    let gates = || bench.psql("SELECT key, turn, open_at FROM gates ORDER BY key");
-    assert_eq!(gates(), "b|1000|0\nc|1000|0\ne|0|0");
+    let gates = || bench.psql("SELECT key, open_at FROM gates ORDER BY key");
+    let runs = || bench.psql("SELECT turn, first, last, keys, count FROM gate_runs ORDER BY turn");
+    assert_eq!(gates(), "b|0\nc|0\ne|0");
+    assert_eq!(runs(), "0|e|e|{e}|1\n1000|b|c|{b,c}|2");
     // Those that are known already, and one that comes back.
     let more = add(&bench, &["a", "c"]).await;
     let request = bench.request(3);
@@ -73,9 +75,11 @@ async fn gates_that_come_into_being_are_written_where_they_are_left() {
         panic!("the lease lives")
     };
     assert_eq!(ids(&found), [more[0], jobs[7], jobs[2]], "with the turn of the first");
-    assert_eq!(gates(), "c|1000|0\ne|1000|0");
+    assert_eq!(gates(), "c|0\ne|0");
+    assert_eq!(runs(), "1000|c|e|{c,e}|2");
     assert_eq!(ids(&claim(&bench).await), [jobs[4], jobs[8]]);
-    assert_eq!(gates(), format!("c|2000|{CLOSED}"), "two of its jobs run");
+    assert_eq!(gates(), format!("c|{CLOSED}"), "two of its jobs run");
+    assert_eq!(runs(), "");
 }
 
 #[tokio::test]
@@ -129,15 +133,17 @@ async fn gates_that_do_not_fit_their_jobs_are_mended() {
     let others: Vec<_> = found.into_iter().filter(|job| job.id != jobs[4]).collect();
     bench.complete(&others).await;
     assert_eq!(ids(&claim(&bench).await), [jobs[3]], "the others have no more, or are full");
-    // A line without a gate, a job that counts and does not run, a gate that is closed without a reason.
+    // A line without a gate, a job that counts and does not run, gates that are closed without a reason, one that is in no run.
     let lost = add(&bench, &["lost"]).await;
     let counted = add(&bench, &["counted"]).await;
     let shut = add(&bench, &["shut", "open"]).await;
+    let out = add(&bench, &["out"]).await;
     bench.psql(&format!(
         "DELETE FROM gate_reports WHERE keys <> '{{full}}';
          INSERT INTO gate_jobs (seq, queue, key) VALUES (2000000002, 'default', 'counted');
          INSERT INTO gates (queue, key, turn, open_at) VALUES
-             ('default', 'counted', 0, {CLOSED}), ('default', 'shut', 0, {CLOSED}), ('default', 'open', 0, {CLOSED})"
+             ('default', 'counted', 0, {CLOSED}), ('default', 'shut', 0, {CLOSED}), ('default', 'open', 0, {CLOSED});
+         INSERT INTO gates (queue, key, turn, open_at, in_run) VALUES ('default', 'out', 0, 0, true)"
     ));
     assert_eq!(claim(&bench).await, [], "no gate that is open has jobs");
     for _ in 0..3 {
@@ -147,7 +153,7 @@ async fn gates_that_do_not_fit_their_jobs_are_mended() {
     assert_eq!(reports, "{counted}|t\n{lost}|f\n{open}|t", "what is full, or runs, stays as it is");
     let mut found = ids(&claim(&bench).await);
     found.sort_unstable();
-    assert_eq!(found, [lost[0], counted[0], shut[1]]);
+    assert_eq!(found, [lost[0], counted[0], shut[1], out[0]]);
     bench.complete(&full).await;
     assert_eq!(ids(&claim(&bench).await), [jobs[5]]);
 }

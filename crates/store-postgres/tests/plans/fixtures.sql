@@ -98,11 +98,11 @@ FROM queues AS q
 CROSS JOIN generate_series(1, 20) AS i;
 
 -- A queue with keys: each has jobs that wait and one that runs, and permits that were spent. Some gates are closed.
-INSERT INTO queues (name, config, payload_max, rules, capacity)
+INSERT INTO queues (name, config, payload_max, rules, keys_counted, capacity)
 VALUES (
     'keyed',
     '{"capacity":1000000000,"pauses":{"keys":{"a9":{}}},"keys":{"concurrency":3,"rate":{"jobs":9,"per":60000000,"shape":"sliding"},"weights":{"a1":2}}}',
-    1048576, 2, 1000000000
+    1048576, 2, true, 1000000000
 );
 
 UPDATE settings SET value = 2 WHERE name = 'rules';
@@ -117,8 +117,10 @@ INSERT INTO waiting (seq, due_at, fence, backoff, attempt, stalls, ambiguous, si
 SELECT j.seq, 1, 0, 0, 0, 0, 0, 0, 2, 0, 'keyed', '#' || j.key
 FROM job AS j;
 
-INSERT INTO gates (queue, key, turn, open_at)
-SELECT 'keyed', 'a' || i, i, CASE WHEN i > 7 THEN 1 ELSE 0 END FROM generate_series(0, 8) AS i;
+INSERT INTO gates (queue, key, turn, open_at, in_run)
+SELECT 'keyed', 'a' || i, i, CASE WHEN i > 7 THEN 1 ELSE 0 END, i < 4 FROM generate_series(0, 8) AS i;
+INSERT INTO gate_runs (queue, turn, first, last, keys, count)
+VALUES ('keyed', 2, 'a0', 'a2', '{a0,a2}', 2), ('keyed', 2, 'a1', 'a3', '{a1,a3}', 2);
 INSERT INTO gate_reports (queue, keys, count, is_ended)
 SELECT 'keyed', ARRAY['a' || i], 1, e.is_ended FROM generate_series(5, 9) AS i CROSS JOIN (VALUES (false), (true)) AS e (is_ended);
 INSERT INTO gate_jobs (seq, queue, key) SELECT -i, 'keyed', 'a' || i FROM generate_series(0, 9) AS i;

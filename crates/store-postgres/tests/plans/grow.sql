@@ -41,6 +41,8 @@ SELECT 'q', gen_random_uuid(), seq, gen_random_uuid(), CASE WHEN seq % 4 = 0 THE
 -- Of other keys: gates that are open and closed, jobs that run, permits.
 INSERT INTO gates (queue, key, turn, open_at)
 SELECT 'keyed', 'b' || seq, seq + 1000, CASE WHEN seq % 8 = 0 THEN 0 ELSE 9223372036854775807 END FROM more WHERE is_waiting;
+INSERT INTO gate_runs (queue, turn, first, last, keys, count)
+SELECT 'keyed', seq + 1000, 'd' || seq, 'd' || seq, ARRAY['d' || seq], 1 FROM more WHERE is_waiting;
 INSERT INTO gate_jobs (seq, queue, key) SELECT seq, 'keyed', 'b' || seq FROM more WHERE is_waiting;
 INSERT INTO key_spent (queue, key, back_at, jobs)
 SELECT 'keyed', 'b' || seq, clock_micros() + 86400000000 + seq, 1 FROM more WHERE is_waiting;

@@ -52,7 +52,7 @@ impl Stage {
 
     /// Gates come and go: there may be statistics of a moment in which there were next to none.
     pub(crate) async fn analyse_gates(&self) {
-        self.run("ANALYZE windlass.gates, windlass.gate_jobs, windlass.gate_reports, windlass.key_spent")
+        self.run("ANALYZE windlass.gates, windlass.gate_runs, windlass.gate_jobs, windlass.gate_reports, windlass.key_spent")
             .await;
     }
 

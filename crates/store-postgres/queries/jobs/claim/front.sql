@@ -14,7 +14,8 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_is_whole bool;
+    -- Whether a job is live and of one of the kinds; NULL: its kind has to be looked up.
+    v_fits bool[]; v_is_whole bool; v_is_known bool;
 BEGIN
     IF p_worth IS NOT NULL THEN
         SELECT array_agg(f.place), array_agg(f.seq), array_agg(f.gate) INTO o_found, o_jobs, o_gates
@@ -28,38 +29,45 @@ BEGIN
         RETURN;
     END IF;
     IF p_are_single THEN
-        -- By one pass over all of them: one for each gate costs as much as to read its jobs.
-        SELECT array_agg(f.ctid), array_agg(f.seq), array_agg(f.gate), array_agg(f.seen), bool_and(f.is_live)
-        INTO o_found, o_jobs, o_gates, o_seen, v_is_whole
+        -- By one pass over all of them, two of each: one for each gate costs as much as to read its jobs.
+        SELECT array_agg(l.ctid), array_agg(l.seq), array_agg(a.gate), array_agg(l.fits)
+        INTO o_found, o_jobs, o_gates, v_fits
+        FROM unnest(p_keys, p_mosts) WITH ORDINALITY AS a (key, most, gate)
+        CROSS JOIN LATERAL (
+            SELECT
+                w.ctid, w.seq,
+                (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > p_now) AND w.of_kind = ANY (p_kinds) AS fits
+            FROM waiting AS w
+            -- By a query, which is hashed, where a comparison with each element would be made for each job; so below.
+            WHERE {line} AND (cardinality(p_out) = 0 OR w.seq NOT IN (SELECT o.seq FROM unnest(p_out) AS o (seq)))
+            {turn}
+            LIMIT 2
+        ) AS l
+        WHERE a.most > 0;
+        -- The second ones only say that there is one.
+        SELECT
+            array_agg(o_found[f.i]), array_agg(o_jobs[f.i]), array_agg(o_gates[f.i]), array_agg(f.seen), bool_and(f.fits),
+            count(f.fits) = count(*)
+        INTO o_found, o_jobs, o_gates, o_seen, v_is_whole, v_is_known
         FROM (
-            SELECT f.ctid, f.seq, f.gate, f.is_live, CASE WHEN f.is_left THEN 2::int8 ELSE 1 END AS seen
-            FROM (
-                SELECT
-                    l.*, a.gate, a.most, coalesce(lag(a.gate) OVER () = a.gate, false) AS is_second,
-                    coalesce(lead(a.gate) OVER () = a.gate, false) AS is_left
-                FROM unnest(p_keys, p_mosts) WITH ORDINALITY AS a (key, most, gate)
-                CROSS JOIN LATERAL (
-                    SELECT w.ctid, w.seq, w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > p_now AS is_live
-                    FROM waiting AS w
-                    -- By a query, which is hashed, where a comparison with each element would be made for each job; so below.
-                    WHERE {line} AND (cardinality(p_out) = 0 OR w.seq NOT IN (SELECT o.seq FROM unnest(p_out) AS o (seq)))
-                    {turn}
-                    LIMIT 2
-                ) AS l
-            ) AS f
-            WHERE NOT f.is_second AND f.most > 0
+            SELECT n.i, CASE WHEN o_gates[n.i + 1] = o_gates[n.i] THEN 2::int8 ELSE 1 END AS seen, v_fits[n.i] AS fits
+            FROM generate_series(1, cardinality(o_gates)) AS n (i)
+            WHERE o_gates[n.i - 1] IS DISTINCT FROM o_gates[n.i]
             LIMIT p_want
         ) AS f;
     ELSE
-        SELECT array_agg(f.ctid), array_agg(f.seq), array_agg(f.gate), array_agg(f.seen), bool_and(f.is_live)
-        INTO o_found, o_jobs, o_gates, o_seen, v_is_whole
+        SELECT
+            array_agg(f.ctid), array_agg(f.seq), array_agg(f.gate), array_agg(f.seen), bool_and(f.fits), count(f.fits) = count(*)
+        INTO o_found, o_jobs, o_gates, o_seen, v_is_whole, v_is_known
         FROM (
             SELECT l.*, a.gate
             FROM unnest(p_keys, p_mosts) WITH ORDINALITY AS a (key, most, gate)
             CROSS JOIN LATERAL (
                 SELECT r.*, row_number() OVER () AS nth, count(*) OVER () AS seen
                 FROM (
-                    SELECT w.ctid, w.seq, w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > p_now AS is_live
+                    SELECT
+                        w.ctid, w.seq,
+                        (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > p_now) AND w.of_kind = ANY (p_kinds) AS fits
                     FROM waiting AS w
                     WHERE {line} AND (cardinality(p_out) = 0 OR w.seq NOT IN (SELECT o.seq FROM unnest(p_out) AS o (seq)))
                     {turn}
@@ -70,10 +78,11 @@ BEGIN
             LIMIT p_want
         ) AS f;
     END IF;
-    -- The kinds of all of them in one step.
-    v_is_whole := v_is_whole IS NOT FALSE AND coalesce(cardinality(o_jobs), 0)
-        = (SELECT count(*) FROM jobs AS j WHERE j.seq = ANY (o_jobs) AND j.kind = ANY (p_kinds));
-    IF v_is_whole THEN
+    IF v_is_whole IS NOT FALSE AND NOT v_is_known THEN
+        -- The kinds of all of them in one step.
+        v_is_whole := cardinality(o_jobs) = (SELECT count(*) FROM jobs AS j WHERE j.seq = ANY (o_jobs) AND j.kind = ANY (p_kinds));
+    END IF;
+    IF v_is_whole IS NOT FALSE THEN
         RETURN NEXT;
         RETURN;
     END IF;

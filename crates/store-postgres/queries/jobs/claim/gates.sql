@@ -9,12 +9,25 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_told int8; v_due int8; v_came text[]; v_ended text[];
+    v_told int8; v_due int8 := 0; v_came text[]; v_ended text[]; v_is_any_closed bool;
 BEGIN
     -- Those that are made or open come in where the first one is.
-    o_turn := coalesce(
-        (SELECT g.turn FROM gates AS g WHERE g.queue = p_queue AND g.open_at = 0 ORDER BY g.turn, g.key LIMIT 1), 0
-    );
+    SELECT
+        coalesce(
+            least(
+                (
+                    SELECT g.turn
+                    FROM gates AS g
+                    WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0 AND NOT g.in_run
+                    ORDER BY g.turn, g.key
+                    LIMIT 1
+                ),
+                (SELECT r.turn FROM gate_runs AS r WHERE r.queue = p_queue ORDER BY r.turn, r.first LIMIT 1)
+            ),
+            0
+        ),
+        EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at > 0)
+    INTO o_turn, v_is_any_closed;
     WITH told AS (
         DELETE FROM gate_reports
         WHERE ctid = ANY (
@@ -30,32 +43,31 @@ BEGIN
             )
         )
         RETURNING keys, count, is_ended
-    ), known AS (
-        SELECT k.key, bool_or(NOT k.is_ended) AS came, bool_or(k.is_ended) AS ended
-        FROM (SELECT unnest(t.keys) AS key, t.is_ended FROM told AS t) AS k
-        GROUP BY k.key
     )
     SELECT
-        (SELECT greatest(sum(t.count), count(*)) FROM told AS t), array_agg(k.key) FILTER (WHERE k.came),
-        array_agg(k.key) FILTER (WHERE k.ended)
-    INTO v_told, v_came, v_ended
-    FROM known AS k;
-    UPDATE gates SET open_at = 0, turn = o_turn
-    WHERE ctid = ANY (
-        ARRAY(
-            SELECT g.ctid
-            FROM gates AS g
-            WHERE g.queue = p_queue AND g.open_at > 0 AND g.open_at <= p_now
-            ORDER BY g.open_at
-            LIMIT {gates_looked_max}
-        )
-    );
-    GET DIAGNOSTICS v_due = ROW_COUNT;
+        (SELECT greatest(sum(t.count), count(*)) FROM told AS t),
+        ARRAY(SELECT DISTINCT unnest(t.keys) FROM told AS t WHERE NOT t.is_ended),
+        -- Where no gate is closed, none opens.
+        ARRAY(SELECT DISTINCT unnest(t.keys) FROM told AS t WHERE t.is_ended AND v_is_any_closed)
+    INTO v_told, v_came, v_ended;
+    IF v_is_any_closed THEN
+        UPDATE gates SET open_at = 0, turn = o_turn, in_run = false
+        WHERE ctid = ANY (
+            ARRAY(
+                SELECT g.ctid
+                FROM gates AS g
+                WHERE g.queue = p_queue AND g.open_at > 0 AND g.open_at <= p_now
+                ORDER BY g.open_at
+                LIMIT {gates_looked_max}
+            )
+        );
+        GET DIAGNOSTICS v_due = ROW_COUNT;
+    END IF;
     IF v_told > 0 THEN
         -- Each is looked up by both names, in a query of its own: statistics that were taken while there were few gates would
         -- make a join walk all of the queue's for each of them.
-        IF v_ended IS NOT NULL AND EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at > 0) THEN
-            UPDATE gates SET open_at = 0, turn = o_turn
+        IF v_ended <> '{}' THEN
+            UPDATE gates SET open_at = 0, turn = o_turn, in_run = false
             WHERE ctid = ANY (
                 ARRAY(
                     SELECT (SELECT g.ctid FROM gates AS g WHERE g.queue = p_queue AND g.key = e.key AND g.open_at + 0 > 0)

@@ -14,16 +14,23 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_config text; v_rules record; v_round record;
+    v_config text; v_is_counted bool; v_rules record; v_round record;
     v_new text[] := '{}'; v_told text[]; v_turn int8;
     v_left int8 := p_want; v_looked int8 := 0; v_done text[] := '{}'; v_skipped int8[] := '{}';
 BEGIN
     o_bytes := 0; o_met_locked := false; o_is_near := true;
-    IF EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at = 0)
+    IF EXISTS (
+            SELECT 1 FROM gates AS g
+            WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0 AND NOT g.in_run
+        )
+        OR EXISTS (SELECT 1 FROM gate_runs AS r WHERE r.queue = p_queue)
         OR EXISTS (SELECT 1 FROM gate_reports AS n WHERE n.queue = p_queue)
         OR EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at > 0 AND g.open_at <= p_now)
     THEN
-        SELECT q.config INTO v_config FROM queues AS q WHERE q.name = p_queue FOR NO KEY UPDATE SKIP LOCKED;
+        SELECT q.config, q.keys_counted INTO v_config, v_is_counted
+        FROM queues AS q
+        WHERE q.name = p_queue
+        FOR NO KEY UPDATE SKIP LOCKED;
         o_met_locked := NOT found;
     END IF;
     IF v_config IS NULL THEN
@@ -47,6 +54,11 @@ BEGIN
         EXIT WHEN NOT o_met_locked OR cardinality(v_new) >= p_want;
     END LOOP;
     SELECT r.* INTO v_rules FROM {queues_key_rules}(v_config) AS r;
+    IF v_rules.o_concurrency IS NOT NULL AND NOT v_is_counted THEN
+        v_rules.o_concurrency := (
+            SELECT CASE WHEN NOT f.o_is_far THEN v_rules.o_concurrency END FROM {jobs_far}(p_queue, v_rules.o_concurrency, p_want) AS f
+        );
+    END IF;
     WHILE v_left > 0 AND cardinality(p_kinds) > 0 AND v_looked < {gates_looked_max} AND o_bytes <= p_bytes LOOP
         SELECT r.* INTO v_round
         FROM {jobs_round}(

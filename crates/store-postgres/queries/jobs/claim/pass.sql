@@ -2,48 +2,52 @@
 -- definition of the queue is locked, so the gates are where they were.
 --
 -- p_turn           of gates that are not written yet
--- p_at, p_keys, p_weights, p_given  of each gate where it is (NULL: it is not written yet), its key, its weight and how many jobs
---                  it gave
+-- p_forms, p_at, p_keys, p_turns, p_weights, p_given  of each gate as in jobs/claim/ask, and how many jobs it gave
 -- p_kept           and whether jobs are left behind it; NULL: that is not known
 -- p_untils, p_free, p_permits       what its rules left before, as in jobs/claim/room
+-- p_runs, p_left   as in jobs/claim/runs
+-- p_rest           keys whose gates have come into being, and were not asked
 -- p_jobs, p_gates  of each job its number, and the place of its gate
+-- p_is_counted     whether they count for their keys, since a concurrency is to be held
 -- p_taken          jobs that passed before in this claim
 -- p_rate and what follows  of the rate, as in queues/key_rules
 CREATE FUNCTION {function}(
-    p_now int8, p_queue text, p_turn int8, p_at tid[], p_keys text[], p_weights int8[], p_given int8[], p_kept bool[], p_untils int8[],
-    p_free int8[], p_permits int8[], p_jobs int8[], p_gates int8[], p_taken int8[], p_rate int8, p_per int8, p_shape text, p_burst int8,
-    p_step int8
+    p_now int8, p_queue text, p_turn int8, p_forms int8[], p_at tid[], p_keys text[], p_turns int8[], p_weights int8[],
+    p_given int8[], p_kept bool[], p_untils int8[], p_free int8[], p_permits int8[], p_runs tid[], p_left int8, p_rest text[],
+    p_jobs int8[], p_gates int8[], p_is_counted bool, p_taken int8[], p_rate int8, p_per int8, p_shape text, p_burst int8, p_step int8
 ) RETURNS TABLE (o_gates int8)
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
     v_taken int8[] := p_taken || p_jobs;
-    -- Where gates are that are forgotten, and those that stay open and gave one job of weight 1; the others.
-    v_gone tid[]; v_plain tid[]; v_at tid[]; v_costs int8[]; v_opens int8[];
-    v_keys text[]; v_new_costs int8[]; v_new_opens int8[];
+    -- Gates that are forgotten, by where they are or by their keys.
+    v_gone tid[]; v_gone_keys text[];
+    -- Those that stay open; of these where rows are that have their turn, and the keys of those that are not written yet.
+    v_open text[]; v_turns int8[]; v_loose tid[]; v_new text[];
+    -- Those that are closed.
+    v_shut text[]; v_shut_turns int8[]; v_until int8[];
 BEGIN
-    IF cardinality(p_jobs) > 0 THEN
+    IF p_is_counted AND cardinality(p_jobs) > 0 THEN
         INSERT INTO gate_jobs (seq, queue, key)
         SELECT j.seq, p_queue, p_keys[j.gate] FROM unnest(p_jobs, p_gates) AS j (seq, gate);
-        IF p_rate IS NOT NULL THEN
-            PERFORM 1 FROM {jobs_spend_keys}(p_now, p_queue, p_keys, p_given, p_per, p_shape, p_step);
-        END IF;
+    END IF;
+    IF p_rate IS NOT NULL AND cardinality(p_jobs) > 0 THEN
+        PERFORM 1 FROM {jobs_spend_keys}(p_now, p_queue, p_keys, p_given, p_per, p_shape, p_step);
     END IF;
     -- No ready job is left behind it: it is forgotten. One that comes at this moment is told.
     SELECT
-        array_agg(a.at) FILTER (WHERE NOT a.is_kept), array_agg(a.at) FILTER (WHERE a.is_kept AND a.is_plain),
-        array_agg(a.at) FILTER (WHERE a.is_other), array_agg(a.cost) FILTER (WHERE a.is_other),
-        array_agg(a.open_at) FILTER (WHERE a.is_other), array_agg(a.key) FILTER (WHERE a.is_new),
-        array_agg(a.cost) FILTER (WHERE a.is_new), array_agg(a.open_at) FILTER (WHERE a.is_new)
-    INTO v_gone, v_plain, v_at, v_costs, v_opens, v_keys, v_new_costs, v_new_opens
+        array_agg(a.at) FILTER (WHERE NOT a.is_kept AND a.form = 1), array_agg(a.key) FILTER (WHERE NOT a.is_kept AND a.form = 2),
+        coalesce(array_agg(a.key) FILTER (WHERE a.is_open), '{}'), coalesce(array_agg(a.turn) FILTER (WHERE a.is_open), '{}'),
+        array_agg(a.at) FILTER (WHERE a.is_open AND a.form = 1), array_agg(a.key) FILTER (WHERE a.is_open AND a.form = 0),
+        array_agg(a.key) FILTER (WHERE a.is_shut), array_agg(a.turn) FILTER (WHERE a.is_shut),
+        array_agg(a.open_at) FILTER (WHERE a.is_shut)
+    INTO v_gone, v_gone_keys, v_open, v_turns, v_loose, v_new, v_shut, v_shut_turns, v_until
     FROM (
-        SELECT
-            a.*, a.cost = {turn_cost} AND a.open_at = 0 AS is_plain, a.is_kept AND a.at IS NULL AS is_new,
-            a.is_kept AND (a.cost <> {turn_cost} OR a.open_at > 0) AS is_other
+        SELECT a.*, a.is_kept AND a.open_at = 0 AS is_open, a.is_kept AND a.open_at > 0 AS is_shut
         FROM (
             SELECT
-                a.at, a.key, a.given * ({turn_cost} / least(a.weight, {weight_max})) AS cost,
+                a.form, a.at, a.key, a.turn + a.given * ({turn_cost} / least(a.weight, {weight_max})) AS turn,
                 CASE
                     WHEN a.until IS NOT NULL THEN a.until
                     WHEN a.free = a.given THEN 9223372036854775807
@@ -61,28 +65,40 @@ BEGIN
                     {turn}
                     LIMIT 1
                 ), false) AS is_kept
-            FROM unnest(p_at, p_keys, p_weights, p_given, p_kept, p_untils, p_free, p_permits)
-                AS a (at, key, weight, given, kept, until, free, permits)
+            FROM unnest(p_forms, p_at, p_keys, p_turns, p_weights, p_given, p_kept, p_untils, p_free, p_permits)
+                AS a (form, at, key, turn, weight, given, kept, until, free, permits)
             OFFSET 0
         ) AS a
     ) AS a;
+    IF v_gone_keys IS NOT NULL THEN
+        v_gone := v_gone || ARRAY(
+            SELECT (SELECT g.ctid FROM gates AS g WHERE g.queue = p_queue AND g.key = k.key) FROM unnest(v_gone_keys) AS k (key)
+        );
+    END IF;
     IF v_gone IS NOT NULL THEN
         DELETE FROM gates WHERE ctid = ANY (v_gone);
     END IF;
-    IF v_plain IS NOT NULL THEN
-        UPDATE gates SET turn = turn + {turn_cost} WHERE ctid = ANY (v_plain);
+    IF v_loose IS NOT NULL THEN
+        UPDATE gates SET in_run = true WHERE ctid = ANY (v_loose);
     END IF;
-    IF v_at IS NOT NULL THEN
-        UPDATE gates AS g SET turn = g.turn + a.cost, open_at = a.open_at
-        FROM unnest(v_at, v_costs, v_opens) AS a (at, cost, open_at)
-        WHERE g.ctid = a.at AND (a.cost > 0 OR a.open_at > 0);
+    IF v_new IS NOT NULL OR p_rest <> '{}' THEN
+        INSERT INTO gates (queue, key, turn, open_at, in_run)
+        SELECT p_queue, k.key, p_turn, 0, true FROM unnest(v_new || p_rest) AS k (key);
     END IF;
-    IF v_keys IS NOT NULL THEN
-        INSERT INTO gates (queue, key, turn, open_at)
-        SELECT p_queue, k.key, p_turn + k.cost, k.open_at
-        FROM unnest(v_keys, v_new_costs, v_new_opens) AS k (key, cost, open_at);
+    IF v_shut IS NOT NULL THEN
+        INSERT INTO gates AS g (queue, key, turn, open_at, in_run)
+        SELECT p_queue, k.key, k.turn, k.open_at, false FROM unnest(v_shut, v_shut_turns, v_until) AS k (key, turn, open_at)
+        ON CONFLICT (key, queue) DO UPDATE SET turn = excluded.turn, open_at = excluded.open_at, in_run = false;
     END IF;
-    o_gates := cardinality(p_at);
+    IF p_runs <> '{}' OR v_open <> '{}' OR p_rest <> '{}' THEN
+        PERFORM 1
+        FROM {jobs_runs}(
+            p_queue, p_runs, p_left, p_keys, v_open || p_rest,
+            v_turns || CASE WHEN p_rest = '{}' THEN '{}' ELSE array_fill(p_turn, ARRAY[cardinality(p_rest)]) END,
+            p_rest = '{}' AND p_turns[1] = p_turns[cardinality(p_turns)]
+        );
+    END IF;
+    o_gates := cardinality(p_keys);
     RETURN NEXT;
 END
 $$;

@@ -1,0 +1,55 @@
+-- A part of the claim: writes the turns of open gates by runs. The definition of the queue is locked.
+--
+-- p_runs           where the runs are that were read; p_left: how many of their keys were not asked, and are written anew
+-- p_asked          the keys that were asked
+-- p_keys, p_turns  keys of gates that stay open, or come into being, and their turns; p_are_sorted: by the bytes of the keys
+CREATE FUNCTION {function}(
+    p_queue text, p_runs tid[], p_left int8, p_asked text[], p_keys text[], p_turns int8[], p_are_sorted bool
+) RETURNS TABLE (o_runs int8)
+LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+BEGIN
+    o_runs := 0;
+    IF p_left = 0 THEN
+        IF p_runs <> '{}' THEN
+            DELETE FROM gate_runs WHERE ctid = ANY (p_runs);
+        END IF;
+        IF p_keys = '{}' THEN
+            RETURN NEXT;
+            RETURN;
+        END IF;
+        IF p_are_sorted AND p_turns = array_fill(p_turns[1], ARRAY[cardinality(p_turns)]) THEN
+            FOR i IN 1 .. cardinality(p_keys) BY 128 LOOP
+                INSERT INTO gate_runs (queue, turn, first, last, keys, count)
+                VALUES (
+                    p_queue, p_turns[1], p_keys[i], p_keys[least(i + 127, cardinality(p_keys))], p_keys[i:i + 127],
+                    least(cardinality(p_keys) - i + 1, 128)
+                );
+                o_runs := o_runs + 1;
+            END LOOP;
+            RETURN NEXT;
+            RETURN;
+        END IF;
+        p_runs := '{}';
+    END IF;
+    WITH gone AS (
+        DELETE FROM gate_runs WHERE ctid = ANY (p_runs) RETURNING turn, keys
+    )
+    INSERT INTO gate_runs (queue, turn, first, last, keys, count)
+    SELECT p_queue, r.turn, min(r.key), max(r.key), array_agg(r.key), count(*)
+    FROM (
+        SELECT k.turn, k.key COLLATE "C" AS key, (row_number() OVER (PARTITION BY k.turn ORDER BY k.key COLLATE "C") - 1) / 128 AS part
+        FROM (
+            SELECT g.turn, g.key
+            FROM (SELECT g.turn, unnest(g.keys) AS key FROM gone AS g) AS g
+            WHERE g.key NOT IN (SELECT a.key FROM unnest(p_asked) AS a (key))
+            UNION ALL
+            SELECT k.turn, k.key FROM unnest(p_keys, p_turns) AS k (key, turn)
+        ) AS k
+    ) AS r
+    GROUP BY r.turn, r.part;
+    GET DIAGNOSTICS o_runs = ROW_COUNT;
+    RETURN NEXT;
+END
+$$;
