@@ -2,6 +2,7 @@
 //! of the client that waits for ends.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -49,6 +50,8 @@ pub struct JobEvents {
     /// The fence of the newest attempt whose end was seen.
     ended: u64,
     progress: Option<Bytes>,
+    /// Waits for the end, over several looks: each caller that begins to wait makes the client ask at once.
+    ending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     pause: Duration,
     is_over: bool,
 }
@@ -87,6 +90,7 @@ impl Client {
             state: None,
             ended: 0,
             progress: None,
+            ending: None,
             pause: POLL.0,
             is_over: false,
         }
@@ -129,9 +133,21 @@ impl JobEvents {
     }
 
     async fn wait(&mut self) {
-        tokio::select! {
-            () = self.client.worth_a_look(self.id) => {}
-            () = tokio::time::sleep(self.pause) => {}
+        // What has not arrived counts as ended there.
+        if self.log.is_none() {
+            return tokio::time::sleep(POLL.0).await;
+        }
+        let (client, id) = (&self.client, self.id);
+        let ending = self.ending.get_or_insert_with(|| {
+            let client = client.clone();
+            Box::pin(async move { client.worth_a_look(id).await })
+        });
+        let is_ended = tokio::select! {
+            () = ending => true,
+            () = tokio::time::sleep(self.pause) => false,
+        };
+        if is_ended {
+            self.ending = None;
         }
         self.pause = (self.pause * 2).min(POLL.1);
     }

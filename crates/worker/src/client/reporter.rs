@@ -169,7 +169,7 @@ impl Reporter {
             bytes += taken.lines.as_ref().map_or(0, |write| write.then.weight());
             if has_progress || has_lines {
                 items.push((Item { ctx, has_progress, has_lines }, taken));
-            } else if said.waits_on() {
+            } else if said.waits_on(&ctx) {
                 others_left.push_back(ctx);
             }
         }
@@ -209,7 +209,7 @@ impl Reporter {
                     trouble = Some((Arc::clone(error), matches!(ended, Ended::Failed(_))));
                 }
             }
-            let is_left = ctx.said().is_some_and(|said| said.ended(progress, lines));
+            let is_left = ctx.said().is_some_and(|said| said.ended(&ctx, progress, lines));
             if is_left {
                 self.tell(&ctx);
             }

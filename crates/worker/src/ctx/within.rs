@@ -101,9 +101,6 @@ impl Ctx {
         let part = &self.inner().within;
         // Before the first statement: a call that is dropped half-way may have written, and be committed.
         part.set(Completion::Begun);
-        if let Some(said) = self.said() {
-            said.hold();
-        }
         // First, so that a job which ends has what follows it. If this fails, the job is not completed.
         self.follow_within(tx).await?;
         match windlass_tx::complete(&**self.client().store(), tx, &settlement).await? {

@@ -14,6 +14,7 @@ use crate::attempt_log::chunks::Chunks;
 use crate::attempt_log::stored::{Line, encode, key};
 use crate::attempt_log::{LogLevel, LogLimits};
 use crate::ctx::Ctx;
+use crate::ctx::within::Completion;
 
 /// An attempt that says more than is kept writes its newest lines no more often than this.
 const CHATTY_INTERVAL: Duration = Duration::from_secs(2);
@@ -38,8 +39,6 @@ struct State {
     /// The reporter has the attempt among those that wait.
     is_waiting: bool,
     is_in_flight: bool,
-    /// A transaction of the handler's may hold what a write waits for: only the end of the attempt is written for.
-    is_held: bool,
     /// The job has gone to another attempt, or the attempt has ended: nothing counts any more.
     is_over: bool,
     /// Writes that failed, and why the last one did.
@@ -86,7 +85,6 @@ impl Sayings {
             log_written: None,
             is_waiting: false,
             is_in_flight: false,
-            is_held: false,
             is_over: false,
             failures: 0,
             failure: None,
@@ -135,11 +133,6 @@ impl Sayings {
         self.changed.notified()
     }
 
-    /// From now on a transaction decides about the job.
-    pub(crate) fn hold(&self) {
-        self.state().is_held = true;
-    }
-
     /// Nothing counts from now on.
     pub(crate) fn end(&self) {
         self.state().is_over = true;
@@ -152,7 +145,7 @@ impl Sayings {
         if !is_urgent {
             state.is_waiting = false;
         }
-        if state.is_over || state.is_in_flight || state.is_held && !is_urgent {
+        if state.is_over || state.is_in_flight || !is_urgent && is_in_transaction(ctx) {
             return Taken::default();
         }
         let (queue, id, fence) = (ctx.queue().clone(), ctx.id(), ctx.fence());
@@ -175,9 +168,9 @@ impl Sayings {
     }
 
     /// Whether an attempt of which nothing was taken waits on.
-    pub(super) fn waits_on(&self) -> bool {
+    pub(super) fn waits_on(&self, ctx: &Ctx) -> bool {
         let mut state = self.state();
-        !state.is_over && !state.is_held && state.is_due() && state.begin_to_wait()
+        !state.is_over && !is_in_transaction(ctx) && state.is_due() && state.begin_to_wait()
     }
 
     fn put(&self, ctx: &Ctx, chunk: u32, lines: &[Line]) -> RecordWrite {
@@ -186,7 +179,7 @@ impl Sayings {
     }
 
     /// What was taken is written, or not. Answers whether something is left to be written.
-    pub(super) fn ended(&self, progress: Option<Ended>, lines: Option<Ended>) -> bool {
+    pub(super) fn ended(&self, ctx: &Ctx, progress: Option<Ended>, lines: Option<Ended>) -> bool {
         let mut state = self.state();
         state.is_in_flight = false;
         let reported = state.progress_in_flight.take();
@@ -209,7 +202,7 @@ impl Sayings {
             None => {}
         }
         drop(state);
-        let is_left = self.waits_on();
+        let is_left = self.waits_on(ctx);
         self.changed.notify_waiters();
         is_left
     }
@@ -220,6 +213,12 @@ impl Sayings {
         let lacking = self.state().log.lacking();
         lacking.iter().map(|(chunk, lines)| self.put(ctx, *chunk, lines)).collect()
     }
+}
+
+/// Whether a transaction of the handler's decides about the job. It may hold what a write waits for, so only the end of the
+/// attempt is written for.
+fn is_in_transaction(ctx: &Ctx) -> bool {
+    ctx.inner().within.get() != Completion::Engine
 }
 
 impl State {
