@@ -41,16 +41,24 @@ BEGIN
     INSERT INTO gate_runs (queue, turn, first, last, keys, count)
     SELECT p_queue, r.turn, min(r.key), max(r.key), array_agg(r.key), count(*)
     FROM (
-        SELECT k.turn, k.key COLLATE "C" AS key, (row_number() OVER (PARTITION BY k.turn ORDER BY k.key COLLATE "C") - 1) / 128 AS part
+        -- What was not asked is apart from the others, or runs would overlap more than they have to.
+        SELECT
+            k.turn, k.is_over, k.key COLLATE "C" AS key,
+            (row_number() OVER (PARTITION BY k.turn, k.is_over ORDER BY k.key COLLATE "C") - 1) / 128 AS part
         FROM (
-            SELECT g.turn, g.key
-            FROM (SELECT g.turn, unnest(g.keys) AS key FROM gone AS g) AS g
-            WHERE g.key NOT IN (SELECT a.key FROM unnest(p_asked) AS a (key))
-            UNION ALL
-            SELECT k.turn, k.key FROM unnest(p_keys, p_turns) AS k (key, turn)
+            -- A gate that a program of before has forgotten may come into being while its key is in a run.
+            SELECT min(k.turn) AS turn, bool_or(k.is_over) AS is_over, k.key
+            FROM (
+                SELECT g.turn, g.key, true AS is_over
+                FROM (SELECT g.turn, unnest(g.keys) AS key FROM gone AS g) AS g
+                WHERE g.key NOT IN (SELECT a.key FROM unnest(p_asked) AS a (key))
+                UNION ALL
+                SELECT k.turn, k.key, false FROM unnest(p_keys, p_turns) AS k (key, turn)
+            ) AS k
+            GROUP BY k.key
         ) AS k
     ) AS r
-    GROUP BY r.turn, r.part;
+    GROUP BY r.turn, r.is_over, r.part;
     GET DIAGNOSTICS o_runs = ROW_COUNT;
     RETURN NEXT;
 END
