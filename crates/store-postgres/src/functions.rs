@@ -119,9 +119,11 @@ functions! {
     ];
     CLAIM_PASS = "jobs_pass", "jobs/claim/pass", [
         INT8, TEXT, INT8, INT8_ARRAY, TID_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT8_ARRAY, INT8_ARRAY,
-        INT8_ARRAY, TID_ARRAY, INT8, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL, INT8_ARRAY, INT8, INT8, TEXT, INT8, INT8
+        INT8_ARRAY, TID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL, INT8_ARRAY, INT8, INT8, TEXT, INT8, INT8
     ];
-    CLAIM_RUNS = "jobs_runs", "jobs/claim/runs", [TEXT, TID_ARRAY, INT8, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, BOOL];
+    CLAIM_RUNS = "jobs_runs", "jobs/claim/runs", [
+        TEXT, TID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, TEXT_ARRAY, INT8_ARRAY, BOOL
+    ];
     CLAIM_SPEND_KEYS = "jobs_spend_keys", "jobs/claim/spend_keys", [INT8, TEXT, TEXT_ARRAY, INT8_ARRAY, INT8, TEXT, INT8];
     CLAIM_MARK = "jobs_mark", "jobs/claim/mark", [INT8, TEXT, INT8];
     CLAIM_SPEND = "jobs_spend", "jobs/claim/spend", [INT8, TEXT, INT8];

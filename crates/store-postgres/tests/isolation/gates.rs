@@ -82,6 +82,28 @@ async fn gates_that_come_into_being_are_written_where_they_are_left() {
     assert_eq!(runs(), "");
 }
 
+/// A program of before knows nothing of runs: what it forgets stays in them, and comes into being once more.
+#[tokio::test]
+async fn a_gate_that_is_left_in_a_run_is_asked_once() {
+    let bench = bench(9).await;
+    let jobs = add(&bench, &["a", "a", "b", "b", "c", "c"]).await;
+    let ClaimAnswer::Jobs { jobs: found, .. } = bench.store.claim(bench.request(3)).await.unwrap() else {
+        panic!("the lease lives")
+    };
+    assert_eq!(ids(&found), [0, 2, 4].map(|place: usize| jobs[place]));
+    bench.psql("DELETE FROM gates WHERE key IN ('a', 'c')");
+    let more = add(&bench, &["a", "c"]).await;
+    // One that comes before it, and one that stays in its run.
+    let ClaimAnswer::Jobs { jobs: found, .. } = bench.store.claim(bench.request(1)).await.unwrap() else {
+        panic!("the lease lives")
+    };
+    assert_eq!(ids(&found), [jobs[1]]);
+    let mut found = ids(&claim(&bench).await);
+    found.sort_unstable();
+    assert_eq!(found, [jobs[3], jobs[5], more[0], more[1]], "each of them once");
+    assert_eq!(bench.psql("SELECT count(*) FROM gates UNION ALL SELECT count(*) FROM gate_runs"), "0\n0");
+}
+
 #[tokio::test]
 async fn a_queue_is_not_removed_beside_a_transaction_that_enqueues_with_a_key() {
     let bench = bench(9).await;

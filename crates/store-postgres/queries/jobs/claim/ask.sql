@@ -5,44 +5,45 @@
 -- p_done         keys that are not asked again
 -- p_weights      as in queues/key_rules
 -- result         how many; of each its form (0: it is not written yet, 1: its row has its turn, 2: a run has it), where its row is (NULL:
---                that was not looked up), its key, its turn and its weight; the sum of the weights; where the runs are that were read,
---                and how many keys they have
+--                that was not looked up), its key, its turn and its weight; the sum of the weights; where the runs are that were read;
+--                and the keys of these that are not asked, by their bytes, if all of the runs have one turn (NULL: some do not)
 CREATE FUNCTION {function}(p_queue text, p_new text[], p_turn int8, p_gates int8, p_done text[], p_weights jsonb)
 RETURNS TABLE (
     o_asked int8, o_forms int8[], o_at tid[], o_keys text[], o_turns int8[], o_weights int8[], o_weight int8, o_runs tid[],
-    o_in_runs int8
+    o_over text[]
 )
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_run record; v_turn int8; v_last text COLLATE "C";
+    v_run record; v_count int8 := 0; v_turn int8; v_last text COLLATE "C";
     -- Whether runs alone say whose turn it is, and in which order.
     v_is_said bool := p_new = '{}' AND p_done = '{}';
 BEGIN
-    o_runs := '{}'; o_in_runs := 0; o_keys := '{}';
+    o_runs := '{}'; o_over := '{}';
     -- Runs may overlap: all that begin before the last key of those that have enough.
     FOR v_run IN
         SELECT r.ctid AS at, r.turn, r.first, r.last, r.keys, r.count FROM gate_runs AS r WHERE r.queue = p_queue ORDER BY r.turn, r.first
     LOOP
-        EXIT WHEN o_in_runs >= p_gates + cardinality(p_done) AND (v_run.turn, v_run.first COLLATE "C") > (v_turn, v_last);
+        EXIT WHEN v_count >= p_gates + cardinality(p_done) AND (v_run.turn, v_run.first COLLATE "C") > (v_turn, v_last);
         v_is_said := v_is_said AND (v_turn IS NULL OR v_run.turn = v_turn AND v_run.first COLLATE "C" > v_last);
-        o_runs := o_runs || v_run.at; o_in_runs := o_in_runs + v_run.count;
+        o_runs := o_runs || v_run.at; v_count := v_count + v_run.count;
         IF v_is_said THEN
-            o_keys := o_keys || v_run.keys;
+            o_over := o_over || v_run.keys;
         END IF;
         IF v_turn IS NULL OR (v_run.turn, v_run.last COLLATE "C") > (v_turn, v_last) THEN
             v_turn := v_run.turn; v_last := v_run.last;
         END IF;
     END LOOP;
-    v_is_said := v_is_said AND o_in_runs > 0 AND NOT EXISTS (
+    v_is_said := v_is_said AND v_count > 0 AND NOT EXISTS (
         SELECT 1 FROM gates AS g
         WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0 AND NOT g.in_run
     );
     IF v_is_said THEN
-        o_asked := least(o_in_runs, p_gates); o_keys := o_keys[1:o_asked];
+        o_asked := least(v_count, p_gates); o_keys := o_over[1:o_asked]; o_over := o_over[o_asked + 1:];
         o_forms := array_fill(2::int8, ARRAY[o_asked::int4]); o_turns := array_fill(v_turn, ARRAY[o_asked::int4]);
     ELSE
+        o_over := CASE WHEN v_count = 0 THEN o_over END;
         SELECT count(*), array_agg(g.form), array_agg(g.at), array_agg(g.key), array_agg(g.turn)
         INTO o_asked, o_forms, o_at, o_keys, o_turns
         FROM (

@@ -5,7 +5,7 @@
 -- p_forms, p_at, p_keys, p_turns, p_weights, p_given  of each gate as in jobs/claim/ask, and how many jobs it gave
 -- p_kept           and whether jobs are left behind it; NULL: that is not known
 -- p_untils, p_free, p_permits       what its rules left before, as in jobs/claim/room
--- p_runs, p_left   as in jobs/claim/runs
+-- p_runs, p_over   as in jobs/claim/runs
 -- p_rest           keys whose gates have come into being, and were not asked
 -- p_jobs, p_gates  of each job its number, and the place of its gate
 -- p_is_counted     whether they count for their keys, since a concurrency is to be held
@@ -13,7 +13,7 @@
 -- p_rate and what follows  of the rate, as in queues/key_rules
 CREATE FUNCTION {function}(
     p_now int8, p_queue text, p_turn int8, p_forms int8[], p_at tid[], p_keys text[], p_turns int8[], p_weights int8[],
-    p_given int8[], p_kept bool[], p_untils int8[], p_free int8[], p_permits int8[], p_runs tid[], p_left int8, p_rest text[],
+    p_given int8[], p_kept bool[], p_untils int8[], p_free int8[], p_permits int8[], p_runs tid[], p_over text[], p_rest text[],
     p_jobs int8[], p_gates int8[], p_is_counted bool, p_taken int8[], p_rate int8, p_per int8, p_shape text, p_burst int8, p_step int8
 ) RETURNS TABLE (o_gates int8)
 LANGUAGE plpgsql VOLATILE
@@ -93,7 +93,7 @@ BEGIN
     IF p_runs <> '{}' OR v_open <> '{}' OR p_rest <> '{}' THEN
         PERFORM 1
         FROM {jobs_runs}(
-            p_queue, p_runs, p_left, p_keys, v_open || p_rest,
+            p_queue, p_runs, p_keys, p_over, p_turns[1], v_open || p_rest,
             v_turns || CASE WHEN p_rest = '{}' THEN '{}' ELSE array_fill(p_turn, ARRAY[cardinality(p_rest)]) END,
             p_rest = '{}' AND p_turns[1] = p_turns[cardinality(p_turns)]
         );

@@ -23,7 +23,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     -- By gate, in their order: where it is, and what its rules leave. NULL: they leave any number.
-    v_forms int8[]; v_at tid[]; v_keys text[]; v_turns int8[]; v_runs tid[]; v_in_runs int8;
+    v_forms int8[]; v_at tid[]; v_keys text[]; v_turns int8[]; v_runs tid[]; v_over text[];
     v_weights int8[]; v_weight int8; v_parts int8[]; v_mosts int8[]; v_untils int8[];
     v_free int8[]; v_permits int8[]; v_given int8[]; v_kept bool[]; v_reached int8;
     -- Whether each gate may give one job, as where there are many.
@@ -32,7 +32,7 @@ DECLARE
     v_found tid[]; v_seqs int8[]; v_asked int8[]; v_gates int8[]; v_count int8; v_fitting int8; v_met int8[] := '{}';
     v_seen int8[];
 BEGIN
-    SELECT a.* INTO o_asked, v_forms, v_at, v_keys, v_turns, v_weights, v_weight, v_runs, v_in_runs
+    SELECT a.* INTO o_asked, v_forms, v_at, v_keys, v_turns, v_weights, v_weight, v_runs, v_over
     FROM {jobs_ask}(p_queue, p_new, p_turn, p_gates, p_done, p_weights) AS a;
     IF o_asked = 0 THEN
         RETURN NEXT;
@@ -112,6 +112,9 @@ BEGIN
         ) AS g;
     END IF;
     o_keys := ARRAY(SELECT j.seq || ' ' || v_keys[j.gate] FROM unnest(o_jobs, v_gates) AS j (seq, gate));
+    IF v_runs <> '{}' AND v_over IS NOT NULL THEN
+        v_over := v_keys[v_reached + 1:] || v_over;
+    END IF;
     v_keys := v_keys[1:v_reached];
     IF p_new <> '{}' THEN
         -- Those that were not asked.
@@ -120,9 +123,8 @@ BEGIN
     PERFORM 1
     FROM {jobs_pass}(
         p_now, p_queue, p_turn, v_forms[1:v_reached], v_at[1:v_reached], v_keys, v_turns[1:v_reached], v_weights[1:v_reached],
-        v_given, v_kept, v_untils[1:v_reached], v_free[1:v_reached], v_permits[1:v_reached], v_runs,
-        v_in_runs - cardinality(array_positions(v_forms[1:v_reached], 2)), p_new, o_jobs, v_gates, p_concurrency IS NOT NULL,
-        p_taken, p_jobs, p_per, p_shape, p_burst, p_step
+        v_given, v_kept, v_untils[1:v_reached], v_free[1:v_reached], v_permits[1:v_reached], v_runs, v_over,
+        p_new, o_jobs, v_gates, p_concurrency IS NOT NULL, p_taken, p_jobs, p_per, p_shape, p_burst, p_step
     );
     RETURN NEXT;
 END
