@@ -138,10 +138,12 @@ pub enum Part {
     Pruner = 5,
     /// Tells the store which attempts have begun.
     Beginner = 6,
+    /// Puts lost ticks of schedules back.
+    Ticker = 7,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Fetcher,
         Self::Settler,
         Self::Lease,
@@ -149,6 +151,7 @@ impl Part {
         Self::Promoter,
         Self::Pruner,
         Self::Beginner,
+        Self::Ticker,
     ];
 
     /// The name used in logs.
@@ -161,6 +164,7 @@ impl Part {
             Self::Promoter => "promoter",
             Self::Pruner => "pruner",
             Self::Beginner => "beginner",
+            Self::Ticker => "ticker",
         }
     }
 }

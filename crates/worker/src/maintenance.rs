@@ -5,6 +5,7 @@ mod duty;
 mod promoter;
 mod pruner;
 mod reaper;
+mod ticker;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub use promoter::{PromoteSummary, Promoter};
 pub use pruner::{PruneSummary, Pruner};
 pub(crate) use reaper::WorkerReaper;
 pub use reaper::{ReapSummary, Reaper};
+pub use ticker::{TickSummary, Ticker};
 
 /// Whether a worker also keeps the store in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

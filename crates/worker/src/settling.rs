@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::job::LostJob;
-use windlass_core::outcome::Failure;
+use windlass_core::outcome::{Ending, Failure};
 use windlass_core::store::{AttemptWrite, AttemptWritten, Right, Settled, Settlement, StoreResult};
 use windlass_core::{JobId, Outcome, State, Store, StoreError};
 
@@ -33,6 +33,7 @@ pub(crate) fn follow_ups(ctx: &Ctx, end: &Settlement) -> Option<FollowUps> {
             let job = hook.follows((ctx.id(), ctx.queue(), ctx.kind()), ctx.fence(), &end.transition)?;
             Some(FollowUps { jobs: vec![job], records: Vec::new() })
         }
+        _ if end.transition.ending == Ending::Snoozed => ctx.inner().follow.of_snooze(),
         _ => None,
     }
 }

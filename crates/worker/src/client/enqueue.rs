@@ -105,8 +105,16 @@ impl Client {
     }
 }
 
+impl Client {
+    /// The same for callers that do not have the job's type.
+    pub(crate) async fn new_raw_job(&self, kind: &str, payload: Bytes, options: Options) -> Result<NewJob> {
+        let options = self.over_defaults(options, Lookup::Wait).await?;
+        Ok(NewJob::new(kind, payload, options)?)
+    }
+}
+
 /// The key that a job names itself, as options.
-fn own_key<J: Job>(job: &J) -> Options {
+pub(crate) fn own_key<J: Job>(job: &J) -> Options {
     match job.key() {
         Some(key) => Options::new().key(key),
         None => Options::new(),

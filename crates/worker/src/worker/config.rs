@@ -7,8 +7,10 @@ use windlass_core::Name;
 use super::Wakeups;
 use crate::backoff::Backoff;
 use crate::error::ConfigError;
+use crate::internal::Internal;
 use crate::maintenance::{self, Maintenance};
 use crate::registry::Registry;
+use crate::schedules::Declarations;
 use crate::slots::{self, QueueSlots};
 use crate::{fetcher, lease};
 
@@ -27,6 +29,7 @@ pub(crate) struct Config {
     pub(crate) blocking_threads: usize,
     pub(crate) slow_poll: Duration,
     pub(crate) backoff: Backoff,
+    pub(crate) declarations: Declarations,
 }
 
 impl Config {
@@ -58,6 +61,8 @@ pub(super) struct Draft {
     pub(super) prune_interval: Duration,
     pub(super) slow_poll: Duration,
     pub(super) backoff: Backoff,
+    pub(super) internal: Internal,
+    pub(super) declarations: Declarations,
 }
 
 impl Default for Draft {
@@ -82,6 +87,8 @@ impl Default for Draft {
             prune_interval: Duration::from_secs(60),
             slow_poll: Duration::from_millis(100),
             backoff: Backoff::default(),
+            internal: Internal::On,
+            declarations: Declarations::default(),
         }
     }
 }
@@ -107,6 +114,7 @@ impl Draft {
         if let Some(threads) = self.blocking_threads {
             at_least("blocking_threads", threads, 1)?;
         }
+        self.declarations.check()?;
         let tick = Duration::from_millis(1);
         at_least_long("slow_poll", self.slow_poll, tick)?;
         let slots = slots::Config {
@@ -147,6 +155,7 @@ impl Draft {
             blocking_threads: self.blocking_threads.unwrap_or(self.concurrency),
             slow_poll: self.slow_poll,
             backoff: self.backoff,
+            declarations: self.declarations,
         })
     }
 
