@@ -288,6 +288,11 @@ impl Schedule {
         self
     }
 
+    /// How long after their slots its jobs start, if it has this id in this queue.
+    pub fn start_delay(&self, queue: &str, id: &str) -> Duration {
+        self.spread.map_or(Duration::ZERO, |window| spread::by_key(&[queue, id], window))
+    }
+
     /// The schedule, ready to be asked for slots.
     ///
     /// # Errors

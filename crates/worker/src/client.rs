@@ -18,6 +18,7 @@ mod room;
 mod rules;
 mod shared_error;
 mod split;
+mod spread;
 mod supersede;
 
 use std::fmt;

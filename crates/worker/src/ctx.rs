@@ -1,6 +1,7 @@
 //! What a handler can know and do about its own attempt.
 
 pub(crate) mod control;
+mod fan_out;
 pub(crate) mod follow;
 pub(crate) mod once;
 pub(crate) mod within;

@@ -63,9 +63,9 @@ pub struct ScheduleAnswer {
 impl ScheduleView {
     pub(crate) fn of(id: &str, queue: &Name, record: ScheduleRecord) -> Self {
         let (id, queue) = (id.to_owned(), queue.clone());
-        let offset = record.schedule.recurrence().map(|recurrence| recurrence.offset(queue.as_str(), &id));
+        let delay = record.schedule.start_delay(queue.as_str(), &id);
         let next = record.state.next.filter(|_| !record.is_paused);
-        let next_start = next.map(|next| next.plus(offset.unwrap_or_default()));
+        let next_start = next.map(|next| next.plus(delay));
         Self { id, queue, record, next_start }
     }
 }

@@ -43,16 +43,26 @@ impl Cron {
         }
         let fields = fields_of(text).map_err(whole)?;
         let skipped = FIELDS.len() - fields.len();
+        let bad = |index: usize, why: String| ScheduleInvalid::CronField {
+            text: text.to_owned(),
+            field: FIELDS[index + skipped],
+            position: index + 1,
+            given: fields[index].to_owned(),
+            why,
+        };
         for (index, field) in fields.iter().enumerate() {
-            check_field(index + skipped, field).map_err(|why| ScheduleInvalid::CronField {
-                text: text.to_owned(),
-                field: FIELDS[index + skipped],
-                position: index + 1,
-                given: (*field).to_owned(),
-                why,
-            })?;
+            check_steps(field).map_err(|why| bad(index, why))?;
         }
-        let pattern = parser().parse(&fields.join(" ")).map_err(|error| whole(error.to_string()))?;
+        let pattern = match parser().parse(&fields.join(" ")) {
+            Ok(pattern) => pattern,
+            // Which field it is tells a parse of each alone.
+            Err(error) => {
+                for (index, field) in fields.iter().enumerate() {
+                    check_field(index + skipped, field).map_err(|why| bad(index, why))?;
+                }
+                return Err(whole(error.to_string()));
+            }
+        };
         if !has_a_date(&fields[fields.len() - 3..]) {
             return Err(whole("no year has such a date: look at day of month and month".to_owned()));
         }
@@ -97,14 +107,19 @@ fn fields_of(text: &str) -> Result<Vec<&str>, String> {
     }
 }
 
-/// Tests one field as if it stood alone.
-fn check_field(index: usize, field: &str) -> Result<(), String> {
+/// Tests what the parser takes and makes no sense of.
+fn check_steps(field: &str) -> Result<(), String> {
     if field.split(',').any(|part| part.split_once('/').is_some_and(|(_, step)| is_zero(step))) {
         return Err("a step of 0 never comes to an end: use 1 or more".to_owned());
     }
     if field.split(',').any(str::is_empty) {
         return Err("a value is missing between commas".to_owned());
     }
+    Ok(())
+}
+
+/// Tests one field as if it stood alone.
+fn check_field(index: usize, field: &str) -> Result<(), String> {
     let mut alone = ["0", "*", "*", "*", "*", "*"];
     alone[index] = field;
     let ranges = ["0-59", "0-59", "0-23", "1-31, L or W", "1-12 or JAN-DEC", "0-7 or SUN-SAT, # or L"];
@@ -120,6 +135,9 @@ fn is_zero(step: &str) -> bool {
 
 /// Whether some day has this day of month, month and weekday. The parser's own search goes on for thousands of years.
 fn has_a_date(date: &[&str]) -> bool {
+    if date[0] == "*" {
+        return true;
+    }
     let Ok(days) = parser().parse(&format!("0 0 0 {}", date.join(" "))) else { return false };
     let matches = |day: i64| {
         zone::civil(CYCLE_START + day * DAY)

@@ -1,12 +1,9 @@
 //! A schedule that has been checked, and its slots.
 
-use std::time::Duration;
-
 use super::cron::Cron;
 use super::except::Except;
 use super::invalid::ScheduleInvalid;
 use super::slots::CronSlots;
-use super::spread;
 use super::zone::Zone;
 use super::{CatchUp, Schedule, When};
 use crate::clock::Timestamp;
@@ -114,11 +111,6 @@ impl Recurrence {
             }
             Slots::At(times) => times.get(times.partition_point(|time| *time < instant)).copied(),
         }
-    }
-
-    /// How long after their slots the jobs of this schedule start.
-    pub fn offset(&self, queue: &str, id: &str) -> Duration {
-        self.schedule.spread.map_or(Duration::ZERO, |window| spread::by_key(&[queue, id], window))
     }
 
     /// What the zone adds to UTC at an instant, in seconds.

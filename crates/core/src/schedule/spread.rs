@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::whole_micros;
+use crate::job::NewJob;
 use crate::unique::Digest;
 
 /// How many jobs are spread over a window, from now or from their slot on.
@@ -39,7 +40,14 @@ impl Spread {
         Self { window: whole_micros(window), by: By::Key }
     }
 
-    /// How long after the beginning of the window a job starts, which is one of so many.
+    /// How long after the beginning of the window this job starts, which is one of so many: by its key if it has one, and by
+    /// its payload otherwise.
+    pub fn delay_of(&self, job: &NewJob, index: usize, count: usize) -> Duration {
+        let key = job.key.as_ref().map_or(&job.payload[..], |key| key.as_str().as_bytes());
+        self.delay(index, count, key)
+    }
+
+    /// How long after the beginning of the window a job with this key starts, which is one of so many.
     pub fn delay(&self, index: usize, count: usize, key: &[u8]) -> Duration {
         match self.by {
             By::Order => share(self.window, index as u128, count.max(1) as u128),

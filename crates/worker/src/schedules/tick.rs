@@ -71,7 +71,7 @@ async fn tick(ctx: &Ctx) -> Result<Outcome> {
     }
     let recurrence = before.schedule.recurrence()?;
     let (now, queue) = (ctx.inner().job.claimed_at, ctx.queue());
-    let offset = recurrence.offset(queue.as_str(), &id);
+    let offset = before.schedule.start_delay(queue.as_str(), &id);
     let mut record = before.clone();
     let is_open = is_open(ctx, &record).await?;
     let step = recurrence.advance(&mut record.state, now, offset, is_open);

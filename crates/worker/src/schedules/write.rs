@@ -72,7 +72,7 @@ async fn put(
 ) -> Result<()> {
     let mut jobs = Vec::new();
     if write == Write::Tick {
-        let tick = first_look(record, queue, id)?.map(|at| tick_job(queue, id, at));
+        let tick = first_look(record, queue, id).map(|at| tick_job(queue, id, at));
         record.tick = tick.as_ref().map(|tick| tick.id);
         jobs.extend(tick);
     }
@@ -81,14 +81,14 @@ async fn put(
 }
 
 /// When a tick looks at a schedule first; nothing if it has nothing to wait for.
-fn first_look(record: &ScheduleRecord, queue: &Name, id: &str) -> Result<Option<Timestamp>> {
+fn first_look(record: &ScheduleRecord, queue: &Name, id: &str) -> Option<Timestamp> {
     if record.is_paused {
-        return Ok(None);
+        return None;
     }
-    let recurrence = record.schedule.recurrence()?;
+    let delay = record.schedule.start_delay(queue.as_str(), id);
     let waiting = record.state.waiting.first().map(|run| run.slot);
-    let next = record.state.next.map(|next| next.plus(recurrence.offset(queue.as_str(), id)));
-    Ok(waiting.into_iter().chain(next).min())
+    let next = record.state.next.map(|next| next.plus(delay));
+    waiting.into_iter().chain(next).min()
 }
 
 /// Removes the tick that a schedule had. One that stays runs once more, and finds that it is not the schedule's.

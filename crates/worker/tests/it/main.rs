@@ -21,6 +21,7 @@ mod outcomes;
 mod prefetch;
 mod queue;
 mod rules;
+mod schedules;
 mod shutdown;
 mod sick;
 mod slots;

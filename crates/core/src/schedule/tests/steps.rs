@@ -140,9 +140,11 @@ fn a_count_ends_a_schedule() {
 
 #[test]
 fn a_spread_moves_starts_and_keeps_slots() {
-    let recurrence = hourly().spread(HOUR).recurrence().unwrap();
-    let offset = recurrence.offset("q", "a");
-    assert!(offset < HOUR && offset == recurrence.offset("q", "a") && offset != recurrence.offset("q", "b"));
+    let schedule = hourly().spread(HOUR);
+    let (recurrence, offset) = (schedule.recurrence().unwrap(), schedule.start_delay("q", "a"));
+    assert!(
+        offset < HOUR && offset == schedule.start_delay("q", "a") && offset != schedule.start_delay("q", "b")
+    );
     let mut state = state("2026-01-01T00:00:00Z");
     let early = at("2026-01-01T00:00:00Z").plus(offset).minus(Duration::from_micros(1));
     let step = recurrence.advance(&mut state, early, offset, false);
