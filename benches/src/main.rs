@@ -14,6 +14,7 @@ mod raw;
 mod records;
 mod redis;
 mod report;
+mod schedules;
 mod server;
 mod snapshot;
 mod subject;
@@ -36,7 +37,7 @@ struct Arguments {
     quick: bool,
     /// Only stores whose name contains this: memory, sqlite full, sqlite normal, postgres, postgres off, redis,
     /// redis none; or control, and control/postgres, for what flow control costs; records and records/sqlite for follow-ups
-    /// and checkpoints
+    /// and checkpoints; schedules and schedules/redis for schedules that are not due
     #[arg(long)]
     only: Option<String>,
     /// Leave out the long run with a million finished and a million scheduled jobs
@@ -152,6 +153,9 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
     if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("records")) {
         return records::run(arguments.quick, rest.strip_prefix('/'), report).await;
+    }
+    if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("schedules")) {
+        return schedules::run(arguments.quick, rest.strip_prefix('/'), report).await;
     }
     for subject in Subject::ALL {
         if arguments.only.as_ref().is_some_and(|only| !subject.name().contains(only.as_str())) {

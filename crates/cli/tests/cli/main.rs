@@ -16,6 +16,7 @@ mod postgres;
 mod queues;
 mod records;
 mod redis;
+mod schedules;
 mod secrets;
 mod shell;
 mod stores;

@@ -1,6 +1,7 @@
 //! Schedules on a clock that the test moves: one job for each slot, whatever becomes of workers, ticks and the clock.
 
 mod changes;
+mod faults;
 mod month;
 mod overlap;
 
@@ -86,6 +87,13 @@ pub(crate) async fn made(client: &Client) -> Vec<JobRecord> {
 /// Their slots, as `01T03:00`.
 pub(crate) async fn slots(client: &Client) -> Vec<String> {
     made(client).await.iter().map(|job| job.spec.meta[NOMINAL][8..16].to_owned()).collect()
+}
+
+/// Their slots, as seconds since 1970.
+pub(crate) async fn slots_to_the_second(client: &Client) -> Vec<i64> {
+    let nominal =
+        |job: &JobRecord| windlass_core::schedule::nominal_of(&job.spec).unwrap().as_micros() / 1_000_000;
+    made(client).await.iter().map(nominal).collect()
 }
 
 /// The ticks that have not ended.
