@@ -9,6 +9,7 @@ mod on_call;
 pub(crate) mod parse;
 mod queues;
 mod records;
+mod schedules;
 mod trial;
 
 use clap::{Parser, Subcommand};
@@ -20,6 +21,7 @@ pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs, LogsArgs, W
 pub(crate) use on_call::{DoctorArgs, ExplainArgs};
 pub(crate) use queues::{DefineArgs, PauseArgs, QueuesArgs, QueuesCommand, RemoveArgs, ResumeArgs, ShowArgs};
 pub(crate) use records::*;
+pub(crate) use schedules::*;
 pub(crate) use trial::{BenchArgs, DemoArgs};
 
 /// Background jobs from the shell: hand them in, look at them, move them.
@@ -100,6 +102,13 @@ pub(crate) enum Command {
     Records {
         #[command(subcommand)]
         command: RecordsCommand,
+    },
+
+    /// Look at, set, play through and pause schedules: jobs that come with the clock
+    #[command(after_help = examples::schedules::SCHEDULES, subcommand_required = true, arg_required_else_help = true)]
+    Schedules {
+        #[command(subcommand)]
+        command: SchedulesCommand,
     },
 
     /// Show what queues hold and which workers serve them, define and remove them

@@ -13,6 +13,7 @@ mod migrate;
 mod prune;
 pub(crate) mod queues;
 mod records;
+mod schedules;
 mod workers;
 
 use crate::args::Command;
@@ -29,6 +30,7 @@ pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Resu
         Command::Doctor(args) => doctor::run(session, &args).await,
         Command::Dead { command } => dead::run(session, command).await,
         Command::Records { command } => records::run(session, command).await,
+        Command::Schedules { command } => schedules::run(session, command).await,
         Command::Queues(args) => queues::run(session, args).await,
         Command::Workers(args) => workers::run(session, &args).await,
         Command::Prune(args) => prune::run(session, &args).await,

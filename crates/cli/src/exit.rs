@@ -20,7 +20,7 @@ pub(crate) enum Exit {
     Problems,
     /// The store is missing, unreachable or incompatible.
     Store,
-    /// No such job, or no such record.
+    /// No such job, record or schedule.
     NotFound,
     /// The job that was waited for was cancelled.
     Cancelled,
@@ -62,6 +62,11 @@ impl Fault {
     /// The store cannot be used.
     pub(crate) fn store(text: impl Into<String>) -> Self {
         Self { exit: Exit::Store, text: text.into() }
+    }
+
+    /// What was asked for is not there.
+    pub(crate) fn not_found(text: impl Into<String>) -> Self {
+        Self { exit: Exit::NotFound, text: text.into() }
     }
 
     /// It could not be done.

@@ -11,6 +11,7 @@
 //! | [`retry`], [`mod@judge`] | what happens next |
 //! | [`queue`], [`unique`] | what a queue keeps and permits |
 //! | [`record`], [`follow_ups`] | what is remembered, and what is written together |
+//! | [`schedule`] | when jobs come with the clock |
 //! | [`fingerprint`] | which errors are the same |
 //! | [`batch`], [`backoff`], [`bell`], [`clock`], [`sql`] | primitives shared by engine and stores |
 //! | [`store`], [`stored`], [`error`] | the contract between them, and how values are written |
@@ -31,6 +32,7 @@ pub mod outcome;
 pub mod queue;
 pub mod record;
 pub mod retry;
+pub mod schedule;
 pub mod size;
 pub mod sql;
 pub mod state;

@@ -24,6 +24,8 @@ use thiserror::Error;
 #[serde(try_from = "String", into = "String")]
 pub struct Name(Arc<str>);
 
+/// How the kinds begin that the engine runs itself: every worker has them, and lists show them only by name.
+pub const INTERNAL: &str = "windlass.";
 /// The longest name that is accepted, in characters.
 pub const LENGTH_MAX: usize = 128;
 
@@ -63,6 +65,11 @@ impl Name {
                 Some(Self(format!("{head}{lower}{tail}").into()))
             }
         }
+    }
+
+    /// Whether it is the name of a kind that the engine runs itself.
+    pub fn is_internal(&self) -> bool {
+        self.0.starts_with(INTERNAL)
     }
 
     /// What stands for a stored name that does not read.

@@ -15,6 +15,9 @@ struct Workers;
 #[doc = include_str!("../../../docs/guides/doing-things-once.md")]
 struct DoingThingsOnce;
 
+#[doc = include_str!("../../../docs/guides/schedules.md")]
+struct Schedules;
+
 #[doc = include_str!("../../../docs/guides/protecting-others.md")]
 struct ProtectingOthers;
 

@@ -32,6 +32,7 @@
 //!   [`State`], [`Client`], or anything with [`FromCtx`].
 //! * An error says what becomes of the job: any `std::error::Error` is tried again, [`ResultExt::fail`] is
 //!   not, [`JobError`] and [`Classify`] say more.
+//! * [`Client::schedule`] lets jobs come with the clock: [`Schedule`].
 //! * [`Client::queue`] answers everyday questions about a queue: [`QueueHandle`].
 //! * [`check`] names what is wrong with a handler that does not compile.
 //! * [`testing`] has what tests of jobs need.
@@ -76,6 +77,7 @@ pub use windlass_core::job::{JobRecord, Trace};
 pub use windlass_core::outcome::{Ending, Reason};
 pub use windlass_core::queue;
 pub use windlass_core::retry::{Jitter, Policy as Retry};
+pub use windlass_core::schedule::{self, Schedule};
 pub use windlass_core::{JobId, Options, Outcome, State as JobState, StoreErrorKind};
 #[cfg(feature = "local")]
 pub use windlass_local as local;

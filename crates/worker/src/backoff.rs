@@ -74,6 +74,9 @@ impl Backoff {
     /// Changes when a job comes back, if it comes back because its attempt failed.
     pub(crate) fn apply(&self, ctx: &Ctx, transition: &mut Transition) {
         let (Some(ask), NextDue::After(delay)) = (&self.0, transition.due) else { return };
+        if ctx.kind().is_internal() {
+            return;
+        }
         let ending = transition.ending;
         if !matches!(ending, Ending::Failed | Ending::Panicked | Ending::TimedOut | Ending::Ambiguous) {
             return;

@@ -22,6 +22,7 @@ mod room;
 mod rules;
 mod shared_error;
 mod split;
+mod spread;
 mod supersede;
 
 use std::fmt;
@@ -36,6 +37,7 @@ use windlass_core::{JobId, JobRecord, Name, NewJob, Store};
 
 pub use by_key::{ByKey, KeyBacklog};
 pub use cancel::Cancellation;
+pub(crate) use enqueue::own_key;
 pub use enqueue::{Enqueue, EnqueueAll};
 pub use events::{JobEvent, JobEvents, percent_of};
 pub use explain::{Cause, Explanation, Paused, Why, WorkerSeen};
@@ -231,8 +233,14 @@ impl Client {
 
     /// A page of jobs for which everything in the filter holds, the newest first and without their attempts. At most
     /// 1,000, and possibly fewer than `limit` although there are more: the list has ended when a page names no next one.
+    ///
+    /// Jobs of the engine itself, whose kinds begin with `windlass.`, are shown only if the filter names their kind.
     pub async fn list(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<JobPage> {
-        Ok(self.store().list(filter, after, limit).await?)
+        let mut page = self.store().list(filter, after, limit).await?;
+        if !filter.kind.as_ref().is_some_and(Name::is_internal) {
+            page.jobs.retain(|job| !job.kind.is_internal());
+        }
+        Ok(page)
     }
 
     /// The leases of workers, the newest first, at most `limit`. One that has run out belongs to a worker that died or

@@ -1,6 +1,7 @@
 //! What a handler can know and do about its own attempt.
 
 pub(crate) mod control;
+mod fan_out;
 pub(crate) mod follow;
 pub(crate) mod once;
 pub(crate) mod say;
@@ -13,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use windlass_core::job::Trace;
+use windlass_core::schedule::{MADE_UP, SCHEDULE, nominal_of};
 use windlass_core::size::TooLarge;
 use windlass_core::{Bytes, ClaimedJob, Fence, JobId, LeaseId, Name, StoreError};
 
@@ -203,6 +205,22 @@ impl Ctx {
     /// What the producer said about the job beside its input.
     pub fn meta(&self) -> &BTreeMap<String, String> {
         &self.attempt.job.facts.spec.meta
+    }
+
+    /// The schedule that made the job, if one did.
+    pub fn schedule(&self) -> Option<&str> {
+        self.meta().get(SCHEDULE).map(String::as_str)
+    }
+
+    /// When the job should start by its schedule, if it has one: its slot, without spread, however late it is. By the clock of
+    /// the store, and the same in every attempt.
+    pub fn nominal_time(&self) -> Option<SystemTime> {
+        nominal_of(&self.attempt.job.facts.spec).map(SystemTime::from)
+    }
+
+    /// Whether the slot of the job was missed and is made up now.
+    pub fn is_made_up(&self) -> bool {
+        self.meta().contains_key(MADE_UP)
     }
 
     /// When the attempt is told to stop because of its timeout, if it has one. The clock of a blocking handler

@@ -5,7 +5,7 @@
 //!                 │            ▲            ▲
 //!            reconciler   lease keeper   watchdog                     on the lease thread
 //!
-//!  beginner, reaper, promoter, pruner, redriver                         on the worker's runtime
+//!  beginner, reaper, promoter, pruner, redriver, ticker               on the worker's runtime
 //! ```
 
 use std::sync::Arc;
@@ -24,7 +24,9 @@ use crate::fetcher::Fetcher;
 use crate::health::{Health, LeaseHealth, QueueHealth};
 use crate::lag::Lag;
 use crate::lease::{self, Keeper, Lease};
-use crate::maintenance::{Duties, Maintenance, Promoter, Pruner, Reaper, Redriver, Sweeper, WorkerReaper};
+use crate::maintenance::{
+    Duties, Maintenance, Promoter, Pruner, Reaper, Redriver, Sweeper, Ticker, WorkerReaper,
+};
 use crate::reconcile::Reconciler;
 use crate::settler::Settler;
 use crate::shutdown::{self, Running, Shutdown, Stage};
@@ -53,7 +55,8 @@ impl Engine {
         let runtime = Handle::try_current().map_err(|_none| ConfigError::NoRuntime)?;
         let engine = Arc::new(Self::new(&client, config, executor, runtime));
         let lease = engine.start_lease(&client);
-        let loops = engine.start_loops(&client);
+        let mut loops = engine.start_loops(&client);
+        loops.extend(engine.start_declarations(&client));
         Ok(shutdown::spawn(engine, loops, lease))
     }
 
@@ -107,10 +110,18 @@ impl Engine {
             loops.push(self.supervised(Sweeper::new(config.reaper, reaper, duties.clone(), board())));
             loops.push(self.supervised(Sweeper::new(config.promoter, promoter, duties.clone(), board())));
             loops.push(self.supervised(Sweeper::new(config.pruner, pruner, duties.clone(), board())));
-            let redriver = Redriver::new(store());
-            loops.push(self.supervised(Sweeper::new(config.redriver, redriver, duties, board())));
+            let (redriver, ticker) = (Redriver::new(store()), Ticker::new(client));
+            loops.push(self.supervised(Sweeper::new(config.redriver, redriver, duties.clone(), board())));
+            loops.push(self.supervised(Sweeper::new(config.pruner, ticker, duties, board())));
         }
         loops
+    }
+
+    /// Sets the schedules that the worker declares, in the background: it starts also while the store is away.
+    fn start_declarations(&self, client: &Client) -> Option<JoinHandle<()>> {
+        let declared = self.config.declarations.clone();
+        let shutdown = Shutdown::new(&self.stage);
+        (!declared.is_empty()).then(|| self.runtime.spawn(declared.run(client.clone(), shutdown)))
     }
 
     fn fetcher(&self, client: &Client) -> Fetcher {

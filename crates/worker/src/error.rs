@@ -6,6 +6,7 @@ use thiserror::Error as ThisError;
 use windlass_core::job::JobInvalid;
 use windlass_core::name::NameError;
 use windlass_core::record::{RecordKey, RecordKeyError};
+use windlass_core::schedule::ScheduleInvalid;
 use windlass_core::{Name, StoreError};
 
 /// An error of a client or worker call.
@@ -49,6 +50,15 @@ pub enum Error {
         /// What the codec says.
         #[source]
         error: serde_json::Error,
+    },
+    /// A schedule that makes no sense; nothing was stored.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleInvalid),
+    /// A schedule that is not there.
+    #[error("there is no schedule {id:?}: `client.schedules` lists those that there are")]
+    NoSchedule {
+        /// Its id.
+        id: String,
     },
     /// The attempt has lost its job to another one; its writes no longer count.
     #[error(
@@ -128,6 +138,14 @@ pub enum ConfigError {
         kind: &'static str,
         /// What is wrong with them.
         error: JobInvalid,
+    },
+    /// A declared schedule that makes no sense.
+    #[error("schedule {id:?}: {error}")]
+    Schedule {
+        /// Its id.
+        id: String,
+        /// What is wrong with it.
+        error: String,
     },
     /// A number that must be larger.
     #[error("{what} is {given}: at least {least} is needed")]

@@ -140,10 +140,12 @@ pub enum Part {
     Beginner = 6,
     /// Looks after jobs that died.
     Redriver = 7,
+    /// Puts lost ticks of schedules back.
+    Ticker = 8,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Fetcher,
         Self::Settler,
         Self::Lease,
@@ -152,6 +154,7 @@ impl Part {
         Self::Pruner,
         Self::Beginner,
         Self::Redriver,
+        Self::Ticker,
     ];
 
     /// The name used in logs.
@@ -165,6 +168,7 @@ impl Part {
             Self::Pruner => "pruner",
             Self::Beginner => "beginner",
             Self::Redriver => "redriver",
+            Self::Ticker => "ticker",
         }
     }
 }

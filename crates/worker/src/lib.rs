@@ -25,6 +25,7 @@ mod extract;
 mod fetcher;
 mod handler;
 mod health;
+mod internal;
 mod job;
 mod job_error;
 mod lag;
@@ -37,6 +38,7 @@ mod reconcile;
 mod registry;
 mod rest;
 mod retries;
+mod schedules;
 mod settler;
 mod settling;
 mod shutdown;
@@ -68,14 +70,16 @@ pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
 pub use handler::{BlockingHandler, Handler};
 pub use health::{Blocked, Health, LeaseHealth, LoopHealth, Part, QueueHealth, UnreadableHealth};
+pub use internal::Internal;
 pub use job::{IntoJob, Job, With};
 #[doc(hidden)]
 pub use job_error::IntoJobError;
 pub use job_error::{Classify, JobError, ResultExt, Verdict};
 pub use maintenance::{
     Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper, RedriveSummary,
-    Redriver,
+    Redriver, TickSummary, Ticker,
 };
 pub use registry::Attempt;
+pub use schedules::{ScheduleAnswer, ScheduleDraft, ScheduleHandle, SchedulePage, ScheduleSet, ScheduleView};
 pub use shutdown::Running;
 pub use worker::{Drained, Wakeups, Worker};

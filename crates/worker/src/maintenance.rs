@@ -6,6 +6,7 @@ mod promoter;
 mod pruner;
 mod reaper;
 mod redriver;
+mod ticker;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub use pruner::{PruneSummary, Pruner};
 pub(crate) use reaper::WorkerReaper;
 pub use reaper::{ReapSummary, Reaper};
 pub use redriver::{RedriveSummary, Redriver};
+pub use ticker::{TickSummary, Ticker};
 
 /// Whether a worker also keeps the store in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -32,12 +32,14 @@ use crate::slots;
 
 /// A future of an attempt's outcome.
 pub(crate) type OutcomeFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-type Run = Arc<dyn Fn(Ctx) -> OutcomeFuture + Send + Sync>;
+pub(crate) type Run = Arc<dyn Fn(Ctx) -> OutcomeFuture + Send + Sync>;
 
 /// The handlers of one worker, by kind.
 #[derive(Default)]
 pub(crate) struct Registry {
     runs: HashMap<Name, Run>,
+    /// Kinds of the engine.
+    internal: HashMap<Name, Run>,
     queues: Vec<Name>,
     batches: Batches,
     first_error: Option<ConfigError>,
@@ -125,6 +127,17 @@ impl Registry {
         }
     }
 
+    /// Adds what runs the kinds of the engine.
+    pub(crate) fn add_internal(&mut self, runs: impl IntoIterator<Item = (Name, Run)>) {
+        for (kind, run) in runs {
+            if self.runs.contains_key(&kind) {
+                let error = ConfigError::DuplicateKind { kind: kind.to_string() };
+                self.first_error.get_or_insert(error);
+            }
+            self.internal.insert(kind, run);
+        }
+    }
+
     /// Answers the names of what is inserted, if they are good.
     fn insert<J: Job>(&mut self, run: Run) -> Option<(Name, Name)> {
         let kind = Name::new(J::KIND).map_err(|error| ConfigError::Name { what: "kind", error });
@@ -167,9 +180,9 @@ impl Registry {
         Ok(())
     }
 
-    /// The kinds that have a handler.
+    /// The kinds that have a handler, and those of the engine.
     pub(crate) fn kinds(&self) -> Vec<Name> {
-        self.runs.keys().cloned().collect()
+        self.runs.keys().chain(self.internal.keys()).cloned().collect()
     }
 
     /// The queues that the registered kinds go to by themselves.
@@ -177,10 +190,18 @@ impl Registry {
         &self.queues
     }
 
-    /// Everything registered, as one service, and the batch handlers in it.
-    pub(crate) fn into_attempt(self) -> (Attempt, Batches) {
-        let runs = self.runs;
-        (Attempt { run: Arc::new(move |ctx| run(&runs, ctx)) }, self.batches)
+    /// Everything registered, as one service with what `wrap` puts around handlers, and the batch handlers in it.
+    pub(crate) fn into_attempt(self, wrap: impl FnOnce(Attempt) -> Attempt) -> (Attempt, Batches) {
+        let (runs, internal) = (self.runs, self.internal);
+        let handlers = wrap(Attempt { run: Arc::new(move |ctx| run(&runs, ctx)) });
+        if internal.is_empty() {
+            return (handlers, self.batches);
+        }
+        let run = move |ctx: Ctx| match internal.get(ctx.kind()) {
+            Some(run) => run(ctx),
+            None => handlers.start(ctx),
+        };
+        (Attempt { run: Arc::new(run) }, self.batches)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::job::{Forward, JobRecord, LostJob, NewJob};
-use windlass_core::outcome::Failure;
+use windlass_core::outcome::{Ending, Failure};
 use windlass_core::store::{AttemptWrite, AttemptWritten, Right, Settled, Settlement, StoreResult};
 use windlass_core::{JobId, Outcome, State, Store, StoreError};
 
@@ -36,6 +36,7 @@ pub(crate) fn follow_ups(ctx: &Ctx, end: &Settlement) -> Option<FollowUps> {
             let sent_on = Forward::of_claimed(job).follows(&ctx.fence().to_string(), &end.transition);
             of_death([told, sent_on])
         }
+        _ if end.transition.ending == Ending::Snoozed => ctx.inner().follow.of_snooze(),
         _ => None,
     }
 }

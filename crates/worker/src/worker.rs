@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use tower_layer::Layer;
 use tower_service::Service;
-use windlass_core::Outcome;
+use windlass_core::schedule::Schedule;
+use windlass_core::{Bytes, Outcome};
 
 use self::config::Draft;
 pub(crate) use self::config::{Config, at_least_long};
@@ -20,15 +21,18 @@ pub use self::drain::Drained;
 use crate::backoff::{Backoff, Failed};
 use crate::batching::{BatchHandler, Batching, Room};
 use crate::blocking::Pool;
-use crate::client::Client;
+use crate::client::{Client, own_key};
 use crate::ctx::Ctx;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::executor::Executor;
 use crate::handler::{BlockingHandler, Handler};
+use crate::internal::{self, Internal};
+use crate::job::{IntoJob, Job, With};
 use crate::maintenance::Maintenance;
 use crate::panicked;
 use crate::registry::{Attempt, Registry};
+use crate::schedules::Declared;
 use crate::shutdown::{self, Running};
 
 type Wrap = Box<dyn FnOnce(Attempt) -> Attempt + Send>;
@@ -281,6 +285,45 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.set(|draft| draft.maintenance = maintenance)
     }
 
+    /// Declares a schedule in code: it is set when the worker starts, as [`ScheduleDraft::enqueue`](crate::ScheduleDraft::enqueue)
+    /// sets it, and one that the same [owner](Worker::schedule_owner) no longer declares is removed then. Schedules that were set
+    /// otherwise are left alone.
+    ///
+    /// ```no_run
+    /// # use windlass_core::schedule::{Overlap, Schedule};
+    /// # use windlass_worker::{Client, Job, JobError, Worker};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Report { of: String }
+    /// # impl Job for Report { const KIND: &'static str = "report"; type Output = (); }
+    /// # async fn report(_job: Report) -> Result<(), JobError> { Ok(()) }
+    /// # async fn run(client: Client) -> windlass_worker::Result<()> {
+    /// let nightly = Schedule::cron("0 3 * * *").tz("Europe/Madrid").overlap(Overlap::Skip);
+    /// Worker::new(&client).handle(report).schedule("nightly", nightly, Report { of: "sales".into() }).run().await
+    /// # }
+    /// ```
+    pub fn schedule<I: IntoJob>(self, id: impl Into<String>, schedule: Schedule, job: I) -> Self {
+        let With { job, id: _, options } = job.into_job();
+        let declared = Declared {
+            id: id.into(),
+            schedule,
+            kind: I::Job::KIND,
+            payload: serde_json::to_vec(&job).map(Bytes::from).map_err(|error| error.to_string()),
+            options: options.over(own_key(&job)).over(I::Job::options()),
+        };
+        self.set(|draft| draft.declarations.schedules.push(declared))
+    }
+
+    /// Whose schedules this worker declares: programs that share a store remove only their own. The name of the program by
+    /// default. A worker that says it and declares none removes all of this owner.
+    pub fn schedule_owner(self, owner: impl Into<String>) -> Self {
+        self.set(|draft| draft.declarations.owner = Some(owner.into()))
+    }
+
+    /// Whether this worker also runs the kinds of the engine, as the ticks of schedules, in the queues that it serves. It does by
+    /// default; a queue with schedules needs one worker that does.
+    pub fn internal(self, internal: Internal) -> Self {
+        self.set(|draft| draft.internal = internal)
+    }
+
     /// How often lost jobs are looked for; a sixth of the lease by default.
     pub fn reap_interval(self, interval: Duration) -> Self {
         self.set(|draft| draft.reap_interval = Some(interval))
@@ -348,14 +391,18 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         drain::drain(&client, &config, &executor).await
     }
 
-    pub(crate) fn into_parts(self) -> Result<(Client, Config, Executor)> {
+    pub(crate) fn into_parts(mut self) -> Result<(Client, Config, Executor)> {
+        if self.draft.internal == Internal::On {
+            self.registry.add_internal(internal::runs());
+        }
         self.registry.check()?;
         panicked::note_places();
         let config = self.draft.check(&self.registry)?;
         self.pool.limit(config.blocking_threads);
         self.room.set(&config.slots, config.slow_poll);
-        let (attempt, batches) = self.registry.into_attempt();
-        let attempt = self.layers.into_iter().fold(attempt, |attempt, wrap| wrap(attempt));
+        let layers = self.layers;
+        let layered = |attempt| layers.into_iter().fold(attempt, |attempt, wrap| wrap(attempt));
+        let (attempt, batches) = self.registry.into_attempt(layered);
         let executor = Executor::new(attempt, batches, config.cancel_grace, config.slow_poll);
         Ok((self.client, config, executor))
     }

@@ -8,6 +8,7 @@ use windlass_core::job::{Trace, TraceInvalid};
 use windlass_core::queue::{LEVEL_WORTH_MAX, LEVEL_WORTH_MIN, Rate, Shape, WEIGHT_MAX};
 use windlass_core::record::{RecordKey, RecordKeyError, Version};
 use windlass_core::retry::{Jitter, Policy};
+use windlass_core::schedule::CatchUp;
 use windlass_core::unique::Lifetime;
 
 /// `300ms`, `2h`, `1h 30m`.
@@ -23,6 +24,16 @@ pub(crate) fn lifetime(text: &str) -> Result<Lifetime, String> {
         _ => {
             positive(text, "use start, end, or a duration such as 300ms, 2h or 1h 30m").map(Lifetime::Window)
         }
+    }
+}
+
+/// `skip`, `once`, `all:100`.
+pub(crate) fn catch_up(text: &str) -> Result<CatchUp, String> {
+    match (text, text.strip_prefix("all:").map(str::parse)) {
+        ("skip", _) => Ok(CatchUp::Skip),
+        ("once", _) => Ok(CatchUp::Once),
+        (_, Some(Ok(most))) => Ok(CatchUp::All(most)),
+        _ => Err("use skip, once or all:N".to_owned()),
     }
 }
 

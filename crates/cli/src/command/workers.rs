@@ -44,7 +44,7 @@ pub(crate) async fn run(session: &mut Session, args: &WorkersArgs) -> anyhow::Re
             standing,
             number(lease.running),
             names(&lease.queues),
-            names(&lease.kinds),
+            names(&own_kinds(&lease.kinds)),
             cell(text::instant(lease.opened_at, format)),
             cell(text::instant(lease.expires_at, format)),
             cell(lease.id.to_string()),
@@ -53,6 +53,11 @@ pub(crate) async fn run(session: &mut Session, args: &WorkersArgs) -> anyhow::Re
     keep_whole(&mut table, &[1, 2, 7]);
     session.output.table(table)?;
     Ok(Exit::Done)
+}
+
+/// Without those that every worker runs for the engine.
+fn own_kinds(kinds: &[Name]) -> Vec<Name> {
+    kinds.iter().filter(|kind| !kind.is_internal()).cloned().collect()
 }
 
 /// The first few of them; a worker may run hundreds of kinds, and JSON has them.

@@ -17,6 +17,7 @@ mod postgres;
 mod queues;
 mod records;
 mod redis;
+mod schedules;
 mod secrets;
 mod shell;
 mod stores;

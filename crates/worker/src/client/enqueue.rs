@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use windlass_core::job::Trace;
 use windlass_core::retry::Policy;
+use windlass_core::schedule::Spread;
 use windlass_core::store::Enqueued;
 use windlass_core::unique::Unique;
 use windlass_core::{Bytes, JobId, NewJob, Options};
@@ -17,6 +18,7 @@ use super::Client;
 use super::defaults::Lookup;
 use super::handle::{Choice, Handle};
 use super::room::wait_for_room;
+use super::spread::later;
 use crate::error::{Error, Result};
 use crate::job::{IntoJob, Job, With};
 
@@ -45,6 +47,7 @@ pub struct EnqueueAll<J> {
     client: Client,
     items: serde_json::Result<Vec<Item>>,
     options: Options,
+    pub(super) spread: Option<Spread>,
     wait_max: Option<Duration>,
     job: PhantomData<fn() -> J>,
 }
@@ -88,7 +91,8 @@ impl Client {
             Ok(items)
         };
         let items = encode(jobs);
-        EnqueueAll { client: self.clone(), items, options: Options::new(), wait_max: None, job: PhantomData }
+        let (client, options) = (self.clone(), Options::new());
+        EnqueueAll { client, items, options, spread: None, wait_max: None, job: PhantomData }
     }
 }
 
@@ -105,8 +109,16 @@ impl Client {
     }
 }
 
+impl Client {
+    /// The same for callers that do not have the job's type.
+    pub(crate) async fn new_raw_job(&self, kind: &str, payload: Bytes, options: Options) -> Result<NewJob> {
+        let options = self.over_defaults(options, Lookup::Wait).await?;
+        Ok(NewJob::new(kind, payload, options)?)
+    }
+}
+
 /// The key that a job names itself, as options.
-fn own_key<J: Job>(job: &J) -> Options {
+pub(crate) fn own_key<J: Job>(job: &J) -> Options {
     match job.key() {
         Some(key) => Options::new().key(key),
         None => Options::new(),
@@ -244,7 +256,7 @@ impl<J: Job> EnqueueAll<J> {
         if jobs > JOBS_MAX || bytes > BYTES_MAX {
             return Err(Error::BatchTooLarge { jobs, bytes, jobs_max: JOBS_MAX, bytes_max: BYTES_MAX });
         }
-        let (call, of_type) = (self.options, J::options());
+        let (call, of_type, spread, count) = (self.options, J::options(), self.spread, items.len());
         // Names are checked once; the copies share them. A unique key is that of one payload.
         let (mut jobs, mut pattern) = (Vec::with_capacity(items.len()), None::<(NewJob, Option<Unique>)>);
         for Item { payload, id, own } in items {
@@ -263,10 +275,15 @@ impl<J: Job> EnqueueAll<J> {
                     job
                 }
             };
-            jobs.push(match id {
+            let mut job = match id {
                 Some(id) => job.with_id(id),
                 None => job,
-            });
+            };
+            if let Some(spread) = spread {
+                let delay = spread.delay_of(&job, jobs.len(), count);
+                job.due = later(job.due, delay);
+            }
+            jobs.push(job);
         }
         Ok((self.client, jobs.into()))
     }

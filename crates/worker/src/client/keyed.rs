@@ -46,7 +46,7 @@ impl QueueHandle {
 
 impl Client {
     /// Sees to it that the queues of these jobs take them, as far as keys are concerned.
-    async fn permit_keys(&self, jobs: &[NewJob]) -> Result<()> {
+    pub(crate) async fn permit_keys(&self, jobs: &[NewJob]) -> Result<()> {
         for job in jobs.iter().filter(|job| job.key.is_some()) {
             if !self.shared.keyed.lock().contains(&job.queue) {
                 self.queue(&job.queue)?.permit_keys().await?;

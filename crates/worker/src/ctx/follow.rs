@@ -28,6 +28,8 @@ pub(crate) struct FollowState(Mutex<Left>);
 #[derive(Debug, Default)]
 struct Left {
     then: FollowUps,
+    /// It is written also if the job asks to come back later.
+    is_for_snooze: bool,
     /// The attempt has ended, and what it leaves was read.
     is_sealed: bool,
     /// What is done once in this attempt, by key.
@@ -44,6 +46,19 @@ impl FollowState {
     /// The turn of a key: one body of it runs at a time in this attempt.
     pub(crate) fn turn(&self, key: &RecordKey) -> Arc<AsyncMutex<()>> {
         Arc::clone(self.left().turns.entry(key.clone()).or_default())
+    }
+
+    /// What an attempt of the engine's own leaves, whether its job is done or comes back later.
+    pub(crate) fn leave(&self, then: FollowUps) {
+        let mut left = self.left();
+        (left.then, left.is_for_snooze) = (then, true);
+    }
+
+    /// What is written where the job asks to come back later.
+    pub(crate) fn of_snooze(&self) -> Option<FollowUps> {
+        let mut left = self.left();
+        left.is_sealed = true;
+        left.is_for_snooze.then(|| left.then.clone())
     }
 
     /// What is written with the completion; nothing for nearly every attempt. Nothing can be added from now on.

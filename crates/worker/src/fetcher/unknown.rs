@@ -103,7 +103,7 @@ impl UnknownKinds {
         let filter = Filter { queue: Some(queue.clone()), state: Some(State::Ready), ..Filter::default() };
         let page = store.list(&filter, None, JOBS_MAX).await?;
         let mut unknown = page.jobs;
-        unknown.retain(|job| !kinds.contains(&job.kind));
+        unknown.retain(|job| !kinds.contains(&job.kind) && !job.kind.is_internal());
         if unknown.is_empty() {
             return Ok(());
         }

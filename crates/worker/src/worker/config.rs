@@ -10,8 +10,10 @@ use crate::attempt_log::chunks::CHUNK_BYTES;
 use crate::backoff::Backoff;
 use crate::ctx::Defaults;
 use crate::error::ConfigError;
+use crate::internal::Internal;
 use crate::maintenance::{self, Maintenance};
 use crate::registry::Registry;
+use crate::schedules::Declarations;
 use crate::slots::{self, QueueSlots};
 use crate::{fetcher, lease};
 
@@ -31,6 +33,7 @@ pub(crate) struct Config {
     pub(crate) blocking_threads: usize,
     pub(crate) slow_poll: Duration,
     pub(crate) backoff: Backoff,
+    pub(crate) declarations: Declarations,
 }
 
 impl Config {
@@ -64,6 +67,8 @@ pub(super) struct Draft {
     pub(super) slow_poll: Duration,
     pub(super) backoff: Backoff,
     pub(super) log_limits: LogLimits,
+    pub(super) internal: Internal,
+    pub(super) declarations: Declarations,
 }
 
 impl Default for Draft {
@@ -90,6 +95,8 @@ impl Default for Draft {
             slow_poll: Duration::from_millis(100),
             backoff: Backoff::default(),
             log_limits: LogLimits::default(),
+            internal: Internal::On,
+            declarations: Declarations::default(),
         }
     }
 }
@@ -121,6 +128,7 @@ impl Draft {
             at_least("log_bytes", self.log_limits.bytes_max, 4 * CHUNK_BYTES)?;
         }
         at_least_long("log_ttl", self.log_limits.ttl, Duration::from_secs(1))?;
+        self.declarations.check()?;
         let tick = Duration::from_millis(1);
         at_least_long("slow_poll", self.slow_poll, tick)?;
         let slots = slots::Config {
@@ -162,6 +170,7 @@ impl Draft {
             blocking_threads: self.blocking_threads.unwrap_or(self.concurrency),
             slow_poll: self.slow_poll,
             backoff: self.backoff,
+            declarations: self.declarations,
         })
     }
 

@@ -59,6 +59,9 @@ const ATTEMPTS_MAX: u64 = 1_000_000;
 const BATCH: u32 = 100;
 
 pub(super) async fn drain(client: &Client, config: &Config, executor: &Executor) -> Result<Drained> {
+    if !config.declarations.is_empty() {
+        config.declarations.run_once(client).await?;
+    }
     let store = client.store();
     let lease = LeaseId::new();
     store.open(&config.lease.new_lease(lease)).await?;
@@ -134,6 +137,8 @@ async fn record(
     let end = settlement(ctx, outcome.ok_or_else(lost)?, backoff);
     let (ending, then) = (end.transition.ending, follow_ups(ctx, &end));
     match settling::write(&**client.store(), Right::Fence, vec![(end, then)]).await?.pop() {
+        // What the engine does for itself is not the caller's.
+        Some(Answered::Applied(_)) if ctx.kind().is_internal() => {}
         Some(Answered::Applied(state)) => drained.count(state, ending),
         Some(Answered::OutputRefused(error)) => return Err(error.into()),
         Some(Answered::FollowUpRefused(error)) => {

@@ -24,6 +24,7 @@ mod prefetch;
 mod queue;
 mod redrive;
 mod rules;
+mod schedules;
 mod shutdown;
 mod sick;
 mod slots;
