@@ -1,14 +1,22 @@
 //! The shared work on Windlass, through its front door, whatever the store. It keeps finished jobs or deletes them, as
-//! it is told.
+//! it is told, and has a rule that never binds if it is told so.
+
+use std::time::Duration;
 
 use anyhow::Result;
-use windlass::queue::{Keep, QueueConfig, Retention};
+use windlass::queue::{Keep, QueueConfig, Rate, Retention, Unique};
 use windlass::{Client, Job, JobError, Running, State, Worker};
 
-use crate::protocol::{CONCURRENCY, Finished, Nothing, Place, Rival, Starts};
+use crate::protocol::{CONCURRENCY, Finished, Nothing, Place, Rival, Rule, Starts};
+
+/// More than is ever reached.
+const FAR: u32 = 1_000_000;
 
 #[derive(Clone)]
-pub(crate) struct Windlass(Client);
+pub(crate) struct Windlass {
+    client: Client,
+    rule: Rule,
+}
 
 impl Job for Nothing {
     const KIND: &'static str = "rivals.nothing";
@@ -21,25 +29,35 @@ impl Rival for Windlass {
 
     async fn open(place: &Place) -> Result<Self> {
         let client = windlass::open(url(place)).await?;
+        let mut config = QueueConfig::default();
         if place.finished == Finished::Deleted {
-            let retention = Retention { completed: Keep::count(0), ..Retention::default() };
-            client.define_queue("default", QueueConfig { retention, ..QueueConfig::default() }).await?;
+            config.retention = Retention { completed: Keep::count(0), ..Retention::default() };
         }
-        Ok(Self(client))
+        match place.rule {
+            Rule::Rate => config.rate = Some(Rate::new(FAR, Duration::from_secs(1))),
+            Rule::Concurrency => config.concurrency = Some(FAR),
+            Rule::Unique | Rule::None => {}
+        }
+        if config != QueueConfig::default() {
+            client.define_queue("default", config).await?;
+        }
+        Ok(Self { client, rule: place.rule })
     }
 
     async fn enqueue(&mut self, job: Nothing) -> Result<()> {
-        self.0.enqueue(job).await?;
+        self.client.enqueue(job).await?;
         Ok(())
     }
 
     async fn enqueue_all(&mut self, jobs: Vec<Nothing>) -> Result<()> {
-        self.0.enqueue_all(jobs).await?;
+        let jobs = self.client.enqueue_all(jobs);
+        let jobs = if self.rule == Rule::Unique { jobs.unique(Unique::payload()) } else { jobs };
+        jobs.await?;
         Ok(())
     }
 
     async fn start(&self, starts: Starts) -> Result<Running> {
-        let worker = Worker::with_state(&self.0, starts).concurrency(CONCURRENCY.into());
+        let worker = Worker::with_state(&self.client, starts).concurrency(CONCURRENCY.into());
         Ok(worker.handle(nothing).start()?)
     }
 

@@ -67,7 +67,7 @@ const ON_POSTGRES: [Program; 12] = [
         .with(&["--processes", "2"]),
 ];
 
-const ON_REDIS: [Program; 11] = [
+const ON_REDIS: [Program; 17] = [
     Program::new("windlass", Made::Cargo("redis/windlass"), Role::Ours, Finished::Kept),
     Program::new("windlass, finished deleted", Made::Cargo("redis/windlass"), Role::Ours, Finished::Deleted)
         .with(&["--finished", "deleted"]),
@@ -89,6 +89,25 @@ const ON_REDIS: [Program; 11] = [
     Program::new("BullMQ, the same, 2 processes", Made::Node("bullmq"), Role::Rival, Finished::Deleted)
         .of("BullMQ")
         .with(&["--finished", "deleted", "--processes", "2"]),
+    // What rules cost that never bind, for each beside itself without them.
+    Program::new("windlass, rate", Made::Cargo("redis/windlass"), Role::Shown, Finished::Kept)
+        .beside("windlass")
+        .with(&["--rule", "rate"]),
+    Program::new("BullMQ, limiter", Made::Node("bullmq"), Role::Shown, Finished::Kept)
+        .beside("BullMQ (Node)")
+        .with(&["--rule", "rate"]),
+    Program::new("windlass, concurrency", Made::Cargo("redis/windlass"), Role::Shown, Finished::Kept)
+        .beside("windlass")
+        .with(&["--rule", "concurrency"]),
+    Program::new("BullMQ, global concurrency", Made::Node("bullmq"), Role::Shown, Finished::Kept)
+        .beside("BullMQ (Node)")
+        .with(&["--rule", "concurrency"]),
+    Program::new("windlass, unique", Made::Cargo("redis/windlass"), Role::Shown, Finished::Kept)
+        .beside("windlass")
+        .with(&["--rule", "unique"]),
+    Program::new("BullMQ, deduplication", Made::Node("bullmq"), Role::Shown, Finished::Kept)
+        .beside("BullMQ (Node)")
+        .with(&["--rule", "unique"]),
 ];
 
 /// How much is done.

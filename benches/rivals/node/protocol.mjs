@@ -2,8 +2,8 @@
 // same lines. Workers run in processes of their own beside the producers, except for the idle start, where one
 // clock has to see both.
 //
-// A library is { name, open(url, isFirst, finished) }. An opened queue has enqueue(i), enqueueAll(numbers), start(note),
-// isLeft() (whether a job is not completed yet) and close().
+// A library is { name, open(url, isFirst, finished, rule) }. An opened queue has enqueue(i), enqueueAll(numbers), start(note),
+// isLeft() (whether a job is not completed yet) and close(). A rule is one that never binds: rate, concurrency or unique.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,12 +21,12 @@ const DATABASES = ['bulk', 'whole', 'single', 'idle'];
 
 const options = {
   '--jobs': 20_000, '--singles': 20_000, '--samples': 300, '--processes': 1, '--server': '', '--server-pid': 0,
-  '--finished': 'kept',
+  '--finished': 'kept', '--rule': 'none',
 };
 
 /** Does all work and prints a line for each; or runs jobs, in a process that was started for that. */
 export async function run(library) {
-  if (process.argv[2] === '--worker') return work(library, process.argv[3], process.argv[4]);
+  if (process.argv[2] === '--worker') return work(library, ...process.argv.slice(3));
   await measure(library);
   // Libraries may leave timers behind that would hold the process.
   process.exit();
@@ -42,7 +42,7 @@ async function measure(library) {
   const tell = (work, figures) => console.log(JSON.stringify({ who: library.name, version, work, ...figures }));
   const server = options['--server'].replace(/\/$/, '');
   const place = work => `${server}/${isRedis() ? DATABASES.indexOf(work) : work}`;
-  const open = work => library.open(place(work), true, options['--finished']);
+  const open = work => library.open(place(work), true, options['--finished'], options['--rule']);
   const jobs = options['--jobs'];
 
   const bulk = await open('bulk');
@@ -53,8 +53,8 @@ async function measure(library) {
   const whole = await open('whole');
   tell('end to end', await runAll(whole, place('whole'), jobs));
   await whole.close();
-  // More workers change nothing about the rest.
-  if (options['--processes'] > 1) return;
+  // More workers change nothing about the rest, and a rule is compared by the figures above.
+  if (options['--processes'] > 1 || options['--rule'] !== 'none') return;
 
   const single = await open('single');
   tell('enqueue single by 64 producers', await enqueueSingle(single));
@@ -102,7 +102,8 @@ async function runAll(queue, place, fresh) {
 
 /** A process with a worker that is connected and waits for the word to start. */
 async function startWorker(place) {
-  const child = fork(process.argv[1], ['--worker', place, options['--finished']], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+  const settings = ['--worker', place, options['--finished'], options['--rule']];
+  const child = fork(process.argv[1], settings, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   const worker = { child, seen: 0, ended: once(child, 'exit') };
   await Promise.race([once(child, 'message'), worker.ended]);
   child.on('message', seen => { worker.seen = seen; });
@@ -110,8 +111,8 @@ async function startWorker(place) {
 }
 
 /** What runs in such a process. */
-async function work(library, place, finished) {
-  const queue = await library.open(place, false, finished);
+async function work(library, place, finished, rule) {
+  const queue = await library.open(place, false, finished, rule);
   let seen = 0;
   let told = 0;
   setInterval(() => { if (seen > told) process.send(told = seen); }, 2);

@@ -14,6 +14,16 @@ pub(crate) enum Finished {
     Deleted,
 }
 
+/// A rule of the queue that never binds, for those that have such rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "not every library has rules")]
+pub(crate) enum Rule {
+    None,
+    Rate,
+    Concurrency,
+    Unique,
+}
+
 /// Where a queue is opened, and how. A program takes of it what its library knows.
 #[derive(Debug, Clone)]
 #[allow(dead_code, reason = "a file has no connections, and a server no mode of a file")]
@@ -24,6 +34,8 @@ pub(crate) struct Place {
     pub(crate) synchronous: String,
     /// What becomes of finished jobs, for those that can do both.
     pub(crate) finished: Finished,
+    /// What it costs to have this rule is what is measured.
+    pub(crate) rule: Rule,
     /// How many connections run jobs, where that is not for the library to say.
     pub(crate) connections: usize,
 }
@@ -45,6 +57,7 @@ impl Arguments {
             at: String::new(),
             synchronous: "normal".into(),
             finished: Finished::Kept,
+            rule: Rule::None,
             connections: 4,
         };
         let (dir, server, server_pid) = (PathBuf::from("."), None, None);
@@ -78,12 +91,26 @@ impl Arguments {
                     _ => bail!("--finished is kept or deleted"),
                 }
             }
+            "--rule" => {
+                self.place.rule = match value {
+                    "none" => Rule::None,
+                    "rate" => Rule::Rate,
+                    "concurrency" => Rule::Concurrency,
+                    "unique" => Rule::Unique,
+                    _ => bail!("--rule is none, rate, concurrency or unique"),
+                }
+            }
             _ => bail!(
                 "{name} is unknown; known are --jobs, --singles, --samples, --dir, --synchronous, --server, \
-                 --server-pid, --connections and --finished"
+                 --server-pid, --connections, --finished and --rule"
             ),
         }
         Ok(())
+    }
+
+    /// Whether the queue has a rule.
+    pub(crate) fn has_rule(&self) -> bool {
+        self.place.rule != Rule::None
     }
 
     /// Where one work is done: a file of its own, or the database of its name on the server.

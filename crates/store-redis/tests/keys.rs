@@ -14,6 +14,7 @@ use windlass_core::queue::{KeyRules, Pause, Pauses, QueueConfig, Rate, Removed, 
 use windlass_core::store::{
     ClaimAnswer, ClaimRequest, Jobs, Maintenance, NewLease, QueueShare, Queues, Settlement, SharedStore,
 };
+use windlass_core::unique::Unique;
 use windlass_core::{ClaimedJob, Fence, JobId, LeaseId, NewJob, Options, Outcome, judge};
 use windlass_store_memory::MemoryStore;
 
@@ -192,6 +193,103 @@ async fn gates_give_what_the_reference_gives() {
             }
         }
         assert!(taken > 20, "seed {seed} took {taken} jobs");
+    }
+}
+
+/// One script looks at few gates that have many jobs of other kinds in front: the claim goes on behind them, in another.
+#[tokio::test]
+async fn a_kind_is_found_behind_many_gates_of_others() {
+    let (mut pair, gates) = (Pair::new().await, 400);
+    pair.define(&keys(KeyRules::default())).await;
+    let job = |kind: &str, key: String| NewJob::new(kind, "", Options::new().queue("bad").key(key)).unwrap();
+    let mut jobs: Vec<_> = (0..gates * 101).map(|i| job("l", format!("a{:03}", i % gates))).collect();
+    jobs.extend((0..3).map(|i| job("k", format!("b{i}"))));
+    for store in &pair.stores {
+        for some in jobs.chunks(1_000) {
+            store.enqueue(some.into()).await.unwrap();
+        }
+    }
+    let rare: Vec<_> = jobs[jobs.len() - 3..].iter().map(|job| job.id).collect();
+    assert_eq!(pair.claim(2, 2, &["k"]).await.0, rare[..2]);
+    assert_eq!(pair.claim(2, 2, &["k"]).await.0, rare[2..]);
+    assert_eq!(pair.claim(2, 2, &["k"]).await.0, []);
+    assert_eq!(pair.claim(40, 40, &["k", "l"]).await.0.len(), 40);
+}
+
+/// Those of the level 0 that are fresh stand apart from all others of their kind, and count as a level all the same.
+#[tokio::test]
+async fn many_levels_give_what_the_reference_gives() {
+    for seed in 0..SEEDS {
+        let (mut random, mut pair) = (fastrand::Rng::with_seed(seed), Pair::new().await);
+        let aging = Some(Duration::from_millis(1 << random.u32(..5)));
+        pair.define(&QueueConfig { aging, ..QueueConfig::default() }).await;
+        // As many as a claim looks at with the level 0, or more; that is the highest, the lowest, or between.
+        let (lowest, count) = ([1, -100, -30][random.usize(..3)], 99 + random.i16(0..20));
+        for _ in 0..2 {
+            let mut levels: Vec<_> = (lowest..lowest + count).chain([0, 0]).collect();
+            random.shuffle(&mut levels);
+            let job = |level| NewJob::new("k", "", Options::new().queue("bad").priority(level)).unwrap();
+            let jobs: Vec<_> = levels.into_iter().map(job).collect();
+            for store in &pair.stores {
+                store.enqueue(jobs.as_slice().into()).await.unwrap();
+            }
+            pair.scene.clock.advance(Duration::from_millis(random.u64(..200)));
+        }
+        let mut taken = 0;
+        loop {
+            let given = pair.claim(random.u32(1..40), 40, &["k", "l"]).await.0.len();
+            taken += given;
+            if given == 0 {
+                break;
+            }
+            if random.u8(..3) == 0 {
+                pair.settle(random.usize(..9), &Outcome::Returned).await;
+            }
+        }
+        assert!(taken > 200, "seed {seed} took {taken} jobs");
+    }
+}
+
+/// Jobs in a row that are alike are accepted together where all is new, and one by one where something is not.
+#[tokio::test]
+async fn calls_of_alike_jobs_are_answered_as_the_reference_answers() {
+    for seed in 0..SEEDS {
+        let (mut random, mut pair) = (fastrand::Rng::with_seed(seed), Pair::new().await);
+        pair.define(&keys(KeyRules::default())).await;
+        let mut next = 0;
+        for _ in 0..12 {
+            let mut jobs = Vec::new();
+            for _ in 0..random.usize(1..5) {
+                let (sort, lifetime, is_repeated) = (random.u8(..6), random.u8(..4), random.u8(..4) == 0);
+                for _ in 0..random.usize(1..150) {
+                    next += 1;
+                    let number = if is_repeated { random.u32(..=next) } else { next };
+                    let unique = Unique::key(number.to_string());
+                    let unique = match lifetime {
+                        0 => unique.until_start(),
+                        1 => unique.for_window(Duration::from_secs(9)),
+                        _ => unique,
+                    };
+                    let options = Options::new().queue("bad");
+                    let options = match sort {
+                        0 => options,
+                        1 => options.unique(unique).key("a"),
+                        2 => options.unique(unique).delay(3_600 * TTL),
+                        3 => options.unique(unique).priority(1),
+                        _ => options.unique(unique),
+                    };
+                    jobs.push(NewJob::new("k", "payload", options).unwrap());
+                }
+            }
+            let mut answers = Vec::new();
+            for store in &pair.stores {
+                answers.push(store.enqueue(jobs.as_slice().into()).await.unwrap());
+            }
+            assert_eq!(answers[0], answers[1], "seed {seed}");
+            pair.scene.clock.advance(Duration::from_millis(random.u64(..900)));
+            pair.claim(random.u32(..90), 90, &["k"]).await;
+            pair.settle(random.usize(..50), &Outcome::Completed { output: None }).await;
+        }
     }
 }
 

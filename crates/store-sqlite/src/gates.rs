@@ -20,6 +20,7 @@ use crate::error::Fault;
 use crate::key_rates::{self, KeyRates};
 use crate::row;
 use crate::row::definition::Definition;
+use crate::rules;
 use crate::session::Session;
 use crate::transaction::{Field, Transaction};
 
@@ -95,12 +96,19 @@ pub(crate) struct Standing {
     is_paused: bool,
 }
 
+/// How it is known how many jobs of a key run.
+enum Running<'a> {
+    Counted(CachedStatement<'a>),
+    /// No more than run in the queue, which are so few that the concurrency of keys cannot bind.
+    AtMost(u64),
+}
+
 /// The statements that gates are asked by, one after the other. Opening one costs as much as it does.
 pub(crate) struct Asking<'a> {
     behind: CachedStatement<'a>,
     set: CachedStatement<'a>,
     forget: CachedStatement<'a>,
-    running: Option<CachedStatement<'a>>,
+    running: Running<'a>,
     rates: Option<KeyRates<'a>>,
 }
 
@@ -175,15 +183,25 @@ impl<'a> Gates<'a> {
         Ok((gates, nameless))
     }
 
-    /// What is needed to ask them.
-    pub(crate) fn asking(&self) -> Result<Asking<'a>, Fault> {
+    /// What is needed to ask them for so many jobs in all.
+    pub(crate) fn asking(&self, wanted: u32) -> Result<Asking<'a>, Fault> {
         let prepare = |sql| self.session.prepare(sql);
         Ok(Asking {
             behind: prepare(BEHIND)?,
             set: prepare(SET)?,
             forget: prepare(FORGET)?,
-            running: self.rules.concurrency.map(|_| prepare(RUNNING)).transpose()?,
+            running: self.running_for(wanted)?,
             rates: self.rules.rate.map(|rate| KeyRates::of(self.session, rate)).transpose()?,
+        })
+    }
+
+    fn running_for(&self, wanted: u32) -> Result<Running<'a>, Fault> {
+        let Some(most) = self.rules.concurrency else { return Ok(Running::AtMost(0)) };
+        let in_queue = rules::running(self.session, self.queue)?;
+        Ok(if in_queue + u64::from(wanted) < u64::from(most) {
+            Running::AtMost(in_queue)
+        } else {
+            Running::Counted(self.session.prepare(RUNNING)?)
         })
     }
 
@@ -191,7 +209,8 @@ impl<'a> Gates<'a> {
     pub(crate) fn standing(&self, asking: &mut Asking<'_>, key: &Name) -> Result<Standing, Fault> {
         let is_paused = !self.definition.config.pauses.permit_key(key, self.session.now);
         let running = match (&mut asking.running, self.rules.concurrency) {
-            (Some(statement), Some(most)) => self.running(statement, key, most)?,
+            (Running::Counted(statement), Some(most)) => self.running(statement, key, most)?,
+            (Running::AtMost(running), _) => *running,
             _ => 0,
         };
         let spent = match &mut asking.rates {

@@ -39,7 +39,8 @@ impl<'a> Rules<'a> {
 
     /// How many more jobs its limits leave; nothing for any number.
     pub(crate) fn room(&self) -> Result<Option<u64>, Fault> {
-        let running = if self.config.concurrency.is_some() { self.running()? } else { 0 };
+        let is_counted = self.config.concurrency.is_some();
+        let running = if is_counted { running(self.session, self.queue)? } else { 0 };
         Ok(self.config.room(running, self.permits()?))
     }
 
@@ -107,13 +108,13 @@ impl<'a> Rules<'a> {
     fn spent(&self) -> Result<Vec<Spent>, Fault> {
         spent(self.queue, self.session.prepare(SPENT)?)
     }
+}
 
-    /// Jobs of the queue that run, with those that operations before this one in the same transaction have moved.
-    fn running(&self) -> Result<u64, Fault> {
-        self.session.write_counters()?;
-        let running = self.session.prepare(RUNNING)?.query_row([self.queue.as_str()], |row| row.get(0));
-        Ok(row::number(running.optional()?.unwrap_or(0)))
-    }
+/// Jobs of a queue that run, with those that operations before this one in the same transaction have moved.
+pub(crate) fn running(session: &Session<'_>, queue: &Name) -> Result<u64, Fault> {
+    session.write_counters()?;
+    let running = session.prepare(RUNNING)?.query_row([queue.as_str()], |row| row.get(0));
+    Ok(row::number(running.optional()?.unwrap_or(0)))
 }
 
 /// What a rate permits a queue now; nothing for none. The statement is [`SPENT`].

@@ -183,7 +183,10 @@ fn meaning(error: SqlError) -> StoreError {
             ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => {
                 away("another connection has held the file's write lock for too long", error)
             }
-            ffi::SQLITE_FULL => away("the disk is full", error),
+            // Where a statement writes one row SQLite keeps no means to undo it alone.
+            ffi::SQLITE_FULL => {
+                away("the disk is full, and SQLite may have rolled back the whole transaction", error)
+            }
             ffi::SQLITE_READONLY => away("the transaction or its file is read-only", error),
             ffi::SQLITE_IOERR => away("the file cannot be read or written", error),
             ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => StoreError::Corrupt(error.to_string()),

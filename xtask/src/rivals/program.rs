@@ -22,6 +22,8 @@ pub(crate) struct Program {
     pub(crate) finished: Finished,
     /// The library's name, if ours are compared with it by name as well, whichever is faster.
     pub(crate) family: Option<&'static str>,
+    /// The heading of the same program without a rule, if it has one.
+    pub(crate) beside: Option<&'static str>,
     arguments: &'static [&'static str],
 }
 
@@ -54,7 +56,7 @@ pub(crate) enum Finished {
 
 impl Program {
     pub(crate) const fn new(heading: &'static str, made: Made, role: Role, finished: Finished) -> Self {
-        Self { heading, made, role, finished, family: None, arguments: &[] }
+        Self { heading, made, role, finished, family: None, beside: None, arguments: &[] }
     }
 
     /// Its own arguments, which win over those that all get.
@@ -65,6 +67,12 @@ impl Program {
 
     pub(crate) const fn of(mut self, family: &'static str) -> Self {
         self.family = Some(family);
+        self
+    }
+
+    /// It is shown beside another one, which differs by a rule that never binds.
+    pub(crate) const fn beside(mut self, heading: &'static str) -> Self {
+        self.beside = Some(heading);
         self
     }
 

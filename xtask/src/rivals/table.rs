@@ -165,6 +165,7 @@ impl Table {
             print_row(&heading, columns.iter().map(|column| self.cell(row, *column)));
         }
         self.print_ratios(&columns);
+        self.print_rules(&columns);
         for (row, failure) in &self.failures {
             println!("\n{} failed {failure}", self.programs[*row].heading);
         }
@@ -202,6 +203,25 @@ impl Table {
                 }
             }
         }
+    }
+
+    /// How each program with a rule compares with itself without one.
+    fn print_rules(&self, columns: &[usize]) {
+        if self.programs.iter().any(|program| program.beside.is_some()) {
+            println!();
+        }
+        for (row, program) in self.programs.iter().enumerate() {
+            let Some(beside) = program.beside else { continue };
+            let ratios = columns.iter().map(|column| self.ratio_beside(row, *column, beside));
+            let shown = ratios.map(|ratio| ratio.map_or("-".into(), |ratio| format!("{ratio:.2} x")));
+            print_row(&format!("{} to none", program.heading), shown);
+        }
+    }
+
+    fn ratio_beside(&self, row: usize, column: usize, beside: &str) -> Option<f64> {
+        let other = self.programs.iter().position(|program| program.heading == beside)?;
+        let (own, other) = (self.median(row, column)?, self.median(other, column)?);
+        Some(if COLUMNS[column].4 == Unit::PerSecond { own / other } else { other / own })
     }
 
     fn ratio(&self, ours: usize, column: usize, others: Others) -> Option<f64> {
@@ -249,12 +269,13 @@ mod tests {
 
     use super::*;
 
-    const PROGRAMS: [Program; 5] = [
+    const PROGRAMS: [Program; 6] = [
         Program::new("ours", Made::Node("ours"), Role::Ours, Finished::Kept),
         Program::new("keeps", Made::Node("keeps"), Role::Rival, Finished::Kept),
         Program::new("deletes", Made::Node("deletes"), Role::Rival, Finished::Deleted),
         Program::new("limit", Made::Node("limit"), Role::Raw, Finished::Kept),
         Program::new("known", Made::Node("known"), Role::Rival, Finished::Kept).of("Known"),
+        Program::new("ruled", Made::Node("ours"), Role::Shown, Finished::Kept).beside("ours"),
     ];
     const RUN: usize = 2;
     const IDLE_P50: usize = 4;
@@ -279,6 +300,13 @@ mod tests {
         let table = table(&[(0, 300.0), (1, 100.0), (4, 50.0)]);
         assert_eq!(table.ratio(0, RUN, Others::Family("Known")), Some(6.0));
         assert_eq!(table.ratio(0, RUN, Others::Rivals), Some(3.0));
+    }
+
+    #[test]
+    fn a_rule_is_compared_with_the_same_program_without_it() {
+        let table = table(&[(0, 300.0), (5, 150.0)]);
+        assert_eq!(table.ratio_beside(5, RUN, "ours"), Some(0.5));
+        assert_eq!(table.ratio_beside(5, RUN, "keeps"), None);
     }
 
     #[test]

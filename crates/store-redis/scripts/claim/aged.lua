@@ -9,14 +9,16 @@ local function aged(worth)
   local FEW = 32
   -- To find a level and to read its first members costs about as much as to look at so many members. How many levels the last
   -- walk has found.
-  local LOOKS_OF_LEVEL, found_levels = 8, 0
+  local LOOKS_OF_LEVEL, found_levels = 24, 0
+  -- How many levels of all orders one claim looks at, about; more than there are scores.
+  local LEVELS_MAX, SCORES = 1000, 65536
   -- How far below the highest level a claim begins that does not look at all of them.
   local offset = math.floor(read('>I2', ARGV[3], NONCE.level) / 2 ^ (byte(ARGV[3], NONCE.shift) % NONCE.shifts))
 
-  -- Adds the levels from a place of an order on, before a score: that, how many stand before it, and how many it has. Answers
-  -- whether there are no more.
-  local function add_levels(levels, order, at, before)
-    while #levels < LEVELS.looked do
+  -- Adds the levels from a place of an order on, before a score: that, how many stand before it, and how many it has, until
+  -- there are so many. Answers whether there are no more.
+  local function add_levels(levels, order, at, before, most)
+    while #levels < most do
       local first = redis.call('ZRANGE', order, at, at, 'WITHSCORES')
       local score = tonumber(first[2])
       if not score or score >= before then return true end
@@ -27,22 +29,53 @@ local function aged(worth)
     return redis.call('ZCARD', order) <= at
   end
 
-  -- The levels of an order that a claim looks at.
-  local function levels_of(order)
-    local levels = {}
-    if add_levels(levels, order, 0, math.huge) then return levels end
-    local start = levels[1].score + offset
-    levels = {}
-    add_levels(levels, order, redis.call('ZCOUNT', order, '-inf', '(' .. start), math.huge)
-    add_levels(levels, order, 0, start)
-    return levels
+  -- Whether a line, whose jobs are a level of its kind as well, is among the levels that a claim looks at: from a score on, and
+  -- after the last those before it. Takes away the level that it is looked at for.
+  local function is_among(levels, start, most)
+    local function place(score) return score < start and score + SCORES or score end
+    for _, level in ipairs(levels) do
+      if level.score == 0 then return true end
+      if place(level.score) > place(0) then
+        levels[most] = nil
+        return true
+      end
+    end
+    return #levels < most
   end
 
-  -- Makes of each zset among the sources one source for each of its levels. A line has one level.
+  -- The levels of an order that a claim looks at, at most so many, and whether it looks at the line beside it, if there is one.
+  local function levels_of(order, line, most)
+    local levels, is_all = {}, nil
+    is_all = add_levels(levels, order, 0, math.huge, most)
+    local has_jobs = line and #levels == most and redis.call('EXISTS', line) == 1
+    if is_all and not (has_jobs and redis.call('ZCOUNT', order, '0', '0') == 0) then return levels, true end
+    local highest = levels[1].score
+    local start = (has_jobs and math.min(highest, 0) or highest) + offset
+    levels = {}
+    add_levels(levels, order, redis.call('ZCOUNT', order, '-inf', '(' .. start), math.huge, most)
+    add_levels(levels, order, 0, start, most)
+    return levels, not has_jobs or is_among(levels, start, most)
+  end
+
+  -- Makes of each zset among the sources one source for each of its levels. A line has one level. Where there are very many
+  -- zsets, a claim looks at fewer levels of each.
   function a.split()
-    local found, key, kind, is_line = s.number, {}, {}, {}
+    local found, key, kind, is_line, line_of, zsets = s.number, {}, {}, {}, {}, 0
     for i = 1, found do
       key[i], kind[i], is_line[i] = s.key[i], s.kind[i], s.is_line[i]
+      if is_line[i] then
+        line_of[kind[i]] = i
+      else
+        zsets = zsets + 1
+      end
+    end
+    local most, levels, left_out = math.max(1, math.min(LEVELS.looked, math.floor(LEVELS_MAX / zsets))), {}, {}
+    for i = 1, found do
+      if not is_line[i] then
+        local line, is_asked = line_of[kind[i]], nil
+        levels[i], is_asked = levels_of(key[i], line and key[line], most)
+        if line then left_out[line] = not is_asked end
+      end
     end
     s.number = 0
     local function put(i, level)
@@ -50,11 +83,10 @@ local function aged(worth)
       s.number, s.key[n], s.kind[n], s.is_line[n], s.read[n], of_source[n] = n, key[i], kind[i], is_line[i], 0, level
     end
     for i = 1, found do
-      local levels = is_line[i] and {} or levels_of(key[i])
-      for _, level in ipairs(levels) do
+      for _, level in ipairs(levels[i] or {}) do
         put(i, level)
       end
-      if #levels == 0 then put(i, nil) end
+      if not left_out[i] and (not levels[i] or #levels[i] == 0) then put(i, nil) end
     end
     if next(of_source) then a.replace() end
   end
@@ -97,8 +129,9 @@ local function aged(worth)
 
   -- Goes through the members of one order; answers a function that gives the next one, or nil.
   local function walk(order)
-    local first, heads = redis.call('ZRANGE', order, 0, FEW - 1, 'WITHSCORES'), {}
+    local first = redis.call('ZRANGE', order, 0, FEW - 1, 'WITHSCORES')
     if #first < 2 * FEW then
+      local heads = {}
       for place = 1, #first, 2 do
         heads[#heads + 1] = standing(first, place)
       end
@@ -125,20 +158,31 @@ local function aged(worth)
       return standing(level.piece, place)
     end
 
-    local levels = levels_of(order)
+    local levels, heads = levels_of(order, nil, LEVELS.looked), {}
     found_levels = #levels
-    for i, level in ipairs(levels) do
-      heads[i] = advance(level)
+    -- The one that comes first is the last. Where another belongs is found by few comparisons.
+    local function put(level, head)
+      local low, high = 1, #heads
+      while low <= high do
+        local middle = math.floor((low + high) / 2)
+        if is_before(head, heads[middle]) then
+          low = middle + 1
+        else
+          high = middle - 1
+        end
+      end
+      head.level = level
+      table.insert(heads, low, head)
+    end
+    for _, level in ipairs(levels) do
+      put(level, advance(level))
     end
     return function()
-      local least
-      for i = 1, #levels do
-        if heads[i] and (not least or is_before(heads[i], heads[least])) then least = i end
-      end
-      if not least then return nil end
-      local member = heads[least].member
-      heads[least] = advance(levels[least]) or false
-      return member
+      local head = table.remove(heads)
+      if not head then return nil end
+      local following = advance(head.level)
+      if following then put(head.level, following) end
+      return head.member
     end
   end
 

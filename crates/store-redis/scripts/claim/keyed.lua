@@ -4,8 +4,8 @@
 -- Needs: keys, clock, batch, gates, room, turns, behind, permits.
 local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_kind)
   -- What it costs to look: so many gates, and so many jobs behind them, count as one that is taken. Why it ends where one
-  -- script does no more: others follow, or the claim has seen enough.
-  local GATES_OF_ONE, LOOKS_OF_ONE, MORE, ENOUGH = 4, 32, 3, -1
+  -- script does no more: others follow.
+  local GATES_OF_ONE, LOOKS_OF_ONE, MORE = 4, 32, 3
   local kinds = {}
   for i = first_kind, #asked_kinds do
     kinds[asked_kinds[i]] = true
@@ -15,7 +15,7 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
   local concurrency = g.is_counting and rules.concurrency or nil
   local rate, paused, weights = rules.rate and permits(rules.rate), rules.paused, rules.weights
   local has_weights = next(weights) ~= nil
-  local left, looked, work, before, ended, all = wanted, 0, 0, r.number, 0, {}
+  local left, looked, work, before, ended, all = wanted, open.looked, 0, r.number, 0, {}
 
   local function weight_of(gate)
     return max(1, weights[gate.key] or 1)
@@ -97,8 +97,7 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
       if why then ended = why end
       if ended ~= 0 or left == 0 then return nil end
       if work >= most_at_once then
-        -- A script that gave nothing would give nothing again.
-        ended = r.number > before and MORE or ENOUGH
+        ended = MORE
         return nil
       end
       if given < number then return i + 1 end
@@ -113,7 +112,7 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
     if not found then return false end
     local q = quick(rules, kinds)
     local given = q.take(found, most)
-    left, looked, work = left - given, given, given * (1 + 1 / GATES_OF_ONE + 1 / LOOKS_OF_ONE)
+    left, looked, work = left - given, looked + given, given * (1 + 1 / GATES_OF_ONE + 1 / LOOKS_OF_ONE)
     if rules.room < RULES.ample then rules.is_near = true end
     for i = 1, concurrency and given or 0 do
       if concurrency - q.running[q.names[i]] < RULES.ample then rules.is_near = true end
@@ -133,7 +132,7 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
   end
 
   rules.is_near = false
-  if not (has_weights or rate or aged_made) and first_round() then return max(0, ended) end
+  if not (has_weights or rate or aged_made) and first_round() then return ended end
   while left > 0 and ended == 0 do
     local asked = open.first(min(left, GATES.looked - looked))
     if #asked == 0 then break end
@@ -150,8 +149,8 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
   end
 
   -- Where no gate was asked, nothing is known of their limits.
-  if looked == 0 then rules.is_near = true end
-  local emptied = {}
+  if looked == open.looked then rules.is_near = true end
+  local emptied, still = {}, 0
   local gone, turned, closed = of('ZREM', g.open), of('ZADD', g.open), of('ZADD', g.closed)
   for i = 1, #all do
     local gate = all[i]
@@ -165,6 +164,8 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
       gone[#gone + 1] = gate.key
     elseif given > 0 then
       batch.add(turned, text_of(gate.turn), gate.key)
+    else
+      still = still + 1
     end
     if becomes == 'gone' then
       -- One command removes them all, the first of them twice.
@@ -175,5 +176,11 @@ local function take_keyed(wanted, most_at_once, rules, open, asked_kinds, first_
       if becomes then batch.add(closed, becomes < clock.NEVER_MICROS and text_of(becomes) or '+inf', gate.key) end
     end
   end
-  return max(0, ended)
+  -- A script that gave nothing would ask the same gates again: the next one goes on behind them. Where it gave some, the turns
+  -- of those have moved, and it begins where this one began.
+  if ended == MORE and r.number == before then
+    open.passed, open.looked = open.passed + still, open.looked + #all
+    if open.looked >= GATES.looked then ended = 0 end
+  end
+  return ended
 end

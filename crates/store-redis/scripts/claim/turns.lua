@@ -1,8 +1,9 @@
 -- Open gates in the order of their turns, as a claim asks them: the turns of those that gave jobs have moved, which is written
--- only when the claim is over. Made only where a queue has keys.
+-- only when the claim is over. Made only where a queue has keys: for a claim that has asked so many in vain which stand there
+-- still, first of all, and so many in all.
 -- Needs: keys, clock, gates.
-local function turns()
-  local g, fetched, waiting = gates(), 0, {}
+local function turns(passed, looked)
+  local g, fetched, waiting = gates(), passed, {}
 
   -- Whether one key comes before another: by bytes, as the server orders them. The order of `<` depends on the locale.
   local function is_before_key(one, other)
@@ -18,7 +19,7 @@ local function turns()
     return is_before_key(one.key, other.key)
   end
 
-  local t = {}
+  local t = { passed = passed, looked = looked }
 
   -- Opens gates whose time has come, a bounded number.
   function t.open_due()
@@ -45,13 +46,13 @@ local function turns()
 
   -- Whether there are so many; then their keys and turns as texts, of which the first are not asked again.
   function t.first_texts(count)
-    local found = redis.call('ZRANGE', g.open, '0', text_of(count - 1), 'WITHSCORES')
+    local found = redis.call('ZRANGE', g.open, text_of(fetched), text_of(fetched + count - 1), 'WITHSCORES')
     return #found == 2 * count and found
   end
 
   -- So many were asked otherwise.
   function t.pass(number)
-    fetched = number
+    fetched = fetched + number
   end
 
   -- The first ones, at most so many. Those of them that may be asked again are put back.

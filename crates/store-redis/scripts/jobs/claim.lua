@@ -2,14 +2,16 @@
 -- KEYS: those of the queue.
 -- ARGV: 1 clock, 2 lease, 3 nonce (8 bytes), 4 label with its length, 5 how many jobs, 6 how many bytes of payload,
 --   7 how many of those are taken already, 8 '1' if the next job is taken whatever its size,
---   9 how many expired and 10 how many due jobs to move at most, 11 how many jobs can begin at once, 12- kinds.
+--   9 how many expired and 10 how many due jobs to move at most, 11 how many jobs can begin at once,
+--   12 how many open gates scripts of this claim have asked in vain that stand there still, 13 and how many in all, 14- kinds.
 -- Answer: {'lost'}: the lease has run out; {'more', expired}: so many were moved, more have expired, none was taken;
 --   {'rules', expired, rule}: the queue uses a rule that this program does not know, none was taken;
 --   {'unreadable', expired}: it has rules and its definition does not read, none was taken;
 --   {'jobs', expired, micros until the next is due, or rules may leave more, or -1, version of the definition, why it ended
 --   (claim/take), {id, record, ...}, {payloads that stand apart}, whether jobs may have been ready before: how many of any kind
 --   that have no key, and one more if a gate is open; 0 if rules leave none, how many strange ones were met, 1 if the queue has
---   limits, 2 if these are far (core: AMPLE)}. Records are in the long form, as it is stored, or in that of a first attempt.
+--   limits, 2 if these are far (core: AMPLE), what the next script of this claim gets as 12, and as 13}.
+--   Records are in the long form, as it is stored, or in that of a first attempt.
 -- What one script does at most, so that it holds the server for a few milliseconds: a job that is moved or taken counts one,
 -- and so do some sources that have to be merged. A few are taken in any case; the caller comes again for more.
 local WORK_MAX, SOURCES_OF_ONE, TAKEN_MIN = 500, 4, 64
@@ -48,7 +50,7 @@ if rule > RULES.known then
 end
 -- Jobs that are ready and stand behind no gate, and all that a claim may find.
 local plain_ready = (tonumber(meta[2]) or 0) - (tonumber(meta[5]) or 0)
-local ready, taken, rules, asked, from, open = plain_ready, nil, nil, ARGV, 12, nil
+local ready, taken, rules, asked, from, open = plain_ready, nil, nil, ARGV, 14, nil
 local limits = 0
 if rule > 0 then
   rules = heed_rules(tonumber(ARGV[11]), from)
@@ -59,7 +61,7 @@ if rule > 0 then
   if rules.aging then aged(rules.aging) end
 end
 if rule >= RULES.keys then
-  open = turns()
+  open = turns(tonumber(ARGV[12]), tonumber(ARGV[13]))
   open.open_due()
   if rules.keys.rate then permits(rules.keys.rate).forget() end
   if #asked >= from and open.has_open() then ready = ready + 1 end
@@ -124,4 +126,5 @@ if rules then
   rules.spend(took.number)
   next_due = rules.until_next(next_due, open and open.next_open())
 end
-return { 'jobs', expired, next_due, meta[1] or '0', ended, took.jobs, bodies, ready, strange, limits }
+return { 'jobs', expired, next_due, meta[1] or '0', ended, took.jobs, bodies, ready, strange, limits, open and open.passed or 0,
+  open and open.looked or 0 }

@@ -5,7 +5,9 @@ local accept = (function()
   -- A table that has all its fields from the beginning does not grow. `conflicts` is there once a job has a unique key,
   -- `is_gated` is set once one is stored that has a key which it takes turns by. `moved` is what a script has done to jobs that
   -- were there, if it moves any (conflicts.lua).
-  local a = { begin = false, job = false, write = false, number = false, conflicts = false, is_gated = false, moved = nil }
+  local a = {
+    begin = false, job = false, run = false, write = false, number = false, conflicts = false, is_gated = false, moved = nil,
+  }
   local of, add = batch.of, batch.add
   -- A list of its own: moves may write to the same key.
   local jobs, bodies, expiring, number = {}, of('HSET', KEY.bodies), of('ZADD', KEY.expiring), 0
@@ -20,6 +22,8 @@ local accept = (function()
   -- What happens if another job holds the unique key (CONFLICT), and the key that jobs take turns by; nil for jobs without one.
   -- What members in an order have after the id.
   local conflict, key, suffix
+  -- Unique keys that are handed in, by the places of their jobs, and whether each is free and stands there once.
+  local digests, is_once
   local takes = {}
 
   local function open_block(number)
@@ -97,25 +101,34 @@ local accept = (function()
     end
   end
 
-  -- Accepts a job, so many places behind the first seq or behind the one before. Answers 'r' if it is ready, 's' if it is
-  -- scheduled, and what `conflicts` says if another job holds its unique key.
+  -- Reads who holds the unique keys that are handed in, once.
+  local function look_up_keys()
+    if a.conflicts then return end
+    local all
+    a.conflicts = conflicts(a.moved, jobs)
+    all, digests = packed.digests()
+    is_once = uniques().look_up(all, not a.moved and not packed.has_repeats)
+  end
+
+  -- Takes the unique key of a job that was handed in at this place. Answers what `conflicts` says if another job holds it.
+  local function take_key(id, head, content, body, place)
+    look_up_keys()
+    local u, digest = uniques(), digests[place]
+    local holder = not is_once and u.holder_of(digest)
+    if holder then return a.conflicts.meet(id, head, content, body, conflict, due, digest, holder) end
+    u.take(id, digest, content, #content - WIDTH.unique, accepted, is_once)
+  end
+
+  -- Accepts a job that was handed in at this place, so many places behind the first seq or behind the one before. Answers 'r' if
+  -- it is ready, 's' if it is scheduled, and what `conflicts` says if another job holds its unique key.
   -- Links are entered before this: a job that has any begins in the long form, as one with a key.
-  function a.job(id, head, content, body, offset)
+  function a.job(id, head, content, body, place, offset)
     if head ~= head_before then
       read_head(head)
       head_before = head
     end
-    if conflict then
-      if not a.conflicts then
-        a.conflicts = conflicts(a.moved)
-        uniques().look_up(packed.digests())
-      end
-      local u, before = uniques(), #content - WIDTH.unique
-      local digest = sub(content, before + UNIQUE.digest, before + UNIQUE.digest_end)
-      local holder = u.holder_of(digest)
-      if holder then return a.conflicts.meet(id, head, content, body, conflict, due, digest, holder) end
-      u.take(id, digest, content, before, accepted)
-    end
+    local met = conflict and take_key(id, head, content, body, place)
+    if met then return met end
     if filled == MAX.block then
       open_block(block + 1)
       filled = 0
@@ -141,13 +154,54 @@ local accept = (function()
         gates().count(1)
       end
     end
-    if a.conflicts then
-      a.conflicts.enter(id, state, jobs[2 * number], head, content, body)
+    if body and a.conflicts then
+      a.conflicts.keep(id, body)
     elseif body then
       add(bodies, id, body)
     end
     if expires_at then add(expiring, string.format('%.0f', expires_at), id) end
     return state == STATE.ready and 'r' or 's'
+  end
+
+  -- As `job`, for a run of them in a row (packed.run), whose ids are new and stand there once, after so many others. Answers
+  -- nothing if they have to be accepted one by one.
+  function a.run(head, count, id_at, content_at, place)
+    head_before = head
+    read_head(head)
+    if conflict then look_up_keys() end
+    if expires_at or conflict and not is_once then return nil end
+    if conflict then uniques().take_run(count, id_at, content_at, digests, place, accepted, packed.has_timed) end
+    local argv, at, n, is_ready, begin, left = ARGV, #orders, 2 * number, state == STATE.ready, '', count
+    if is_ready then begin = due8 end
+    while left > 0 do
+      if filled == MAX.block then
+        open_block(block + 1)
+        filled = 0
+      end
+      local some, seq, block_ids, tail = math.min(left, MAX.block - filled), first_seq + number - 1, ids, middle .. block4
+      if in_block == 0 then opened[#opened].seq = seq + 1 end
+      for i = 1, some do
+        local id, seq8 = argv[id_at + i], pack('>I8', seq + i)
+        block_ids[in_block + i] = id
+        jobs[n + 1], jobs[n + 2], n = id, start .. seq8 .. tail .. argv[content_at + i], n + 2
+        if score then
+          orders[at + 1], at = score, at + 1
+        end
+        at = at + 1
+        orders[at] = begin .. seq8 .. id .. suffix
+      end
+      filled, in_block, number, last_seq = filled + some, in_block + some, number + some, seq + some
+      id_at, content_at, left = id_at + some, content_at + some, left - some
+    end
+    entered[state] = entered[state] + count
+    if key then
+      a.is_gated = true
+      if is_ready then
+        gates().came(key)
+        gates().count(count)
+      end
+    end
+    return is_ready and 'r' or 's'
   end
 
   -- Writes what was accepted. The caller has written something before that a server without memory refuses.

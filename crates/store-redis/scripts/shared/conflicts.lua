@@ -1,38 +1,53 @@
 -- Jobs that meet the holder of their unique key: what is answered, and what the holder takes over. Also knows the jobs of the
 -- call that are stored, since one of them may be met, or handed in again after another was not stored. `moved` is what the same
 -- script has done to jobs that were there: by id the record as it is stored from now on, false where the job is gone; nil if it
--- moves none. Made only where a job has a key.
+-- moves none. `stored_jobs` has the jobs of the call that are stored so far, each its id and then its record. Made only where a
+-- job has a key.
 -- Needs: keys, records, batch, packed, uniques.
-local function conflicts(moved)
+local function conflicts(moved, stored_jobs)
   local of, add = batch.of, batch.add
   local KEEP, DEBOUNCE, BOUNDED = byte('k'), byte('d'), byte('m')
   -- How many jobs were not stored, and whether a holder was replaced.
   local c = { number = 0, has_replaced = false }
-  -- By id: places of jobs of the call that are stored; holders as they are from now on, in the long form; payloads that stand
+  -- By id: records of jobs of the call that are stored, so many values of the list as were looked at, since mostly none is
+  -- asked for; payloads that these were handed in with; holders as they are from now on, in the long form; payloads that stand
   -- apart, false where one goes. Then what is answered of holders.
-  local entered, replaced, bodies, met = {}, {}, {}, {}
-  -- What is stored, by its place: lists, since a table for each would take longer.
-  local number, all_stored, states, heads, contents, payloads = 0, {}, {}, {}, {}, {}
+  local entered, entered_number, kept, replaced, bodies, met = {}, 0, {}, {}, {}, {}
 
-  -- Notes a job of the call that is stored like this.
-  function c.enter(id, state, stored, head, content, body)
-    number = number + 1
-    entered[id], all_stored[number], states[number], heads[number], contents[number] = number, stored, state, head, content
-    payloads[number] = body or false
-    if body then bodies[id] = body end
+  -- A job of the call that is stored has a payload that stands apart.
+  function c.keep(id, body)
+    kept[id], bodies[id] = body, body
   end
 
-  -- A job of the call that is stored, if one has this id.
+  -- The record of a job of the call as it was stored, if one has this id.
+  local function stored_as(id)
+    for i = entered_number + 1, #stored_jobs, 2 do
+      entered[stored_jobs[i]] = stored_jobs[i + 1]
+    end
+    entered_number = #stored_jobs
+    return entered[id]
+  end
+
+  -- The same as what a job was handed in with before: see packed.is_same.
+  local function handed_in(record, body)
+    return {
+      state = byte(record),
+      head = string.rep('-', HEAD.payload - 1) .. sub(record, RECORD.payload, RECORD.payload_end),
+      content = sub(record, RECORD.content, records.content_end(record)),
+      body = body or nil,
+    }
+  end
+
+  -- A job of the call that is stored, if one has this id: its state, and what it was handed in with.
   function c.entered(id)
-    local place = entered[id]
-    if not place then return nil end
-    return { state = states[place], head = heads[place], content = contents[place], body = payloads[place] or nil }
+    local stored = stored_as(id)
+    return stored and handed_in(records.expand(stored), kept[id])
   end
 
   -- The record of the job that holds a key, nil if it is gone or strange, and its state as a digit, '-' if it is gone. A key
   -- that is held for a time outlives its job: another one under the same id does not hold it.
   local function look_up(id, digest)
-    local stored = not replaced[id] and entered[id] and all_stored[entered[id]] or moved and moved[id]
+    local stored = not replaced[id] and stored_as(id) or moved and moved[id]
     if stored == nil then stored = not replaced[id] and redis.call('HGET', KEY.jobs, id) end
     local record = replaced[id] or stored and records.expand(stored) or nil
     if record and (byte(record, RECORD.flags) % FLAGS.gate < FLAGS.key
@@ -85,15 +100,10 @@ local function conflicts(moved)
     return replaced[id]
   end
 
-  -- The same as what a job was handed in with before: see packed.is_same.
+  -- What a holder that was replaced says: as `entered`.
   function c.replaced_by(id)
     local record = replaced[id]
-    if not record then return nil end
-    return {
-      head = string.rep('-', HEAD.payload - 1) .. sub(record, RECORD.payload, RECORD.payload_end),
-      content = sub(record, RECORD.content, records.content_end(record)),
-      body = bodies[id] or nil,
-    }
+    return record and handed_in(record, bodies[id])
   end
 
   -- Who was met, in order: ids, each with the state.

@@ -7,6 +7,14 @@ local SAID_MILLIS = 120000
 local source, transfer, offsets, call, capacity = ARGV[3], tonumber(ARGV[4]), ARGV[7], ARGV[8], tonumber(ARGV[9])
 local is_call = source == ''
 
+-- Whether no job is there under the ids that are handed in.
+local function are_new(there, number)
+  for i = 1, number do
+    if there[i] then return false end
+  end
+  return true
+end
+
 local function enqueue(beside)
   local meta, rules = redis.call('HMGET', KEY.meta, 'version', 'seq', 'block'), nil
   if is_call then
@@ -40,39 +48,59 @@ local function enqueue(beside)
     return calls.is_repeated(call) and { 'repeated' } or { word, i }
   end
 
-  local answers, job, accept_job = {}, packed.job, accept.job
-  for i = 1, packed.number do
-    local id, head, content, is_large, body = job(i)
+  local answers, said_number, number = {}, 0, packed.number
+
+  local function say(said)
+    said_number = said_number + 1
+    answers[said_number] = said
+  end
+
+  -- Accepts one job. Answers what the script does if it is refused.
+  local function accept_one(i)
+    local id, head, content, is_large, body = packed.job(i)
     local record, is_written = there[i], body == true
-    local before = not record and accept.conflicts and accept.conflicts.entered(id)
-    if body == true then
+    local before = not record and packed.has_repeats and accept.conflicts and accept.conflicts.entered(id)
+    if is_written then
       if record or strange[i] or not packed.is_written(id, head) then
         return refuse('whole')
       end
       body = nil
     end
-    if before then
-      if packed.is_same(id, nil, head, content, body, before) then
-        answers[i] = char(before.state)
+    if before or record or strange[i] then
+      if (before or record) and packed.is_same(id, record, head, content, body, before) then
+        say(char(before and before.state or byte(record)))
       elseif is_call then
-        return refuse('taken', i)
+        return refuse((before or record) and 'taken' or 'strange', i)
       else
-        answers[i] = 't'
-      end
-    elseif record or strange[i] then
-      if record and packed.is_same(id, record, head, content, body) then
-        answers[i] = char(byte(record))
-      elseif is_call then
-        return refuse(record and 'taken' or 'strange', i)
-      else
-        answers[i] = 't'
+        say('t')
       end
     elseif is_large and is_call then
       return refuse('large', i)
     else
       local offset = offsets ~= '' and read('>I4', offsets, WIDTH.u32 * (i - 1) + 1) or nil
-      answers[i] = accept_job(id, head, content, body, offset)
-      if is_written and (answers[i] == 'd' or answers[i] == 'p') then batch.add(batch.of('HDEL', KEY.bodies), id) end
+      local said = accept.job(id, head, content, body, i, offset)
+      say(said)
+      if is_written and (said == 'd' or said == 'p') then batch.add(batch.of('HDEL', KEY.bodies), id) end
+    end
+  end
+
+  -- Mostly all jobs of a call are new: then those that have their head in common are accepted together.
+  local i, is_new = 0, offsets == '' and not packed.has_repeats and next(strange) == nil and are_new(there, number)
+  while i < number do
+    local head, count, id_at, content_at = nil, 0, nil, nil
+    if is_new then head, count, id_at, content_at = packed.run(i + 1) end
+    if head and count > 1 then
+      local said = accept.run(head, count, id_at, content_at, i)
+      is_new = said ~= nil
+      if said then
+        packed.pass_run()
+        say(string.rep(said, count))
+        i = i + count
+      end
+    else
+      i = i + 1
+      local refused = accept_one(i)
+      if refused then return refused end
     end
   end
 

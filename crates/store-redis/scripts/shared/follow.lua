@@ -65,7 +65,7 @@ local follow = (function()
     local id, body, is_written = ids[i], bodies[i], bodies[i] == true
     -- Another one of the attempt may have had the same id, and was not stored if it met the holder of its key.
     if not is_new[i] or entered[id] then return end
-    local said = accept.job(id, heads[i], contents[i], not is_written and body or nil)
+    local said = accept.job(id, heads[i], contents[i], not is_written and body or nil, i)
     if said == 'r' or said == 's' then
       entered[id] = i
     elseif is_written then

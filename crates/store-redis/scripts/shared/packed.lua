@@ -1,17 +1,20 @@
 -- Jobs that are handed in, as packed.rs packs them: ARGV[at] how many, n; after it how many runs of jobs in a row that have
--- their head in common, and '1' if payloads are given; for each run the HEAD and how many jobs it has; then n ids, n
--- contents, and the payloads that are too long for the content, in order.
+-- their head in common, and letters: 'g' if payloads are given; of jobs that have unique keys, 'r' if an id or a unique key may
+-- stand twice, and 't' if a key is held for a time; for each run the HEAD and how many jobs it has; then n ids, n contents, and
+-- the payloads that are too long for the content, in order.
 -- A server takes ten times as long for a payload that passes through a script. Where they are many bytes they are not
 -- given: to a script that accepts jobs they were written before, in the same transaction; a check does without.
 -- Needs: keys, records. `begin` comes first and says where they begin.
 local packed = (function()
-  -- Whether the jobs of the run have a unique key.
-  local p = { is_keyed = false }
+  -- Whether the jobs of the run have a unique key; whether an id or a key may stand twice, and whether a key is held for a time.
+  local p = { is_keyed = false, has_repeats = false, has_timed = false }
   -- Ids come after ARGV[first].
   local begins_at, first, next_body, next_run, left_of_run, head, is_apart, is_large
 
   function p.begin(at)
-    begins_at, p.number, p.are_given = at, tonumber(ARGV[at]), ARGV[at + 2] == '1'
+    local letters = ARGV[at + 2]
+    begins_at, p.number, p.are_given = at, tonumber(ARGV[at]), find(letters, 'g', 1, true) ~= nil
+    p.has_repeats, p.has_timed = find(letters, 'r', 1, true) ~= nil, find(letters, 't', 1, true) ~= nil
     next_run, left_of_run = at + 3, 0
     first = at + 2 + 2 * ARGV[at + 1]
     next_body = first + 2 * p.number + 1
@@ -38,20 +41,25 @@ local packed = (function()
     return records.load(unpack(ARGV, first + 1, first + p.number))
   end
 
-  -- The digests of all unique keys that are handed in.
+  -- The digests of all unique keys that are handed in; and the same by the places of their jobs.
   function p.digests()
-    local digests, n, run, place = {}, 0, begins_at + 3, 0
+    local argv, by_place, digests, n, run, place, content = ARGV, {}, {}, 0, begins_at + 3, 0, first + p.number
     while run < first do
       local jobs = tonumber(ARGV[run + 1])
       if has_unique(ARGV[run]) then
-        for i = first + p.number + place + 1, first + p.number + place + jobs do
-          n = n + 1
-          digests[n] = sub(ARGV[i], -WIDTH.unique, UNIQUE.digest_end - WIDTH.unique - 1)
+        n = n + jobs
+        for i = place + 1, place + jobs do
+          by_place[i] = sub(argv[content + i], -WIDTH.unique, UNIQUE.digest_end - WIDTH.unique - 1)
         end
       end
       run, place = run + 2, place + jobs
     end
-    return digests
+    -- Mostly all jobs have one.
+    if n == p.number then return by_place, by_place end
+    for i = 1, p.number do
+      if by_place[i] then digests[#digests + 1] = by_place[i] end
+    end
+    return digests, by_place
   end
 
   -- Id, head and content of a job, whether it is above the cap and, if its payload stands apart, that, or true if it is
@@ -70,6 +78,21 @@ local packed = (function()
     end
     next_body = next_body + 1
     return id, head, content, is_large, not p.are_given or ARGV[next_body - 1]
+  end
+
+  -- The run that comes next, if its jobs fit and have nothing that stands apart: head, how many jobs, and the places in ARGV
+  -- before their first id and content. `pass_run` if they were taken; else they are asked for one by one.
+  function p.run(i)
+    local next_head = left_of_run == 0 and ARGV[next_run]
+    if not next_head or read('>I4', next_head, HEAD.payload) > MAX.inline
+      or sub(next_head, HEAD.is_large, HEAD.is_large_end) == '1' then
+      return nil
+    end
+    return next_head, tonumber(ARGV[next_run + 1]), first + i - 1, first + p.number + i - 1
+  end
+
+  function p.pass_run()
+    next_run = next_run + 2
   end
 
   -- Whether the payload of a job was written before, as long as its head says.

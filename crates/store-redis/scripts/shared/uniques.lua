@@ -21,13 +21,22 @@ local function uniques()
     return holder
   end
 
-  -- Reads who holds these keys, all at once. What the script has changed since stays.
-  local function look_up(digests)
-    local all = redis.call('HMGET', holders, unpack(digests))
-    for i = 1, #digests do
+  -- Reads who holds these keys, all at once. What the script has changed since stays. Answers whether they are all free, where
+  -- they are asked for only to be taken, each once: then nothing is noted of them.
+  local function look_up(digests, is_once)
+    local all, number = redis.call('HMGET', holders, unpack(digests)), #digests
+    if is_once then
+      local free = 0
+      while free < number and not all[free + 1] do
+        free = free + 1
+      end
+      if free == number then return true end
+    end
+    for i = 1, number do
       local digest = digests[i]
       if known[digest] == nil then known[digest] = all[i] end
     end
+    return false
   end
 
   -- Takes the key away from the job that has it.
@@ -45,19 +54,42 @@ local function uniques()
   end
 
   -- Gives a key of this digest, which is free, to a job that is accepted at an instant. What else is said of the key (UNIQUE)
-  -- follows a place in a text.
-  local function take(id, digest, text, before, at)
-    local lifetime, free = byte(text, before + UNIQUE.lifetime), nil
-    if lifetime ~= START and lifetime ~= END then
+  -- follows a place in a text. `is_once` where `look_up` has said so of it.
+  local function take(id, digest, text, before, at, is_once)
+    local lifetime, free8 = byte(text, before + UNIQUE.lifetime), BYTES.zero8
+    if lifetime ~= END and lifetime ~= START then
       local micros = read('>I8', text, before + UNIQUE.micros)
-      free = lifetime == WINDOW and at + micros or at - math.fmod(at, micros) + micros
+      local free = lifetime == WINDOW and at + micros or at - math.fmod(at, micros) + micros
       add(of('ZADD', windows), string.format('%.0f', math.min(free, clock.NEVER_MICROS)), digest)
+      free8 = clock.instant(free)
     end
-    local before_it, taken = found(digest), id .. (free and clock.instant(free) or BYTES.zero8)
-    if before_it then drop(digest, before_it) end
-    known[digest] = taken
+    local taken = id .. free8
+    if not is_once then
+      local before_it = found(digest)
+      if before_it then drop(digest, before_it) end
+      known[digest] = taken
+    end
     new = new or of('HSET', holders)
     new[new_number + 1], new[new_number + 2], new_number = digest, taken, new_number + 2
+  end
+
+  -- As `take` with `is_once`, for jobs in a row: the i-th has the id that stands so far behind a place in ARGV, and so with its
+  -- content and its digest. `has_timed` where one may be held for a time.
+  local function take_run(number, id_at, content_at, digests, place, at, has_timed)
+    local argv = ARGV
+    if has_timed then
+      for i = 1, number do
+        local content = argv[content_at + i]
+        take(argv[id_at + i], digests[place + i], content, #content - WIDTH.unique, at, true)
+      end
+      return
+    end
+    new = new or of('HSET', holders)
+    local values, n = new, new_number
+    for i = 1, number do
+      values[n + 1], values[n + 2], n = digests[place + i], argv[id_at + i] .. BYTES.zero8, n + 2
+    end
+    new_number = n
   end
 
   -- The key of a job that has one, in the long form of its record.
@@ -118,6 +150,7 @@ local function uniques()
     look_up = look_up,
     holder_of = holder_of,
     take = take,
+    take_run = take_run,
     of_record = of_record,
     moved = moved,
     ended = ended,

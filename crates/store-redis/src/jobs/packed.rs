@@ -1,7 +1,5 @@
 //! Jobs on their way into a queue, as `scripts/shared/packed.lua` takes them, and as transfers carry them.
 
-use std::collections::HashSet;
-
 use bytes::{BufMut, Bytes, BytesMut};
 use redis::Cmd;
 use windlass_core::job::NewJob;
@@ -10,10 +8,9 @@ use windlass_core::unique::OnConflict;
 
 use crate::agenda::Needs;
 use crate::error::Fault;
-use crate::format::HEAD;
+use crate::format::{CONFLICT, HEAD};
 use crate::keys::QueueKeys;
 use crate::row::{self, INLINE_MAX, Reader, content};
-use crate::script::flag;
 
 /// The form in which transfers carry jobs, and that of transfers with a job that has a unique key: a program that would not
 /// know it leaves them to others.
@@ -83,21 +80,30 @@ impl Packed {
 
     /// What maintenance has to look for where they are: instants of theirs, or the end of keys that are held for a time.
     pub(crate) fn needs(&self) -> Needs {
+        Needs { promote: self.has_instants() || self.has_timed_keys(), prune: false }
+    }
+
+    /// Whether a unique key is held for a time.
+    fn has_timed_keys(&self) -> bool {
         let mut keyed = self.heads.iter().zip(&self.contents).filter(|(head, _)| is_keyed(head));
-        let promote = self.has_instants() || keyed.any(|(_, content)| content::is_timed(content));
-        Needs { promote, prune: false }
+        keyed.any(|(_, content)| content::is_timed(content))
     }
 
     /// Whether a script is given the payloads that stand apart, if it may do without.
     pub(crate) fn bodies_for_script(&self) -> Bodies {
         let bytes: usize = self.bodies.iter().map(Bytes::len).sum();
-        if bytes > GIVEN_MAX && !self.has_repeats() { Bodies::Withheld } else { Bodies::Given }
+        if bytes > GIVEN_MAX && !self.has_id_twice() { Bodies::Withheld } else { Bodies::Given }
     }
 
-    /// Whether an id stands twice: see [`Plan`](super::enqueue).
+    /// Whether an id may stand twice: see [`Plan`](super::enqueue).
+    fn has_id_twice(&self) -> bool {
+        self.has_keys() && has_alike(self.ids.iter().map(|id| &id[..]))
+    }
+
+    /// The same, or a unique key may.
     fn has_repeats(&self) -> bool {
-        let mut seen = HashSet::new();
-        self.has_keys() && !self.ids.iter().all(|id| seen.insert(id))
+        let keyed = self.heads.iter().zip(&self.contents).filter(|(head, _)| is_keyed(head));
+        has_alike(keyed.filter_map(|(_, content)| content::digest_of(content))) || self.has_id_twice()
     }
 
     /// Commands that write the payloads that stand apart, but not over those that are there.
@@ -117,7 +123,10 @@ impl Packed {
         arguments.reserve(3 + 2 * runs.len() + 2 * self.ids.len() + self.bodies.len());
         arguments.push(self.ids.len().to_string().into());
         arguments.push(runs.len().to_string().into());
-        arguments.push(flag(bodies == Bodies::Given));
+        let letters =
+            [(b'g', bodies == Bodies::Given), (b'r', self.has_repeats()), (b't', self.has_timed_keys())];
+        let letters = letters.into_iter().filter(|(_, is_true)| *is_true).map(|(letter, _)| letter);
+        arguments.push(letters.collect());
         for run in runs {
             arguments.push(run[0].clone());
             arguments.push(run.len().to_string().into());
@@ -195,6 +204,14 @@ impl Packed {
     }
 }
 
+/// Whether two of these ids or digests end alike, in half of their bytes: as good as never by chance.
+fn has_alike<'a>(all: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut ends: Vec<_> =
+        all.filter_map(|one| one.last_chunk::<8>()).map(|end| u64::from_ne_bytes(*end)).collect();
+    ends.sort_unstable();
+    ends.windows(2).any(|pair| pair[0] == pair[1])
+}
+
 /// What a head has after the kind.
 fn after_kind(head: &Bytes) -> Option<&[u8]> {
     let kind = head.get(HEAD.before("kind_length")).copied()?;
@@ -226,7 +243,10 @@ fn part(from: &mut Reader) -> Option<Bytes> {
 
 /// What most jobs of a call have in common ([`HEAD`]), so that the script reads it once.
 fn head(job: &NewJob, spec_length: usize, cap: usize) -> Bytes {
-    let mut head = BytesMut::with_capacity(HEAD.width() + job.kind.as_str().len());
+    // Behind it the kind, the key with its mark and length, and what happens at a conflict.
+    let key_length = job.key.as_ref().map_or(0, |key| 2 + key.as_str().len());
+    let mut head =
+        BytesMut::with_capacity(HEAD.width() + job.kind.as_str().len() + key_length + CONFLICT.width());
     head.put_u8(if job.check_payload(cap).is_err() { b'1' } else { b'0' });
     head.put_i16(job.priority);
     head.put_u32(u32::try_from(job.payload.len()).unwrap_or(u32::MAX));

@@ -101,6 +101,12 @@ fn read_key(mut from: Reader) -> Option<UniqueKey> {
     Some(UniqueKey { digest, lifetime })
 }
 
+/// The digest of the unique key of a job that has one, by its content.
+pub(crate) fn digest_of(content: &[u8]) -> Option<&[u8]> {
+    let (_, key) = content.split_at_checked(content.len().checked_sub(UNIQUE.width())?)?;
+    key.get(..UNIQUE.before("lifetime"))
+}
+
 /// Whether the key of a job that has one is held for a time, by its content.
 pub(crate) fn is_timed(content: &[u8]) -> bool {
     let lifetime = (content.len() + UNIQUE.before("lifetime")).checked_sub(UNIQUE.width());

@@ -126,7 +126,7 @@ fn is_damaged(session: &Session<'_>, queue: &Name, key: &Name, gate: Option<&Sto
         return Ok(true);
     }
     let gates = Gates::of(session, queue, &definition);
-    let standing = gates.standing(&mut gates.asking()?, key)?;
+    let standing = gates.standing(&mut gates.asking(1)?, key)?;
     Ok(standing.leave(gates.rules, 1) > 0)
 }
 

@@ -7,13 +7,13 @@ use windlass_core::Name;
 use windlass_core::job::{ClaimedJob, LostJob};
 
 use super::hurry::Hurry;
-use super::question::{End, Given, Limits, Moving, Question, Step};
+use super::question::{End, Gates, Given, Limits, Moving, Question, Step};
 use crate::error::Fault;
 
 /// The most jobs that one script hands out.
 const JOBS_MAX: u32 = 500;
 
-/// How often a claim comes again because it met nothing but members that jobs left behind.
+/// How often a claim comes again because it met nothing but members that jobs left behind, or jobs of other kinds.
 const PASSES_MAX: u32 = 20;
 
 /// What a claim has got.
@@ -35,6 +35,8 @@ pub(super) struct Taken {
     pub(super) jobs: u32,
     /// Of payload.
     pub(super) bytes: usize,
+    /// What was asked in vain, of the queue that is being asked.
+    pub(super) gates: Gates,
 }
 
 /// What a queue that was asked is to the claim.
@@ -82,6 +84,7 @@ impl Filled {
     ) -> Result<Standing, Fault> {
         let mut left = self.left(question).min(limit);
         let (mut passes, mut unread) = (0, None);
+        self.taken.gates = Gates::default();
         loop {
             let wanted = left.min(JOBS_MAX);
             let asked = self.ask_and_read(question, queue, wanted, moving, unread.take());
@@ -98,15 +101,17 @@ impl Filled {
             self.limit(queue, given.limits);
             self.taken.jobs = self.taken.jobs.saturating_add(count);
             self.taken.bytes = self.taken.bytes.saturating_add(given.bytes());
+            self.taken.gates = given.gates;
             self.is_full |= end == End::Full;
             left -= count.min(left);
-            passes += u32::from(end == End::Passed);
+            let is_in_vain = end == End::Budget && count == 0;
+            passes += u32::from(end == End::Passed || is_in_vain);
             let is_last = match end {
                 End::Full => true,
                 End::Passed => passes >= PASSES_MAX,
                 // More may be due than the script has moved.
                 End::Plain => count < wanted && !(next_due == Some(Duration::ZERO) && moving.may_promote()),
-                End::Budget => false,
+                End::Budget => is_in_vain && passes >= PASSES_MAX,
             };
             if is_last || left == 0 {
                 question.read(queue, given, &mut self.jobs, &mut self.unreadable).await;

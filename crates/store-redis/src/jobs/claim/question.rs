@@ -125,6 +125,8 @@ impl<'a> Question<'a> {
             number(expired_max.into()),
             number(due_max.into()),
             number(self.request.at_once.saturating_sub(taken.jobs).into()),
+            number(taken.gates.passed),
+            number(taken.gates.looked),
         ];
         arguments.extend(self.kinds.iter().cloned());
         self.session.run(&CLAIM, self.tools.keys.queue(queue).all(), arguments).await
@@ -199,6 +201,15 @@ pub(super) enum Limits {
     Far,
 }
 
+/// Gates of a queue that scripts of one claim have asked in vain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Gates {
+    /// How many of them stand first, as they did.
+    passed: u64,
+    /// How many were asked in all.
+    looked: u64,
+}
+
 /// Jobs that a script handed out.
 pub(super) struct Given {
     pub(super) next_due: Option<Duration>,
@@ -209,6 +220,7 @@ pub(super) struct Given {
     /// Whether jobs may have been ready before, of any kind; none if the rules of the queue leave none of them.
     pub(super) ready: i64,
     pub(super) limits: Limits,
+    pub(super) gates: Gates,
     /// How many were met that this program does not know.
     strange: i64,
 }
@@ -250,7 +262,9 @@ impl Given {
             1 => Limits::Near,
             _ => Limits::Far,
         };
-        Ok(Self { next_due, version, end, records, bodies, ready, limits, strange })
+        let mut gates = || answer::integer(next()).map(|number| u64::try_from(number).unwrap_or(0));
+        let gates = Gates { passed: gates()?, looked: gates()? };
+        Ok(Self { next_due, version, end, records, bodies, ready, limits, gates, strange })
     }
 }
 

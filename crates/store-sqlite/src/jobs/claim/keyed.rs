@@ -32,7 +32,7 @@ impl Filling<'_> {
             self.is_near = true;
             return Ok(0);
         }
-        let mut asking = gates.asking()?;
+        let mut asking = gates.asking(wanted)?;
         let (mut left, mut looked, mut is_over, mut exhausted) = (wanted, 0, false, HashSet::new());
         let mut unwritten = Vec::new();
         while left > 0 && !is_over {
