@@ -156,9 +156,9 @@ impl Reporter {
         for (ctx, is_urgent) in all {
             if items.len() >= ITEMS_MAX || bytes >= BYTES_MAX {
                 if is_urgent {
-                    urgent_left.push_back(ctx)
+                    urgent_left.push_back(ctx);
                 } else {
-                    others_left.push_back(ctx)
+                    others_left.push_back(ctx);
                 }
                 continue;
             }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use windlass::worker::{JobEvent, percent_of};
 use windlass_core::job::AttemptRecord;
+use windlass_core::outcome::Ending;
 use windlass_core::{JobId, State};
 
 use super::logs::{self, LineJson};
@@ -36,7 +37,7 @@ enum EventJson<'a> {
     },
     Line(LineJson<'a>),
     Ended {
-        job: JobJson<'a>,
+        job: Box<JobJson<'a>>,
     },
     Gone,
 }
@@ -99,7 +100,7 @@ fn happened(session: &mut Session, id: JobId, event: JobEvent) -> anyhow::Result
 }
 
 fn print_end(session: &mut Session, attempt: &AttemptRecord) -> anyhow::Result<()> {
-    let ending = attempt.ending.map_or("ended", |ending| ending.as_str());
+    let ending = attempt.ending.map_or("ended", Ending::as_str);
     let error = attempt.error.as_deref().map(text::first_line).unwrap_or_default();
     let colon = if error.is_empty() { "" } else { ": " };
     let (number, error) = (attempt.number, clean::line(&error));
@@ -115,7 +116,7 @@ fn document(event: &JobEvent) -> Option<EventJson<'_>> {
         JobEvent::Attempt(attempt) => EventJson::Attempt {
             attempt: attempt.number,
             fence: attempt.fence,
-            ending: attempt.ending.map(|ending| ending.as_str()),
+            ending: attempt.ending.map(Ending::as_str),
             worker: &attempt.worker,
             error: attempt.error.as_deref(),
         },
@@ -125,7 +126,7 @@ fn document(event: &JobEvent) -> Option<EventJson<'_>> {
             EventJson::Progress { progress, progress_encoding, percent }
         }
         JobEvent::Line(line) => EventJson::Line(LineJson::of(line)),
-        JobEvent::Ended(job) => EventJson::Ended { job: JobJson::shown(job) },
+        JobEvent::Ended(job) => EventJson::Ended { job: Box::new(JobJson::shown(job)) },
         JobEvent::Gone => EventJson::Gone,
         _ => return None,
     })
