@@ -193,7 +193,7 @@ fn print(session: &mut Session, view: &ScheduleView) -> anyhow::Result<()> {
     let recurrence = schedule.recurrence()?;
     let instant = |at: Timestamp| format!("{} ({})", recurrence.civil(at), text::instant(at, format));
     let mut lines = vec![
-        ("schedule", clean::line(&view.id)),
+        ("schedule", clean::line(&view.id).into_owned()),
         ("when", format!("{} in {}", when(schedule), schedule.tz.as_deref().unwrap_or("UTC"))),
         ("job", format!("{} in queue {}", record.job.kind(), view.queue)),
         ("overlap", overlap(schedule.overlap).to_owned()),
@@ -203,10 +203,10 @@ fn print(session: &mut Session, view: &ScheduleView) -> anyhow::Result<()> {
         lines.push(("spread", format!("within {} after the slot", text::duration(window))));
     }
     if !schedule.except.is_empty() {
-        lines.push(("except", clean::line(&schedule.except.join(", "))));
+        lines.push(("except", clean::line(&schedule.except.join(", ")).into_owned()));
     }
     if let Some(owner) = &record.owner {
-        lines.push(("declared by", clean::line(owner)));
+        lines.push(("declared by", clean::line(owner).into_owned()));
     }
     let next = match view.next_start {
         _ if record.is_paused => "paused".to_owned(),
