@@ -324,7 +324,7 @@ impl Walk<'_> {
     async fn enqueue(&self, about: &JobRecord, job: NewJob) -> StoreResult<bool> {
         let call = CallId::from_bytes(*job.id.as_bytes());
         match self.redriver.store.enqueue_once(call, [job].into()).await {
-            Ok(answers) => Ok(answers.iter().any(|answer| *answer == Enqueued::New)),
+            Ok(answers) => Ok(answers.contains(&Enqueued::New)),
             // Room comes again; anything else that is refused would be refused for ever.
             Err(error)
                 if error.kind() == StoreErrorKind::Refused

@@ -36,7 +36,7 @@ impl<'a> RuleJson<'a> {
         Self {
             queue: rule.queue.as_str(),
             name: rule.name.as_str(),
-            kind: rule.kind.as_ref().map(|kind| kind.as_str()),
+            kind: rule.kind.as_ref().map(windlass_core::Name::as_str),
             fingerprint: rule.fingerprint.map(|fingerprint| fingerprint.to_string()),
             error: rule.error.as_deref(),
             after_seconds: rule.after.as_secs(),
