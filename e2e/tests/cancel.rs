@@ -20,7 +20,7 @@ const WORKER: &str = env!("CARGO_BIN_EXE_e2e-worker");
 const LONG: Duration = Duration::from_secs(600);
 /// It is renewed every two seconds.
 const SHORT: Duration = Duration::from_secs(6);
-/// Later than this nothing is heard, however busy the machine is; no renewal of the long lease comes before.
+/// Later than this nothing is heard on any machine, and the long lease is renewed after it.
 const LATE: Duration = Duration::from_secs(30);
 
 async fn until_begun<J: Job>(fleet: &Fleet, client: &Client, handle: &Handle<J>) {

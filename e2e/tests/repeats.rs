@@ -148,7 +148,7 @@ async fn a_killed_replay_is_gone_on_with(fleet: Fleet) {
         let some = (0..jobs.min(1_000)).map(|_| Doomed);
         ids.extend(client.enqueue_all(some).await.unwrap().iter().map(Handle::id));
     }
-    let worker = start(&fleet, "doom".into(), "doomed");
+    let worker = start(&fleet, "first".into(), "doomed");
     let dead = || async { count(&client, "doomed", JobState::Dead).await };
     let all = ids.len() as u64;
     until_dead(&client, all).await;

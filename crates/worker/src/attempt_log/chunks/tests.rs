@@ -1,3 +1,5 @@
+//! What is kept of many lines, and in which pieces.
+
 use std::collections::BTreeMap;
 
 use super::super::{LOG_BYTES, LOG_LINE_MAX};
