@@ -32,7 +32,7 @@
 //!   [`State`], [`Client`], or anything with [`FromCtx`].
 //! * An error says what becomes of the job: any `std::error::Error` is tried again, [`ResultExt::fail`] is
 //!   not, [`JobError`] and [`Classify`] say more.
-//! * [`Client::schedule`] lets jobs come with the clock: [`Schedule`].
+//! * [`Client::schedule`] lets jobs come with the clock: [`schedule::Schedule`].
 //! * [`Client::queue`] answers everyday questions about a queue: [`QueueHandle`].
 //! * [`check`] names what is wrong with a handler that does not compile.
 //! * [`testing`] has what tests of jobs need.
@@ -62,7 +62,7 @@
 //! | feature | otherwise |
 //! |---|---|
 //! | `local` (default) | [`local`]: work that needs no store |
-//! | `capture` | `CaptureLayer`: events of `tracing` in the logs of attempts |
+//! | `capture` | `worker::CaptureLayer`: events of `tracing` in the logs of attempts |
 
 pub mod check;
 #[cfg(doctest)]
@@ -73,19 +73,17 @@ pub mod testing;
 pub use open::open;
 
 pub use windlass_core as core;
-pub use windlass_core::job::{JobRecord, Trace};
+pub use windlass_core::job::JobRecord;
 pub use windlass_core::outcome::{Ending, Reason};
 pub use windlass_core::queue;
 pub use windlass_core::retry::{Jitter, Policy as Retry};
-pub use windlass_core::schedule::{self, Schedule};
+pub use windlass_core::schedule;
 pub use windlass_core::{JobId, Options, Outcome, State as JobState, StoreErrorKind};
 #[cfg(feature = "local")]
 pub use windlass_local as local;
 pub use windlass_tx::{BlockingTx, Tx, Versioned};
 pub use windlass_worker as worker;
-#[cfg(feature = "capture")]
-pub use windlass_worker::CaptureLayer;
 pub use windlass_worker::{
-    Attempt, Classify, Client, Ctx, Error, FromCtx, FromRef, Handle, Health, Job, JobError, OutputError,
+    Attempt, Classify, Client, Ctx, Error, FromCtx, FromRef, Handle, Job, JobError, OutputError,
     QueueHandle, Result, ResultExt, Running, State, Verdict, Worker,
 };
