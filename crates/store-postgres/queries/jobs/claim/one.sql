@@ -18,7 +18,9 @@ LANGUAGE plpgsql VOLATILE {steady}
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_queue ALIAS FOR p_queue; v_kind ALIAS FOR p_kind; v_moved_to ALIAS FOR p_moved_to;
+    v_queue ALIAS FOR p_queue; v_moved_to ALIAS FOR p_moved_to;
+    -- The kind that is looked for; NULL: several of p_kinds have jobs.
+    v_kind text := p_kind;
     v_now int8 := clock_micros(); v_lease int8; v_worker text; v_expires_at int8; v_is_late bool; v_due int8;
     -- What is taken.
     v_places tid[]; v_jobs int8[]; v_bytes int8; v_counted text[];
@@ -37,9 +39,19 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
+    IF p_kind IS NULL AND cardinality(p_kinds) <= 8 THEN
+        -- Of a few kinds mostly one has ready jobs, or none, as where a worker has one handler beside the kinds of the engine.
+        SELECT CASE WHEN count(*) < 2 THEN coalesce(min(k.v_kind), p_kinds[1]) END INTO v_kind
+        FROM unnest(p_kinds) AS k (v_kind)
+        CROSS JOIN LATERAL (
+            {ready}
+            LIMIT 1
+        ) AS l;
+        v_seen := pg_stat_get_xact_tuples_fetched('waiting_ready'::regclass);
+    END IF;
     IF v_is_late OR v_due <= v_now THEN
         v_bytes := NULL;
-    ELSIF p_kind IS NOT NULL THEN
+    ELSIF v_kind IS NOT NULL THEN
         SELECT
             array_agg(l.ctid), array_agg(l.seq), coalesce(sum(l.size), 0),
             (count(*) < least(p_limit, pg_stat_get_xact_tuples_fetched('waiting_ready'::regclass) - v_seen))::int4
