@@ -30,7 +30,7 @@ pub struct Recurrence {
 
 #[derive(Debug, Clone)]
 enum Slots {
-    Cron(CronSlots),
+    Cron(Box<CronSlots>),
     Every { period: i64, offset: i64 },
     At(Vec<Timestamp>),
 }
@@ -41,7 +41,7 @@ impl Recurrence {
         let slots = match &schedule.when {
             When::Cron(text) => {
                 let (cron, zone) = (Cron::parse(text)?, zone.clone());
-                Slots::Cron(CronSlots { cron, zone, gap: schedule.gap, fold: schedule.fold })
+                Slots::Cron(Box::new(CronSlots { cron, zone, gap: schedule.gap, fold: schedule.fold }))
             }
             When::Every { period, .. } if *period < PERIOD_MIN => {
                 let why = format!("{period} µs is too short: use a second or more");

@@ -80,7 +80,8 @@ async fn set_all(client: &Client) {
 
 /// Four workers at once, and what keeps the store in order.
 async fn round(clients: &[Client], ticker: &Ticker) {
-    tokio::join!(work(&clients[0]), work(&clients[1]), work(&clients[2]), work(&clients[3]));
+    let [first, second, third, fourth] = [0, 1, 2, 3].map(|at| Box::pin(work(&clients[at])));
+    tokio::join!(first, second, third, fourth);
     let store = || Arc::clone(clients[0].store());
     Reaper::new(store()).run_once().await.unwrap();
     Pruner::new(store()).run_once().await.unwrap();
