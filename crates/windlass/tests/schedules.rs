@@ -70,7 +70,7 @@ async fn slots(client: &Client, id: &str) -> Vec<u64> {
 
 async fn one_job_for_each_slot(url: &str) {
     let clients = [0; 3].map(|_| windlass::open(url));
-    let clients = futures(clients).await;
+    let clients = Box::pin(futures(clients)).await;
     let client = &clients[0];
     let every = || Schedule::every(Duration::from_secs(1)).catch_up(CatchUp::All(100));
     let set = async |schedule: Schedule| {

@@ -97,7 +97,7 @@ impl UnknownKinds {
     /// Looks into a queue, and warns about each kind that is not among these. What it counts is asked first, which is cheap.
     pub(super) async fn look(&self, store: &dyn Store, queue: Name, kinds: &[Name]) -> StoreResult<()> {
         let record = store.queue(&queue).await?;
-        if !record.is_some_and(|record| record.counts.of(State::Ready) > 0) {
+        if record.is_none_or(|record| record.counts.of(State::Ready) == 0) {
             return Ok(());
         }
         let filter = Filter { queue: Some(queue.clone()), state: Some(State::Ready), ..Filter::default() };

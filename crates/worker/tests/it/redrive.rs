@@ -281,7 +281,8 @@ async fn an_index_finds_what_pages_find() {
     client.store().retry([ids[2]].into()).await.unwrap();
     let mut both = vec![ids[3], ids[0]];
     let mut seen = found().await.unwrap().0;
-    (both.sort(), seen.sort());
+    both.sort();
+    seen.sort();
     assert_eq!(seen, both);
     // Pages have a cursor of their own.
     let first = letters.indexed(None, 1).await.unwrap().unwrap();
