@@ -58,7 +58,7 @@ impl Ticker {
         let (mut summary, mut failed) = (TickSummary::default(), None);
         for (queue, entries) in by_queue {
             // What is wrong with one queue keeps no other waiting.
-            if let Err(error) = self.look(&entries, &mut summary).await {
+            if let Err(error) = Box::pin(self.look(&entries, &mut summary)).await {
                 tracing::warn!(job.queue = %queue, %error, "the ticks of a queue were not looked at");
                 failed.get_or_insert(error);
             }
