@@ -67,7 +67,7 @@ impl Declarations {
         let mut failed = None;
         for declared in &self.schedules {
             // What is wrong with one keeps no other from being set.
-            match self.set(client, declared).await {
+            match Box::pin(self.set(client, declared)).await {
                 Ok(()) => {}
                 // The same words are refused again.
                 Err(error @ Error::Schedule(_)) => {
