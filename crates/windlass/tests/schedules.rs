@@ -86,17 +86,22 @@ async fn one_job_for_each_slot(url: &str) {
     // A tick that runs right now cannot be deleted, and none has to be.
     client.delete(tick.expect("it waits for a slot")).await.expect("answers");
     until("jobs come again", async || made(client, "beat").await >= 6).await;
+    let early = slots(client, "beat").await;
+    let wanted: Vec<u64> = (early[0]..).take(early.len()).collect();
+    assert_eq!(early, wanted, "each second once");
     assert_eq!(set(every().max_late(Duration::from_secs(3_600))).await, ScheduleSet::Changed);
+    let at_change = slots(client, "beat").await.len();
     let before = made(client, "beat").await;
     until("the changed one goes on", async || made(client, "beat").await >= before + 2).await;
     client.schedule("beat").pause().await.expect("paused");
     let count = made(client, "beat").await;
     let found = slots(client, "beat").await;
     assert_eq!(found.len() as u64, count, "one job for each slot");
-    let (first, last) = (found[0], found[found.len() - 1]);
-    let changed = usize::from(last - first + 1 != count);
-    let distances = found.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
-    assert!(distances <= changed, "none twice, none missing but where it was changed: {found:?}");
+    assert!(found.starts_with(&early), "what was made stays: {found:?}");
+    assert!(found.windows(2).all(|pair| pair[0] < pair[1]), "none twice: {found:?}");
+    let gaps: Vec<usize> = (1..found.len()).filter(|&i| found[i] != found[i - 1] + 1).collect();
+    let is_at_change = |gap: &usize| (early.len()..=at_change).contains(gap);
+    assert!(gaps.len() <= 1 && gaps.iter().all(is_at_change), "none missing but at the change: {found:?}");
     until("all have run", async || {
         let counts = client.queue("beats").expect("a name").counts().await.expect("answers");
         counts.of(JobState::Completed) >= count

@@ -121,9 +121,11 @@ impl Ctx {
     }
 
     /// Whether a claim of the job did not count as an attempt, or was lost. The handler may have begun then without
-    /// the store's knowing, so this time the store is told first.
+    /// the store's knowing, so this time the store is told first. Jobs of the engine come back by design, and have one only
+    /// when they are suspect.
     pub(crate) fn has_history(&self) -> bool {
-        self.is_suspect() || self.fence().number > u64::from(self.attempt())
+        let is_back = || !self.kind().is_internal() && self.fence().number > u64::from(self.attempt());
+        self.is_suspect() || is_back()
     }
 
     /// The attempt for as long as others need it.

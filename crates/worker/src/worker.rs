@@ -286,8 +286,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     }
 
     /// Declares a schedule in code: it is set when the worker starts, as [`ScheduleDraft::enqueue`](crate::ScheduleDraft::enqueue)
-    /// sets it, and one that the same [owner](Worker::schedule_owner) no longer declares is removed then. Schedules that were set
-    /// otherwise are left alone.
+    /// sets it. One that is no longer declared stays, unless the worker says its [owner](Worker::schedule_owner).
     ///
     /// ```no_run
     /// # use windlass_core::schedule::{Overlap, Schedule};
@@ -312,8 +311,9 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.set(|draft| draft.declarations.schedules.push(declared))
     }
 
-    /// Whose schedules this worker declares: programs that share a store remove only their own. The name of the program by
-    /// default. A worker that says it and declares none removes all of this owner.
+    /// Whose schedules this worker declares. Schedules of this owner that the worker does not declare are removed when it starts,
+    /// so all workers with one owner declare the same ones; a worker that declares none removes all of this owner. Without
+    /// it, a worker removes none.
     pub fn schedule_owner(self, owner: impl Into<String>) -> Self {
         self.set(|draft| draft.declarations.owner = Some(owner.into()))
     }

@@ -194,7 +194,7 @@ fn print(session: &mut Session, view: &ScheduleView) -> anyhow::Result<()> {
     let instant = |at: Timestamp| format!("{} ({})", recurrence.civil(at), text::instant(at, format));
     let mut lines = vec![
         ("schedule", clean::line(&view.id).into_owned()),
-        ("when", format!("{} in {}", when(schedule), schedule.tz.as_deref().unwrap_or("UTC"))),
+        ("when", format!("{} in {}", clean::line(&when(schedule)), schedule.tz.as_deref().unwrap_or("UTC"))),
         ("job", format!("{} in queue {}", record.job.kind(), view.queue)),
         ("overlap", overlap(schedule.overlap).to_owned()),
         ("catch up", catch_up(schedule)),

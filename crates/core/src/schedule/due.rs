@@ -45,7 +45,10 @@ impl Recurrence {
                 looked += 1;
                 if looked == LOOK_MAX {
                     let newest = self.newest_before(on_time, keep, slot);
-                    look.missed.clear();
+                    // What was found so far is older than all that are kept only if the search goes past a slot.
+                    if newest != self.next_after(slot) {
+                        look.drop_all();
+                    }
                     next = newest;
                     continue;
                 }

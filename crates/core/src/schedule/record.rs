@@ -10,9 +10,12 @@ use crate::clock::Timestamp;
 use crate::id::JobId;
 use crate::job::NewJob;
 use crate::name::Name;
+use crate::record::VALUE_MAX;
 
 /// The newest form of a record that this program knows.
 const FORM: u32 = 1;
+/// The largest record of a schedule that has not begun, in bytes: the rest is for slots that wait.
+const SIZE_MAX: usize = VALUE_MAX - (64 << 10);
 /// The longest id of a schedule, in bytes.
 pub const SCHEDULE_ID_MAX: usize = 128;
 
@@ -104,6 +107,24 @@ impl ScheduleRecord {
     /// As it is stored.
     pub fn text(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("names, texts and numbers are JSON")
+    }
+
+    /// Whether it may be stored: slots that wait will make it larger.
+    ///
+    /// # Errors
+    /// When what it says, mostly the payload of its job, is too large.
+    pub fn check_size(&self) -> Result<(), ScheduleInvalid> {
+        let said = Self { state: ScheduleState::default(), ..self.clone() };
+        match said.text().len() {
+            size if size > SIZE_MAX => {
+                let why = format!(
+                    "the schedule and its job have {size} bytes, at most {SIZE_MAX} are kept: store large content \
+                     elsewhere and keep a reference in the payload"
+                );
+                Err(ScheduleInvalid::field("job", why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The job of a slot of this schedule. Always the same one for the same slot.

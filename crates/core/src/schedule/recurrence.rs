@@ -1,5 +1,7 @@
 //! A schedule that has been checked, and its slots.
 
+use std::time::Duration;
+
 use super::cron::Cron;
 use super::except::Except;
 use super::invalid::ScheduleInvalid;
@@ -16,6 +18,8 @@ const PERIOD_MIN: u64 = 1_000_000;
 const TIMES_MAX: usize = 1_000;
 /// The most slots that are made up.
 const ALL_MAX: u32 = 10_000;
+/// The longest window of a spread.
+const SPREAD_MAX: Duration = Duration::from_secs(366 * 86_400);
 /// Days in a row that exceptions may leave out before a search ends.
 const REST_DAYS_MAX: usize = 10_000;
 
@@ -125,7 +129,7 @@ impl Recurrence {
 }
 
 fn check_bounds(schedule: &Schedule) -> Result<(), ScheduleInvalid> {
-    let Schedule { from, until, count, catch_up, .. } = schedule;
+    let Schedule { from, until, count, catch_up, spread, .. } = schedule;
     match (from, until) {
         (Some(from), Some(until)) if from > until => {
             let why = format!("{until} is before its beginning, {from}");
@@ -135,6 +139,10 @@ fn check_bounds(schedule: &Schedule) -> Result<(), ScheduleInvalid> {
     }
     if *count == Some(0) {
         return Err(ScheduleInvalid::field("count", "0 jobs: leave it out, or pause the schedule"));
+    }
+    if let Some(window) = spread.filter(|window| *window > SPREAD_MAX) {
+        let why = format!("{} days: a window has at most 366", window.as_secs() / 86_400);
+        return Err(ScheduleInvalid::field("spread", why));
     }
     match catch_up {
         CatchUp::All(0) => {

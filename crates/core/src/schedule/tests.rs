@@ -84,6 +84,7 @@ fn other_settings_are_refused_by_name() {
         (daily().except(["mon", "tue", "wed", "thu", "fri", "sat", "sun"]), "`except`"),
         (daily().from(at("2027-01-01T00:00:00Z")).until(at("2026-01-01T00:00:00Z")), "`until`"),
         (daily().count(0), "`count`"),
+        (daily().spread(Duration::from_secs(367 * 86_400)), "`spread`"),
         (daily().catch_up(CatchUp::All(0)), "`catch_up`"),
         (Schedule::every(Duration::from_millis(10)), "`every`"),
         (Schedule::at(Vec::<std::time::SystemTime>::new()), "`at`"),
@@ -160,6 +161,21 @@ fn what_is_stored_is_read_again() {
     assert_eq!(serde_json::to_string(&plain).unwrap(), r#"{"when":{"cron":"@daily"}}"#);
     let newer = String::from_utf8(record.text()).unwrap().replacen("\"v\":1", "\"v\":2", 1);
     assert!(ScheduleRecord::read(newer.as_bytes()).unwrap_err().to_string().contains("newer"));
+}
+
+#[test]
+fn a_record_leaves_room_for_slots_that_wait() {
+    let record = |size: usize| {
+        let job = crate::NewJob::new("k", "x".repeat(size), crate::Options::new()).unwrap();
+        ScheduleRecord::new(Schedule::cron("@daily"), Template::of(&job).unwrap(), None)
+    };
+    assert!(record(1_000).check_size().is_ok());
+    let error = record(200 << 10).check_size().unwrap_err().to_string();
+    assert!(error.contains("`job`") && error.contains("at most"), "{error}");
+    let mut full = record(0);
+    let longest = Run { slot: at("2999-01-01T00:00:00.123456Z"), is_made_up: true };
+    full.state.waiting = vec![longest; WAITING_MAX];
+    assert!(full.text().len() < 64 << 10, "{}", full.text().len());
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! Puts back ticks of schedules that are lost: deleted or cancelled by hand, pruned, or dead. What a schedule says and how far it
 //! is stands in its record, so nothing else is lost with a tick.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use windlass_core::record::{RecordKey, Version};
 use windlass_core::store::{Duty, StoreResult};
-use windlass_core::{JobId, State, StoreError};
+use windlass_core::{JobId, Name, State, StoreError};
 
 use super::{Round, Sweep};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::health::Part;
+use crate::schedules::index::Entry;
 use crate::schedules::{ScheduleView, index, rearm};
 
 /// Schedules that one round looks at. The next round goes on after them, so however many there are, a round is short.
@@ -40,26 +42,53 @@ impl Ticker {
     /// Looks at the next schedules, and gives those a tick that should have one.
     ///
     /// # Errors
-    /// The store's; what was put back until then stays so.
+    /// The store's, when it answers for no queue. What is wrong with one queue or one schedule is logged, and the others go on.
     pub async fn run_once(&self) -> Result<TickSummary> {
         if self.client.store().records().is_none() {
             return Ok(TickSummary::default());
         }
         let after = self.after.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (entries, next) = index::page(&self.client, after.as_ref(), PAGE).await?;
-        let views = index::views(&self.client, &entries).await?;
-        let mut summary = TickSummary { looked: views.len() as u64, put_back: 0 };
-        for (view, version) in self.lost(views).await? {
-            if rearm(&self.client, &view, version).await? {
-                summary.put_back += 1;
-                tracing::warn!(
-                    schedule = view.id, job.queue = %view.queue,
-                    "put back the tick of a schedule, which was lost"
-                );
+        // Whatever becomes of these, the next round goes on after them.
+        *self.after.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        let mut by_queue: BTreeMap<Name, Vec<(String, Entry)>> = BTreeMap::new();
+        for (id, entry) in entries {
+            by_queue.entry(entry.queue.clone()).or_default().push((id, entry));
+        }
+        let (mut summary, mut failed) = (TickSummary::default(), None);
+        for (queue, entries) in by_queue {
+            // What is wrong with one queue keeps no other waiting.
+            if let Err(error) = Box::pin(self.look(&entries, &mut summary)).await {
+                tracing::warn!(job.queue = %queue, %error, "the ticks of a queue were not looked at");
+                failed.get_or_insert(error);
             }
         }
-        *self.after.lock().unwrap_or_else(PoisonError::into_inner) = next;
-        Ok(summary)
+        match failed {
+            Some(error) if summary.looked == 0 => Err(error),
+            _ => Ok(summary),
+        }
+    }
+
+    /// Looks at schedules of one queue.
+    async fn look(&self, entries: &[(String, Entry)], summary: &mut TickSummary) -> Result<()> {
+        let views = index::views(&self.client, entries).await?;
+        let looked = views.len() as u64;
+        let lost = self.lost(views).await?;
+        summary.looked += looked;
+        for (view, version) in lost {
+            let (schedule, queue) = (&view.id, &view.queue);
+            match rearm(&self.client, &view, version).await {
+                Ok(false) => {}
+                Ok(true) => {
+                    summary.put_back += 1;
+                    tracing::warn!(schedule, job.queue = %queue, "put back the tick of a schedule, which was lost");
+                }
+                Err(error) => {
+                    tracing::warn!(schedule, job.queue = %queue, %error, "a lost tick was not put back");
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Those that should have a tick, and whose tick is gone or has ended.

@@ -1,4 +1,4 @@
-//! Schedules that a worker declares in its code: set when it starts, and those that it no longer declares are removed.
+//! Schedules that a worker declares in its code: set when it starts, and those that their owner no longer declares are removed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use windlass_core::{Bytes, NewJob, Options};
 
 use super::index;
 use crate::client::Client;
-use crate::error::{ConfigError, Result};
+use crate::error::{ConfigError, Error, Result};
 use crate::retries::backoff;
 use crate::shutdown::Shutdown;
 
@@ -61,31 +61,35 @@ impl Declarations {
         self.owner.is_none() && self.schedules.is_empty()
     }
 
-    /// Whose schedules they are: two programs on one store must not remove each other's.
-    fn owner(&self) -> String {
-        let program = || {
-            let path = std::env::current_exe().ok()?;
-            Some(path.file_stem()?.to_string_lossy().into_owned())
-        };
-        self.owner.clone().or_else(program).unwrap_or_else(|| "worker".to_owned())
-    }
-
-    /// Sets what is declared, and removes what the same owner has declared before and does no longer.
+    /// Sets what is declared, and removes what the same owner has declared before and does no longer. Without an owner nothing is
+    /// removed: two workers of one program that declare different schedules must not remove each other's.
     pub(crate) async fn run_once(&self, client: &Client) -> Result<()> {
-        let owner = self.owner();
+        let mut failed = None;
         for declared in &self.schedules {
-            let payload = declared.payload.clone().unwrap_or_default();
-            let job = client.new_raw_job(declared.kind, payload, declared.options.clone()).await?;
-            let draft = client.schedule(&declared.id).when(declared.schedule.clone()).owner(&owner);
-            match draft.set(&job).await {
-                // What is wrong with one keeps no other from being set.
-                Err(error @ crate::error::Error::Schedule(_)) => {
+            // What is wrong with one keeps no other from being set.
+            match Box::pin(self.set(client, declared)).await {
+                Ok(()) => {}
+                // The same words are refused again.
+                Err(error @ Error::Schedule(_)) => {
                     tracing::error!(schedule = declared.id, %error, "a declared schedule was not set");
                 }
-                set => drop(set?),
+                Err(error) => {
+                    tracing::warn!(schedule = declared.id, %error, "a declared schedule was not set yet");
+                    failed.get_or_insert(error);
+                }
             }
         }
-        self.remove_others(client, &owner).await
+        if let Some(owner) = &self.owner {
+            self.remove_others(client, owner).await?;
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn set(&self, client: &Client, declared: &Declared) -> Result<()> {
+        let payload = declared.payload.clone().unwrap_or_default();
+        let job = client.new_raw_job(declared.kind, payload, declared.options.clone()).await?;
+        let draft = client.schedule(&declared.id).when(declared.schedule.clone());
+        draft.owner(self.owner.clone()).set(&job).await.map(drop)
     }
 
     async fn remove_others(&self, client: &Client, owner: &str) -> Result<()> {

@@ -90,9 +90,9 @@ impl ScheduleDraft {
         self.with(|schedule| schedule.spread(window))
     }
 
-    /// The program that declares it; see [`Worker::schedule`](crate::Worker::schedule).
-    pub(super) fn owner(mut self, owner: &str) -> Self {
-        self.owner = Some(owner.to_owned());
+    /// Whose it is; see [`Worker::schedule_owner`](crate::Worker::schedule_owner).
+    pub(super) fn owner(mut self, owner: Option<String>) -> Self {
+        self.owner = owner;
         self
     }
 
@@ -125,6 +125,7 @@ impl ScheduleDraft {
         let Self { client, id, schedule, owner } = self;
         schedule.recurrence()?;
         let record = ScheduleRecord::new(schedule, Template::of(job)?, owner);
+        record.check_size()?;
         write::set(&client, &job.queue, &id, record).await
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use windlass_core::clock::Timestamp;
 use windlass_core::record::RecordKey;
-use windlass_core::schedule::{Run, Schedule};
+use windlass_core::schedule::{Run, Schedule, ScheduleRecord};
 use windlass_core::store::PAGE_MAX;
 use windlass_core::{JobId, Name};
 
@@ -131,7 +131,7 @@ impl ScheduleHandle {
     /// # Errors
     /// The store's, and [`Error::NoSchedule`].
     pub async fn pause(&self) -> Result<ScheduleView> {
-        self.change(|record, _now| {
+        self.change(|record, _queue, _now| {
             if record.is_paused {
                 return Ok(Write::Nothing);
             }
@@ -141,19 +141,20 @@ impl ScheduleHandle {
         .await
     }
 
-    /// Lets it go on with the next slot from now.
+    /// Lets it go on with the next slot from now, or with an earlier one that its spread has not started yet.
     ///
     /// # Errors
     /// The store's, and [`Error::NoSchedule`].
     pub async fn resume(&self) -> Result<ScheduleView> {
-        self.change(|record, now| {
+        self.change(|record, queue, now| {
             if !record.is_paused {
                 return Ok(Write::Nothing);
             }
             record.is_paused = false;
             let recurrence = record.schedule.recurrence()?;
             let has_ended = record.schedule.count.is_some_and(|count| record.state.made >= count);
-            record.state.next = next_slot(&recurrence, record, now).filter(|_| !has_ended);
+            let delay = record.schedule.start_delay(queue.as_str(), &self.id);
+            record.state.next = next_slot(&recurrence, record, now, delay).filter(|_| !has_ended);
             Ok(Write::Tick)
         })
         .await
@@ -161,10 +162,12 @@ impl ScheduleHandle {
 
     async fn change(
         &self,
-        decide: impl FnMut(&mut windlass_core::schedule::ScheduleRecord, Timestamp) -> Result<Write>,
+        mut decide: impl FnMut(&mut ScheduleRecord, &Name, Timestamp) -> Result<Write>,
     ) -> Result<ScheduleView> {
         let queue = self.queue().await?;
-        let record = write::change(&self.client, &queue, &self.id, decide).await?;
+        let changed =
+            write::change(&self.client, &queue, &self.id, |record, now| decide(record, &queue, now));
+        let record = changed.await?;
         record.map(|record| ScheduleView::of(&self.id, &queue, record)).ok_or_else(|| self.missing())
     }
 
@@ -209,6 +212,10 @@ impl ScheduleHandle {
         let Some(entry) = self.place().await? else { return Ok(false) };
         let was_there = write::remove(&self.client, &entry.queue, &self.id).await?;
         index::remove(&self.client, &self.id).await?;
+        // One that was set meanwhile is not forgotten.
+        if let Some((record, _)) = write::read(&self.client, &entry.queue, &self.id).await? {
+            index::put(&self.client, &self.id, &Entry { owner: record.owner, ..entry }).await?;
+        }
         Ok(was_there)
     }
 }

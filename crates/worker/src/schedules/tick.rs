@@ -22,6 +22,9 @@ pub(crate) const TICK: &str = "windlass.tick";
 /// How long a tick waits after an error, at most.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
+/// How long a tick waits at least if its time has not come.
+const REST_MIN: Duration = Duration::from_millis(1);
+
 /// The payload of a tick.
 #[derive(Debug, Serialize, Deserialize)]
 struct Tick {
@@ -76,7 +79,11 @@ async fn tick(ctx: &Ctx) -> Result<Outcome> {
     let is_open = is_open(ctx, &record).await?;
     let step = recurrence.advance(&mut record.state, now, offset, is_open);
     if let (true, Some(running)) = (step.cancels, before.state.last_job) {
-        ctx.client().cancel(running).await?;
+        // A cancel is not part of the write below: it waits for no proof but this one.
+        let is_same = ctx.records().get_raw(&key).await?.is_some_and(|still| still.version == found.version);
+        if is_same {
+            ctx.client().cancel(running).await?;
+        }
     }
     let jobs = step.runs.iter().map(|run| record.job_of(queue, &id, *run));
     let mut jobs: Vec<NewJob> = jobs.collect::<std::result::Result<_, _>>()?;
@@ -93,19 +100,25 @@ async fn tick(ctx: &Ctx) -> Result<Outcome> {
             Outcome::Completed { output: None }
         }
         // One that has failed or stalled begins anew: what it has survived counts against it for ever.
-        Some(at) if ctx.has_history() || ctx.attempt() > 1 => {
+        Some(at) if ctx.is_suspect() || ctx.attempt() > 1 => {
             let next = tick_job(queue, &id, at);
             record.tick = Some(next.id);
             jobs.push(next);
             Outcome::Completed { output: None }
         }
-        Some(at) => Outcome::Snooze { after: at.since(now) },
+        Some(at) => Outcome::Snooze { after: rest(at.since(now), ctx.inner().claimed.at.elapsed()) },
     };
     if record != before {
         let write = RecordWrite::put(key, record.text()).expect(Expect::Version(found.version));
         ctx.inner().follow.leave(FollowUps { jobs, records: vec![write] });
     }
     Ok(outcome)
+}
+
+/// How long a tick still waits that was to wait so long when it was claimed: the store counts from the attempt's end. Not less
+/// than a moment, so that a clock that stands still is not asked again and again.
+fn rest(after: Duration, spent: Duration) -> Duration {
+    after.saturating_sub(spent).max(after.min(REST_MIN))
 }
 
 /// Whether the newest job of a schedule has not ended, where that matters.
@@ -116,4 +129,18 @@ async fn is_open(ctx: &Ctx, record: &ScheduleRecord) -> Result<bool> {
     };
     let states = ctx.client().store().states([last].into()).await?;
     Ok(states.first().copied().flatten().is_some_and(|state| !state.is_terminal()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_attempt_takes_is_part_of_the_wait() {
+        let ms = Duration::from_millis;
+        assert_eq!(rest(ms(1_000), ms(0)), ms(1_000));
+        assert_eq!(rest(ms(1_000), ms(300)), ms(700));
+        assert_eq!(rest(ms(1_000), ms(5_000)), ms(1), "not at once, and not in the past");
+        assert_eq!(rest(ms(0), ms(300)), ms(0), "more is to be done at once");
+    }
 }

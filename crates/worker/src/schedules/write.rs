@@ -1,5 +1,7 @@
 //! Changes of schedules by callers: each reads the record, decides, and writes it with its tick if the record is as it was.
 
+use std::time::Duration;
+
 use windlass_core::clock::Timestamp;
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::record::{Expect, Record, RecordWrite, Version};
@@ -100,14 +102,16 @@ async fn drop_tick(client: &Client, before: Option<JobId>, now: Option<JobId>) {
     }
 }
 
-/// The first slot that a schedule has not decided about, from now on.
+/// The first slot whose job has still to start, `delay` after it.
 pub(super) fn next_slot(
     recurrence: &Recurrence,
     record: &ScheduleRecord,
     now: Timestamp,
+    delay: Duration,
 ) -> Option<Timestamp> {
+    let begin = now.minus(delay);
     // A clock that was set back brings no slot twice.
-    recurrence.next_after(record.state.last.map_or(now, |last| last.max(now)))
+    recurrence.next_after(record.state.last.map_or(begin, |last| last.max(begin)))
 }
 
 /// Sets a schedule: makes it, or changes the one that has this id.
@@ -123,6 +127,10 @@ pub(super) async fn set(
     }
     let entry = Entry { queue: queue.clone(), owner: wanted.owner.clone() };
     let known = index::get(client, id).await?;
+    if known.as_ref().is_none_or(|known| known.queue != *queue) {
+        // What can never come takes no other's place.
+        first_slot(&recurrence, client.store().now().await?)?;
+    }
     if let Some(other) = known.as_ref().filter(|known| known.queue != *queue) {
         remove(client, &other.queue, id).await?;
     }
@@ -132,7 +140,8 @@ pub(super) async fn set(
     for _ in 0..TRIES_MAX {
         let mut set = ScheduleSet::Unchanged;
         let changed = change(client, queue, id, |record, now| {
-            Ok(match apply(record, &wanted, &recurrence, now) {
+            let delay = wanted.schedule.start_delay(queue.as_str(), id);
+            Ok(match apply(record, &wanted, &recurrence, (now, delay)) {
                 Write::Nothing => Write::Nothing,
                 write => {
                     set = ScheduleSet::Changed;
@@ -150,10 +159,20 @@ pub(super) async fn set(
                 }
             },
         };
+        settle_place(client, queue, id, &entry).await?;
         let tick = record.tick;
         return Ok(ScheduleAnswer { set, tick, schedule: ScheduleView::of(id, queue, record) });
     }
     Err(Error::Restless { attempts: TRIES_MAX.into() })
+}
+
+/// Mends what a change beside this one has left: a schedule that was written is found by its entry, and is in one queue only.
+async fn settle_place(client: &Client, queue: &Name, id: &str, entry: &Entry) -> Result<()> {
+    match index::get(client, id).await? {
+        None => index::put(client, id, entry).await,
+        Some(place) if place.queue != *queue => remove(client, queue, id).await.map(drop),
+        Some(_) => Ok(()),
+    }
 }
 
 /// What a record says after a schedule was set, and what of it is written.
@@ -161,7 +180,7 @@ fn apply(
     record: &mut ScheduleRecord,
     wanted: &ScheduleRecord,
     recurrence: &Recurrence,
-    now: Timestamp,
+    (now, delay): (Timestamp, Duration),
 ) -> Write {
     if record.says_the_same(wanted) {
         return Write::Nothing;
@@ -172,8 +191,19 @@ fn apply(
     if !is_moved {
         return Write::Record;
     }
-    record.state.next = next_slot(recurrence, record, now);
+    // A slot that was not decided about is not lost by the change, however late it is, unless the schedule no longer has it.
+    let kept = record.state.next.filter(|next| recurrence.next_at(*next) == Some(*next));
+    let found = next_slot(recurrence, record, now, delay);
+    record.state.next = kept.into_iter().chain(found).min();
     Write::Tick
+}
+
+/// The first slot of a schedule that begins now.
+fn first_slot(recurrence: &Recurrence, now: Timestamp) -> Result<Timestamp> {
+    recurrence.next_after(now).ok_or_else(|| {
+        let why = format!("it has no slot after {now}, which the store's clock shows");
+        ScheduleInvalid::Field { field: "when", why }.into()
+    })
 }
 
 async fn create(
@@ -185,11 +215,7 @@ async fn create(
 ) -> Result<ScheduleRecord> {
     let now = client.store().now().await?;
     let mut record = wanted.clone();
-    record.state.next = recurrence.next_after(now);
-    if record.state.next.is_none() {
-        let why = format!("it has no slot after {now}, which the store's clock shows");
-        return Err(ScheduleInvalid::Field { field: "when", why }.into());
-    }
+    record.state.next = Some(first_slot(recurrence, now)?);
     put(client, queue, id, &mut record, Write::Tick, Expect::Absent).await?;
     Ok(record)
 }

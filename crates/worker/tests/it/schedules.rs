@@ -127,6 +127,22 @@ async fn a_schedule_makes_a_job_for_each_slot() {
 }
 
 #[tokio::test]
+async fn one_tick_stays_for_all_slots() {
+    let (client, clock) = scene().await;
+    client.schedule("hourly").every(HOUR).enqueue(Report::default()).await.unwrap();
+    let tick = ticks(&client).await[0].id;
+    for _ in 0..5 {
+        clock.advance(HOUR);
+        work(&client).await;
+    }
+    assert_eq!(slots(&client).await.len(), 5);
+    let kind = Some(Name::new("windlass.tick").unwrap());
+    let all = client.list(&Filter { kind, ..Filter::default() }, None, 100).await.unwrap().jobs;
+    let found: Vec<_> = all.iter().map(|job| (job.id, job.state.is_terminal())).collect();
+    assert_eq!(found, [(tick, false)], "each slot of a tick that ends costs a job");
+}
+
+#[tokio::test]
 async fn ticks_are_hidden_and_not_counted() {
     let (client, clock) = scene().await;
     client.schedule("hourly").every(HOUR).enqueue(Report::default()).await.unwrap();

@@ -37,7 +37,7 @@ struct Chosen {
     recurrence: Recurrence,
     /// How long after its slots its jobs start.
     offset: Duration,
-    /// The slot that it waits for, if it is stored.
+    /// The slot that it waits for, or the next from now if it waits for none yet or is paused; nothing if it has ended.
     next: Option<Timestamp>,
 }
 
@@ -55,22 +55,26 @@ async fn choose(
         let made = rules.schedule(slots).recurrence();
         let recurrence = made.map_err(|error| Fault::usage(error.to_string()))?;
         // What spreads it is its id, which it does not have.
-        return Ok(Chosen { recurrence, offset: Duration::ZERO, next: None });
+        let next = recurrence.next_after(SystemTime::now().into());
+        return Ok(Chosen { recurrence, offset: Duration::ZERO, next });
     };
     let client = session.open(Access::Existing).await?;
     let view = found(&client, id).await?;
     let recurrence = view.record.schedule.recurrence()?;
     let offset = view.record.schedule.start_delay(view.queue.as_str(), id);
-    Ok(Chosen { recurrence, offset, next: view.record.state.next })
+    let next = match view.record.is_paused {
+        true => recurrence.next_after(client.store().now().await?),
+        false => view.record.state.next,
+    };
+    Ok(Chosen { recurrence, offset, next })
 }
 
 pub(super) async fn preview(session: &mut Session, args: &SchedulePreviewArgs) -> anyhow::Result<Exit> {
     let chosen = choose(session, args.id.as_deref(), &args.slots, &args.rules).await?;
     let recurrence = &chosen.recurrence;
-    let mut slot = match (args.after, chosen.next) {
-        (Some(after), _) => recurrence.next_after(after.into()),
-        (None, Some(next)) => Some(next),
-        (None, None) => recurrence.next_after(SystemTime::now().into()),
+    let mut slot = match args.after {
+        Some(after) => recurrence.next_after(after.into()),
+        None => chosen.next,
     };
     let mut slots = Vec::new();
     while let Some(at) = slot.filter(|_| slots.len() < args.limit as usize) {

@@ -99,6 +99,40 @@ fn many_made_up_slots_come_in_steps() {
 }
 
 #[test]
+fn no_slot_vanishes_where_the_search_is_cut_short() {
+    let from = at("2026-01-01T00:00:00Z");
+    let cases = [
+        (CatchUp::All(1_000), 10_080, 1_000),
+        (CatchUp::All(10_000), 10_001, 10_000),
+        (CatchUp::All(10_000), 25_000, 10_000),
+        (CatchUp::Once, 10_000, 1),
+        (CatchUp::Once, 10_001, 1),
+        (CatchUp::Skip, 10_000, 0),
+    ];
+    for (catch_up, missed, wanted) in cases {
+        let recurrence = hourly().catch_up(catch_up).recurrence().unwrap();
+        let mut state = state("2026-01-01T00:00:00Z");
+        // Half an hour after the last of them.
+        let now = from.plus(HOUR * missed).minus(HOUR / 2);
+        let mut made = Vec::new();
+        while state.next.is_some_and(|next| next <= now) {
+            made.extend(recurrence.advance(&mut state, now, Duration::ZERO, false).runs);
+        }
+        assert_eq!(made.len(), wanted, "{catch_up:?} of {missed}");
+        let newest = (0..missed).rev().take(wanted).rev().map(|hour| from.plus(HOUR * hour));
+        assert!(made.iter().map(|run| run.slot).eq(newest), "{catch_up:?} of {missed}: the newest, in order");
+        assert!(state.missed + state.made <= u64::from(missed), "none is counted twice");
+        if missed < 10_100 && wanted > 0 {
+            assert_eq!(
+                state.missed + state.made,
+                u64::from(missed),
+                "{catch_up:?} of {missed}: each is counted"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_slot_meets_the_job_before_it() {
     let cases = [
         (Overlap::Allow, 1, 0, 0, false),

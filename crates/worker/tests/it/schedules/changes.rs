@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::State;
 use windlass_core::queue::{Keep, QueueConfig, Retention};
-use windlass_core::schedule::{CatchUp, Schedule};
+use windlass_core::schedule::{CatchUp, Overlap, Schedule};
 use windlass_worker::{Error, Job, Pruner, ScheduleSet, Ticker, Worker};
 
 use super::{HOUR, MINUTE, Report, at, made, report, scene, slots, ticks, work};
@@ -31,6 +31,50 @@ async fn what_is_set_again_changes_nothing_and_a_change_moves_the_next_slot() {
 }
 
 #[tokio::test]
+async fn a_change_loses_no_slot_that_was_not_decided_about() {
+    for (late, wanted) in [(HOUR, "01T01:00"), (5 * HOUR + 10 * MINUTE, "01T05:00")] {
+        for change in [Schedule::every(HOUR).overlap(Overlap::Skip), Schedule::every(HOUR).except(["12-25"])]
+        {
+            let (client, clock) = scene().await;
+            client.schedule("s").every(HOUR).enqueue(Report::default()).await.unwrap();
+            clock.advance(late);
+            let set = client.schedule("s").when(change).enqueue(Report::default()).await.unwrap();
+            assert_eq!(set.set, ScheduleSet::Changed);
+            work(&client).await;
+            assert_eq!(slots(&client).await, [wanted]);
+        }
+    }
+    // One that the schedule no longer has is let go.
+    let (client, clock) = scene().await;
+    client.schedule("s").every(HOUR).enqueue(Report::default()).await.unwrap();
+    clock.advance(HOUR);
+    client.schedule("s").every(2 * HOUR).enqueue(Report::default()).await.unwrap();
+    clock.advance(HOUR);
+    work(&client).await;
+    assert_eq!(slots(&client).await, ["01T02:00"]);
+}
+
+#[tokio::test]
+async fn a_change_loses_no_slot_that_is_spread_and_has_not_started() {
+    let (client, clock) = scene().await;
+    let daily = || client.schedule("s").cron("@daily").spread(HOUR);
+    let start = daily().enqueue(Report::default()).await.unwrap().schedule.next_start.unwrap();
+    let midnight = at("2026-10-02T00:00:00Z");
+    assert!(start > midnight.plus(Duration::from_secs(1)), "this id starts later than its slot");
+    clock.set(start.minus(Duration::from_secs(1)));
+    let changed = daily().catch_up(CatchUp::Skip).enqueue(Report::default()).await.unwrap();
+    assert_eq!((changed.set, changed.schedule.next_start), (ScheduleSet::Changed, Some(start)));
+    client.schedule("s").pause().await.unwrap();
+    assert_eq!(client.schedule("s").resume().await.unwrap().next_start, Some(start));
+    clock.set(start);
+    work(&client).await;
+    assert_eq!(slots(&client).await, ["02T00:00"]);
+    client.schedule("s").pause().await.unwrap();
+    let resumed = client.schedule("s").resume().await.unwrap();
+    assert_eq!(resumed.next_start, Some(start.plus(24 * HOUR)), "it comes once");
+}
+
+#[tokio::test]
 async fn a_schedule_moves_to_another_queue() {
     let (client, clock) = scene().await;
     client.schedule("s").every(HOUR).enqueue(Report::default()).await.unwrap();
@@ -41,6 +85,20 @@ async fn a_schedule_moves_to_another_queue() {
     Worker::new(&client).handle(report).queue("other", 1).drain().await.unwrap();
     let jobs = made(&client).await;
     assert_eq!((jobs.len(), jobs[0].queue.as_str()), (1, "other"));
+}
+
+#[tokio::test]
+async fn a_move_that_is_refused_leaves_the_schedule_where_it_is() {
+    let (client, _clock) = scene().await;
+    client.schedule("s").every(HOUR).enqueue(Report::default()).await.unwrap();
+    let before = client.schedule("s").get().await.unwrap().unwrap();
+    let elsewhere = || windlass_core::Options::new().queue("other");
+    let past = client.schedule("s").at([at("2026-10-01T00:00:00Z")]);
+    assert!(matches!(past.enqueue(Report::default().with(elsewhere())).await, Err(Error::Schedule(_))));
+    let large = Report { text: "x".repeat(200 << 10) };
+    let error = client.schedule("s").every(HOUR).enqueue(large.with(elsewhere())).await.unwrap_err();
+    assert!(matches!(error, Error::Schedule(_)) && error.to_string().contains("at most"), "{error}");
+    assert_eq!(client.schedule("s").get().await.unwrap().unwrap(), before);
 }
 
 #[tokio::test]
@@ -144,6 +202,20 @@ async fn declared_schedules_follow_the_code() {
     let running = worker("shop").schedule("d", every(), Report::default()).start().unwrap();
     crate::support::eventually("a started worker sets them", async || ids().await.len() == 3).await;
     running.stop().await;
+}
+
+#[tokio::test]
+async fn workers_without_an_owner_leave_each_others_schedules() {
+    let (client, _clock) = scene().await;
+    let declares =
+        |id: &str| Worker::new(&client).handle(report).schedule(id, Schedule::every(HOUR), Report::default());
+    declares("a").drain().await.unwrap();
+    declares("b").drain().await.unwrap();
+    declares("c").schedule_owner("shop").drain().await.unwrap();
+    declares("d").schedule_owner("shop").drain().await.unwrap();
+    let page = client.schedules(None, 100).await.unwrap();
+    let ids: Vec<_> = page.schedules.iter().map(|view| view.id.as_str()).collect();
+    assert_eq!(ids, ["a", "b", "d"]);
 }
 
 #[tokio::test]

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::Options;
 use windlass_core::schedule::{CatchUp, Schedule};
-use windlass_worker::{Client, Worker};
+use windlass_worker::{Client, Job, Ticker, Worker};
 
-use super::{Report, made, report};
+use super::{HOUR, Report, made, report};
 use crate::faulty::{Call, Fault, Faulty};
 use crate::support::eventually;
 
@@ -47,4 +48,23 @@ async fn calls_that_fail_bring_no_slot_twice_and_lose_none() {
     for worker in workers {
         worker.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_queue_that_does_not_answer_keeps_no_other_without_ticks() {
+    let store = Faulty::new();
+    let client = Client::new(Arc::clone(&store) as _);
+    for queue in ["a", "b"] {
+        let job = Report::default().with(Options::new().queue(queue));
+        let set = client.schedule(queue).every(HOUR).enqueue(job).await.unwrap();
+        client.delete(set.tick.unwrap()).await.unwrap();
+    }
+    let ticker = Ticker::new(&client);
+    store.fail(Call::States, Fault::Unavailable, 1);
+    let summary = ticker.run_once().await.unwrap();
+    assert_eq!((summary.looked, summary.put_back), (1, 1), "the other queue has its tick");
+    let summary = ticker.run_once().await.unwrap();
+    assert_eq!((summary.looked, summary.put_back), (2, 1), "and so has this one when it answers");
+    store.fail(Call::States, Fault::Unavailable, 2);
+    assert!(ticker.run_once().await.is_err(), "no queue answers");
 }
