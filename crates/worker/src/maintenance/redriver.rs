@@ -110,7 +110,8 @@ impl Redriver {
         let Some(records) = self.store.records() else { return Ok(summary) };
         let home = Name::new(HOME).expect("it is a name");
         let (mut failed, mut now) = (None, None);
-        for prefix in [RULES, EXPIRING, INDEXED] {
+        // What follows an expired job first: a rule may send that job back, and its death is then not to be seen any more.
+        for prefix in [EXPIRING, RULES, INDEXED] {
             let mut after = None;
             loop {
                 let page = records.list(&home, prefix, after.as_ref(), PAGE_MAX).await?;

@@ -305,3 +305,21 @@ async fn an_index_finds_what_pages_find() {
     assert!(client.forget_dead_index("default").await.unwrap());
     assert_eq!((entries().await, found().await), (0, None));
 }
+
+#[tokio::test]
+async fn a_rule_does_not_come_before_what_follows_an_expired_job() {
+    let (clock, client, _) = clocked();
+    let late = client
+        .enqueue(probe(Act::Succeed))
+        .expires_in(MINUTE)
+        .on_dead(OnDead::kind("alert").unwrap().queue("ops").unwrap())
+        .await
+        .unwrap();
+    client.set_dead_rule(&DeadRule::new("default", "all").unwrap().after(Duration::ZERO)).await.unwrap();
+    clock.advance(MINUTE);
+    client.store().promote(9).await.unwrap();
+    clock.advance(MINUTE);
+    let summary = round(&client).await;
+    assert_eq!((summary.followed, summary.redriven), (1, 1));
+    assert_eq!(in_queue(&client, "ops").await.len(), 1, "{late:?} is told of");
+}
