@@ -107,6 +107,17 @@ impl Client {
         let enqueue = Enqueue { id, ..self.enqueue(job) };
         Ok(enqueue.options(options).into_job(Lookup::Wait).await?.1)
     }
+
+    /// The same for a handler, whose own transaction may be open.
+    pub(crate) async fn new_following_job<J: Job>(
+        &self,
+        job: J,
+        id: Option<JobId>,
+        options: Options,
+    ) -> Result<NewJob> {
+        let enqueue = Enqueue { id, ..self.enqueue(job) };
+        Ok(enqueue.options(options).into_job(Lookup::Within).await?.1)
+    }
 }
 
 impl Client {
@@ -182,7 +193,7 @@ impl<J: Job> Enqueue<J> {
     /// [`Error::Store`] also when the transaction is not one of the database that the store is in; then
     /// nothing was written. After other errors the transaction should be rolled back.
     pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Handle<J>> {
-        self.enqueue_within(tx, Lookup::Wait).await
+        self.enqueue_within(tx, Lookup::Within).await
     }
 
     async fn enqueue_within<T: Tx>(self, tx: &mut T, lookup: Lookup) -> Result<Handle<J>> {
@@ -223,7 +234,7 @@ impl<J: Job> EnqueueAll<J> {
     /// # Errors
     /// As there.
     pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Vec<Handle<J>>> {
-        self.enqueue_within(tx, Lookup::Wait).await
+        self.enqueue_within(tx, Lookup::Within).await
     }
 
     async fn enqueue_within<T: Tx>(self, tx: &mut T, lookup: Lookup) -> Result<Vec<Handle<J>>> {
