@@ -281,7 +281,10 @@ async fn a_job_that_is_followed_when_it_expires_does_not_wait_for_its_own_transa
     for _ in 0..3 {
         let receipt = client.enqueue(Receipt).expires_in(Duration::from_secs(60));
         let followed = receipt.on_dead(OnDead::kind("alert").unwrap());
-        tokio::time::timeout(PATIENCE / 2, followed.within(&mut tx)).await.expect("it does not wait").unwrap();
+        tokio::time::timeout(PATIENCE / 2, followed.within(&mut tx))
+            .await
+            .expect("it does not wait")
+            .unwrap();
     }
     tx.commit().unwrap();
     let marks = client.records("windlass.dead").unwrap();
