@@ -107,17 +107,6 @@ impl Client {
         let enqueue = Enqueue { id, ..self.enqueue(job) };
         Ok(enqueue.options(options).into_job(Lookup::Wait).await?.1)
     }
-
-    /// The same for a handler, whose own transaction may be open.
-    pub(crate) async fn new_following_job<J: Job>(
-        &self,
-        job: J,
-        id: Option<JobId>,
-        options: Options,
-    ) -> Result<NewJob> {
-        let enqueue = Enqueue { id, ..self.enqueue(job) };
-        Ok(enqueue.options(options).into_job(Lookup::Within).await?.1)
-    }
 }
 
 impl Client {
@@ -217,7 +206,7 @@ impl<J: Job> Enqueue<J> {
         if self.id.is_some() { Choice::Caller } else { Choice::Call }
     }
 
-    async fn into_job(self, lookup: Lookup) -> Result<(Client, NewJob)> {
+    pub(super) async fn into_job(self, lookup: Lookup) -> Result<(Client, NewJob)> {
         let payload = self.payload.map_err(|error| Error::Encode { kind: J::KIND, error })?;
         let options = self.client.over_defaults(self.options.over(J::options()), lookup).await?;
         let mut job = NewJob::new(J::KIND, payload, options)?;

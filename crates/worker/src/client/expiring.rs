@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use windlass_core::{Name, NewJob, Options};
+use windlass_core::{JobId, Name, NewJob, Options};
 
 use super::Client;
 use super::defaults::Lookup;
 use crate::dead::{EXPIRING, HOME};
 use crate::error::Result;
+use crate::job::Job;
 
 /// How long a client takes a queue for marked before it looks again.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
@@ -54,6 +55,21 @@ impl Expiring {
 }
 
 impl Client {
+    /// A job as it is stored, with the defaults of its queue, for a handler whose own transaction may be open.
+    pub(crate) async fn new_following_job<J: Job>(
+        &self,
+        job: J,
+        id: Option<JobId>,
+        options: Options,
+    ) -> Result<NewJob> {
+        let enqueue = self.enqueue(job).options(options);
+        let enqueue = match id {
+            Some(id) => enqueue.id(id),
+            None => enqueue,
+        };
+        Ok(enqueue.into_job(Lookup::Within).await?.1)
+    }
+
     /// Sees to it that a job with these options is followed also if it expires: before it is stored.
     pub(super) async fn mark_expiring(&self, options: &Options, lookup: Lookup) -> Result<()> {
         match options.queue_name() {
