@@ -84,7 +84,7 @@ pub(crate) async fn write(
         if let (Answered::FollowUpRefused(error), Some((death, hook))) = (&*answer, death) {
             if hook.is_some() {
                 report_unfollowed(&death, hook.as_ref(), error);
-                let told = write_as_told(store, right, vec![(death.clone(), hook)]).await?.pop();
+                let told = Box::pin(write_as_told(store, right, vec![(death.clone(), hook)])).await?.pop();
                 *answer = told.unwrap_or(Answered::Fenced);
             }
             let Answered::FollowUpRefused(error) = &*answer else { continue };
