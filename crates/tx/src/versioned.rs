@@ -65,7 +65,7 @@ impl Versioned {
     /// gone: then nothing was changed, and the transaction goes on.
     ///
     /// # Errors
-    /// When a name is not one, and what the database says.
+    /// When a name is not one, when the key column has the value in several rows, and what the database says. Roll back then.
     pub async fn update<T: Tx>(self, tx: &mut T) -> StoreResult<Option<i64>> {
         let sql = self.text(T::DIALECT)?;
         let mut values: Vec<_> = self.set.into_iter().map(|(_, value)| value).collect();
@@ -73,7 +73,14 @@ impl Versioned {
         let (mut line, operator) = line();
         let conversation = async {
             let rows = line.run(&sql, values).await.map_err(told)?;
-            rows.first().map(|row| row.int(0)).transpose().map_err(told)
+            match &rows[..] {
+                [] => Ok(None),
+                [row] => row.int(0).map(Some).map_err(told),
+                many => Err(StoreError::Transaction(format!(
+                    "{} rows were changed instead of one: roll back, and name a column that is unique",
+                    many.len()
+                ))),
+            }
         };
         tx.converse(operator, conversation).await
     }
@@ -93,11 +100,14 @@ impl Versioned {
             sets.push(format!("{} = {mark}{place}", quoted(column)?));
         }
         let (key, version) = (quoted(&self.key.0)?, quoted(&self.version.0)?);
-        sets.push(format!("{version} = {version} + 1"));
-        let table = self.table.split('.').map(quoted).collect::<StoreResult<Vec<_>>>()?.join(".");
+        let names = self.table.split('.').map(quoted).collect::<StoreResult<Vec<_>>>()?;
+        let table = names.join(".");
+        // SQLite reads an unknown name in quotes as a text, unless the table is named with it.
+        let of = names.last().map_or("", String::as_str);
+        sets.push(format!("{version} = {of}.{version} + 1"));
         let (at, next) = (self.set.len() + 1, self.set.len() + 2);
         Ok(format!(
-            "UPDATE {table} SET {} WHERE {key} = {mark}{at} AND {version} = {mark}{next} RETURNING {version}",
+            "UPDATE {table} SET {} WHERE {of}.{key} = {mark}{at} AND {of}.{version} = {mark}{next} RETURNING {of}.{version}",
             sets.join(", ")
         ))
     }
@@ -130,13 +140,14 @@ mod tests {
         let change = Versioned::row("shop.accounts", "id", 1).set("cents", 5).set("name", "ada");
         assert_eq!(
             change.text(Dialect::Postgres).unwrap(),
-            "UPDATE \"shop\".\"accounts\" SET \"cents\" = $1, \"name\" = $2, \"version\" = \"version\" + 1 \
-             WHERE \"id\" = $3 AND \"version\" = $4 RETURNING \"version\""
+            "UPDATE \"shop\".\"accounts\" SET \"cents\" = $1, \"name\" = $2, \"version\" = \"accounts\".\"version\" + 1 \
+             WHERE \"accounts\".\"id\" = $3 AND \"accounts\".\"version\" = $4 RETURNING \"accounts\".\"version\""
         );
         let plain = Versioned::row("t", "k", "x").version_column("rev");
         assert_eq!(
             plain.text(Dialect::Sqlite).unwrap(),
-            "UPDATE \"t\" SET \"rev\" = \"rev\" + 1 WHERE \"k\" = ?1 AND \"rev\" = ?2 RETURNING \"rev\""
+            "UPDATE \"t\" SET \"rev\" = \"t\".\"rev\" + 1 WHERE \"t\".\"k\" = ?1 AND \"t\".\"rev\" = ?2 \
+             RETURNING \"t\".\"rev\""
         );
     }
 

@@ -110,8 +110,8 @@ impl Reconciler {
         self.attempts.runtime.spawn(async move {
             let end = |job: &LostJob| settlement(job, fate(job));
             let write = || async {
-                let ends = settling::lost_ends(&*this.store, &jobs, end).await?;
-                settling::write(&*this.store, Right::Fence, ends).await
+                let written = settling::write_lost(&*this.store, Right::Fence, &jobs, end).await;
+                written.failed.map_or(Ok(()), Err)
             };
             let _ = this.while_kept(lease, write).await;
         });

@@ -1,15 +1,19 @@
 //! Writing outcomes together with what follows them, for every part of a worker that writes any.
 
+mod lost;
+
 use std::sync::Arc;
 
 use windlass_core::follow_ups::FollowUps;
-use windlass_core::job::{Forward, JobRecord, LostJob, NewJob};
+use windlass_core::job::{Forward, NewJob};
 use windlass_core::outcome::{Ending, Failure};
 use windlass_core::store::{AttemptWrite, AttemptWritten, Right, Settled, Settlement, StoreResult};
 use windlass_core::{JobId, Outcome, State, Store, StoreError};
 
 use crate::client::records_of;
 use crate::ctx::Ctx;
+
+pub(crate) use self::lost::write_lost;
 
 /// What the store says about one outcome.
 #[derive(Debug)]
@@ -41,43 +45,18 @@ pub(crate) fn follow_ups(ctx: &Ctx, end: &Settlement) -> Option<FollowUps> {
     }
 }
 
+/// The hook of a death comes before the copy that is sent on.
 fn of_death(jobs: [Option<NewJob>; 2]) -> Option<FollowUps> {
     let jobs: Vec<_> = jobs.into_iter().flatten().collect();
     (!jobs.is_empty()).then(|| FollowUps { jobs, records: Vec::new() })
 }
 
-/// The ends of jobs that were lost, each with what follows it if the job dies.
-pub(crate) async fn lost_ends(
-    store: &dyn Store,
-    jobs: &[LostJob],
-    end: impl Fn(&LostJob) -> Settlement,
-) -> StoreResult<Vec<(Settlement, Option<FollowUps>)>> {
-    let mut ends = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        let end = end(job);
-        let sent_on = match job.facts.spec.forward_dead {
-            Some(_) if end.transition.state == State::Dead => whole(store, job.id).await?,
-            _ => None,
-        };
-        ends.push((lost_follow_ups(job, &end, sent_on.as_ref()), end));
+/// The hook of a death alone, where the job was to be sent on as well: one that is refused does not take the other with it.
+pub(crate) fn hook_alone(then: &FollowUps) -> Option<FollowUps> {
+    match &then.jobs[..] {
+        [hook, _] => Some(FollowUps { jobs: vec![hook.clone()], records: Vec::new() }),
+        _ => None,
     }
-    Ok(ends.into_iter().map(|(then, end)| (end, then)).collect())
-}
-
-/// A job that is to be sent on, with its payload, which nothing changes while it is held; nothing where it does not read.
-async fn whole(store: &dyn Store, id: JobId) -> StoreResult<Option<JobRecord>> {
-    let found = store.get([id].into()).await?.pop().flatten();
-    Ok(found.filter(|job| job.unreadable.is_none()))
-}
-
-/// What follows a job that was lost, if it dies.
-fn lost_follow_ups(job: &LostJob, end: &Settlement, sent_on: Option<&JobRecord>) -> Option<FollowUps> {
-    let about = (job.id, &job.queue, &job.kind);
-    let hook = job.facts.spec.on_dead.as_ref();
-    let told = hook.and_then(|hook| hook.follows(about, job.fence, &end.transition));
-    let sent_on = sent_on
-        .and_then(|record| Forward::of_record(record).follows(&job.fence.to_string(), &end.transition));
-    of_death([told, sent_on])
 }
 
 /// How an attempt ends that did its work, and what should follow it was refused.
@@ -93,17 +72,23 @@ pub(crate) fn item(end: &Settlement, then: FollowUps) -> AttemptWrite {
 }
 
 /// Writes outcomes by a right: those without follow-ups in one call, the others in another. Answers come in their order. A
-/// death is written also if nothing can follow it.
+/// death is written also if nothing can follow it, and with its hook if it only cannot be sent on.
 pub(crate) async fn write(
     store: &dyn Store,
     right: Right,
     ends: Vec<(Settlement, Option<FollowUps>)>,
 ) -> StoreResult<Vec<Answered>> {
-    let deaths: Vec<_> = ends.iter().map(|(end, then)| then.as_ref().and_then(|_| death(end))).collect();
+    let deaths: Vec<_> = ends.iter().map(|(end, then)| death(end, then.as_ref())).collect();
     let mut answers = write_as_told(store, right, ends).await?;
     for (answer, death) in answers.iter_mut().zip(deaths) {
-        if let (Answered::FollowUpRefused(error), Some(death)) = (&*answer, death) {
-            report_unfollowed(&death, error);
+        if let (Answered::FollowUpRefused(error), Some((death, hook))) = (&*answer, death) {
+            if hook.is_some() {
+                report_unfollowed(&death, hook.as_ref(), error);
+                let told = Box::pin(write_as_told(store, right, vec![(death.clone(), hook)])).await?.pop();
+                *answer = told.unwrap_or(Answered::Fenced);
+            }
+            let Answered::FollowUpRefused(error) = &*answer else { continue };
+            report_unfollowed(&death, None, error);
             let id = death.id;
             let settled = write_plain(store, right, [death].into()).await?.pop();
             *answer = settled.map_or(Answered::Fenced, |settled| Answered::from((settled, id)));
@@ -112,13 +97,21 @@ pub(crate) async fn write(
     Ok(answers)
 }
 
-/// The end of a job that dies.
-fn death(end: &Settlement) -> Option<Settlement> {
-    (end.transition.state == State::Dead).then(|| end.clone())
+/// The end of a job that dies with something to follow, and what is tried if that is refused.
+fn death(end: &Settlement, then: Option<&FollowUps>) -> Option<(Settlement, Option<FollowUps>)> {
+    let then = then.filter(|_| end.transition.state == State::Dead)?;
+    Some((end.clone(), hook_alone(then)))
 }
 
-/// Says that a job died and what should have followed was refused.
-pub(crate) fn report_unfollowed(end: &Settlement, error: &StoreError) {
+/// Says that a job died and what should have followed was refused, and what is recorded instead.
+pub(crate) fn report_unfollowed(end: &Settlement, instead: Option<&FollowUps>, error: &StoreError) {
+    if instead.is_some() {
+        tracing::error!(
+            job.id = %end.id, job.queue = %end.queue, %error,
+            "a job has died, and what should be enqueued then is refused: its hook is tried without the copy that is sent on"
+        );
+        return;
+    }
     tracing::error!(
         job.id = %end.id, job.queue = %end.queue, %error,
         "a job has died, and what should be enqueued then is refused: only the death is recorded"

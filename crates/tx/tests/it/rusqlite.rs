@@ -1,7 +1,11 @@
 //! A blocking driver on an SQLite file.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use rusqlite::TransactionBehavior::Immediate;
 use windlass_core::bell::Topic;
+use windlass_core::job::OnDead;
 use windlass_core::outcome::Failure;
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::size::Caps;
@@ -9,6 +13,7 @@ use windlass_core::store::{Enqueued, Settled, Wakeup};
 use windlass_core::{Outcome, State, StoreErrorKind};
 use windlass_store_sqlite::SqliteStore;
 use windlass_tx::{complete, enqueue};
+use windlass_worker::{Client, Job};
 
 use crate::support::{File, PATIENCE, done, job, kind, settlement};
 
@@ -256,4 +261,37 @@ fn no_runtime_is_needed() {
     let mut connection = scene.rusqlite();
     let answers = windlass_tx::wait(enqueue(scene.store(), &mut connection, &[job("plain")])).unwrap();
     assert_eq!(answers, [Enqueued::New]);
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Receipt;
+
+impl Job for Receipt {
+    const KIND: &'static str = "receipt";
+    type Output = ();
+}
+
+/// The mark of the queue is written beside the transaction, which holds the file until it ends.
+#[tokio::test]
+async fn a_job_that_is_followed_when_it_expires_does_not_wait_for_its_own_transaction() {
+    let scene = File::new().await;
+    let client = Client::new(Arc::clone(&scene.store) as _);
+    let mut connection = scene.rusqlite();
+    let mut tx = connection.transaction_with_behavior(Immediate).unwrap();
+    for _ in 0..3 {
+        let receipt = client.enqueue(Receipt).expires_in(Duration::from_secs(60));
+        let followed = receipt.on_dead(OnDead::kind("alert").unwrap());
+        tokio::time::timeout(PATIENCE / 2, followed.within(&mut tx))
+            .await
+            .expect("it does not wait")
+            .unwrap();
+    }
+    tx.commit().unwrap();
+    let marks = client.records("windlass.dead").unwrap();
+    let marked = async {
+        while marks.get_raw("expiring/default").await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, marked).await.expect("the mark is written after the commit");
 }

@@ -103,3 +103,18 @@ async fn on_sqlx_08() {
     tx.commit().await.unwrap();
     sqlx_08::raw_sql(&dropped(&schema)).execute(&mut connection).await.unwrap();
 }
+
+#[tokio::test]
+async fn unknown_columns_and_keys_of_several_rows_are_refused() {
+    let scene = File::new().await;
+    let mut connection = scene.rusqlite();
+    connection.execute(&format!("CREATE TABLE accounts {COLUMNS}"), []).unwrap();
+    connection.execute("INSERT INTO accounts VALUES (7, 0, 'ada', 1), (8, 0, 'ada', 1)", []).unwrap();
+    let row = |key: &str, value: &str| Versioned::row("main.accounts", key, value).version(1);
+    for wrong in [row("whom", "whom"), row("who", "ada").version_column("revision"), row("who", "ada")] {
+        let mut tx = connection.transaction().unwrap();
+        let refused = wrong.update_blocking(&mut tx).unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::Refused, "{refused}");
+        tx.rollback().unwrap();
+    }
+}

@@ -31,6 +31,8 @@ pub(super) struct Defaults {
 pub(super) enum Lookup {
     /// It is read first.
     Wait,
+    /// It is read first, and no write is waited for: the caller's own transaction may be what that write waits for.
+    Within,
     /// What is known must do.
     Known,
 }
@@ -97,10 +99,10 @@ impl Client {
         let Ok(queue) = options.queue_name() else { return Ok(options) };
         match known {
             // After a rest nothing says that they still hold.
-            Some((_, age)) if age >= 2 * FRESH && lookup == Lookup::Wait => {
+            Some((_, age)) if age >= 2 * FRESH && lookup != Lookup::Known => {
                 Ok(options.over(self.read_defaults(queue).await?))
             }
-            None if lookup == Lookup::Wait => Ok(options.over(self.read_defaults(queue).await?)),
+            None if lookup != Lookup::Known => Ok(options.over(self.read_defaults(queue).await?)),
             known => {
                 let client = self.clone();
                 // If it fails, the next call asks again.

@@ -182,7 +182,7 @@ impl<J: Job> Enqueue<J> {
     /// [`Error::Store`] also when the transaction is not one of the database that the store is in; then
     /// nothing was written. After other errors the transaction should be rolled back.
     pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Handle<J>> {
-        self.enqueue_within(tx, Lookup::Wait).await
+        self.enqueue_within(tx, Lookup::Within).await
     }
 
     async fn enqueue_within<T: Tx>(self, tx: &mut T, lookup: Lookup) -> Result<Handle<J>> {
@@ -206,7 +206,7 @@ impl<J: Job> Enqueue<J> {
         if self.id.is_some() { Choice::Caller } else { Choice::Call }
     }
 
-    async fn into_job(self, lookup: Lookup) -> Result<(Client, NewJob)> {
+    pub(super) async fn into_job(self, lookup: Lookup) -> Result<(Client, NewJob)> {
         let payload = self.payload.map_err(|error| Error::Encode { kind: J::KIND, error })?;
         let options = self.client.over_defaults(self.options.over(J::options()), lookup).await?;
         let mut job = NewJob::new(J::KIND, payload, options)?;
@@ -223,7 +223,7 @@ impl<J: Job> EnqueueAll<J> {
     /// # Errors
     /// As there.
     pub async fn within<T: Tx>(self, tx: &mut T) -> Result<Vec<Handle<J>>> {
-        self.enqueue_within(tx, Lookup::Wait).await
+        self.enqueue_within(tx, Lookup::Within).await
     }
 
     async fn enqueue_within<T: Tx>(self, tx: &mut T, lookup: Lookup) -> Result<Vec<Handle<J>>> {

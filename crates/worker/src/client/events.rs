@@ -163,12 +163,13 @@ impl JobEvents {
             return Ok(());
         }
         let has_records = self.client.store().records().is_some();
-        while let Some(log) = self.log.as_mut().filter(|_| has_records) {
+        if let Some(log) = self.log.as_mut().filter(|_| has_records) {
             let lines = log.next().await?;
-            if lines.is_empty() {
-                break;
+            if !lines.is_empty() {
+                lines.into_iter().for_each(|line| self.said(record.as_ref(), line));
+                // The rest of a long log waits until these are taken.
+                return Ok(());
             }
-            lines.into_iter().for_each(|line| self.said(record.as_ref(), line));
         }
         match record {
             Some(job) => self.seen(job),

@@ -58,7 +58,7 @@ impl Ctx {
         let key = RecordKey::new(format!("job/{}/{progress}", self.id()))?;
         let (mut step, mut weight) = (Vec::new(), 0);
         for (index, With { job, id, options }) in jobs.into_iter().enumerate().skip(done) {
-            let mut job = self.client().new_job(job, id, options).await?;
+            let mut job = self.client().new_following_job(job, id, options).await?;
             job.id = id.unwrap_or_else(|| self.part_id(name, index));
             self.place(&mut job, spread, index, count);
             weight += job.weight();

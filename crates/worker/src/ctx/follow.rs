@@ -104,7 +104,7 @@ impl Ctx {
     /// [`complete_within`](Ctx::complete_within) was called, and [`Error::Fenced`] when the attempt has ended.
     pub async fn then<I: IntoJob>(&self, job: I) -> Result<JobId> {
         let With { job, id, options } = job.into_job();
-        let job = self.client().new_job(job, id, options).await?;
+        let job = self.client().new_following_job(job, id, options).await?;
         let id = job.id;
         self.leave(|then| then.jobs.push(job))?;
         Ok(id)

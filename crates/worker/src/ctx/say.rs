@@ -9,6 +9,7 @@ use serde_json::json;
 use windlass_core::StoreError;
 use windlass_core::size::TooLarge;
 
+use super::control::Stop;
 use super::within::Completion;
 use super::{Ctx, too_large};
 use crate::attempt_log::{LogLevel, line_text};
@@ -17,6 +18,8 @@ use crate::error::{Error, Result};
 
 /// How long the end of an attempt waits until what it said is written. Longer, and the store is in trouble.
 const LAST_WORDS_MAX: Duration = Duration::from_secs(3);
+/// The same once the worker waits no longer: the outcome must be handed in before the job is handed back without it.
+const LAST_WORDS_STOPPED: Duration = Duration::from_millis(500);
 
 impl Ctx {
     /// Reports how far the attempt is, for readers of the job. Returns at once: the newest report of an attempt is written about
@@ -138,12 +141,24 @@ impl Ctx {
     /// The attempt ends: what it said is written, as far as the store takes it. Nothing counts after that.
     pub(crate) async fn last_words(&self) {
         let Some(said) = self.said() else { return };
-        match tokio::time::timeout(LAST_WORDS_MAX, self.write_said()).await {
-            Ok(Ok(()) | Err(Error::Fenced)) => {}
-            Ok(Err(error)) => {
+        let too_late = async {
+            let stopped = async {
+                self.inner().control.stronger_than(Stop::Shutdown).await;
+                tokio::time::sleep(LAST_WORDS_STOPPED).await;
+            };
+            let _ = tokio::time::timeout(LAST_WORDS_MAX, stopped).await;
+        };
+        let written = tokio::select! {
+            biased;
+            written = self.write_said() => Some(written),
+            () = too_late => None,
+        };
+        match written {
+            Some(Ok(()) | Err(Error::Fenced)) => {}
+            Some(Err(error)) => {
                 tracing::warn!(job.id = %self.id(), %error, "the last of what an attempt said is lost");
             }
-            Err(_elapsed) => {
+            None => {
                 tracing::warn!(job.id = %self.id(), "the last of what an attempt said is not written in time");
             }
         }

@@ -5,12 +5,13 @@
 //! since then by itself. So a search by index finds all that a search by pages finds. Entries of jobs that are no longer dead are
 //! passed over, and removed by later rounds.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::fingerprint::Fingerprint;
 use windlass_core::follow_ups::{FollowUps, RECORDS_MAX};
-use windlass_core::record::{RecordKey, RecordWrite};
+use windlass_core::record::{RecordKey, RecordWrite, Version};
 use windlass_core::store::{Cursor, EndPlace, Ended, PAGE_MAX};
 use windlass_core::{JobId, JobRecord, Name, State, StoreError};
 
@@ -24,7 +25,7 @@ pub(crate) const INDEXED: &str = "index/";
 /// What keys of entries begin with.
 pub(crate) const ENTRIES: &str = "dead/";
 /// Deaths that a search looks at which are not in the index yet. Where there are more, the index is not complete.
-const REST_MAX: usize = 5_000;
+const REST_MAX: usize = 1_000;
 
 /// How far the index of a queue is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub struct DeadIndex {
 impl Client {
     /// Keeps an index of the dead jobs of a queue by fingerprint from now on: a search by fingerprint in this queue then takes about
     /// as long as what it finds, however many dead jobs there are. Workers write it, also for what is dead already. It costs
-    /// some reading and one record for each death, and nothing where jobs do not die.
+    /// one record for each death, and a look at some 500 entries in each round, to remove those of jobs that are dead no more.
     ///
     /// # Errors
     /// The store's, and when it is not a name.
@@ -60,14 +61,19 @@ impl Client {
         let is_there = home.get_raw(&key).await?.is_some();
         home.remove(&key).await?;
         home.remove(place_key(key.as_str())?).await?;
-        let records = Records::of(self.clone(), queue);
+        let (records, mut after) = (Records::of(self.clone(), queue), None);
         loop {
-            let page = records.list(ENTRIES, None, RECORDS_MAX as u32).await?;
-            if page.records.is_empty() {
+            let page = records.list(ENTRIES, after.as_ref(), RECORDS_MAX as u32).await?;
+            // Others may keep records of their own under such keys.
+            let entries = page.records.into_iter().filter(|record| entry(&record.key).is_some());
+            let writes: Vec<_> = entries.map(|record| RecordWrite::remove(record.key)).collect();
+            if !writes.is_empty() {
+                records.write(FollowUps { jobs: Vec::new(), records: writes }).await?;
+            }
+            after = page.next;
+            if after.is_none() {
                 return Ok(is_there);
             }
-            let writes = page.records.into_iter().map(|record| RecordWrite::remove(record.key)).collect();
-            records.write(FollowUps { jobs: Vec::new(), records: writes }).await?;
         }
     }
 
@@ -77,17 +83,18 @@ impl Client {
     /// As [`index_dead`](Self::index_dead).
     pub async fn dead_index(&self, queue: impl AsRef<str>) -> Result<Option<DeadIndex>> {
         let (key, home) = (mark(&named(queue)?)?, self.records(HOME)?);
-        if home.get_raw(&key).await?.is_none() {
-            return Ok(None);
-        }
-        let found = home.get::<Noted>(place_key(key.as_str())?).await?;
-        Ok(Some(DeadIndex { place: found.map(|found| found.value.place) }))
+        let Some(mark) = home.get_raw(&key).await? else { return Ok(None) };
+        let found = home.get::<Noted>(place_key(key.as_str())?).await?.map(|found| found.value);
+        let own = found.filter(|noted| noted.of == Some(mark.version));
+        Ok(Some(DeadIndex { place: own.map(|noted| noted.place) }))
     }
 }
 
 /// What rounds note of how far they are.
 #[derive(serde::Deserialize)]
 struct Noted {
+    /// The version of the mark: an index that was forgotten and asked for again begins anew.
+    of: Option<Version>,
     place: EndPlace,
 }
 
@@ -107,17 +114,20 @@ impl DeadLetters {
         let Some(DeadIndex { place: Some(place) }) = self.client.dead_index(queue).await? else {
             return Ok(None);
         };
-        let mut page = DeadPage::default();
+        let (mut page, mut rest) = (DeadPage::default(), Vec::new());
         if after.is_none() {
-            let Some(rest) = self.rest(queue, place).await? else { return Ok(None) };
+            let Some(found) = self.rest(queue, place).await? else { return Ok(None) };
+            rest = found;
             page.looked += rest.len() as u64;
             page.letters = self.matching(&rest).await?.into_iter().flatten().collect();
         }
         let records = Records::of(self.client.clone(), queue.clone());
         let after = after.map(|cursor| RecordKey::new(&cursor.0)).transpose()?;
         let found = records.list(&entries_of(fingerprint), after.as_ref(), limit.min(PAGE_MAX)).await?;
-        let entries: Vec<(i64, JobId)> =
-            found.records.iter().filter_map(|record| entry(&record.key)).collect();
+        // A round may have come further since: what it wrote is in the rest as well.
+        let rest: HashSet<JobId> = rest.into_iter().collect();
+        let entries = found.records.iter().filter_map(|record| entry(&record.key));
+        let entries: Vec<(i64, JobId)> = entries.filter(|(_, id)| !rest.contains(id)).collect();
         page.looked += entries.len() as u64;
         let ids: Vec<JobId> = entries.iter().map(|(_, id)| *id).collect();
         // A job that died again has an entry for each death, and the newest is its own.
@@ -196,9 +206,11 @@ pub(crate) fn entry_id(key: &RecordKey) -> Option<JobId> {
 
 /// When the job of an entry died, inverted, and which it is.
 fn entry(key: &RecordKey) -> Option<(i64, JobId)> {
-    let mut parts = key.as_str().strip_prefix(ENTRIES)?.splitn(3, '/').skip(1);
-    let at = i64::from_str_radix(parts.next()?.get(..16)?, 16).ok()?;
-    Some((at, parts.next()?.parse().ok()?))
+    let mut parts = key.as_str().strip_prefix(ENTRIES)?.splitn(3, '/');
+    let _: Fingerprint = parts.next()?.parse().ok()?;
+    let (at, seq) = parts.next().filter(|place| place.len() == 32)?.split_at_checked(16)?;
+    i64::from_str_radix(seq, 16).ok()?;
+    Some((i64::from_str_radix(at, 16).ok()?, parts.next()?.parse().ok()?))
 }
 
 fn mark(queue: &Name) -> Result<RecordKey> {

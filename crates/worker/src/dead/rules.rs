@@ -25,14 +25,16 @@ pub(crate) const EXPIRING: &str = "expiring/";
 /// The version of what a rule says.
 const VERSION: u32 = 1;
 /// How long it is remembered how often a job was sent back, from the last time on.
-pub(crate) const REMEMBERED: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(crate) const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Rules that one call lists.
 const PAGE: u32 = 1_000;
 
 /// Sends dead jobs of a queue back by itself: those that match, some time after they died, and each only so often.
 ///
-/// How often a job was sent back is stored with it and survives everything: a job whose handler always fails stays dead after
-/// the last time.
+/// How often a job was sent back is stored beside it, for thirty days from the last time: a job whose handler always fails stays
+/// dead after the last time. A job whose unique key another one holds when its turn comes stays dead, and that turn is gone; it is
+/// logged. Where jobs are sent on when they die (`forward_dead`), each death sends a copy, also that of a job that a rule has sent
+/// back.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct DeadRule {
@@ -204,9 +206,12 @@ impl Client {
     /// Stores a rule, also over one of the same name. It looks at all dead jobs of its queue, those from before as well.
     ///
     /// # Errors
-    /// The store's.
+    /// The store's, and when the names of the queue and the rule are too long together.
     pub async fn set_dead_rule(&self, rule: &DeadRule) -> Result<()> {
-        let write = RecordWrite::put(DeadRule::key(&rule.queue, &rule.name)?, rule.text()?);
+        let key = DeadRule::key(&rule.queue, &rule.name)?;
+        // How far rounds are is kept under a longer key.
+        RecordKey::new(place_text(key.as_str()))?;
+        let write = RecordWrite::put(key, rule.text()?);
         let what = FollowUps { jobs: Vec::new(), records: vec![write] };
         self.records(HOME)?.write(what).await.map(drop)
     }
@@ -236,7 +241,11 @@ impl Client {
 
 /// Where it is kept how far a round has come with a rule or a queue.
 pub(crate) fn place_key(of: &str) -> Result<RecordKey, StoreError> {
-    RecordKey::new(format!("place/{of}")).map_err(|error| StoreError::Corrupt(error.to_string()))
+    RecordKey::new(place_text(of)).map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
+fn place_text(of: &str) -> String {
+    format!("place/{of}")
 }
 
 /// Where it is kept how often a job was sent back.

@@ -61,11 +61,10 @@ impl Reaper {
             let transition = judge(&job.facts, job.outcome(), fastrand::f64());
             Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
         };
-        let ends = settling::lost_ends(&*self.store, &lost, end).await?;
-        let answers = settling::write(&*self.store, Right::LostLease, ends).await?;
+        let written = settling::write_lost(&*self.store, Right::LostLease, &lost, end).await;
         let mut taken = 0;
-        for (job, answer) in lost.iter().zip(answers) {
-            if let Answered::Applied(state) = answer {
+        for (job, answer) in lost.iter().zip(written.answers) {
+            if let Some(Answered::Applied(state)) = answer {
                 taken += 1;
                 tracing::warn!(
                     job.id = %job.id, job.kind = %job.kind, job.queue = %job.queue, worker = %job.worker, %state,
@@ -74,7 +73,11 @@ impl Reaper {
                 );
             }
         }
-        Ok(taken)
+        // Those that are left come again. As long as others are taken back, they may stand before still others.
+        match written.failed {
+            Some(error) if taken == 0 => Err(error),
+            _ => Ok(taken),
+        }
     }
 }
 

@@ -58,7 +58,7 @@ pub struct RedriveSummary {
 /// How far rounds have come.
 #[derive(Debug, Serialize, Deserialize)]
 struct Place {
-    /// The version of the rule that it is about: another rule begins anew.
+    /// The version of the rule or index that it is about: another one begins anew.
     of: Option<Version>,
     place: EndPlace,
 }
@@ -110,7 +110,8 @@ impl Redriver {
         let Some(records) = self.store.records() else { return Ok(summary) };
         let home = Name::new(HOME).expect("it is a name");
         let (mut failed, mut now) = (None, None);
-        for prefix in [RULES, EXPIRING, INDEXED] {
+        // What follows an expired job first: a rule may send that job back, and its death is then not to be seen any more.
+        for prefix in [EXPIRING, RULES, INDEXED] {
             let mut after = None;
             loop {
                 let page = records.list(&home, prefix, after.as_ref(), PAGE_MAX).await?;
@@ -215,9 +216,12 @@ impl Walk<'_> {
         Ok((place.map_or(first, |place| place.place), Some(found.version)))
     }
 
-    /// A rule that was set anew begins anew; the mark of a queue only says that it is still used.
+    /// A rule that was set anew begins anew, and an index that was; the mark of a queue only says that it is still used.
     fn of(&self) -> Option<Version> {
-        matches!(self.about, About::Rule(_)).then_some(self.record.version)
+        match self.about {
+            About::Rule(_) | About::Index(_) => Some(self.record.version),
+            About::Expired(_) => None,
+        }
     }
 
     async fn note(&self, key: &RecordKey, place: EndPlace, version: Option<Version>) -> StoreResult<Version> {
@@ -238,7 +242,9 @@ impl Walk<'_> {
     async fn look(&self, ended: &[Ended], summary: &mut RedriveSummary) -> StoreResult<()> {
         let found = self.redriver.store.get(ended.iter().map(|ended| ended.id).collect()).await?;
         let is_still = |(job, ended): &(JobRecord, &Ended)| {
-            job.state == State::Dead && job.finished_at == Some(ended.place.at) && job.unreadable.is_none()
+            // A search shows also what does not read.
+            let is_read = job.unreadable.is_none() || matches!(self.about, About::Index(_));
+            job.state == State::Dead && job.finished_at == Some(ended.place.at) && is_read
         };
         let pairs = found.into_iter().zip(ended).filter_map(|(job, ended)| Some((job?, ended)));
         let dead: Vec<JobRecord> = pairs.filter(is_still).map(|(job, _)| job).collect();
@@ -271,7 +277,7 @@ impl Walk<'_> {
         }
         let keys = jobs.iter().map(|job| redriven_key(job.id)).collect::<StoreResult<Vec<_>>>()?;
         let before = self.records.read(&rule.queue, keys.clone().into()).await?;
-        let (mut writes, mut seen) = (Vec::new(), Vec::new());
+        let (mut writes, mut seen): (Vec<_>, Vec<Seen>) = Default::default();
         for ((job, key), before) in jobs.iter().zip(keys).zip(before) {
             match self.turn(rule, job, before.as_ref()) {
                 Turn::Last => summary.exhausted += 1,
@@ -288,7 +294,16 @@ impl Walk<'_> {
             self.write(&rule.queue, writes).await?;
         }
         if !seen.is_empty() {
-            let answers = self.redriver.store.retry_seen(seen.into()).await?;
+            let seen: Arc<[Seen]> = seen.into();
+            let answers = self.redriver.store.retry_seen(Arc::clone(&seen)).await?;
+            for (seen, answer) in seen.iter().zip(&answers) {
+                if let Amended::Held(by) = answer {
+                    tracing::warn!(
+                        job.id = %seen.id, job.queue = %rule.queue, rule = %rule.name, held_by = %by,
+                        "a dead job is not sent back by its rule: another job holds its unique key"
+                    );
+                }
+            }
             let is_done = |answer: &&Amended| matches!(answer, Amended::Done(_));
             summary.redriven += answers.iter().filter(is_done).count() as u64;
         }

@@ -14,7 +14,7 @@ use super::{UNCOMMITTED, has_completed_within, settlement};
 use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
 use crate::retries::{endless, wait};
-use crate::settling::{self, Answered, follow_ups, refused_follow_up, report_unfollowed};
+use crate::settling::{self, Answered, follow_ups, hook_alone, refused_follow_up, report_unfollowed};
 
 /// How often the store is asked to take outcomes late. They hold up their lane meanwhile.
 const LATE_TRIES: u32 = 3;
@@ -49,8 +49,9 @@ impl Recorder {
                     Outcome::Fail { failure: Failure { cause: Cause::Codec, text: error.to_string() } }
                 }
                 Answered::FollowUpRefused(error) if told.transition.state == State::Dead => {
-                    report_unfollowed(&told, &error);
-                    attempt.then = None;
+                    let instead = attempt.then.as_deref().and_then(hook_alone);
+                    report_unfollowed(&told, instead.as_ref(), &error);
+                    attempt.then = instead.map(Arc::new);
                     refused.push((told, attempt));
                     continue;
                 }

@@ -133,7 +133,7 @@ async fn record(
     backoff: &Backoff,
     drained: &mut Drained,
 ) -> Result<()> {
-    ctx.last_words().await;
+    Box::pin(ctx.last_words()).await;
     let end = settlement(ctx, outcome.ok_or_else(lost)?, backoff);
     let (ending, then) = (end.transition.ending, follow_ups(ctx, &end));
     match settling::write(&**client.store(), Right::Fence, vec![(end, then)]).await?.pop() {

@@ -323,6 +323,24 @@ async fn a_queue_that_hangs_holds_up_no_other() {
     running.stop().await;
 }
 
+/// Last words that hang keep no outcome from being recorded when the worker stops at once.
+#[tokio::test]
+async fn last_words_that_hang_do_not_undo_what_was_done() {
+    let store = Faulty::new();
+    let (client, stage) = scene_on(Arc::clone(&store) as _);
+    let running = chatter(&client, &stage).start().unwrap();
+    let handle = client.enqueue(Chat::Wait).await.unwrap();
+    eventually("it is written", async || lines(&client, handle.id()).await.len() == 1).await;
+    let before = store.failed(Call::WriteFenced);
+    store.fail(Call::WriteFenced, Fault::Late, u32::MAX);
+    stage.release(1);
+    eventually("its last words hang", async || store.failed(Call::WriteFenced) > before).await;
+    running.stop_now().await;
+    let job = client.job(handle.id()).await.unwrap().unwrap();
+    assert_eq!((job.state, job.counters.attempt), (State::Completed, 1));
+    (0..9).for_each(|_| store.release());
+}
+
 #[derive(Serialize, Deserialize)]
 struct Part {
     number: u32,

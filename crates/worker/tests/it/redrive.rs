@@ -8,6 +8,7 @@ use windlass_core::fingerprint::Fingerprint;
 use windlass_core::job::{DeadJob, FORWARD_ERROR, FORWARD_OF, FORWARD_REASON, FORWARDED_FROM, OnDead};
 use windlass_core::outcome::Reason;
 use windlass_core::queue::{JobDefaults, Keep, QueueConfig, Retention};
+use windlass_core::size::Caps;
 use windlass_core::store::{Begin, ClaimAnswer, ClaimRequest, Filter, NewLease, QueueShare};
 use windlass_core::{ClaimedJob, Fence, JobId, JobRecord, LeaseId, Name, State};
 use windlass_store_memory::MemoryStore;
@@ -303,6 +304,73 @@ async fn an_index_finds_what_pages_find() {
     assert_eq!(entries().await, 5, "one for each death");
     round(&client).await;
     assert_eq!(entries().await, 4, "the job that waits has none");
+    let own = client.records("default").unwrap();
+    own.put("dead/line", &serde_json::json!({})).await.unwrap();
     assert!(client.forget_dead_index("default").await.unwrap());
-    assert_eq!((entries().await, found().await), (0, None));
+    assert_eq!((entries().await, found().await), (1, None), "what is not an entry stays");
+    // Another index begins anew.
+    client.index_dead("default").await.unwrap();
+    round(&client).await;
+    assert_eq!(entries().await, 4, "the own record, and one for each that is dead");
+}
+
+#[tokio::test]
+async fn a_rule_does_not_come_before_what_follows_an_expired_job() {
+    let (clock, client, _) = clocked();
+    let late = client
+        .enqueue(probe(Act::Succeed))
+        .expires_in(MINUTE)
+        .on_dead(OnDead::kind("alert").unwrap().queue("ops").unwrap())
+        .await
+        .unwrap();
+    client.set_dead_rule(&DeadRule::new("default", "all").unwrap().after(Duration::ZERO)).await.unwrap();
+    clock.advance(MINUTE);
+    client.store().promote(9).await.unwrap();
+    clock.advance(MINUTE);
+    let summary = round(&client).await;
+    assert_eq!((summary.followed, summary.redriven), (1, 1));
+    assert_eq!(in_queue(&client, "ops").await.len(), 1, "{late:?} is told of");
+}
+
+/// A queue that takes no payload, so that nothing can be sent on to it.
+async fn closed_letters(client: &Client) {
+    let config = QueueConfig { caps: Caps { payload: 1, ..Caps::default() }, ..QueueConfig::default() };
+    client.queue("dead.letters").unwrap().define(&config).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_sent_on_is_told_of_all_the_same() {
+    let (client, stage) = scene();
+    closed_letters(&client).await;
+    let enqueue = |act| {
+        let hook = OnDead::kind("alert").unwrap().queue("ops").unwrap();
+        client.enqueue(probe(act)).max_stalls(0).forward_dead("dead.letters").on_dead(hook)
+    };
+    let lost = enqueue(Act::Wait).await.unwrap();
+    lose(&client).await;
+    assert_eq!(Reaper::new(Arc::clone(client.store())).run_once().await.unwrap().jobs, 1);
+    assert_eq!((job(&client, lost.id()).await.state, in_queue(&client, "ops").await.len()), (State::Dead, 1));
+    let drained = enqueue(Act::Fail).await.unwrap();
+    worker(&client, &stage).drain().await.unwrap();
+    let ops = in_queue(&client, "ops").await;
+    assert_eq!((job(&client, drained.id()).await.state, ops.len()), (State::Dead, 2));
+    let running = worker(&client, &stage).start().unwrap();
+    assert_eq!(end_of(&enqueue(Act::Fail).await.unwrap()).await.state, State::Dead);
+    running.stop().await;
+    assert_eq!(in_queue(&client, "ops").await.len(), 3);
+    assert_eq!(in_queue(&client, "dead.letters").await.len(), 0);
+}
+
+#[tokio::test]
+async fn many_lost_jobs_are_sent_on_in_parts() {
+    let (client, _) = scene();
+    for n in 0..40 {
+        let job = client.enqueue(probe(Act::Wait)).max_stalls(0);
+        let job = if n % 3 == 0 { job } else { job.forward_dead("dead.letters") };
+        job.await.unwrap();
+        lose(&client).await;
+    }
+    assert_eq!(Reaper::new(Arc::clone(client.store())).run_once().await.unwrap().jobs, 40);
+    assert_eq!(client.queue("default").unwrap().counts().await.unwrap().of(State::Dead), 40);
+    assert_eq!(in_queue(&client, "dead.letters").await.len(), 26);
 }

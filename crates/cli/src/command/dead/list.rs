@@ -71,9 +71,9 @@ async fn find(
     look: u64,
 ) -> windlass::Result<Found> {
     if after.as_ref().is_none_or(DeadLetters::is_indexed_cursor)
-        && let Some(page) = letters.indexed(after.as_ref(), u32::try_from(limit).unwrap_or(PAGE)).await?
+        && let Some(found) = find_indexed(letters, after.as_ref(), limit, look).await?
     {
-        return Ok(Found { letters: page.letters, looked: page.looked, next: page.next });
+        return Ok(found);
     }
     let (mut found, mut size) = (Found { next: after, ..Found::default() }, PAGE);
     loop {
@@ -90,6 +90,31 @@ async fn find(
         }
         size = (size * 2).min(PAGE);
     }
+}
+
+/// The same by the index of a queue; nothing where there is none. What the index does not have yet comes with the first page,
+/// whole.
+async fn find_indexed(
+    letters: &DeadLetters,
+    after: Option<&Cursor>,
+    limit: usize,
+    look: u64,
+) -> windlass::Result<Option<Found>> {
+    let mut size = u32::try_from(limit).unwrap_or(PAGE).clamp(1, PAGE);
+    let Some(page) = letters.indexed(after, size).await? else { return Ok(None) };
+    let mut found = Found { letters: page.letters, looked: page.looked, next: page.next };
+    while found.next.is_some() && found.letters.len() < limit && found.looked < look {
+        let Some(page) = letters.indexed(found.next.as_ref(), size).await? else { break };
+        if page.letters.len() > limit - found.letters.len() && size > 1 {
+            size /= 2;
+            continue;
+        }
+        found.letters.extend(page.letters);
+        found.looked += page.looked;
+        found.next = page.next;
+        size = (size * 2).min(PAGE);
+    }
+    Ok(Some(found))
 }
 
 pub(crate) async fn sample(session: &mut Session, args: &DeadSampleArgs) -> anyhow::Result<Exit> {
