@@ -158,9 +158,11 @@ impl NewJob {
         checked.map_err(|error| StoreError::TooLarge { id: self.id, error })
     }
 
-    /// Where and when the job begins if it is accepted now: its due instant, and `scheduled` or `ready`.
+    /// Where and when the job begins if it is accepted now: its due instant, and `scheduled` or `ready`; `blocked` if it is
+    /// held, and due as soon as it is sent.
     pub fn entry(&self, now: Timestamp) -> (State, Timestamp) {
         let due_at = match self.due {
+            Due::Held => return (State::Blocked, now),
             Due::Now => now,
             Due::After(delay) => now.plus(delay),
             Due::At(time) => time.max(now),

@@ -22,6 +22,7 @@ pub mod bell;
 pub mod clock;
 pub mod error;
 pub mod fingerprint;
+pub mod flow;
 pub mod follow_ups;
 pub mod id;
 pub mod job;

@@ -53,6 +53,8 @@ pub enum Due {
     After(Duration),
     /// At an instant of the store's clock.
     At(Timestamp),
+    /// Not before it is sent by a [retry](crate::store::Jobs::retry): it begins as `blocked`.
+    Held,
 }
 
 impl Due {
@@ -60,7 +62,7 @@ impl Due {
     pub const fn delay(&self) -> Option<Duration> {
         match self {
             Self::After(delay) => Some(*delay),
-            Self::Now | Self::At(_) => None,
+            Self::Now | Self::At(_) | Self::Held => None,
         }
     }
 
@@ -68,7 +70,7 @@ impl Due {
     pub const fn time(&self) -> Option<Timestamp> {
         match self {
             Self::At(time) => Some(*time),
-            Self::Now | Self::After(_) => None,
+            Self::Now | Self::After(_) | Self::Held => None,
         }
     }
 }

@@ -162,8 +162,10 @@ impl Table {
             }
             self.keys.take(&job.queue, key, job.id, now);
         }
-        let job = Job::accepted(job.clone(), self.next_seq(), now);
-        // Links are written here: a job with open parents begins as blocked.
+        let mut job = Job::accepted(job.clone(), self.next_seq(), now);
+        if job.state == State::Blocked && self.has(Bug::AcceptHeldAsReady) {
+            job.state = State::Ready;
+        }
         self.enter(job);
         Ok(Enqueued::New)
     }

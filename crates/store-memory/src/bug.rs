@@ -49,6 +49,10 @@ pub enum Bug {
     SkipEndsOfOneInstant,
     /// A second job under the same id replaces the first.
     AcceptDuplicate,
+    /// A job that is held can be claimed at once.
+    AcceptHeldAsReady,
+    /// A job that is held cannot be sent.
+    HoldForEver,
     /// Last in, first out within a priority.
     LastInFirstOut,
     /// Pages begin at a count of jobs, not at a position.
@@ -146,7 +150,7 @@ pub enum Bug {
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 69] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -168,6 +172,8 @@ impl Bug {
         Self::IgnoreSeen,
         Self::SkipEndsOfOneInstant,
         Self::AcceptDuplicate,
+        Self::AcceptHeldAsReady,
+        Self::HoldForEver,
         Self::LastInFirstOut,
         Self::PageByCount,
         Self::DriftCounts,

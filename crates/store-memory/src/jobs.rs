@@ -196,7 +196,12 @@ impl Table {
         let Some((seq, state)) = self.get(id).map(|job| (job.seq, job.state)) else {
             return Amended::Missing;
         };
-        if !matches!(state, State::Scheduled | State::Dead | State::Cancelled) {
+        let is_sent = match state {
+            State::Blocked => !self.has(Bug::HoldForEver),
+            State::Scheduled | State::Dead | State::Cancelled => true,
+            State::Ready | State::Running | State::Completed => false,
+        };
+        if !is_sent {
             return Amended::Refused(state);
         }
         if state.is_terminal()

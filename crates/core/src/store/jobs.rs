@@ -39,6 +39,10 @@ pub trait Jobs {
     /// (blocked, scheduled and ready jobs), what the store has already and what meets the holder of its unique key does not.
     /// Calls that a store takes side by side may exceed the capacity by what they bring.
     ///
+    /// A job that is [held](crate::options::Due::Held) is stored as `blocked`, due at the instant of its acceptance. It waits as
+    /// others do (it counts, expires, holds keys, is cancelled and removed), but stands in no order: neither a claim nor a
+    /// promotion moves it, nothing rings for it, and no claim names it as due next.
+    ///
     /// [capacity]: crate::queue::QueueConfig::capacity
     /// [`Lifetime::ends_with`]: crate::unique::Lifetime::ends_with
     /// [`OnConflict::replaces`]: crate::unique::OnConflict::replaces
@@ -176,10 +180,10 @@ pub trait Jobs {
     /// Cancels waiting jobs as [`cancel`](Jobs::cancel) does. One that runs is refused, and hears nothing of it.
     async fn withdraw(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;
 
-    /// Sends jobs to `ready`, due now. Dead and cancelled ones begin anew: counters, reason, output, progress,
+    /// Sends jobs to `ready`, due now; a job that is [held](crate::options::Due::Held) starts in no other way. Dead and cancelled ones begin anew: counters, reason, output, progress,
     /// expiry and end are cleared, while the fence goes on and the records of attempts stay. They take their unique key
     /// again if its lifetime ends with them; while another job holds it they stay as they are ([`Amended::Held`]).
-    /// Scheduled ones go as they are. Others are refused.
+    /// Scheduled and blocked ones go as they are. Others are refused.
     async fn retry(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;
 
     /// Removes jobs for good, running ones excepted.

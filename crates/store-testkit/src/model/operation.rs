@@ -6,6 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::job::NewJob;
+use windlass_core::options::Due;
 use windlass_core::outcome::{Cause, Failure};
 use windlass_core::queue::{JobDefaults, Keep, KeyRules, Pause, Pauses, QueueConfig, Rate, Retention, Shape};
 use windlass_core::record::{Change, Expect, RecordKey, RecordWrite, Version};
@@ -281,7 +282,11 @@ fn numbered_job(rng: &mut Rng, ids: Ids, index: usize, other: usize) -> NewJob {
         options = options.unique(unique(rng)).delay(seconds(pick(rng, [0, 0, 2, 6])));
     }
     let payload = vec![b'x'; [0, 3, 10, 30][(index + other_payload) % 4]];
-    NewJob::new(kind, payload, options).expect("the script writes proper jobs").with_id(job_id(index))
+    let mut job = NewJob::new(kind, payload, options).expect("the script writes proper jobs");
+    if rng.u32(..8) == 0 {
+        job.due = Due::Held;
+    }
+    job.with_id(job_id(index))
 }
 
 /// Not for a slot: the stores agree on how much time has passed, not on what time it is.

@@ -1,0 +1,128 @@
+//! What comes next in a flow, given what has ended.
+
+use super::{Edge, Graph, OnFailure, Progress, Status};
+
+/// What a flow asks for, in this order. All of it may be repeated.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Jobs that may start.
+    pub release: Vec<u32>,
+    /// Jobs that no longer can start, and are cancelled unless they run.
+    pub withdraw: Vec<u32>,
+    /// Jobs that are asked to stop.
+    pub stop: Vec<u32>,
+    /// There is more to release than was asked for.
+    pub has_more: bool,
+}
+
+/// What those that a job waits for say about it.
+enum Verdict {
+    Waits,
+    Starts,
+    Ends(Status),
+    CancelsRest,
+}
+
+impl Graph {
+    /// Moves a progress on by what has ended, and answers what is to be done. At most `limit` jobs are released.
+    ///
+    /// Jobs stand behind those that they wait for, so one pass sees every consequence.
+    pub fn advance(&self, progress: &mut Progress, ended: &[(u32, Status)], limit: usize) -> Step {
+        for &(place, status) in ended {
+            if progress.nodes[place as usize] == Status::Open {
+                progress.nodes[place as usize] = status;
+            }
+        }
+        let mut step = Step::default();
+        let open = progress.nodes.iter().filter(|status| **status == Status::Open).count();
+        let alive = self.alive_max.map_or(usize::MAX, |alive| alive as usize);
+        let mut room = alive.saturating_sub(open).min(limit);
+        for (place, node) in self.nodes.iter().enumerate() {
+            if progress.is_cancelled {
+                break;
+            }
+            if progress.nodes[place] != Status::Waiting {
+                continue;
+            }
+            match verdict(&node.parents, &progress.nodes) {
+                Verdict::Waits => {}
+                Verdict::Starts if room == 0 => step.has_more |= self.alive_max.is_none(),
+                Verdict::Starts => {
+                    room -= 1;
+                    progress.nodes[place] = Status::Open;
+                    step.release.push(place as u32);
+                }
+                Verdict::Ends(status) => {
+                    progress.nodes[place] = status;
+                    step.withdraw.push(place as u32);
+                }
+                Verdict::CancelsRest => progress.is_cancelled = true,
+            }
+        }
+        if progress.is_cancelled {
+            self.cancel_rest(progress, &mut step);
+        }
+        step
+    }
+
+    /// Ends what waits, and asks what runs to stop. What was about to start does not.
+    fn cancel_rest(&self, progress: &mut Progress, step: &mut Step) {
+        let started = std::mem::take(&mut step.release);
+        step.has_more = false;
+        for (place, status) in progress.nodes.iter_mut().enumerate() {
+            let place = place as u32;
+            match status {
+                Status::Waiting => {
+                    *status = Status::Cancelled;
+                    step.withdraw.push(place);
+                }
+                // Places in `started` ascend.
+                Status::Open if started.binary_search(&place).is_ok() => {
+                    *status = Status::Cancelled;
+                    step.withdraw.push(place);
+                }
+                Status::Open => step.stop.push(place),
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends failed parts back: what died or was cancelled is open again, what did not run because of it waits again. Answers
+    /// what is to start. A flow that was cancelled goes on.
+    pub fn send_back(&self, progress: &mut Progress) -> Vec<u32> {
+        let mut again = Vec::new();
+        progress.is_cancelled = false;
+        for (place, status) in progress.nodes.iter_mut().enumerate() {
+            match status {
+                Status::Dead => {
+                    *status = Status::Open;
+                    again.push(place as u32);
+                }
+                Status::Cancelled | Status::Failed | Status::Skipped => *status = Status::Waiting,
+                _ => {}
+            }
+        }
+        (progress.is_again, progress.is_over) = (true, false);
+        again
+    }
+}
+
+fn verdict(parents: &[Edge], nodes: &[Status]) -> Verdict {
+    let mut waits = false;
+    let mut end = None;
+    for edge in parents {
+        let parent = nodes[edge.parent as usize];
+        match edge.on_failure {
+            _ if !parent.has_ended() => waits = true,
+            OnFailure::CancelRest if parent.is_failure() => return Verdict::CancelsRest,
+            OnFailure::Fail if parent.is_failure() => end = Some(Status::Failed),
+            OnFailure::Skip if parent.is_failure() && end.is_none() => end = Some(Status::Skipped),
+            _ => {}
+        }
+    }
+    match end {
+        Some(end) => Verdict::Ends(end),
+        None if waits => Verdict::Waits,
+        None => Verdict::Starts,
+    }
+}
