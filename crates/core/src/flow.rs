@@ -1,5 +1,5 @@
 //! Flows: jobs that wait for other jobs. A flow is a graph that never changes, and a progress that moves; what may start next
-//! is computed here from both, without a store and without a clock. `worker/src/flows.rs` asks which jobs have ended, and acts.
+//! is computed here from both, without a store and without a clock. `worker/src/flows.rs` learns which jobs have ended, and acts.
 
 mod advance;
 mod graph;
@@ -10,21 +10,22 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use advance::Step;
-pub use graph::{Callbacks, Edge, Graph, Node, Place};
-pub use progress::{Progress, Status, Tally};
+use crate::id::JobId;
+use crate::job::Spec;
+use crate::name::Name;
 
-use crate::clock::Timestamp;
+pub use advance::Step;
+pub use graph::{Edge, Graph, Node, Place, Role, Waiting};
+pub use progress::{Progress, Status, Tally};
 
 /// The most jobs that a flow may have.
 pub const NODES_MAX: usize = 100_000;
+/// The most edges that a flow may have: what jobs wait for, all taken together.
+pub const EDGES_MAX: usize = 1_000_000;
 /// The most that the name of a flow may have, in bytes.
 pub const NAME_MAX: usize = 128;
 /// Says in the meta of a job which flow it belongs to, as which node, and in which queue the flow is.
 pub const MEMBER: &str = "windlass.flow";
-/// The instant that jobs are due at while they wait for others: the year 2200, which every store can order by.
-pub const HELD: Timestamp = Timestamp::from_micros(7_258_118_400_000_000);
-
 /// What becomes of a job when one that it waits for is dead or cancelled, or has itself failed for such a reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,6 +53,14 @@ pub enum FlowInvalid {
         /// How many.
         count: usize,
     },
+    /// Too many edges.
+    #[error(
+        "jobs of one flow wait for {count} others in all: at most {EDGES_MAX}; put a job between two groups that wait for each other"
+    )]
+    Edges {
+        /// How many.
+        count: usize,
+    },
     /// A name that is empty, too long, or not printable.
     #[error("{name:?} is not a name for a flow: use 1 to {NAME_MAX} bytes without control characters")]
     Name {
@@ -70,7 +79,7 @@ pub enum FlowInvalid {
     },
     /// A job that waits for others and for a time.
     #[error(
-        "job {node} of the flow has a delay or a time of its own: only the first jobs of a flow that is added in one call and has no bound on jobs alive may have one; others start when what they wait for has ended"
+        "job {node} of the flow has a delay or a time of its own: jobs of a flow start when what they wait for has ended; let the handler snooze instead"
     )]
     Due {
         /// Its place.
@@ -95,34 +104,34 @@ pub enum FlowInvalid {
 /// Which flow a job belongs to, as its meta says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The flow: the id of the job that moves it on.
-    pub flow: crate::JobId,
-    /// Its place in the graph; none for a callback.
-    pub node: Option<u32>,
+    /// The flow.
+    pub flow: JobId,
+    /// Its place in the graph.
+    pub node: u32,
     /// The queue that the flow is in.
-    pub queue: crate::Name,
+    pub home: Name,
+    /// Whether its output is kept for others of the flow.
+    pub is_read: bool,
 }
 
 impl Member {
     /// The text for the meta of a job.
     pub fn text(&self) -> String {
-        let node = self.node.map_or_else(|| "-".to_owned(), |node| node.to_string());
-        format!("{}/{node}/{}", self.flow, self.queue)
+        let Self { flow, node, home, is_read } = self;
+        format!("{flow}/{node}{}/{home}", if *is_read { "+" } else { "" })
     }
 
     /// Reads what [`text`](Self::text) wrote; nothing for anything else.
     pub fn read(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, '/');
         let flow = parts.next()?.parse().ok()?;
-        let node = match parts.next()? {
-            "-" => None,
-            node => Some(node.parse().ok()?),
-        };
-        Some(Self { flow, node, queue: crate::Name::new(parts.next()?).ok()? })
+        let node = parts.next()?;
+        let (node, is_read) = node.strip_suffix('+').map_or((node, false), |node| (node, true));
+        Some(Self { flow, node: node.parse().ok()?, home: Name::new(parts.next()?).ok()?, is_read })
     }
 
     /// The flow of a job with this spec.
-    pub fn of(spec: &crate::job::Spec) -> Option<Self> {
+    pub fn of(spec: &Spec) -> Option<Self> {
         spec.meta.get(MEMBER).and_then(|text| Self::read(text))
     }
 }

@@ -1,6 +1,6 @@
 //! What comes next in a flow, given what has ended.
 
-use super::{Edge, Graph, OnFailure, Progress, Status};
+use super::{Edge, Graph, OnFailure, Progress, Role, Status};
 
 /// What a flow asks for, in this order. All of it may be repeated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,11 +33,11 @@ impl Graph {
                 progress.nodes[place as usize] = status;
             }
         }
-        let mut step = Step::default();
-        let open = progress.nodes.iter().filter(|status| **status == Status::Open).count();
+        let (mut step, jobs) = (Step::default(), self.jobs());
+        let open = progress.nodes[..jobs].iter().filter(|status| **status == Status::Open).count();
         let alive = self.alive_max.map_or(usize::MAX, |alive| alive as usize);
         let mut room = alive.saturating_sub(open).min(limit);
-        for (place, node) in self.nodes.iter().enumerate() {
+        for (place, node) in self.nodes[..jobs].iter().enumerate() {
             if progress.is_cancelled {
                 break;
             }
@@ -60,29 +60,34 @@ impl Graph {
             }
         }
         if progress.is_cancelled {
-            self.cancel_rest(progress, &mut step);
+            cancel_rest(&mut progress.nodes[..jobs], &mut step);
         }
+        self.call_back(progress, jobs, &mut step);
         step
     }
 
-    /// Ends what waits, and asks what runs to stop. What was about to start does not.
-    fn cancel_rest(&self, progress: &mut Progress, step: &mut Step) {
-        let started = std::mem::take(&mut step.release);
-        step.has_more = false;
-        for (place, status) in progress.nodes.iter_mut().enumerate() {
-            let place = place as u32;
-            match status {
-                Status::Waiting => {
-                    *status = Status::Cancelled;
-                    step.withdraw.push(place);
-                }
-                // Places in `started` ascend.
-                Status::Open if started.binary_search(&place).is_ok() => {
-                    *status = Status::Cancelled;
-                    step.withdraw.push(place);
-                }
-                Status::Open => step.stop.push(place),
-                _ => {}
+    /// Starts the callbacks whose time has come, and ends those whose time never comes.
+    fn call_back(&self, progress: &mut Progress, jobs: usize, step: &mut Step) {
+        let (of_jobs, of_callbacks) = progress.nodes.split_at_mut(jobs);
+        if of_callbacks.is_empty() {
+            return;
+        }
+        let has_failed = of_jobs.iter().any(|status| status.is_failure());
+        let is_over = of_jobs.iter().all(|status| status.has_ended());
+        for (place, (node, status)) in self.nodes[jobs..].iter().zip(of_callbacks).enumerate() {
+            let starts = match node.role {
+                Role::Job => false,
+                Role::OnSuccess => is_over && !has_failed,
+                Role::OnEnd => is_over,
+                Role::OnFirstFailure => has_failed,
+            };
+            let place = (jobs + place) as u32;
+            if *status == Status::Waiting && starts {
+                *status = Status::Open;
+                step.release.push(place);
+            } else if *status == Status::Waiting && is_over {
+                *status = Status::Skipped;
+                step.withdraw.push(place);
             }
         }
     }
@@ -102,8 +107,30 @@ impl Graph {
                 _ => {}
             }
         }
-        (progress.is_again, progress.is_over) = (true, false);
+        progress.is_again = true;
         again
+    }
+}
+
+/// Ends what waits, and asks what runs to stop. What was about to start does not.
+fn cancel_rest(jobs: &mut [Status], step: &mut Step) {
+    let started = std::mem::take(&mut step.release);
+    step.has_more = false;
+    for (place, status) in jobs.iter_mut().enumerate() {
+        let place = place as u32;
+        match status {
+            Status::Waiting => {
+                *status = Status::Cancelled;
+                step.withdraw.push(place);
+            }
+            // Places in `started` ascend.
+            Status::Open if started.binary_search(&place).is_ok() => {
+                *status = Status::Cancelled;
+                step.withdraw.push(place);
+            }
+            Status::Open => step.stop.push(place),
+            _ => {}
+        }
     }
 }
 

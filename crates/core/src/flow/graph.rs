@@ -1,10 +1,10 @@
 //! The graph of a flow: its jobs in an order in which each comes after those that it waits for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FlowInvalid, NAME_MAX, NODES_MAX, OnFailure};
+use super::{EDGES_MAX, FlowInvalid, NAME_MAX, NODES_MAX, OnFailure};
 use crate::id::JobId;
 use crate::name::Name;
 
@@ -13,14 +13,12 @@ use crate::name::Name;
 pub struct Graph {
     /// What people call it.
     pub name: String,
-    /// Its jobs. Each waits only for jobs that stand before it, so no job can wait for itself.
+    /// Its jobs. Each waits only for jobs that stand before it, so no job can wait for itself. Callbacks come last.
     pub nodes: Vec<Node>,
     /// How many of them may be under way at once.
     pub alive_max: Option<u32>,
-    /// Jobs that start when something happens to the flow as a whole.
-    pub callbacks: Callbacks,
     /// A job outside of the flow that waits for its end.
-    pub wakes: Option<JobId>,
+    pub wakes: Option<Waiting>,
 }
 
 /// One job of a flow.
@@ -32,6 +30,32 @@ pub struct Node {
     pub kind: Name,
     /// What it waits for.
     pub parents: Vec<Edge>,
+    /// What it is to the flow.
+    pub role: Role,
+}
+
+/// What a job is to its flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// One of its jobs.
+    #[default]
+    Job,
+    /// Starts when every job has completed or was skipped.
+    OnSuccess,
+    /// Starts when every job has ended, however.
+    OnEnd,
+    /// Starts when the first job is dead, cancelled or failed.
+    OnFirstFailure,
+}
+
+/// A job that comes back when a flow that it has added is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Its id.
+    pub id: JobId,
+    /// How often it had been claimed when it began to wait.
+    pub fence: u64,
 }
 
 /// Where a job is.
@@ -52,20 +76,6 @@ pub struct Edge {
     pub on_failure: OnFailure,
 }
 
-/// Jobs that start when something happens to the flow as a whole. Each starts once, or never.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Callbacks {
-    /// Starts when every job has completed or was skipped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_success: Option<Place>,
-    /// Starts when every job has ended, however.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_end: Option<Place>,
-    /// Starts when the first job is dead, cancelled or failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_first_failure: Option<Place>,
-}
-
 /// How a graph is written: names once, and runs of parents that stand side by side as one.
 #[derive(Serialize, Deserialize)]
 struct Text {
@@ -76,10 +86,11 @@ struct Text {
     nodes: Vec<(JobId, u32, u32, Vec<(u32, u32, OnFailure)>)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     alive_max: Option<u32>,
-    #[serde(default)]
-    callbacks: Callbacks,
+    /// What the last nodes are to the flow, where they are not jobs of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    callbacks: Vec<Role>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    wakes: Option<JobId>,
+    wakes: Option<Waiting>,
 }
 
 /// The newest form that this program reads.
@@ -98,8 +109,16 @@ impl Graph {
         if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
             return Err(FlowInvalid::Name { name: name.chars().take(NAME_MAX).collect() });
         }
+        let is_job = |node: &Node| node.role == Role::Job;
+        if self.nodes[self.jobs()..].iter().any(is_job) {
+            return Err(FlowInvalid::Broken("a callback stands before a job".into()));
+        }
         if self.alive_max == Some(0) {
             return Err(FlowInvalid::NoneAlive);
+        }
+        let edges = self.nodes.iter().map(|node| node.parents.len()).sum();
+        if edges > EDGES_MAX {
+            return Err(FlowInvalid::Edges { count: edges });
         }
         for (place, node) in self.nodes.iter().enumerate() {
             if let Some(edge) = node.parents.iter().find(|edge| edge.parent as usize >= place) {
@@ -107,6 +126,16 @@ impl Graph {
             }
         }
         Ok(())
+    }
+
+    /// How many of its nodes are jobs; callbacks stand behind them.
+    pub fn jobs(&self) -> usize {
+        self.nodes.iter().position(|node| node.role != Role::Job).unwrap_or(self.nodes.len())
+    }
+
+    /// The queues of its jobs, each once.
+    pub fn queues(&self) -> BTreeSet<&Name> {
+        self.nodes.iter().map(|node| &node.place.queue).collect()
     }
 
     /// The text to store.
@@ -128,7 +157,7 @@ impl Graph {
             names,
             nodes,
             alive_max: self.alive_max,
-            callbacks: self.callbacks.clone(),
+            callbacks: self.nodes[self.jobs()..].iter().map(|node| node.role).collect(),
             wakes: self.wakes,
         };
         serde_json::to_vec(&text).expect("names and numbers are JSON")
@@ -149,6 +178,7 @@ impl Graph {
             name.ok_or_else(|| broken(format!("name {index} is not there")))
         };
         let mut nodes = Vec::with_capacity(text.nodes.len().min(NODES_MAX));
+        let mut edges = 0;
         for (place, (id, queue, kind, runs)) in text.nodes.iter().enumerate() {
             let mut parents = Vec::new();
             for &(first, count, on_failure) in runs {
@@ -157,18 +187,21 @@ impl Graph {
                 parents.extend((first..end).map(|parent| Edge { parent, on_failure }));
             }
             let place = Place { id: *id, queue: name(*queue)? };
-            nodes.push(Node { place, kind: name(*kind)?, parents });
+            edges += parents.len();
+            if edges > EDGES_MAX {
+                return Err(FlowInvalid::Edges { count: edges });
+            }
+            nodes.push(Node { place, kind: name(*kind)?, parents, role: Role::Job });
         }
         let Text { name, alive_max, callbacks, wakes, .. } = text;
-        let graph = Self { name, nodes, alive_max, callbacks, wakes };
+        let first = nodes.len().checked_sub(callbacks.len());
+        let first = first.ok_or_else(|| broken("there are more callbacks than nodes".into()))?;
+        for (node, role) in nodes[first..].iter_mut().zip(callbacks) {
+            node.role = role;
+        }
+        let graph = Self { name, nodes, alive_max, wakes };
         graph.check()?;
         Ok(graph)
-    }
-
-    /// All callbacks.
-    pub fn callbacks(&self) -> impl Iterator<Item = &Place> {
-        let Callbacks { on_success, on_end, on_first_failure } = &self.callbacks;
-        [on_success, on_end, on_first_failure].into_iter().flatten()
     }
 }
 

@@ -14,6 +14,8 @@ pub enum Status {
     Open,
     /// Done.
     Completed,
+    /// Done, and its output is kept for the flow.
+    Yielded,
     /// Given up.
     Dead,
     /// Ended on purpose, or removed.
@@ -26,10 +28,11 @@ pub enum Status {
 
 impl Status {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Waiting,
         Self::Open,
         Self::Completed,
+        Self::Yielded,
         Self::Dead,
         Self::Cancelled,
         Self::Failed,
@@ -37,11 +40,12 @@ impl Status {
     ];
 
     /// The letter to store.
-    const fn letter(self) -> u8 {
+    pub const fn letter(self) -> u8 {
         match self {
             Self::Waiting => b'w',
             Self::Open => b'o',
             Self::Completed => b'c',
+            Self::Yielded => b'y',
             Self::Dead => b'd',
             Self::Cancelled => b'x',
             Self::Failed => b'f',
@@ -49,7 +53,8 @@ impl Status {
         }
     }
 
-    fn of_letter(letter: u8) -> Option<Self> {
+    /// What a letter stands for.
+    pub fn of_letter(letter: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.letter() == letter)
     }
 
@@ -58,7 +63,7 @@ impl Status {
         match self {
             Self::Waiting => "waiting",
             Self::Open => "open",
-            Self::Completed => "completed",
+            Self::Completed | Self::Yielded => "completed",
             Self::Dead => "dead",
             Self::Cancelled => "cancelled",
             Self::Failed => "failed",
@@ -92,16 +97,12 @@ impl Status {
 pub struct Progress {
     /// Where each of its jobs is, in the order of the graph.
     pub nodes: Vec<Status>,
-    /// The job that the next look at open ones begins with.
-    pub cursor: u32,
+    /// All of it is stored: jobs may start.
+    pub is_sealed: bool,
     /// What has not begun does not begin any more.
     pub is_cancelled: bool,
-    /// The callback of the first failure has started.
-    pub has_told_failure: bool,
     /// Its failed parts were sent back: jobs that were cancelled may start again.
     pub is_again: bool,
-    /// Every job has ended, and all callbacks have been seen to.
-    pub is_over: bool,
 }
 
 /// How many jobs of a flow are where.
@@ -142,15 +143,11 @@ struct Text {
     v: u32,
     nodes: String,
     #[serde(default)]
-    cursor: u32,
+    sealed: bool,
     #[serde(default)]
     cancelled: bool,
     #[serde(default)]
-    told: bool,
-    #[serde(default)]
     again: bool,
-    #[serde(default)]
-    over: bool,
 }
 
 /// The newest form that this program reads.
@@ -161,11 +158,9 @@ impl Progress {
     pub fn new(graph: &Graph) -> Self {
         Self {
             nodes: vec![Status::Waiting; graph.nodes.len()],
-            cursor: 0,
+            is_sealed: true,
             is_cancelled: false,
-            has_told_failure: false,
             is_again: false,
-            is_over: false,
         }
     }
 
@@ -174,11 +169,9 @@ impl Progress {
         let text = Text {
             v: VERSION,
             nodes: self.nodes.iter().map(|status| char::from(status.letter())).collect(),
-            cursor: self.cursor,
+            sealed: self.is_sealed,
             cancelled: self.is_cancelled,
-            told: self.has_told_failure,
             again: self.is_again,
-            over: self.is_over,
         };
         serde_json::to_vec(&text).expect("letters and numbers are JSON")
     }
@@ -197,24 +190,18 @@ impl Progress {
         let nodes = nodes.filter(|nodes| nodes.len() == graph.nodes.len());
         let nodes = nodes
             .ok_or_else(|| FlowInvalid::Broken(format!("it does not speak of {} jobs", graph.nodes.len())))?;
-        Ok(Self {
-            nodes,
-            cursor: text.cursor,
-            is_cancelled: text.cancelled,
-            has_told_failure: text.told,
-            is_again: text.again,
-            is_over: text.over,
-        })
+        Ok(Self { nodes, is_sealed: text.sealed, is_cancelled: text.cancelled, is_again: text.again })
     }
 
-    /// How many jobs are where.
-    pub fn tally(&self) -> Tally {
-        let mut tally = Tally { jobs: self.nodes.len() as u32, ..Tally::default() };
-        for status in &self.nodes {
+    /// How many jobs are where; callbacks are not counted.
+    pub fn tally(&self, graph: &Graph) -> Tally {
+        let jobs = &self.nodes[..graph.jobs()];
+        let mut tally = Tally { jobs: jobs.len() as u32, ..Tally::default() };
+        for status in jobs {
             let count = match status {
                 Status::Waiting => &mut tally.waiting,
                 Status::Open => &mut tally.open,
-                Status::Completed => &mut tally.completed,
+                Status::Completed | Status::Yielded => &mut tally.completed,
                 Status::Dead => &mut tally.dead,
                 Status::Cancelled => &mut tally.cancelled,
                 Status::Failed => &mut tally.failed,
@@ -225,12 +212,14 @@ impl Progress {
         tally
     }
 
-    /// Open jobs, beginning where the last look ended and going round once, at most so many.
-    pub fn open(&self, limit: usize) -> Vec<u32> {
-        let count = self.nodes.len();
-        let start = (self.cursor as usize).min(count);
-        let round = (start..count).chain(0..start);
-        let open = round.filter(|&place| self.nodes[place] == Status::Open);
-        open.take(limit).map(|place| place as u32).collect()
+    /// Whether every job has ended, and every callback too.
+    pub fn is_over(&self) -> bool {
+        self.nodes.iter().all(|status| status.has_ended())
+    }
+
+    /// The nodes of this status, in the order of the graph.
+    pub fn of(&self, wanted: Status) -> impl Iterator<Item = u32> {
+        let found = self.nodes.iter().enumerate().filter(move |(_, status)| **status == wanted);
+        found.map(|(place, _)| place as u32)
     }
 }
