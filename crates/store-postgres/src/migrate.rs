@@ -86,6 +86,8 @@ const STEPS: &[Step] = &[
     Step { version: 10, name: "jobs alike", sql: include_str!("../migrations/0010_alike.sql"), needs: 1 },
     // Programs of before count jobs where no concurrency is to be held, which changes nothing.
     Step { version: 11, name: "uncounted", sql: UNCOUNTED, needs: 1 },
+    // Programs of before hold no job, and leave those that are held as they are.
+    Step { version: 12, name: "held jobs", sql: include_str!("../migrations/0012_held.sql"), needs: 1 },
 ];
 
 /// The newest version that this program knows.

@@ -12,7 +12,6 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
-use windlass_core::bell::Rings;
 use windlass_core::follow_ups::{FollowUps, RECORDS_MAX};
 use windlass_core::record::{KEY_MAX, Record, RecordKey, Version};
 use windlass_core::store::{
@@ -25,7 +24,7 @@ use crate::connect::Call;
 use crate::definitions::{Current, ROUNDS};
 use crate::error::Fault;
 use crate::functions::{RECORDS_LIST, RECORDS_READ, RECORDS_TOTALS, RECORDS_WRITE};
-use crate::jobs::enqueue::{self, Columns, is_heard, queues};
+use crate::jobs::enqueue::{self, Columns, is_heard, queues, rings};
 use crate::jobs::settle::index;
 use crate::row::{self, at};
 use crate::session::{Parameters, Session};
@@ -174,7 +173,7 @@ async fn write(
             return Ok(Vec::new());
         }
         if said.iter().any(|said| is_heard(said)) {
-            tools.ring(Rings::accepted(&what.jobs));
+            tools.ring(rings(&what.jobs));
         }
         match columns.answers(&what.jobs, &definitions, said)? {
             Some(answers) => return Ok(answers),

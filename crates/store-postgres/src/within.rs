@@ -17,7 +17,7 @@ use crate::connect::Call;
 use crate::definitions::{self, Current, ROUNDS};
 use crate::error::{Effect, Fault, ServerError, meaning};
 use crate::functions::{ABORT, DEFINITIONS, ENQUEUE, ENQUEUE_ANY, Function, HOLDS, SETTLE};
-use crate::jobs::enqueue::{Columns, queues};
+use crate::jobs::enqueue::{Columns, queues, rings};
 use crate::jobs::settle::{Outcomes, counts_running};
 use crate::jobs::unique::Keys;
 use crate::row;
@@ -49,7 +49,7 @@ impl Within for PostgresStore {
                 let is_heard = |answer: &Enqueued| matches!(answer, Enqueued::New | Enqueued::Replaced(_));
                 if let (true, Some(row)) = (answers.iter().any(is_heard), rows.first()) {
                     let xid = row.text(1).map_err(misread)?.to_owned();
-                    self.remote.tools().wakeups.watch(xid, Rings::accepted(jobs));
+                    self.remote.tools().wakeups.watch(xid, rings(jobs));
                 }
                 return Ok(answers);
             }

@@ -53,10 +53,10 @@ BEGIN
                     DELETE FROM attempts WHERE seq = v_seq;
                     DELETE FROM jobs WHERE seq = v_seq;
                     v_moved := moves(v_queue, o_state, -1, NULL, ARRAY[v_seq]);
-                ELSIF o_state = 1 THEN
-                    -- An outcome of before comes too late: a person wants the job to run.
+                ELSIF o_state < 2 THEN
+                    -- Scheduled or held. An outcome of before comes too late: a person wants the job to run.
                     UPDATE waiting SET state = 2, due_at = v_now, nonce = NULL WHERE seq = v_seq;
-                    v_moved := moves(v_queue, 1, 2, NULL, ARRAY[v_seq]);
+                    v_moved := moves(v_queue, o_state, 2, NULL, ARRAY[v_seq]);
                     o_state := 2;
                 ELSE
                     o_answer := 'refused';

@@ -1,5 +1,5 @@
 //! Enqueue: all of a call's jobs or none. Whether an id or the call itself is known is found out by the same statement that
-//! stores the jobs (`accept` in `migrations/0007_keys_accept.sql`), so a repeat costs no second call.
+//! stores the jobs (`accept` in `migrations/0012_held.sql`), so a repeat costs no second call.
 
 mod alike;
 
@@ -11,7 +11,9 @@ use uuid::Uuid;
 use windlass_core::bell::{Rings, Topic};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::NewJob;
+use windlass_core::options::Due;
 use windlass_core::store::{ClaimAnswer, Enqueued};
+use windlass_core::unique::OnConflict;
 use windlass_core::{CallId, JobId, Name, StoreError};
 
 use self::alike::Alike;
@@ -49,10 +51,10 @@ pub(super) async fn enqueue(
         {
             rows
         } else {
-            let is_told = tools.wakeups.ring_behind(session, Rings::accepted(jobs));
+            let is_told = tools.wakeups.ring_behind(session, rings(jobs));
             let rows = call.enqueue(session).await?;
             if !is_told && said(&rows)?.into_iter().any(is_heard) {
-                tools.ring(Rings::accepted(jobs));
+                tools.ring(rings(jobs));
             }
             rows
         };
@@ -72,6 +74,20 @@ pub(crate) fn is_heard(said: &str) -> bool {
     [STORED, "new"].contains(&said) || said.starts_with("replaced ")
 }
 
+/// What is owed for jobs that are accepted: nothing for those that are held, unless one may put the holder of its unique key
+/// forward.
+pub(crate) fn rings<'j>(jobs: impl IntoIterator<Item = &'j NewJob>) -> Rings {
+    let is_rung = |job: &&NewJob| job.due != Due::Held || job.on_conflict != OnConflict::Keep;
+    Rings::accepted(jobs.into_iter().filter(is_rung))
+}
+
+/// The delay that tells `accept` that a job is held.
+const HELD: i64 = -1;
+
+fn delay(due: &Due) -> Option<i64> {
+    if *due == Due::Held { Some(HELD) } else { due.delay().map(row::micros) }
+}
+
 /// The answers, in the last column of the rows. Beside the jobs of a claim there is one answer for all.
 fn said(rows: &[Row]) -> Result<Vec<&str>, Fault> {
     let mut said = rows.iter().map(|row| row::at(row, row.len() - 1)).collect::<Result<Vec<&str>, _>>()?;
@@ -83,7 +99,7 @@ fn said(rows: &[Row]) -> Result<Vec<&str>, Fault> {
 
 /// Jobs as columns, one array each, in the order of their ids: in that order rows are locked everywhere, so that calls
 /// about the same ids never wait for each other in a circle. What all of them have is said once, and defaults are not said;
-/// see `accept` in `migrations/0007_keys_accept.sql`.
+/// see `accept` in `migrations/0012_held.sql`.
 pub(crate) struct Columns<'j> {
     pub(crate) ids: Vec<Uuid>,
     /// Where each of them stands in the call, counted from 1.
@@ -135,7 +151,7 @@ impl<'j> Columns<'j> {
             kinds: one_for_all(each().map(|job| job.kind.as_str())),
             payloads: each().map(|job| &job.payload[..]).collect(),
             priorities: unless_all(0, each().map(|job| i64::from(job.priority))),
-            delays: unless_all(None, each().map(|job| job.due.delay().map(row::micros))),
+            delays: unless_all(None, each().map(|job| delay(&job.due))),
             times: unless_all(None, each().map(|job| job.due.time().map(Timestamp::as_micros))),
             expiries: unless_all(None, each().map(|job| job.expires.map(row::micros))),
             specs: unless_all(None, each().map(|job| job.spec.text())),

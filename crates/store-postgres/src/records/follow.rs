@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 
 use windlass_core::State;
 use windlass_core::StoreError;
-use windlass_core::bell::Rings;
 use windlass_core::judge::Transition;
 use windlass_core::record::RecordWrite;
 use windlass_core::store::{AttemptWrite, AttemptWritten, Right};
@@ -16,7 +15,7 @@ use super::runs::runs;
 use crate::Tools;
 use crate::definitions::{Current, ROUNDS};
 use crate::error::{Fault, is_locked};
-use crate::jobs::enqueue::{answer, refusal};
+use crate::jobs::enqueue::{answer, refusal, rings};
 use crate::jobs::settle::{Writes, counts_running, holding};
 use crate::session::Session;
 
@@ -188,7 +187,7 @@ impl Writer<'_> {
 
     /// All of a run was written.
     fn applied(&mut self, run: &Run, batch: &Batch<'_>, definitions: &Current, states: &[State]) {
-        let mut rings = Rings::accepted(batch.jobs().iter().map(|(_, job)| *job));
+        let mut rings = rings(batch.jobs().iter().map(|(_, job)| *job));
         for (at, &state) in states.iter().enumerate() {
             self.answer(run, at, AttemptWritten::Applied(state));
             let queue = &batch.item(at).queue;

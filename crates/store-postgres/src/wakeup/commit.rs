@@ -62,7 +62,7 @@ impl CommitWatch {
 
     /// Watches one more transaction. While there are any, the server is asked about all of them at once.
     pub(crate) fn watch(&self, xid: String, rings: Rings) {
-        if xid.parse::<u64>().is_err() {
+        if rings.is_empty() || xid.parse::<u64>().is_err() {
             return;
         }
         let is_attended = self.watched.list().add(xid, rings);

@@ -1,6 +1,5 @@
 //! Records in a transaction of the user's own. A conflict is answered, not raised: the transaction goes on.
 
-use windlass_core::bell::Rings;
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::record::{Record, RecordKey, Version};
 use windlass_core::sql::{Line, SqlError, Value};
@@ -11,7 +10,7 @@ use super::{enqueue_values, ints, key_values, misread, never_still, run, texts, 
 use crate::PostgresStore;
 use crate::definitions::{Current, ROUNDS};
 use crate::functions::{RECORDS_READ, RECORDS_WRITE};
-use crate::jobs::enqueue::{Columns, is_heard, queues};
+use crate::jobs::enqueue::{Columns, is_heard, queues, rings};
 use crate::records::READ_STEP;
 use crate::records::changes::Changes;
 use crate::row;
@@ -84,7 +83,7 @@ impl PostgresStore {
             if let Some(answers) = columns.answers(&what.jobs, &definitions, said).map_err(written)? {
                 if let (true, Some(row)) = (is_heard, rows.first()) {
                     let xid = row.text(3).map_err(misread)?.to_owned();
-                    self.remote.tools().wakeups.watch(xid, Rings::accepted(&what.jobs));
+                    self.remote.tools().wakeups.watch(xid, rings(&what.jobs));
                 }
                 return Ok(answers);
             }

@@ -4,7 +4,7 @@
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::Columns;
+use super::{Columns, HELD};
 
 /// From how many jobs on it pays.
 const JOBS_MIN: usize = 10;
@@ -21,7 +21,7 @@ pub(super) struct Alike<'a> {
 }
 
 impl<'a> Alike<'a> {
-    /// Nothing where they are not alike, or few.
+    /// Nothing where they are not alike, or few; or held, which `accept` alone knows of.
     pub(super) fn of(columns: &'a Columns<'a>) -> Option<Self> {
         let Columns {
             ids,
@@ -48,6 +48,7 @@ impl<'a> Alike<'a> {
             && expiries.is_empty()
             && fits.is_empty()
             && lines.is_empty()
+            && !delays.contains(&Some(HELD))
             && keys.conflicts.is_empty()
             && are_same(priorities)
             && are_same(delays)
