@@ -131,7 +131,6 @@ pub(crate) async fn accept<T: Transaction>(
             if let (Some(seq), Some(key), false) = (seq, job.unique, is_many) {
                 keys::take(tx, (seq, job.id), &job.queue, key).await?;
             }
-            // Links are written here: a job with open parents begins as blocked.
             accepted.push((seq, answer));
         }
     }

@@ -277,6 +277,8 @@ mod tests {
         for (queue, state, due_at, attempt, expires_at) in [
             ("due", State::Scheduled, 100, 0, None),
             ("expired", State::Ready, 0, 0, Some(100)),
+            ("held", State::Blocked, 0, 0, None),
+            ("lapsed", State::Blocked, 0, 0, Some(100)),
             ("later", State::Scheduled, 101, 0, Some(101)),
             ("ready", State::Ready, 0, 0, None),
             ("started", State::Ready, 0, 1, Some(1)),
@@ -288,10 +290,10 @@ mod tests {
         session.write_counters().unwrap();
         let found =
             |limit| due_queues(&session, limit).unwrap().iter().map(Name::to_string).collect::<Vec<_>>();
-        assert_eq!(found(9), ["due", "expired", "unstarted"]);
+        assert_eq!(found(9), ["due", "expired", "lapsed", "unstarted"]);
         assert_eq!(found(1), ["due", "expired"]);
         assert_eq!(found(0), [""; 0]);
-        assert_eq!(promote(&session, 9).unwrap(), Promotion { promoted: 1, expired: 2 });
+        assert_eq!(promote(&session, 9).unwrap(), Promotion { promoted: 1, expired: 3 });
         assert_eq!(found(9), [""; 0]);
     }
 }

@@ -158,8 +158,8 @@ pub(crate) async fn end<T: Transaction>(
     change(tx, END, &fields, &[job], Some(state), cause).await
 }
 
-/// A person sends a job to `ready`. One that had ended begins anew, and its expiry no longer counts: it is asked for
-/// now.
+/// A job is sent to `ready`. One that was held or waited for its time goes as it is. One that had ended begins anew, and its
+/// expiry no longer counts: it is asked for now.
 pub(crate) async fn restart<T: Transaction>(tx: &mut T, job: Standing<'_>) -> Result<(), T::Error> {
     let sql = if job.state.is_terminal() { RESTART } else { HASTEN };
     let fields = [job.seq.into(), tx.now().as_micros().into()];

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use windlass_core::follow_ups::FollowUps;
+use windlass_core::options::Due;
 use windlass_core::record::{Record, RecordKey};
 use windlass_core::sql::{Dialect, Line, SqlError};
 use windlass_core::store::{Enqueued, Settled, Settlement, StoreResult, Within};
@@ -89,8 +90,8 @@ impl Within for SqliteStore {
 
 impl SqliteStore {
     fn watch_jobs(&self, jobs: &[NewJob], answers: &[Enqueued]) {
-        if let Some((job, _)) = jobs.iter().zip(answers).find(|(_, answer)| **answer == Enqueued::New) {
-            self.inner.watch_commit(Awaited::Enqueue { id: job.id });
+        if let Some(awaited) = fresh(jobs, answers) {
+            self.inner.watch_commit(awaited);
         }
     }
 
@@ -131,6 +132,13 @@ impl SqliteStore {
             "the transaction is on {place} and the store is {own}: begin it on a connection to the store's file"
         ))
     }
+}
+
+/// The job whose commit is rung for. One is enough, for all become visible together; one that is held is none, for no worker
+/// can take it.
+fn fresh(jobs: &[NewJob], answers: &[Enqueued]) -> Option<Awaited> {
+    let owes_ring = |(job, answer): &(&NewJob, &Enqueued)| **answer == Enqueued::New && job.due != Due::Held;
+    jobs.iter().zip(answers).find(owes_ring).map(|(job, _)| Awaited::Enqueue { id: job.id })
 }
 
 /// An error on its way to the caller, whichever end of the line it comes from.
@@ -197,9 +205,21 @@ fn meaning(error: SqlError) -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::StoreErrorKind;
+    use windlass_core::{Options, State, StoreErrorKind};
 
     use super::*;
+
+    #[test]
+    fn the_first_job_that_a_worker_could_take_is_waited_for() {
+        let job = || NewJob::new("k", "", Options::new()).unwrap();
+        let (mut held, known, next) = (job(), job(), job());
+        held.due = Due::Held;
+        let (new, existing) = (Enqueued::New, Enqueued::Existing(State::Ready));
+        let jobs = [held, known, next.clone(), job()];
+        let awaited = fresh(&jobs, &[new, existing, new, new]);
+        assert!(matches!(awaited, Some(Awaited::Enqueue { id }) if id == next.id), "{awaited:?}");
+        assert!(fresh(&jobs[..2], &[new, existing]).is_none(), "no worker could take one");
+    }
 
     fn kind(code: &str) -> (StoreErrorKind, String) {
         let error =

@@ -39,7 +39,7 @@ pub(super) fn cancel(
 
 pub(super) fn retry(session: &Session<'_>, jobs: &[Asked]) -> Result<Vec<Amended>, Fault> {
     each(session, jobs, |job| {
-        if !matches!(job.state, State::Dead | State::Cancelled | State::Scheduled) {
+        if matches!(job.state, State::Ready | State::Running | State::Completed) {
             return Ok(Amended::Refused(job.state));
         }
         if job.state.is_terminal()

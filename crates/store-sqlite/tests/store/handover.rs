@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use windlass_core::bell::{Claiming, Waiter};
+use windlass_core::options::Due;
 use windlass_core::store::{ClaimAnswer, ClaimRequest, Jobs, StoreResult, Wakeup};
 use windlass_core::{LeaseId, Name, NewJob, Options};
 use windlass_store_sqlite::SqliteStore;
@@ -74,6 +75,14 @@ async fn a_waiting_worker_gets_its_job_in_the_commit_that_stores_it() {
     // A claim could not take a job that is due later.
     let delayed = Options::new().delay(Duration::from_secs(600));
     store.enqueue([NewJob::new("greet", "later", delayed).unwrap()].into()).await.unwrap();
+    assert_eq!((claimed(), woken()), (None, 1));
+
+    // No claim could take a job that is held, until it is sent.
+    let mut held = job("held");
+    held.due = Due::Held;
+    store.enqueue([held.clone()].into()).await.unwrap();
+    assert_eq!((claimed(), woken()), (None, 0));
+    store.retry([held.id].into()).await.unwrap();
     assert_eq!((claimed(), woken()), (None, 1));
     drop((enrolled, idle));
 }

@@ -7,6 +7,7 @@ mod full;
 mod gates;
 mod group;
 mod handover;
+mod held;
 mod keys;
 mod life;
 mod log;
