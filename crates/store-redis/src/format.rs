@@ -85,7 +85,8 @@ formats! {
     /// it has a unique key, 16 if it has a key that it takes turns by, 32 if it runs and that key does not count it; the reason as a letter, `-` for none. Expiry and finished are 0 for none. `length` is that of
     /// the content. After the content, once it was claimed, follows [`CLAIM`]. The record of a job with a unique key is
     /// stored with another first byte, [`KEYED_OFFSET`] more, which keeps out programs that would not free the key; that of one
-    /// with a key that it takes turns by, whatever else it has, with one that is [`GATED_OFFSET`] more.
+    /// with a key that it takes turns by, whatever else it has, with one that is [`GATED_OFFSET`] more. A blocked job has this
+    /// form from the beginning: a program from before jobs were held takes it for one that it does not know.
     RECORD {
         state: 1, flags: 1, reason: 1, attempt: 4, stalls: 4, ambiguous: 4, backoff: 8, fence: 8, due: 8, seq: 8,
         priority: 2, expiry: 8, enqueued: 8, finished: 8, payload: 4, length: 4, block: 4, content: 0,
@@ -128,8 +129,8 @@ formats! {
     HOLDER { id: 16, free: 8 }
 
     /// What jobs that are handed in have in common: `1` if the payload is above the queue's cap; due `n`ow, `a`fter or a`t`
-    /// so many micros; `e` if it expires after so many micros. If they have a key that they take turns by, [`GATE`] follows the kind; if they
-    /// have a unique key, [`CONFLICT`] is the last.
+    /// so many micros, or `h`eld; `e` if it expires after so many micros. If they have a key that they take turns by, [`GATE`]
+    /// follows the kind; if they have a unique key, [`CONFLICT`] is the last.
     HEAD {
         is_large: 1, priority: 2, payload: 4, length: 4, due: 1, due_micros: 8, expires: 1, expires_micros: 8,
         kind_length: 1, kind: 0,
@@ -211,12 +212,12 @@ pub(crate) const LATER_FORMS: u8 = 128;
 pub(crate) const KEYED_OFFSET: u8 = LATER_FORMS - b'0';
 
 /// The first and the last form of a job with a unique key.
-pub(crate) const KEYED: u8 = b'1' + KEYED_OFFSET;
+pub(crate) const KEYED: u8 = b'0' + KEYED_OFFSET;
 pub(crate) const KEYED_END: u8 = b'6' + KEYED_OFFSET;
 
 /// The same for a job with a key that it takes turns by. The lowest bits of these first bytes are the state, too.
 pub(crate) const GATED_OFFSET: u8 = LATER_FORMS + 8 - b'0';
-pub(crate) const GATED: u8 = b'1' + GATED_OFFSET;
+pub(crate) const GATED: u8 = b'0' + GATED_OFFSET;
 pub(crate) const GATED_END: u8 = b'6' + GATED_OFFSET;
 
 /// Forms of jobs with keys that are otherwise plain: [`PLAIN`], [`FIRST`] and [`DONE`] under other first bytes. These are
@@ -231,6 +232,7 @@ pub(crate) const BRIEF_END: u8 = BRIEF + 2 * BRIEF_UNCOUNTED - 1;
 /// Numbers that scripts name.
 pub(crate) const NUMBERS: &[(&str, usize)] = &[
     // States as the first byte of a record; what is below running waits, what is above has ended.
+    ("STATE.blocked", b'0' as usize),
     ("STATE.scheduled", b'1' as usize),
     ("STATE.ready", b'2' as usize),
     ("STATE.running", b'3' as usize),

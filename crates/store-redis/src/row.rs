@@ -120,7 +120,7 @@ impl Row {
         let form = record.first().copied().unwrap_or_default();
         let row = match (First::of(form), form) {
             (Some(first), _) => Self::read_first(Reader(record), first, kinds),
-            (None, b'1'..=b'6') => Self::read(Reader(record), form, kinds),
+            (None, b'0'..=b'6') => Self::read(Reader(record), form, kinds),
             (None, KEYED..=KEYED_END) => Self::read(Reader(record), form - KEYED_OFFSET, kinds),
             (None, GATED..=GATED_END) => Self::read(Reader(record), form - GATED_OFFSET, kinds),
             (None, 0) => None,

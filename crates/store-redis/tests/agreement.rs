@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::follow_ups::FollowUps;
+use windlass_core::options::Due;
 use windlass_core::outcome::Failure;
 use windlass_core::queue::{Keep, KeyRules, QueueConfig, Rate, Retention, Shape};
 use windlass_core::record::{Expect, RecordKey, RecordWrite};
@@ -67,7 +68,10 @@ impl Play {
             options = options.unique(unique(random)).delay(Duration::from_millis(random.u64(..3_000)));
         }
         let payload = vec![7; length];
-        let job = NewJob::new(KINDS[random.usize(..2)], payload, options).unwrap();
+        let mut job = NewJob::new(KINDS[random.usize(..2)], payload, options).unwrap();
+        if random.u8(..8) == 0 {
+            job.due = Due::Held;
+        }
         // At times an id that was there before, and may be free again.
         match self.random.choice(&self.ids) {
             Some(id) if self.random.u8(..20) == 0 => job.with_id(*id),
@@ -330,6 +334,7 @@ async fn every_key_agrees_with_the_records() {
     }
     for (command, key, words) in [
         ("HINCRBY", "meta", &["c2", "1"][..]),
+        ("HINCRBY", "meta", &["c0", "1"]),
         ("HINCRBY", "live", &["9999", "1"]),
         ("ZADD", "scheduled", &["1", "12345678abcdefghabcdefgh"]),
         ("ZADD", "ready:k", &["0", "1234567812345678abcdefghabcdefgh"]),

@@ -7,7 +7,7 @@ local function parked()
   local CUT_SHORT = 256
   -- The first and the last of the forms that are known here.
   local KNOWN = {
-    { STATE.scheduled, STATE.cancelled },
+    { STATE.blocked, STATE.cancelled },
     { FORM.short, FORM.fresh_end },
     { FORM.first, FORM.begun },
     { FORM.keyed, FORM.keyed_end },

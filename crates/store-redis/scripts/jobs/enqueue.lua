@@ -11,9 +11,10 @@
 --   {'whole'}: payloads have to be given, for a job is there already, or what was written before has gone;
 --   {'taken', i}, {'strange', i}, {'large', i}: the i-th job is refused, and so are all;
 --   {'full', waiting}: so many jobs wait, and there is no room for those that are new;
---   {'ok', answers, 1 if the queue was not there}: a byte for each job: 'r' now ready, 's' now scheduled, 'd' not stored since
---   another job holds its unique key, 'p' the same and that job was replaced, else it was there: its state, and 't' from a
---   transfer if it is another job; after them, for each 'd' and 'p', the id of the holder and its state, '-' if it is gone.
+--   {'ok', answers, 1 if the queue was not there}: a byte for each job: 'r' now ready, 's' now scheduled, 'h' held, 'd' not
+--   stored since another job holds its unique key, 'p' the same and that job was replaced, else it was there: its state, and
+--   't' from a transfer if it is another job; after them, for each 'd' and 'p', the id of the holder and its state, '-' if it
+--   is gone.
 packed.begin(10)
 if packed.are_given then
   return enqueue()

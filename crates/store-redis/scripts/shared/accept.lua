@@ -12,13 +12,13 @@ local accept = (function()
   -- A list of its own: moves may write to the same key.
   local jobs, bodies, expiring, number = {}, of('HSET', KEY.bodies), of('ZADD', KEY.expiring), 0
   batch.give('HSET', KEY.jobs, jobs)
-  local entered = { [STATE.scheduled] = 0, [STATE.ready] = 0 }
+  local entered = { [STATE.blocked] = 0, [STATE.scheduled] = 0, [STATE.ready] = 0 }
   -- The instant of acceptance; the seq of the first job and of the newest, and how many places the first one has passed.
   local accepted, accepted8, first_seq, last_seq, passed
   -- The block that is being filled: its number, how many ids it has, those that are new; and all that were.
   local block, block4, filled, ids, in_block, opened = 0, nil, MAX.block, nil, 0, {}
-  -- What the newest head says.
-  local head_before, state, start, middle, orders, score, due, due8, expires_at
+  -- What the newest head says, and what is answered for its jobs.
+  local head_before, state, said, start, middle, orders, score, due, due8, expires_at
   -- What happens if another job holds the unique key (CONFLICT), and the key that jobs take turns by; nil for jobs without one.
   -- What members in an order have after the id.
   local conflict, key, suffix
@@ -67,7 +67,12 @@ local accept = (function()
     elseif form == 't' then
       due = math.max(accepted, micros)
     end
-    due8, state, expires_at = clock.instant(due), due > accepted and STATE.scheduled or STATE.ready, nil
+    due8, state, said, expires_at = clock.instant(due), STATE.ready, 'r', nil
+    if form == 'h' then
+      state, said = STATE.blocked, 'h'
+    elseif due > accepted then
+      state, said = STATE.scheduled, 's'
+    end
     if sub(head, HEAD.expires, HEAD.expires_end) == 'e' then
       expires_at = accepted + read('>I8', head, HEAD.expires_micros)
     end
@@ -80,9 +85,9 @@ local accept = (function()
       local sort = not conflict and 0 or key and 2 or 1
       start = char(FORM.brief + FORM.brief_sort * sort + STATE.ready % 8) .. due8
       middle = sub(head, HEAD.priority, HEAD.priority_end) .. sub(head, HEAD.payload, HEAD.length_end)
-    elseif key or conflict then
+    elseif key or conflict or state == STATE.blocked then
       local flags = FLAGS.none + (conflict and FLAGS.key or 0) + (key and FLAGS.gate or 0)
-      start = char(state + (key and FORM.gated_offset or FORM.keyed_offset), flags) .. BYTES.unclaimed .. due8
+      start = char(state + (key and FORM.gated_offset or conflict and FORM.keyed_offset or 0), flags) .. BYTES.unclaimed .. due8
       middle = sub(head, HEAD.priority, HEAD.priority_end) .. (expiry8 or BYTES.zero8) .. accepted8 .. BYTES.zero8
         .. sub(head, HEAD.payload, HEAD.length_end)
     else
@@ -90,7 +95,10 @@ local accept = (function()
       middle = sub(head, HEAD.priority, HEAD.priority_end) .. (state == STATE.ready and '' or accepted8)
         .. (expiry8 or '') .. sub(head, HEAD.payload, HEAD.length_end)
     end
-    if state == STATE.scheduled then
+    if state == STATE.blocked then
+      -- It stands in no order: what is gathered here is not written.
+      orders, score = {}, nil
+    elseif state == STATE.scheduled then
       orders, score = of('ZADD', KEY.scheduled), string.format('%.0f', due)
     elseif key then
       orders, score, suffix = of('ZADD', gates().order(key)), string.format('%d', -priority), kind
@@ -120,8 +128,7 @@ local accept = (function()
   end
 
   -- Accepts a job that was handed in at this place, so many places behind the first seq or behind the one before. Answers 'r' if
-  -- it is ready, 's' if it is scheduled, and what `conflicts` says if another job holds its unique key.
-  -- Links are entered before this: a job that has any begins in the long form, as one with a key.
+  -- it is ready, 's' if it is scheduled, 'h' if it is held, and what `conflicts` says if another job holds its unique key.
   function a.job(id, head, content, body, place, offset)
     if head ~= head_before then
       read_head(head)
@@ -160,7 +167,7 @@ local accept = (function()
       add(bodies, id, body)
     end
     if expires_at then add(expiring, string.format('%.0f', expires_at), id) end
-    return state == STATE.ready and 'r' or 's'
+    return said
   end
 
   -- As `job`, for a run of them in a row (packed.run), whose ids are new and stand there once, after so many others. Answers
@@ -201,7 +208,7 @@ local accept = (function()
         gates().count(count)
       end
     end
-    return is_ready and 'r' or 's'
+    return said
   end
 
   -- Writes what was accepted. The caller has written something before that a server without memory refuses.

@@ -66,7 +66,7 @@ local follow = (function()
     -- Another one of the attempt may have had the same id, and was not stored if it met the holder of its key.
     if not is_new[i] or entered[id] then return end
     local said = accept.job(id, heads[i], contents[i], not is_written and body or nil, i)
-    if said == 'r' or said == 's' then
+    if said ~= 'd' and said ~= 'p' then
       entered[id] = i
     elseif is_written then
       batch.add(batch.of('HDEL', KEY.bodies), id)

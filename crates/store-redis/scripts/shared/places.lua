@@ -22,7 +22,8 @@ local places = (function()
       sub(record, RECORD.due, RECORD.seq_end) .. id)
   end
 
-  -- Puts a job that waits, or ends now, into the orders of its state.
+  -- Puts a job that is ready, scheduled, or ends now into the orders of its state. What is blocked stands in none, and nothing
+  -- becomes blocked.
   local function enter(id, record, state)
     if state == STATE.ready then
       enter_ready(id, record)
@@ -48,7 +49,7 @@ local places = (function()
       add(of('ZREM', keys.ready(records.kind_of(record))), sub(record, RECORD.due, RECORD.seq_end) .. id)
     elseif state == STATE.scheduled then
       add(of('ZREM', KEY.scheduled), sub(record, RECORD.seq, RECORD.seq_end) .. id)
-    else
+    elseif state ~= STATE.blocked then
       add(of('ZREM', ENDED[state]), sub(record, RECORD.seq, RECORD.seq_end) .. id)
     end
     if state < STATE.running and may_expire(record) then

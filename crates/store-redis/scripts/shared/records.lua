@@ -2,7 +2,7 @@
 -- The long form is RECORD. A job that was never claimed has a short one, FRESH; one that was PLAIN when it was claimed
 --   keeps to a short one in its first attempt, FIRST, and if it completes in that attempt, DONE. Anything else that happens
 --   to it makes the long form of it. Only accepting, promoting, claiming, beginning and settling know the short forms, which are
---   for jobs without any feature; all else sees the long one, by `records.load`.
+--   for jobs without any feature; all else sees the long one, by `records.load`. What is blocked has the long form.
 -- A job with a key has the same forms under first bytes of its own. Short ones (FORM.brief) only if it is ready when it is
 --   accepted and does not expire. `records.expand` and `records.stored` lead from the long form to the one that is stored, and back. Flags of FLAGS.keyed and more tell that it has a unique key, or one that it
 --   takes turns by (FLAGS.gated and more), or both; without that they are as in others.
@@ -60,7 +60,7 @@ local records = (function()
   local function expand(record)
     local form = byte(record) or 0
     if form < FORM.short then
-      return form >= STATE.scheduled and form <= STATE.cancelled and #record > RECORD.content and record
+      return form >= STATE.blocked and form <= STATE.cancelled and #record > RECORD.content and record
     elseif form <= FORM.fresh_end then
       return expand_fresh(record, form)
     elseif form == FORM.first or form == FORM.begun then
@@ -88,7 +88,7 @@ local records = (function()
   -- The state of a record in the long form, or as one with a key is stored, which has everything else at the same places.
   local function state_of(record)
     local first = byte(record)
-    return first < FORM.later and first or STATE.scheduled - 1 + first % 8
+    return first < FORM.later and first or STATE.blocked + first % 8
   end
 
   -- The records under ids, false where there is none or it is strange; and those that are strange, as they are stored.

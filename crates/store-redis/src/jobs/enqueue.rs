@@ -15,6 +15,7 @@ use bytes::Bytes;
 use redis::Value;
 use windlass_core::bell::Rings;
 use windlass_core::job::NewJob;
+use windlass_core::options::Due;
 use windlass_core::store::{CALL_MEMORY, Enqueued};
 use windlass_core::{CallId, JobId, Name, State, StoreError};
 
@@ -66,11 +67,19 @@ pub(super) async fn enqueue(
         // It has stored nothing. One that is still remembered is found out by the call that repeats it.
         drop(transfers::forget(tools, session, first.queue, &call).await);
     }
-    // A holder that was replaced may be due earlier now.
-    if answers.iter().any(|answer| matches!(answer, Enqueued::New | Enqueued::Replaced(_))) {
-        tools.ring(Rings::accepted(jobs));
-    }
+    tools.ring(rings(jobs, &answers));
     Ok(answers)
+}
+
+/// What is owed when jobs were answered like this.
+fn rings(jobs: &[NewJob], answers: &[Enqueued]) -> Rings {
+    let is_work = |(job, answer): &(&NewJob, &Enqueued)| match answer {
+        Enqueued::New => job.due != Due::Held,
+        // The holder may be due earlier now.
+        Enqueued::Replaced(_) => true,
+        _ => false,
+    };
+    Rings::accepted(jobs.iter().zip(answers).filter(is_work).map(|(job, _)| job))
 }
 
 /// What one script writes beside jobs that it accepts.
@@ -110,9 +119,7 @@ pub(crate) async fn enqueue_with(
     tools.queue_cache.note(queue, jobs.iter().map(|job| job.id));
     let Some(said) = said else { return Ok(vec![Enqueued::Repeated; jobs.len()]) };
     let answers = plan.answers(jobs, &[said]).map_err(Fault::partial)?;
-    if answers.iter().any(|answer| matches!(answer, Enqueued::New | Enqueued::Replaced(_))) {
-        tools.ring(Rings::accepted(jobs));
-    }
+    tools.ring(rings(jobs, &answers));
     Ok(answers)
 }
 
@@ -388,6 +395,7 @@ fn enqueued(said: u8, id: JobId) -> Result<(Enqueued, State), Fault> {
     match said {
         b'r' | b'n' => Ok((Enqueued::New, State::Ready)),
         b's' => Ok((Enqueued::New, State::Scheduled)),
+        b'h' => Ok((Enqueued::New, State::Blocked)),
         b't' => Err(StoreError::IdTaken { id }.into()),
         _ => {
             let state = said.checked_sub(b'0').and_then(|code| State::from_code(code.into()));

@@ -16,8 +16,13 @@ use crate::row::{self, INLINE_MAX, Reader, content};
 /// know it leaves them to others.
 const FORMAT: u8 = 1;
 const KEYED_FORMAT: u8 = 2;
-/// That of transfers with a job that has a key which it takes turns by.
+/// That of transfers with a job that has a key which it takes turns by, and that of transfers with one that is held.
 const GATED_FORMAT: u8 = 3;
+const HELD_FORMAT: u8 = 4;
+
+/// How a head says that jobs are due now, and that they are held.
+const NOW: u8 = b'n';
+const HELD: u8 = b'h';
 
 /// What comes before the key that jobs take turns by, in a head ([`GATE`](crate::format::GATE)).
 const GATE_MARK: u8 = b'g';
@@ -69,8 +74,8 @@ impl Packed {
 
     /// Whether any of them has to be looked at later: it is not due yet, or expires.
     pub(crate) fn has_instants(&self) -> bool {
-        let (due, expires) = (HEAD.before("due"), HEAD.before("expires"));
-        self.heads.iter().any(|head| head.get(due) != Some(&b'n') || head.get(expires) != Some(&b'-'))
+        let is_later = |head: &Bytes| !matches!(due_form(head), Some(NOW | HELD));
+        self.heads.iter().any(|head| is_later(head) || head.get(HEAD.before("expires")) != Some(&b'-'))
     }
 
     /// Whether any of them has a unique key.
@@ -169,11 +174,10 @@ impl Packed {
     }
 
     fn format(&self) -> u8 {
-        if self
-            .heads
-            .iter()
-            .any(|head| after_kind(head).is_some_and(|after| after.first() == Some(&GATE_MARK)))
-        {
+        let is_gated = |head: &Bytes| after_kind(head).is_some_and(|after| after.first() == Some(&GATE_MARK));
+        if self.heads.iter().any(|head| due_form(head) == Some(HELD)) {
+            HELD_FORMAT
+        } else if self.heads.iter().any(is_gated) {
             GATED_FORMAT
         } else if self.has_keys() {
             KEYED_FORMAT
@@ -200,7 +204,7 @@ impl Packed {
                 packed.bodies.push(part(&mut from)?);
             }
         }
-        (matches!(format, FORMAT | KEYED_FORMAT | GATED_FORMAT) && from.0.is_empty()).then_some(packed)
+        ((FORMAT..=HELD_FORMAT).contains(&format) && from.0.is_empty()).then_some(packed)
     }
 }
 
@@ -210,6 +214,11 @@ fn has_alike<'a>(all: impl Iterator<Item = &'a [u8]>) -> bool {
         all.filter_map(|one| one.last_chunk::<8>()).map(|end| u64::from_ne_bytes(*end)).collect();
     ends.sort_unstable();
     ends.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// How a head says when its jobs are due.
+fn due_form(head: &Bytes) -> Option<u8> {
+    head.get(HEAD.before("due")).copied()
 }
 
 /// What a head has after the kind.
@@ -254,7 +263,8 @@ fn head(job: &NewJob, spec_length: usize, cap: usize) -> Bytes {
     let (form, micros) = match job.due {
         Due::After(delay) => (b'a', row::micros(delay)),
         Due::At(time) => (b't', row::instant_micros(time)),
-        _ => (b'n', 0),
+        Due::Held => (HELD, 0),
+        _ => (NOW, 0),
     };
     head.put_u8(form);
     head.put_u64(micros);
@@ -338,6 +348,22 @@ mod tests {
         for packed in packed {
             let encoded = packed.encode();
             assert_eq!(encoded[0], GATED_FORMAT);
+            assert_eq!(Packed::decode(encoded).unwrap(), packed);
+        }
+    }
+
+    #[test]
+    fn a_held_job_is_looked_for_by_nobody_and_left_alone_by_older_programs() {
+        let options = [Options::new(), Options::new().key("g"), Options::new().expires_in(Duration::ZERO)];
+        let packed = options.map(|options| {
+            let mut job = NewJob::new("k", "p", options).unwrap();
+            job.due = Due::Held;
+            Packed::of([job].iter(), 9).unwrap()
+        });
+        assert_eq!(packed.each_ref().map(|packed| packed.needs().promote), [false, false, true]);
+        for packed in packed {
+            let encoded = packed.encode();
+            assert_eq!(encoded[0], HELD_FORMAT);
             assert_eq!(Packed::decode(encoded).unwrap(), packed);
         }
     }

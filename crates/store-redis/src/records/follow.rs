@@ -4,6 +4,8 @@
 use bytes::Bytes;
 use redis::Value;
 use windlass_core::bell::Rings;
+use windlass_core::job::NewJob;
+use windlass_core::options::Due;
 use windlass_core::store::{AttemptWrite, AttemptWritten, Right};
 use windlass_core::{Name, State, StoreError};
 
@@ -284,7 +286,9 @@ impl Batch<'_> {
                 ended += 1;
             }
             if said.is_followed(index) && !item.write.then.jobs.is_empty() {
-                rings = rings.and(Rings::accepted(&item.write.then.jobs));
+                // One that is held may have met the holder of its key, which is due earlier now.
+                let is_work = |job: &&NewJob| job.due != Due::Held || job.unique.is_some();
+                rings = rings.and(Rings::accepted(item.write.then.jobs.iter().filter(is_work)));
             }
         }
         self.tools.ring(rings);

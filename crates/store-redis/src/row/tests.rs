@@ -114,6 +114,25 @@ fn a_record_with_a_gate_reads_back_under_either_first_byte() {
     assert!(matches!(Row::unpack(record.into()).unreadable, Some(Unreadable::Broken(_))), "it has no key");
 }
 
+#[test]
+fn a_blocked_job_has_first_bytes_that_older_programs_do_not_know() {
+    let unique = || Unique::key("k");
+    let sorts = [
+        (48, b'0', Options::new()),
+        (128, b'8', Options::new().unique(unique())),
+        (136, b'@', Options::new().key("g")),
+        (136, b'H', Options::new().key("g").unique(unique())),
+    ];
+    for (first, flags, options) in sorts {
+        let job = NewJob::new("k", "p", options).unwrap();
+        let mut record = packed(&job, 0, "").to_vec();
+        (record[0], record[1]) = (first, flags);
+        let row = Row::unpack(record.into());
+        assert_eq!((row.state, &row.unreadable), (State::Blocked, &None));
+        assert_eq!((&row.content.key, row.content.unique), (&job.key, job.unique));
+    }
+}
+
 /// A record as a claim would splice it for the first time.
 fn packed_first(job: &NewJob, label: &str, form: u8) -> Bytes {
     let content = content::pack(job).unwrap();

@@ -174,6 +174,7 @@ for id, job in pairs(jobs) do
   in_block[job.block] = (in_block[job.block] or 0) + 1
   local due, seq = u('>I8', job.place), string.sub(job.place, 9)
   if job.state == 2 and turns[id] ~= 1 then say(id, 'is ready and has ' .. (turns[id] or 'no') .. ' turns') end
+  if job.state == 0 and job.fence > 0 then say(id, 'is blocked and was claimed') end
   if job.state == 1 then
     local score = scheduled[seq .. id]
     if not score or not score_is(score, due) then say(id, 'is scheduled elsewhere') end
@@ -260,7 +261,7 @@ none(names, 'is listed and no record')
 none(timed, 'is gone some day and no record')
 none(values, 'is the value of no record')
 local meta, live = hash('meta'), hash('live')
-for state = 1, 6 do
+for state = 0, 6 do
   local counted = tonumber(meta['c' .. state] or 0)
   local there = counts[state] or 0
   if counted ~= there then say('', 'counted ' .. counted .. ' jobs in state ' .. state .. ', there are ' .. there) end
