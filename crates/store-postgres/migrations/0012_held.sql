@@ -1,15 +1,7 @@
--- Jobs that are held: they wait as blocked until a retry sends them.
+-- Jobs that are held: they wait as blocked, in no index of those that are ready or scheduled, until a retry sends them.
 
--- When a job is due that is accepted now, as jobs says it: one that is held, just before now. So it is told from those that are ready
--- where it is placed, and no job pays for a column.
-CREATE FUNCTION due_from(p_now int8, p_delay int8, p_time int8) RETURNS int8
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS 'SELECT CASE WHEN p_delay = -1 THEN p_now - 1 ELSE greatest(p_now, coalesce(p_time, later(p_now, p_delay))) END';
-
--- The state in which it begins: blocked, scheduled or ready.
-CREATE FUNCTION begins_as(p_now int8, p_due_at int8) RETURNS int4
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS 'SELECT CASE WHEN p_due_at < p_now THEN 0 WHEN p_due_at > p_now THEN 1 ELSE 2 END';
+-- As it was handed in; NULL for most.
+ALTER TABLE jobs ADD COLUMN held bool;
 
 -- The one way in: a program's call, a user's transaction, enqueue() and the hand-over all come here. Accepts all of the
 -- jobs or none.
@@ -17,7 +9,7 @@ AS 'SELECT CASE WHEN p_due_at < p_now THEN 0 WHEN p_due_at > p_now THEN 1 ELSE 2
 -- p_now     the time of acceptance
 -- p_ids     ascending, the order in which rows are locked everywhere
 -- p_places  the place of each job (from 1) in the order of acceptance
--- p_delays, p_times  when it is due; NULL, both of them: now; a delay of -1: it is held, blocked until it is sent
+-- p_delays, p_times  when it is due; NULL, both of them: now; a delay of -1: it is held
 -- p_fits    1 if the payload of the job is within its cap
 -- p_calls   the call, which is remembered with its jobs; none if it is never repeated
 -- p_definitions  the version of the queues' definitions by which the caller has checked the payloads; NULL: any
@@ -115,12 +107,12 @@ BEGIN
             WITH stored AS (
                 INSERT INTO jobs (
                     seq, id, enqueued_at, due_at, expires_at, priority, queue, kind, spec, tags, payload,
-                    unique_key, unique_lifetime, key
+                    unique_key, unique_lifetime, key, held
                 )
                 SELECT
-                    a.seq, a.id, p_now, due_from(p_now, a.delay, a.due_at), later(p_now, a.expiry),
+                    a.seq, a.id, p_now, greatest(p_now, coalesce(a.due_at, later(p_now, a.delay))), later(p_now, a.expiry),
                     coalesce(a.priority, 0), coalesce(a.queue, v_queue), coalesce(a.kind, v_kind), a.spec, a.tags, a.payload,
-                    a.key::uuid, a.lifetime, a.line
+                    a.key::uuid, a.lifetime, a.line, CASE WHEN a.delay = -1 THEN true END
                 FROM (
                     SELECT
                         unnest(v_seqs) AS seq, unnest(p_ids) AS id, unnest(p_queues) AS queue, unnest(p_kinds) AS kind,
@@ -132,15 +124,15 @@ BEGIN
                 WHERE coalesce(a.fits, 1) = 1
                 RETURNING
                     seq, due_at, expires_at, octet_length(payload) AS size, priority, queue, coalesce('#' || key, kind) AS kind,
-                    CASE WHEN key IS NOT NULL THEN kind END AS of_kind
+                    CASE WHEN key IS NOT NULL THEN kind END AS of_kind, held
             )
             INSERT INTO waiting (
                 seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind,
                 of_kind
             )
             SELECT
-                s.seq, greatest(s.due_at, p_now), s.expires_at, 0, 0, 0, 0, 0, s.size, begins_as(p_now, s.due_at), s.priority,
-                s.queue, s.kind, s.of_kind
+                s.seq, s.due_at, s.expires_at, 0, 0, 0, 0, 0, s.size,
+                CASE WHEN s.held THEN 0 WHEN s.due_at > p_now THEN 1 ELSE 2 END, s.priority, s.queue, s.kind, s.of_kind
             FROM stored AS s;
             v_stored := cardinality(p_ids);
         EXCEPTION
@@ -153,12 +145,12 @@ BEGIN
         WITH stored AS (
             INSERT INTO jobs (
                 seq, id, enqueued_at, due_at, expires_at, priority, queue, kind, spec, tags, payload,
-                unique_key, unique_lifetime, key
+                unique_key, unique_lifetime, key, held
             )
             SELECT
-                a.seq, a.id, p_now, due_from(p_now, a.delay, a.due_at), later(p_now, a.expiry),
+                a.seq, a.id, p_now, greatest(p_now, coalesce(a.due_at, later(p_now, a.delay))), later(p_now, a.expiry),
                 coalesce(a.priority, 0), coalesce(a.queue, v_queue), coalesce(a.kind, v_kind), a.spec, a.tags, a.payload,
-                a.key::uuid, a.lifetime, a.line
+                a.key::uuid, a.lifetime, a.line, CASE WHEN a.delay = -1 THEN true END
             FROM (
                 SELECT
                     unnest(v_seqs) AS seq, unnest(p_ids) AS id, unnest(p_queues) AS queue, unnest(p_kinds) AS kind,
@@ -171,15 +163,15 @@ BEGIN
             ON CONFLICT (id) DO NOTHING
             RETURNING
                 seq, due_at, expires_at, octet_length(payload) AS size, priority, queue, coalesce('#' || key, kind) AS kind,
-                CASE WHEN key IS NOT NULL THEN kind END AS of_kind
+                CASE WHEN key IS NOT NULL THEN kind END AS of_kind, held
         )
         INSERT INTO waiting (
             seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind,
             of_kind
         )
         SELECT
-            s.seq, greatest(s.due_at, p_now), s.expires_at, 0, 0, 0, 0, 0, s.size, begins_as(p_now, s.due_at), s.priority,
-            s.queue, s.kind, s.of_kind
+            s.seq, s.due_at, s.expires_at, 0, 0, 0, 0, 0, s.size,
+            CASE WHEN s.held THEN 0 WHEN s.due_at > p_now THEN 1 ELSE 2 END, s.priority, s.queue, s.kind, s.of_kind
         FROM stored AS s;
         GET DIAGNOSTICS v_more = ROW_COUNT;
         v_stored := v_stored + v_more;

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use tokio_postgres::{Client, NoTls};
+use windlass_core::options::Due;
 use windlass_core::store::{Enqueued, Jobs, Queues};
 use windlass_core::unique::Unique;
 use windlass_core::{JobId, NewJob, Options, State, StoreError};
@@ -179,4 +180,25 @@ async fn a_key_that_is_held_costs_no_other_job_its_place() {
     // A job that is removed, by whatever statement, leaves no key.
     bench.run(&format!("DELETE FROM {}.jobs WHERE id = '{}'", bench.schema, holder.id)).await;
     assert_eq!(bench.client.query_one(&held, &[]).await.unwrap().get::<_, i64>(0), JOBS as i64 - 1);
+}
+
+/// However many they are, and whichever way they go: alike, beside others, and beside one whose id is known.
+#[tokio::test]
+async fn many_jobs_are_held_at_once() {
+    let bench = Bench::new().await;
+    for (held, known) in [(0..JOBS, None), (0..JOBS / 2, None), (0..JOBS / 2, Some(JOBS - 1))] {
+        let mut jobs = jobs();
+        jobs[held.clone()].iter_mut().for_each(|job| job.due = Due::Held);
+        if let Some(known) = known {
+            bench.store_job(jobs[known].id, &known.to_string()).await;
+        }
+        let answers = known.map_or(vec![Enqueued::New; JOBS], all_new_but);
+        assert_eq!(bench.store.enqueue(jobs.as_slice().into()).await.unwrap(), answers);
+        let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+        let states = bench.store.states(ids.as_slice().into()).await.unwrap();
+        let state = |place| if held.contains(&place) { State::Blocked } else { State::Ready };
+        assert_eq!(states, (0..JOBS).map(|place| Some(state(place))).collect::<Vec<_>>());
+    }
+    // Twenty and twice ten are held.
+    assert_eq!(bench.ready().await, (20, 60));
 }

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::NoTls;
 use windlass_core::follow_ups::FollowUps;
+use windlass_core::options::Due;
 use windlass_core::queue::{KeyRules, QueueConfig};
 use windlass_core::record::{Expect, RecordKey, RecordWrite};
 use windlass_core::store::{
-    ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Queues, Records, Settlement,
+    Amended, ClaimAnswer, ClaimRequest, Jobs, Leases, NewLease, QueueShare, Queues, Records, Settlement,
 };
 use windlass_core::unique::Unique;
-use windlass_core::{CallId, Fence, LeaseId, Name, NewJob, Options, Outcome, State, judge};
+use windlass_core::{CallId, Fence, JobId, LeaseId, Name, NewJob, Options, Outcome, State, judge};
 use windlass_store_postgres::{PostgresOptions, PostgresStore};
 use windlass_store_testkit::fixture;
 use windlass_store_testkit::servers::{PostgresServer, Settings};
@@ -94,11 +95,29 @@ async fn check_records(store: &PostgresStore, are_kept: bool) {
     store.write(CallId::new(), &queue, FollowUps { jobs: Vec::new(), records }).await.unwrap();
 }
 
+/// A job that is held; layouts of before have none.
+fn held() -> NewJob {
+    let mut job = NewJob::new("work", "held", Options::new().queue("earlier")).unwrap();
+    job.due = Due::Held;
+    job.with_id(JobId::from_bytes([7; 16]))
+}
+
+/// Finds the job that is held, if the layout had one, and sends it in any case.
+async fn check_held(store: &PostgresStore, is_kept: bool) {
+    let id = held().id;
+    let found = store.states([id].into()).await.unwrap();
+    assert_eq!(found, [is_kept.then_some(State::Blocked)]);
+    store.enqueue([held()].into()).await.unwrap();
+    assert_eq!(store.retry([id].into()).await.unwrap(), [Amended::Done(State::Ready)]);
+    assert_eq!(store.delete([id].into()).await.unwrap(), [Amended::Done(State::Ready)]);
+}
+
 #[tokio::test]
 async fn what_this_program_leaves_is_worked_off() {
     let server = PostgresServer::start(&Settings::default());
     let store = open(&server).await;
     write_records(&store).await;
+    store.enqueue([held()].into()).await.unwrap();
     fixture::write(store).await;
     if let Some(name) = std::env::var_os("WINDLASS_FIXTURE") {
         let to = kept().join(name);
@@ -107,6 +126,7 @@ async fn what_this_program_leaves_is_worked_off() {
     }
     let store = open(&server).await;
     check_records(&store, true).await;
+    check_held(&store, true).await;
     fixture::check(store.clone()).await;
     fixture::drain(store).await;
 }
@@ -118,7 +138,9 @@ async fn what_earlier_programs_left_is_worked_off() {
         let server = PostgresServer::start(&Settings::default());
         run(&server, &layout).await;
         let store = open(&server).await;
-        check_records(&store, fs::read_to_string(&layout).unwrap().contains("queue_records")).await;
+        let text = fs::read_to_string(&layout).unwrap();
+        check_records(&store, text.contains("queue_records")).await;
+        check_held(&store, text.contains("held boolean")).await;
         fixture::check(store.clone()).await;
         fixture::drain(store).await;
         files += 1;
@@ -165,11 +187,13 @@ async fn an_earlier_program_runs_on_beside_this_one() {
         let store = open(&server).await;
         let options = Options::new().queue("earlier").unique(Unique::key("u"));
         let job = NewJob::new(&kind, "of the later program", options).unwrap();
-        store.enqueue([job].into()).await.unwrap();
-        let held = || server.psql(&format!("SELECT count(*) FROM {SCHEMA}.keys")).trim().to_owned();
-        assert_eq!(held(), "1");
+        store.enqueue([job, held()].into()).await.unwrap();
+        let keys = || server.psql(&format!("SELECT count(*) FROM {SCHEMA}.keys")).trim().to_owned();
+        assert_eq!(keys(), "1");
         send(&server, &earlier(&layout.with_extension("calls.sql"))).await;
-        assert_eq!(held(), "0", "the earlier program has given up a key that it knows nothing of");
+        assert_eq!(keys(), "0", "the earlier program has given up a key that it knows nothing of");
+
+        check_held(&store, true).await;
 
         let (lease, queues, kinds) = (LeaseId::new(), vec![queue.clone()], vec![kind.clone()]);
         let ttl = std::time::Duration::from_secs(600);

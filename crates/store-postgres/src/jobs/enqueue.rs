@@ -401,3 +401,24 @@ impl Call<'_> {
 pub(crate) fn queues(jobs: &[NewJob]) -> impl Iterator<Item = &Name> {
     jobs.iter().map(|job| &job.queue)
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::Options;
+    use windlass_core::unique::Unique;
+
+    use super::*;
+
+    #[test]
+    fn nothing_rings_for_a_job_that_is_held() {
+        let job = |due, options| {
+            let mut job = NewJob::new("k", "", options).unwrap();
+            job.due = due;
+            job
+        };
+        let unique = Options::new().unique(Unique::key("u").replace());
+        assert!(rings(&[job(Due::Held, Options::new())]).is_empty());
+        assert!(!rings(&[job(Due::Held, Options::new()), job(Due::Now, Options::new())]).is_empty());
+        assert!(!rings(&[job(Due::Held, unique)]).is_empty(), "the holder may be due earlier");
+    }
+}

@@ -7,6 +7,7 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 use windlass_core::bell::Topic;
 use windlass_core::follow_ups::FollowUps;
+use windlass_core::options::Due;
 use windlass_core::record::{Expect, Record, RecordWrite};
 use windlass_core::sql::{Ask, Heard, Line, Row, SqlError, Value, line};
 use windlass_core::store::{Enqueued, Jobs, StoreResult, Wakeup, Within};
@@ -161,6 +162,20 @@ async fn jobs_come_with_the_commit_and_ring() {
     work.rung().await;
     assert_eq!(bench.store.states([job.id].into()).await.unwrap(), [Some(State::Ready)]);
     assert_eq!(bench.psql("SELECT count(*) FROM calls"), "0", "its fate is that of the transaction");
+}
+
+#[tokio::test]
+async fn jobs_are_held_from_the_commit_on() {
+    let bench = Bench::new().await;
+    let client = bench.client().await;
+    let mut jobs = [new_job(), new_job(), new_job()];
+    (jobs[0].due, jobs[2].due) = (Due::Held, Due::Held);
+    client.batch_execute("BEGIN").await.unwrap();
+    over(&client, async |line| Within::enqueue(&bench.store, line, &jobs[..2]).await).await.unwrap();
+    write_in(&bench, &client, [jobs[2].clone()], [put("k", "1")]).await.unwrap();
+    client.batch_execute("COMMIT").await.unwrap();
+    let states = bench.store.states(jobs.map(|job| job.id).into()).await.unwrap();
+    assert_eq!(states, [State::Blocked, State::Ready, State::Blocked].map(Some));
 }
 
 #[tokio::test]

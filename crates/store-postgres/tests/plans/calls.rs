@@ -25,6 +25,11 @@ pub(crate) const CALLS: &[Call] = &[
         "1, {ids}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', {ones}",
     ),
     call(
+        "enqueue, to be sent",
+        "jobs_enqueue",
+        "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {holds}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', {ones}",
+    ),
+    call(
         "enqueue, unique",
         "jobs_enqueue_any",
         "1, {new}, {places}, {queues}, {kinds}, {bytes}, {zeros}, {nulls}, {nulls}, {nulls}, {nulls}, {nulls}, '{{call}}', \

@@ -1,4 +1,5 @@
--- More jobs that wait, one in ten of them for tomorrow and one in ten with an expiry, and as many that have ended.
+-- More jobs that wait, one in ten of them for tomorrow, one in ten with an expiry and one in ten to be sent, and as many that have
+-- ended.
 SET search_path = windlass;
 
 CREATE TEMPORARY TABLE more ON COMMIT DROP AS
@@ -6,7 +7,7 @@ SELECT
     nextval('jobs_seq_seq') AS seq, i <= {jobs} AS is_waiting,
     CASE WHEN i % 10 = 0 THEN clock_micros() + 86400000000 ELSE i END AS due_at,
     CASE WHEN i % 10 = 1 THEN clock_micros() + 86400000000 END AS expires_at,
-    'k' || i % 3 AS kind
+    CASE WHEN i % 10 = 0 THEN 1 WHEN i % 10 = 2 THEN 0 ELSE 2 END AS state, 'k' || i % 3 AS kind
 FROM generate_series(
     1 + (SELECT count(*) FROM ended), {jobs} * 2 - (SELECT count(*) FROM ended)
 ) AS i;
@@ -20,7 +21,7 @@ INSERT INTO waiting (
     seq, due_at, expires_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind
 )
 SELECT
-    seq, due_at, expires_at, 0, 0, 0, 0, 0, 1, CASE WHEN due_at > clock_micros() THEN 1 ELSE 2 END, 0, 'q', kind
+    seq, due_at, expires_at, 0, 0, 0, 0, 0, 1, state, 0, 'q', kind
 FROM more
 WHERE is_waiting;
 

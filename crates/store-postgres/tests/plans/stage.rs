@@ -148,6 +148,7 @@ fn arguments(template: &str) -> String {
         ("{endings}", column(&|place| if place <= 3 { "completed" } else { "failed" }.to_owned())),
         ("{zeros}", column(&|_| "0".to_owned())),
         ("{ones}", column(&|_| "1".to_owned())),
+        ("{holds}", column(&|_| "-1".to_owned())),
         ("{nulls}", column(&|_| "NULL".to_owned())),
         ("{digests}", column(&id(0xe00))),
         ("{lifetimes}", column(&|place| if place <= 5 { "end" } else { "window 9" }.to_owned())),
