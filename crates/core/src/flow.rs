@@ -77,6 +77,14 @@ pub enum FlowInvalid {
         /// The place that it names.
         parent: usize,
     },
+    /// An edge that says two things.
+    #[error("job {node} of the flow waits twice for job {parent}, with two policies: say one of them")]
+    Twice {
+        /// The place of the job that waits.
+        node: usize,
+        /// The place that it names.
+        parent: usize,
+    },
     /// A job that waits for others and for a time.
     #[error(
         "job {node} of the flow has a delay or a time of its own: jobs of a flow start when what they wait for has ended; let the handler snooze instead"

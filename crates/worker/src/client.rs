@@ -59,6 +59,7 @@ use self::keyed::KeyedQueues;
 use self::lane::{Begins, Enqueues, Writes};
 use self::repeat::{OneCall, Repeat, miscounted, repeat, retries};
 use crate::error::{ConfigError, Error, Result};
+use crate::flows::Mover;
 use crate::job::Job;
 use crate::lanes::Lanes;
 use crate::retries::lost;
@@ -82,6 +83,7 @@ struct Shared {
     keyed: KeyedQueues,
     defaults: Defaults,
     expiring: Expiring,
+    mover: Mover,
 }
 
 impl Client {
@@ -97,6 +99,7 @@ impl Client {
         let begins = Lanes::new(sharing, runtime.clone(), Arc::new(Begins(Arc::clone(&store))));
         let writes = Lanes::new(sharing, runtime.clone(), Arc::new(Writes(Arc::clone(&store))));
         let (finishes_calls, calls, endings) = (store.finishes_calls(), InFlight::default(), Arc::default());
+        let mover = Mover::new(runtime.clone());
         let (keyed, defaults) = (KeyedQueues::default(), Defaults::new(runtime));
         Self {
             shared: Arc::new(Shared {
@@ -111,6 +114,7 @@ impl Client {
                 keyed,
                 defaults,
                 expiring: Expiring::default(),
+                mover,
             }),
         }
     }
@@ -166,7 +170,7 @@ impl Client {
     }
 
     /// Enqueues jobs in a call of their own. A caller that goes away must not interrupt it between two tries.
-    async fn enqueue_whole(&self, jobs: Arc<[NewJob]>) -> Result<Vec<Enqueued>> {
+    pub(crate) async fn enqueue_whole(&self, jobs: Arc<[NewJob]>) -> Result<Vec<Enqueued>> {
         let enqueue = || {
             let (store, batch) = (Arc::clone(self.store()), Arc::clone(&jobs));
             let call = tokio::spawn(async move {
@@ -257,6 +261,11 @@ impl Client {
     /// Waits until it is worth while to look whether a job has ended.
     async fn worth_a_look(&self, id: JobId) {
         self.shared.endings.worth_a_look(self.store(), id).await;
+    }
+
+    /// What this client knows of flows.
+    pub(crate) fn mover(&self) -> &Mover {
+        &self.shared.mover
     }
 
     /// Writes what running attempts say of themselves.

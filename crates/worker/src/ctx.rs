@@ -2,6 +2,7 @@
 
 pub(crate) mod control;
 mod fan_out;
+mod flow;
 pub(crate) mod follow;
 pub(crate) mod once;
 pub(crate) mod say;

@@ -25,7 +25,7 @@ use crate::health::{Health, LeaseHealth, QueueHealth};
 use crate::lag::Lag;
 use crate::lease::{self, Keeper, Lease};
 use crate::maintenance::{
-    Duties, Maintenance, Promoter, Pruner, Reaper, Redriver, Sweeper, Ticker, WorkerReaper,
+    Duties, FlowKeeper, Maintenance, Promoter, Pruner, Reaper, Redriver, Sweeper, Ticker, WorkerReaper,
 };
 use crate::reconcile::Reconciler;
 use crate::settler::Settler;
@@ -112,7 +112,9 @@ impl Engine {
             loops.push(self.supervised(Sweeper::new(config.pruner, pruner, duties.clone(), board())));
             let (redriver, ticker) = (Redriver::new(store()), Ticker::new(client));
             loops.push(self.supervised(Sweeper::new(config.redriver, redriver, duties.clone(), board())));
-            loops.push(self.supervised(Sweeper::new(config.pruner, ticker, duties, board())));
+            loops.push(self.supervised(Sweeper::new(config.pruner, ticker, duties.clone(), board())));
+            let keeper = FlowKeeper::new(client);
+            loops.push(self.supervised(Sweeper::new(config.reaper, keeper, duties, board())));
         }
         loops
     }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use thiserror::Error as ThisError;
+use windlass_core::flow::FlowInvalid;
 use windlass_core::job::JobInvalid;
 use windlass_core::name::NameError;
 use windlass_core::record::{RecordKey, RecordKeyError};
 use windlass_core::schedule::ScheduleInvalid;
-use windlass_core::{Name, StoreError};
+use windlass_core::{JobId, Name, StoreError};
 
 /// An error of a client or worker call.
 #[derive(Debug, ThisError)]
@@ -59,6 +60,26 @@ pub enum Error {
     NoSchedule {
         /// Its id.
         id: String,
+    },
+    /// A flow that makes no sense; nothing of it can start.
+    #[error(transparent)]
+    Flow(#[from] FlowInvalid),
+    /// A flow that is not there.
+    #[error("queue {queue} has no flow {id}: it was never submitted there, or was over long ago")]
+    NoFlow {
+        /// Its id.
+        id: JobId,
+        /// The queue that should keep it.
+        queue: Name,
+    },
+    /// An output that is not of the type that its job says.
+    #[error("the output of job {id} does not decode: {error}")]
+    Output {
+        /// The job.
+        id: JobId,
+        /// What the codec says.
+        #[source]
+        error: serde_json::Error,
     },
     /// The attempt has lost its job to another one; its writes no longer count.
     #[error(

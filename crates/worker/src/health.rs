@@ -142,10 +142,12 @@ pub enum Part {
     Redriver = 7,
     /// Puts lost ticks of schedules back.
     Ticker = 8,
+    /// Goes on with flows that others have left.
+    FlowKeeper = 9,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Fetcher,
         Self::Settler,
         Self::Lease,
@@ -155,6 +157,7 @@ impl Part {
         Self::Beginner,
         Self::Redriver,
         Self::Ticker,
+        Self::FlowKeeper,
     ];
 
     /// The name used in logs.
@@ -169,6 +172,7 @@ impl Part {
             Self::Beginner => "beginner",
             Self::Redriver => "redriver",
             Self::Ticker => "ticker",
+            Self::FlowKeeper => "flow keeper",
         }
     }
 }

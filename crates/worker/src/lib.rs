@@ -23,6 +23,7 @@ mod error;
 mod executor;
 mod extract;
 mod fetcher;
+mod flows;
 mod handler;
 mod health;
 mod internal;
@@ -68,6 +69,9 @@ pub use dead::{
 };
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
+pub use flows::{
+    After, Edges, FlowDraft, FlowHandle, FlowNode, FlowPage, FlowView, Gathered, NodeView, Parent,
+};
 pub use handler::{BlockingHandler, Handler};
 pub use health::{Blocked, Health, LeaseHealth, LoopHealth, Part, QueueHealth, UnreadableHealth};
 pub use internal::Internal;
@@ -76,8 +80,8 @@ pub use job::{IntoJob, Job, With};
 pub use job_error::IntoJobError;
 pub use job_error::{Classify, JobError, ResultExt, Verdict};
 pub use maintenance::{
-    Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary, Reaper, RedriveSummary,
-    Redriver, TickSummary, Ticker,
+    FlowKeeper, FlowSummary, Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary,
+    Reaper, RedriveSummary, Redriver, TickSummary, Ticker,
 };
 pub use registry::Attempt;
 pub use schedules::{ScheduleAnswer, ScheduleDraft, ScheduleHandle, SchedulePage, ScheduleSet, ScheduleView};

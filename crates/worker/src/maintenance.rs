@@ -2,6 +2,7 @@
 //! one is gone. They only do what is still to be done, so it does no harm when two work at once.
 
 mod duty;
+mod flow_keeper;
 mod promoter;
 mod pruner;
 mod reaper;
@@ -21,6 +22,7 @@ use crate::supervise::{Background, Board};
 use crate::worker::at_least_long;
 
 pub(crate) use duty::Duties;
+pub use flow_keeper::{FlowKeeper, FlowSummary};
 pub use promoter::{PromoteSummary, Promoter};
 pub use pruner::{PruneSummary, Pruner};
 pub(crate) use reaper::WorkerReaper;

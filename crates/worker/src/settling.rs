@@ -4,6 +4,7 @@ mod lost;
 
 use std::sync::Arc;
 
+use windlass_core::flow::Member;
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::job::{Forward, NewJob};
 use windlass_core::outcome::{Ending, Failure};
@@ -12,6 +13,7 @@ use windlass_core::{JobId, Outcome, State, Store, StoreError};
 
 use crate::client::records_of;
 use crate::ctx::Ctx;
+use crate::flows::notes;
 
 pub(crate) use self::lost::write_lost;
 
@@ -30,7 +32,7 @@ pub(crate) enum Answered {
 
 /// What follows an attempt by its handler, if it completed, and by the options of its job, if it died. Nothing for nearly all.
 pub(crate) fn follow_ups(ctx: &Ctx, end: &Settlement) -> Option<FollowUps> {
-    match end.transition.state {
+    let then = match end.transition.state {
         State::Completed => ctx.inner().follow.of_completion(),
         State::Dead => {
             let job = &ctx.inner().job;
@@ -42,7 +44,8 @@ pub(crate) fn follow_ups(ctx: &Ctx, end: &Settlement) -> Option<FollowUps> {
         }
         _ if end.transition.ending == Ending::Snoozed => ctx.inner().follow.of_snooze(),
         _ => None,
-    }
+    };
+    notes::follow(Member::of(&ctx.inner().job.facts.spec), &end.transition, then)
 }
 
 /// The hook of a death comes before the copy that is sent on.
@@ -54,7 +57,7 @@ fn of_death(jobs: [Option<NewJob>; 2]) -> Option<FollowUps> {
 /// The hook of a death alone, where the job was to be sent on as well: one that is refused does not take the other with it.
 pub(crate) fn hook_alone(then: &FollowUps) -> Option<FollowUps> {
     match &then.jobs[..] {
-        [hook, _] => Some(FollowUps { jobs: vec![hook.clone()], records: Vec::new() }),
+        [hook, _] => Some(FollowUps { jobs: vec![hook.clone()], records: then.records.clone() }),
         _ => None,
     }
 }

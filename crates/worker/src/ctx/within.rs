@@ -14,6 +14,7 @@ use windlass_tx::{BlockingTx, Tx};
 use super::{Ctx, too_large};
 use crate::error::{Error, Result};
 use crate::job;
+use crate::settling::follow_ups;
 
 /// How far an attempt is with completing its job within a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +103,7 @@ impl Ctx {
         // Before the first statement: a call that is dropped half-way may have written, and be committed.
         part.set(Completion::Begun);
         // First, so that a job which ends has what follows it. If this fails, the job is not completed.
-        self.follow_within(tx).await?;
+        self.follow_within(tx, &settlement).await?;
         match windlass_tx::complete(&**self.client().store(), tx, &settlement).await? {
             Settled::Applied(_) => self.say_within(tx).await,
             Settled::Fenced => {
@@ -116,8 +117,8 @@ impl Ctx {
 
 impl Ctx {
     /// Writes what follows the job into the transaction that completes it.
-    async fn follow_within<T: Tx>(&self, tx: &mut T) -> Result<()> {
-        let Some(FollowUps { jobs, records }) = self.inner().follow.of_completion() else { return Ok(()) };
+    async fn follow_within<T: Tx>(&self, tx: &mut T, end: &Settlement) -> Result<()> {
+        let Some(FollowUps { jobs, records }) = follow_ups(self, end) else { return Ok(()) };
         let store = &**self.client().store();
         if !jobs.is_empty() {
             let answers = windlass_tx::enqueue(store, tx, &jobs).await?;

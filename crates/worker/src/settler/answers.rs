@@ -13,6 +13,7 @@ use super::recorder::Recorder;
 use super::{UNCOMMITTED, has_completed_within, settlement};
 use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
+use crate::flows::notes;
 use crate::retries::{endless, wait};
 use crate::settling::{self, Answered, follow_ups, hook_alone, refused_follow_up, report_unfollowed};
 
@@ -23,6 +24,7 @@ impl Recorder {
     /// Ends what was answered. What comes back is to be recorded instead: failures of those that were refused.
     pub(super) async fn handle_answers(&self, batch: Batch, answers: Vec<Answered>) -> Batch {
         let (mut refused, mut fenced) = (Vec::new(), Vec::new());
+        tell_flows(batch.attempts(), &answers);
         if batch.attempts().iter().zip(&answers).all(is_plain) {
             return Batch::default();
         }
@@ -149,6 +151,17 @@ impl Recorder {
             job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
             "an outcome came too late: the job had gone to another attempt"
         );
+    }
+}
+
+/// Lets flows go on whose jobs have ended.
+fn tell_flows(attempts: &[Unsettled], answers: &[Answered]) {
+    for (attempt, answer) in attempts.iter().zip(answers) {
+        match (answer, attempt.then.as_deref()) {
+            (Answered::Applied(_), Some(then)) => notes::tell(attempt, then),
+            (Answered::Fenced, _) if has_completed_within(attempt) => notes::tell_of(attempt),
+            _ => {}
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! The ends of jobs that were lost. Those that are sent on when they die are read first, a few at a time: their payloads are
 //! not at hand, and one that cannot be read holds up no other.
 
+use windlass_core::flow::Member;
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::job::{Forward, JobRecord, LostJob};
 use windlass_core::store::{Right, Settlement, StoreResult};
 use windlass_core::{State, Store, StoreError, StoreErrorKind};
 
 use super::{Answered, of_death, write};
+use crate::flows::notes;
 
 /// Jobs whose payloads are read at once.
 const READ_MAX: usize = 16;
@@ -132,5 +134,5 @@ fn follow_ups(job: &LostJob, end: &Settlement, sent_on: Option<&JobRecord>) -> O
     let told = hook.and_then(|hook| hook.follows(about, job.fence, &end.transition));
     let sent_on = sent_on
         .and_then(|record| Forward::of_record(record).follows(&job.fence.to_string(), &end.transition));
-    of_death([told, sent_on])
+    notes::follow(Member::of(&job.facts.spec), &end.transition, of_death([told, sent_on]))
 }

@@ -18,6 +18,7 @@ use crate::client::Client;
 use crate::ctx::{Claimed, Ctx};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
+use crate::flows::notes;
 use crate::settler::{has_completed_within, settlement};
 use crate::settling::{self, Answered, follow_ups, refused_follow_up};
 
@@ -71,7 +72,7 @@ pub(super) async fn drain(client: &Client, config: &Config, executor: &Executor)
 }
 
 async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: LeaseId) -> Result<Drained> {
-    let mut drained = Drained::default();
+    let (mut drained, mut is_moved) = (Drained::default(), false);
     let request = ClaimRequest {
         lease,
         nonce: Fence::nonce(),
@@ -92,8 +93,15 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
             ClaimAnswer::LeaseLost => return Err(lost()),
         };
         if jobs.is_empty() {
-            return Ok(drained);
+            if is_moved {
+                return Ok(drained);
+            }
+            // Jobs of flows may have become ready by the ends of others.
+            client.flows_at_rest().await;
+            is_moved = true;
+            continue;
         }
+        is_moved = false;
         let claimed = Claimed { lease, at: Instant::now() };
         let ctxs =
             jobs.into_iter().map(|job| Ctx::new(job, client.clone(), config.fetcher.defaults, claimed));
@@ -136,7 +144,11 @@ async fn record(
     Box::pin(ctx.last_words()).await;
     let end = settlement(ctx, outcome.ok_or_else(lost)?, backoff);
     let (ending, then) = (end.transition.ending, follow_ups(ctx, &end));
-    match settling::write(&**client.store(), Right::Fence, vec![(end, then)]).await?.pop() {
+    let answer = settling::write(&**client.store(), Right::Fence, vec![(end, then.clone())]).await?.pop();
+    if let (Some(Answered::Applied(_)), Some(then)) = (&answer, &then) {
+        notes::tell(ctx, then);
+    }
+    match answer {
         // What the engine does for itself is not the caller's.
         Some(Answered::Applied(_)) if ctx.kind().is_internal() => {}
         Some(Answered::Applied(state)) => drained.count(state, ending),
@@ -151,6 +163,7 @@ async fn record(
             }
         }
         Some(Answered::Fenced) if has_completed_within(ctx) => {
+            notes::tell_of(ctx);
             drained.count(State::Completed, Ending::Completed);
         }
         Some(Answered::Fenced) | None => return Err(Error::Fenced),

@@ -1,0 +1,249 @@
+//! One turn of flows: what has ended is written into their records, and then what follows from that is done. All of it may be done
+//! again, by any process.
+
+use windlass_core::flow::{Progress, Status, Step};
+use windlass_core::follow_ups::{FollowUps, RECORDS_MAX};
+use windlass_core::record::{RecordKey, RecordWrite};
+use windlass_core::store::{Amended, Seen};
+use windlass_core::{JobId, JobRecord, Name, State};
+
+use super::notes;
+use super::stored::{FAILURE_TTL, Stored, chunks};
+use crate::client::{Client, Records};
+use crate::error::Result;
+
+/// Jobs of one flow that one turn sends. The next turn follows at once.
+const RELEASE_MAX: usize = 1_000;
+/// Jobs of one store call.
+const CALL_MAX: usize = 1_000;
+
+/// A flow whose next step was computed.
+pub(super) struct Turn {
+    stored: Stored,
+    /// How far it is when the step is written.
+    progress: Progress,
+    step: Step,
+    /// Jobs to send back although they have ended.
+    again: Vec<u32>,
+    /// All is to be done that follows from where the flow is: an earlier turn may not have been finished.
+    is_redo: bool,
+}
+
+impl Turn {
+    /// The next step, by what has ended.
+    pub(super) fn new(stored: Stored, ended: &[(u32, Status)], is_redo: bool) -> Self {
+        let known: Vec<_> =
+            ended.iter().copied().filter(|(node, _)| (*node as usize) < stored.graph.nodes.len()).collect();
+        let is_known = |(node, _): &(u32, Status)| stored.progress.nodes[*node as usize].has_ended();
+        let is_redo = is_redo || known.iter().any(is_known);
+        let mut progress = stored.progress.clone();
+        let step = match progress.is_sealed {
+            true => stored.graph.advance(&mut progress, &known, RELEASE_MAX),
+            false => Step::default(),
+        };
+        Self { stored, progress, step, again: Vec::new(), is_redo }
+    }
+
+    /// A step that a person asks for.
+    pub(super) fn asked(stored: Stored, change: impl FnOnce(&Stored, &mut Progress) -> Vec<u32>) -> Self {
+        let mut turn = Self::new(stored, &[], false);
+        turn.progress = turn.stored.progress.clone();
+        turn.again = change(&turn.stored, &mut turn.progress);
+        turn.step = turn.stored.graph.advance(&mut turn.progress, &[], RELEASE_MAX);
+        turn
+    }
+
+    pub(super) fn flow(&self) -> JobId {
+        self.stored.id
+    }
+
+    /// Whether another turn has to follow.
+    pub(super) fn has_more(&self) -> bool {
+        self.step.has_more
+    }
+
+    /// What is written first: nothing is done that a record does not say.
+    pub(super) fn writes(&self) -> Result<Vec<RecordWrite>> {
+        let Self { stored, progress, .. } = self;
+        if *progress == stored.progress {
+            return Ok(Vec::new());
+        }
+        let mut writes = stored.writes(progress)?;
+        if self.step.has_more
+            || !self.again.is_empty()
+            || progress.is_cancelled != stored.progress.is_cancelled
+        {
+            // Until all of it is done.
+            writes.push(notes::more(&stored.home, stored.id)?);
+        }
+        Ok(writes)
+    }
+
+    /// The jobs that it sends, where it does nothing else.
+    pub(super) fn sends_only(&self) -> Option<impl Iterator<Item = (u32, JobId)>> {
+        let Self { stored, progress, step, again, is_redo } = self;
+        let is_plain = !is_redo && again.is_empty() && !progress.is_again;
+        let is_all = step.withdraw.is_empty() && step.stop.is_empty() && !self.has_end();
+        let ids = step.release.iter().map(|node| (*node, stored.graph.nodes[*node as usize].place.id));
+        (is_plain && is_all).then_some(ids)
+    }
+
+    /// Whether something is to be done because the flow is over.
+    fn has_end(&self) -> bool {
+        let Self { stored, progress, .. } = self;
+        let is_bare = stored.graph.wakes.is_none() && stored.chunks == 0;
+        progress.is_over() && !(is_bare && progress.of(Status::Yielded).next().is_none())
+    }
+
+    /// A note for a job that was to be sent, by the answer: that it has ended and never started.
+    pub(super) fn unsent(&self, node: u32, answer: Amended) -> Option<RecordWrite> {
+        let status = unsent(answer)?;
+        notes::ended(&self.stored.home, self.stored.id, node, status).ok()
+    }
+
+    /// Does what follows. Answers notes of jobs that have ended without one.
+    pub(super) async fn act(&self, client: &Client) -> Result<Vec<RecordWrite>> {
+        let mut ended = self.release(client).await?;
+        for ids in self.ids(&self.withdrawn()).chunks(CALL_MAX) {
+            client.store().withdraw(ids.into()).await?;
+        }
+        let stopped = if self.is_redo && self.progress.is_cancelled {
+            self.nodes(Status::Open)
+        } else {
+            self.step.stop.clone()
+        };
+        for nodes in stopped.chunks(CALL_MAX) {
+            let answers = client.store().cancel(self.ids(nodes).into()).await?;
+            ended.extend(nodes.iter().zip(answers).filter_map(|(node, answer)| match answer {
+                Amended::Done(State::Cancelled) | Amended::Missing => Some((*node, Status::Cancelled)),
+                _ => None,
+            }));
+        }
+        if self.has_end() {
+            self.end(client).await?;
+        }
+        let Stored { home, id, .. } = &self.stored;
+        ended.into_iter().map(|(node, status)| notes::ended(home, *id, node, status)).collect()
+    }
+
+    fn nodes(&self, status: Status) -> Vec<u32> {
+        self.progress.of(status).collect()
+    }
+
+    fn ids(&self, nodes: &[u32]) -> Vec<JobId> {
+        nodes.iter().map(|node| self.stored.graph.nodes[*node as usize].place.id).collect()
+    }
+
+    fn withdrawn(&self) -> Vec<u32> {
+        if !self.is_redo {
+            return self.step.withdraw.clone();
+        }
+        let never = [Status::Cancelled, Status::Failed, Status::Skipped];
+        never.into_iter().flat_map(|status| self.progress.of(status)).collect()
+    }
+
+    /// Sends jobs that may start. Answers which of them have ended and never started.
+    async fn release(&self, client: &Client) -> Result<Vec<(u32, Status)>> {
+        let nodes = if self.is_redo { self.nodes(Status::Open) } else { self.step.release.clone() };
+        let mut ended = Vec::new();
+        for nodes in nodes.chunks(CALL_MAX) {
+            let seen = self.seen(client, nodes, false).await?;
+            let answers = client.store().retry_seen(seen.into()).await?;
+            let unsent = |(node, answer): (&u32, Amended)| Some((*node, unsent(answer)?));
+            ended.extend(nodes.iter().zip(answers).filter_map(unsent));
+        }
+        // What runs has notes of its own: only jobs that were never sent end without one.
+        if self.is_redo && !ended.is_empty() {
+            let nodes: Vec<u32> = ended.iter().map(|(node, _)| *node).collect();
+            let records = client.store().get(self.ids(&nodes).into()).await?;
+            let has_run = |record: &Option<JobRecord>| record.as_ref().is_some_and(|job| job.fence > 0);
+            let mut records = records.iter();
+            ended.retain(|_| !records.next().is_some_and(has_run));
+        }
+        for nodes in self.again.chunks(CALL_MAX) {
+            let seen = self.seen(client, nodes, true).await?;
+            client.store().retry_seen(seen.into()).await?;
+        }
+        Ok(ended)
+    }
+
+    /// Jobs as they are before they start: held, or ended if parts of the flow were sent back.
+    async fn seen(&self, client: &Client, nodes: &[u32], takes_dead: bool) -> Result<Vec<Seen>> {
+        let ids = self.ids(nodes);
+        let held = |id: &JobId| Seen { id: *id, state: State::Blocked, fence: 0 };
+        if !self.progress.is_again {
+            return Ok(ids.iter().map(held).collect());
+        }
+        let records = client.store().get(ids.as_slice().into()).await?;
+        let is_sent =
+            |job: &&JobRecord| job.state == State::Cancelled || (takes_dead && job.state == State::Dead);
+        let seen =
+            |(id, job): (&JobId, Option<JobRecord>)| job.as_ref().filter(is_sent).map_or(held(id), Seen::of);
+        Ok(ids.iter().zip(records).map(seen).collect())
+    }
+
+    /// The flow is over: wakes the job that waits for that, and removes what is no longer needed.
+    async fn end(&self, client: &Client) -> Result<()> {
+        let Self { stored, progress, .. } = self;
+        if let Some(waiting) = stored.graph.wakes {
+            let seen = Seen { id: waiting.id, state: State::Scheduled, fence: waiting.fence };
+            client.store().retry_seen([seen].into()).await?;
+            return Ok(());
+        }
+        if !progress.tally(&stored.graph).is_success() {
+            // Its parts can be sent back, so all that they need stays for a while.
+            for chunk in self.chunks()? {
+                let records = vec![chunk.ttl(FAILURE_TTL)];
+                Records::of(client.clone(), stored.home.clone())
+                    .write(FollowUps { jobs: Vec::new(), records })
+                    .await?;
+            }
+            return Ok(());
+        }
+        let mut gone: Vec<(Name, RecordKey)> =
+            progress.of(Status::Yielded).map(|node| self.output_of(node)).collect();
+        gone.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        for queue in gone.chunk_by(|one, other| one.0 == other.0) {
+            remove(client, &queue[0].0, queue.iter().map(|(_, key)| key.clone())).await?;
+        }
+        client.flow_graphs().forget(stored.id);
+        remove(client, &stored.home, self.chunks()?.into_iter().map(|chunk| chunk.key)).await
+    }
+
+    /// The records of its graph, where it has any of its own.
+    fn chunks(&self) -> Result<Vec<RecordWrite>> {
+        match self.stored.chunks {
+            0 => Ok(Vec::new()),
+            _ => chunks(self.stored.id, &self.stored.graph.text()),
+        }
+    }
+
+    /// Further pieces of a large output go by their time.
+    fn output_of(&self, node: u32) -> (Name, RecordKey) {
+        let place = &self.stored.graph.nodes[node as usize].place;
+        (place.queue.clone(), notes::piece_key(self.stored.id, node, 0))
+    }
+}
+
+/// How a job that was to be sent has ended, if it has: it was cancelled, removed, or expired while it was held.
+fn unsent(answer: Amended) -> Option<Status> {
+    match answer {
+        Amended::Missing | Amended::Refused(State::Cancelled) => Some(Status::Cancelled),
+        Amended::Refused(State::Dead) => Some(Status::Dead),
+        _ => None,
+    }
+}
+
+/// Removes records of a queue, some at a time.
+pub(super) async fn remove(
+    client: &Client,
+    queue: &Name,
+    keys: impl Iterator<Item = RecordKey>,
+) -> Result<()> {
+    let records = Records::of(client.clone(), queue.clone());
+    let writes: Vec<RecordWrite> = keys.map(RecordWrite::remove).collect();
+    for some in writes.chunks(RECORDS_MAX) {
+        records.write(FollowUps { jobs: Vec::new(), records: some.to_vec() }).await?;
+    }
+    Ok(())
+}
