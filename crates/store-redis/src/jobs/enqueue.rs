@@ -407,7 +407,18 @@ fn enqueued(said: u8, id: JobId) -> Result<(Enqueued, State), Fault> {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::Options;
+
     use super::*;
+
+    #[test]
+    fn a_held_job_rings_only_for_the_holder_that_it_replaced() {
+        let mut job = NewJob::new("k", "p", Options::new()).unwrap();
+        assert!(!rings(&[job.clone()], &[Enqueued::New]).is_empty());
+        job.due = Due::Held;
+        assert!(rings(&[job.clone()], &[Enqueued::New]).is_empty());
+        assert!(!rings(&[job.clone()], &[Enqueued::Replaced(JobId::new())]).is_empty());
+    }
 
     #[test]
     fn calls_are_told_apart() {
