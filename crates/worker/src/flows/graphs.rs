@@ -37,14 +37,6 @@ impl Graphs {
             kept.weight -= oldest.map_or(0, |graph| weight(&graph));
         }
     }
-
-    pub(super) fn forget(&self, flow: JobId) {
-        let kept = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(graph) = kept.graphs.remove(&flow) {
-            kept.weight -= weight(&graph);
-            kept.order.retain(|other| *other != flow);
-        }
-    }
 }
 
 fn weight(graph: &Graph) -> usize {

@@ -15,7 +15,7 @@ use crate::error::Result;
 /// Graphs above this are kept apart, so that not every turn writes them.
 pub(super) const INLINE_MAX: usize = 32 << 10;
 /// How long a flow that has succeeded is remembered.
-const SUCCESS_TTL: Duration = Duration::from_secs(24 * 3600);
+pub(super) const SUCCESS_TTL: Duration = Duration::from_secs(24 * 3600);
 /// How long one is remembered that has not: its parts can be sent back until then.
 pub(super) const FAILURE_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Records that one call reads.

@@ -8,7 +8,7 @@ use windlass_core::store::{Amended, Seen};
 use windlass_core::{JobId, JobRecord, Name, State};
 
 use super::notes;
-use super::stored::{FAILURE_TTL, Stored, chunks};
+use super::stored::{FAILURE_TTL, SUCCESS_TTL, Stored, chunks};
 use crate::client::{Client, Records};
 use crate::error::Result;
 
@@ -103,14 +103,14 @@ impl Turn {
 
     /// Does what follows. Answers notes of jobs that have ended without one.
     pub(super) async fn act(&self, client: &Client) -> Result<Vec<RecordWrite>> {
-        let mut ended = self.release(client).await?;
+        let (mut ended, jobs) = (self.release(client).await?, self.stored.graph.jobs());
         for ids in self.ids(&self.withdrawn()).chunks(CALL_MAX) {
             client.store().withdraw(ids.into()).await?;
         }
-        let stopped = if self.is_redo && self.progress.is_cancelled {
-            self.nodes(Status::Open)
-        } else {
-            self.step.stop.clone()
+        let stopped = match self.is_redo && self.progress.is_cancelled {
+            // Callbacks run also if the flow is cancelled.
+            true => self.progress.of(Status::Open).take_while(|node| (*node as usize) < jobs).collect(),
+            false => self.step.stop.clone(),
         };
         for nodes in stopped.chunks(CALL_MAX) {
             let answers = client.store().cancel(self.ids(nodes).into()).await?;
@@ -190,14 +190,15 @@ impl Turn {
             client.store().retry_seen([seen].into()).await?;
             return Ok(());
         }
-        if !progress.tally(&stored.graph).is_success() {
-            // Its parts can be sent back, so all that they need stays for a while.
-            for chunk in self.chunks()? {
-                let records = vec![chunk.ttl(FAILURE_TTL)];
-                Records::of(client.clone(), stored.home.clone())
-                    .write(FollowUps { jobs: Vec::new(), records })
-                    .await?;
-            }
+        let is_success = progress.tally(&stored.graph).is_success();
+        for chunk in self.chunks()? {
+            let records = vec![chunk.ttl(if is_success { SUCCESS_TTL } else { FAILURE_TTL })];
+            Records::of(client.clone(), stored.home.clone())
+                .write(FollowUps { jobs: Vec::new(), records })
+                .await?;
+        }
+        if !is_success {
+            // Its parts can be sent back, and may need outputs of others.
             return Ok(());
         }
         let mut gone: Vec<(Name, RecordKey)> =
@@ -206,8 +207,7 @@ impl Turn {
         for queue in gone.chunk_by(|one, other| one.0 == other.0) {
             remove(client, &queue[0].0, queue.iter().map(|(_, key)| key.clone())).await?;
         }
-        client.flow_graphs().forget(stored.id);
-        remove(client, &stored.home, self.chunks()?.into_iter().map(|chunk| chunk.key)).await
+        Ok(())
     }
 
     /// The records of its graph, where it has any of its own.

@@ -13,6 +13,7 @@ mod events;
 mod explain;
 mod faults;
 mod faulty;
+mod flows;
 mod follow;
 mod isolation;
 mod keys;
