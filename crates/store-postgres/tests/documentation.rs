@@ -135,7 +135,7 @@ async fn the_page_says_what_is_so() {
     next("ALTER ROLE shop_worker");
     next("pg_stat_activity");
     assert!(next("n_dead_tup").contains("waiting|"));
-    assert!(next("windlass.counts").contains("default|1|0|0|1|0|0"));
+    assert!(next("windlass.counts").contains("default|0|0|1|0|1|0|0"));
     next("windlass.enqueue('receipt.send'");
     next("CREATE TRIGGER");
     assert_eq!(server.psql("SELECT count(*) FROM windlass.jobs WHERE kind = 'receipt.send'"), "2");
