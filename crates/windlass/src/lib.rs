@@ -33,6 +33,7 @@
 //! * An error says what becomes of the job: any `std::error::Error` is tried again, [`ResultExt::fail`] is
 //!   not, [`JobError`] and [`Classify`] say more.
 //! * [`Client::schedule`] lets jobs come with the clock: [`schedule::Schedule`].
+//! * [`Client::flow`] lets jobs wait for other jobs: [`flow`].
 //! * [`Client::queue`] answers everyday questions about a queue: [`QueueHandle`].
 //! * [`check`] names what is wrong with a handler that does not compile.
 //! * [`testing`] has what tests of jobs need.
@@ -65,6 +66,7 @@
 //! | `capture` | `worker::CaptureLayer`: events of `tracing` in the logs of attempts |
 
 pub mod check;
+pub mod flow;
 #[cfg(doctest)]
 mod guides;
 mod open;
