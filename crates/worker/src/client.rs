@@ -13,6 +13,7 @@ mod in_flight;
 mod keyed;
 mod lane;
 mod logs;
+mod made;
 mod moved;
 mod queue;
 mod records;

@@ -23,6 +23,7 @@ use crate::attempts::Attempts;
 use crate::ctx::Ctx;
 use crate::ctx::control::Stop;
 use crate::executor;
+use crate::flows::notes;
 use crate::lag::Lag;
 use crate::lease::{End, Lease};
 use crate::retries::{endless, wait};
@@ -228,6 +229,7 @@ impl Watchdog {
                     );
                     ctxs.iter().for_each(|ctx| this.lease.retire(ctx.inner().claimed.lease));
                 }
+                ctxs.iter().for_each(notes::tell_of);
                 ctxs.iter().for_each(|ctx| this.leave(ctx));
             });
         }

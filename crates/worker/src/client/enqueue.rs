@@ -96,27 +96,6 @@ impl Client {
     }
 }
 
-impl Client {
-    /// A job as it is stored, with the defaults of its queue.
-    pub(crate) async fn new_job<J: Job>(
-        &self,
-        job: J,
-        id: Option<JobId>,
-        options: Options,
-    ) -> Result<NewJob> {
-        let enqueue = Enqueue { id, ..self.enqueue(job) };
-        Ok(enqueue.options(options).into_job(Lookup::Wait).await?.1)
-    }
-}
-
-impl Client {
-    /// The same for callers that do not have the job's type.
-    pub(crate) async fn new_raw_job(&self, kind: &str, payload: Bytes, options: Options) -> Result<NewJob> {
-        let options = self.over_defaults(options, Lookup::Wait).await?;
-        Ok(NewJob::new(kind, payload, options)?)
-    }
-}
-
 /// The key that a job names itself, as options.
 pub(crate) fn own_key<J: Job>(job: &J) -> Options {
     match job.key() {

@@ -205,10 +205,10 @@ impl FlowDraft {
     }
 
     /// As [`submit`](Self::submit), inside a transaction of the caller's own: the flow is there when that has been committed.
-    /// Its queues must have been used for flows before, or be served by a worker with maintenance.
+    /// A job with a key needs a queue that has keys, as for [`Enqueue::within`](crate::Enqueue::within).
     ///
     /// # Errors
-    /// As there, and as [`Enqueue::within`](crate::Enqueue::within).
+    /// As there, and when the transaction is not one of the database that the store is in.
     pub async fn within<T: Tx>(self, tx: &mut T) -> Result<FlowHandle> {
         let plan = Box::pin(Plan::of(self)).await?;
         Box::pin(plan.store_within(tx)).await

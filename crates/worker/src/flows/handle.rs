@@ -7,9 +7,8 @@ use windlass_core::flow::{Graph, Progress, Role, Status, Tally};
 use windlass_core::follow_ups::FollowUps;
 use windlass_core::{JobId, Name};
 
-use super::notes;
 use super::stored::{Stored, load};
-use super::turn::{Turn, remove};
+use super::turn::Turn;
 use crate::client::{Client, Records};
 use crate::error::{Error, Result};
 
@@ -181,7 +180,8 @@ impl FlowHandle {
                 Err(error) if error.is_conflict() && tries < TRIES_MAX => tries += 1,
                 Err(error) => return Err(error),
                 Ok(_) => {
-                    let unsent = self.client.act(&[turn]).await?;
+                    // What fails is done later: a note says so.
+                    let (unsent, _failed) = self.client.act(&[turn]).await;
                     for unsent in unsent.chunks(100) {
                         records.write(FollowUps { jobs: Vec::new(), records: unsent.to_vec() }).await?;
                     }
@@ -189,14 +189,8 @@ impl FlowHandle {
                 }
             }
         }
-        // What was asked for is done; a note of what is left stays.
-        let view = self.view().await?;
-        if view.nodes.iter().any(|node| node.status == Status::Waiting) || !view.is_over {
-            self.client.move_soon(self.home.clone(), self.home.clone());
-        } else {
-            let more = notes::more(&self.home, self.id)?.key;
-            remove(&self.client, &self.home, [more].into_iter()).await?;
-        }
-        Ok(view)
+        // The note that was written goes when a mover has seen that all is done.
+        self.client.move_soon(self.home.clone(), self.home.clone());
+        self.view().await
     }
 }

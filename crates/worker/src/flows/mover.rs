@@ -1,7 +1,7 @@
 //! The mover: takes the notes of a queue, and lets the flows that they are about have their turns. At most one round runs in a
 //! process at a time; what comes meanwhile goes with the next one.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -112,21 +112,26 @@ impl Client {
                     }
                 }
             }
-            let more = self.write_turns(home, turns, flows).await?;
-            let keys =
-                done.into_iter().flatten().filter(|note| note.ended.is_some() || !more.contains(&note.flow));
+            let left = self.write_turns(home, turns, flows).await?;
+            // A note goes when all is done that follows from it.
+            let is_done = |note: &&Note| match left.get(&note.flow) {
+                None => true,
+                Some(Left::More) => note.ended.is_some(),
+                Some(Left::All) => false,
+            };
+            let keys = done.into_iter().flatten().filter(is_done);
             remove(self, queue, keys.map(|note| note.key.clone())).await?;
         }
         Ok(())
     }
 
-    /// Writes turns and does what follows from them. Answers the flows that need another one.
+    /// Writes turns and does what follows from them. Answers the flows that are not done with.
     async fn write_turns(
         &self,
         home: &Name,
         turns: Vec<Turn>,
         flows: &[(JobId, Vec<Note>)],
-    ) -> Result<HashSet<JobId>> {
+    ) -> Result<HashMap<JobId, Left>> {
         let records = Records::of(self.clone(), home.clone());
         let mut writes = Vec::new();
         for turn in &turns {
@@ -151,15 +156,18 @@ impl Client {
                 current.push(turn);
             }
         }
-        let unsent = self.act(&current).await?;
-        let more: HashSet<JobId> = current.iter().filter(|turn| turn.has_more()).map(Turn::flow).collect();
-        if !unsent.is_empty() || !more.is_empty() {
-            for some in unsent.chunks(RECORDS_MAX) {
-                records.write(FollowUps { jobs: Vec::new(), records: some.to_vec() }).await?;
-            }
+        let mut left: HashMap<JobId, Left> =
+            current.iter().filter(|turn| turn.has_more()).map(|turn| (turn.flow(), Left::More)).collect();
+        let (unsent, failed) = self.act(&current).await;
+        let is_again = !unsent.is_empty() || !left.is_empty();
+        for some in unsent.chunks(RECORDS_MAX) {
+            records.write(FollowUps { jobs: Vec::new(), records: some.to_vec() }).await?;
+        }
+        left.extend(failed.into_iter().map(|flow| (flow, Left::All)));
+        if is_again {
             self.move_soon(home.clone(), home.clone());
         }
-        Ok(more)
+        Ok(left)
     }
 
     /// Writes one turn, anew each time that another process was faster. Nothing if its flow is gone.
@@ -190,24 +198,37 @@ impl Client {
     }
 
     /// Does what follows from turns that are written: most only send jobs, and share a call. Answers notes of jobs that have
-    /// ended without one.
-    pub(super) async fn act(&self, turns: &[Turn]) -> Result<Vec<RecordWrite>> {
-        let mut unsent = Vec::new();
+    /// ended without one, and flows for which it failed: what is wrong with the queue of one holds up no other.
+    pub(super) async fn act(&self, turns: &[Turn]) -> (Vec<RecordWrite>, Vec<JobId>) {
+        let (mut unsent, mut failed, mut alone) = (Vec::new(), Vec::new(), Vec::new());
         let mut sent: Vec<(&Turn, u32, JobId)> = Vec::new();
         for turn in turns {
             match turn.sends_only() {
                 Some(jobs) => sent.extend(jobs.map(|(node, id)| (turn, node, id))),
-                None => unsent.extend(turn.act(self).await?),
+                None => alone.push(turn),
             }
         }
         for some in sent.chunks(CALL_MAX) {
             let seen = |(_, _, id): &(&Turn, u32, JobId)| Seen { id: *id, state: State::Blocked, fence: 0 };
-            let answers = self.store().retry_seen(some.iter().map(seen).collect()).await?;
+            let Ok(answers) = self.store().retry_seen(some.iter().map(seen).collect()).await else {
+                let flows = some.chunk_by(|(one, ..), (other, ..)| one.flow() == other.flow());
+                alone.extend(flows.map(|flow| flow[0].0));
+                continue;
+            };
             unsent.extend(
                 some.iter().zip(answers).filter_map(|((turn, node, _), answer)| turn.unsent(*node, answer)),
             );
         }
-        Ok(unsent)
+        for turn in alone {
+            match turn.act(self).await {
+                Ok(notes) => unsent.extend(notes),
+                Err(error) => {
+                    tracing::info!(flow = %turn.flow(), %error, "a flow was not moved on: maintenance tries again");
+                    failed.push(turn.flow());
+                }
+            }
+        }
+        (unsent, failed)
     }
 
     /// Sees to it that maintenance finds notes in these queues: before there can be any.
@@ -232,6 +253,15 @@ impl Client {
             }
         });
     }
+}
+
+/// What is left of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// Another one has to follow.
+    More,
+    /// What follows was not done.
+    All,
 }
 
 fn ended(notes: &[Note]) -> Vec<(u32, Status)> {

@@ -53,7 +53,7 @@ impl Plan {
         let (mut nodes, mut jobs) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for (place, draft) in drafts.into_iter().chain(callbacks).enumerate() {
             let Draft { id, kind, payload, options, parents, role } = draft;
-            let job = client.new_raw_job(kind, payload, options).await?.with_id(id);
+            let job = client.new_raw_within(kind, payload, options).await?.with_id(id);
             if job.unique.is_some() {
                 return Err(FlowInvalid::Unique { node: place }.into());
             }
@@ -180,8 +180,15 @@ impl Plan {
     }
 
     async fn store_in_steps(mut self, graph: &[u8]) -> Result<FlowHandle> {
-        let records = Box::pin(self.lay_out(graph)).await?;
         let (client, home) = (self.client.clone(), self.home.clone());
+        let records = match Box::pin(self.lay_out(graph)).await {
+            Ok(records) => records,
+            Err(error) => {
+                // What is there already never starts. If this fails too, maintenance does it later.
+                let _left_to_maintenance = Box::pin(self.handle().cancel()).await;
+                return Err(error);
+            }
+        };
         Records::of(client.clone(), home.clone()).write(FollowUps { jobs: Vec::new(), records }).await?;
         client.flow_graphs().keep(self.id, &Arc::new(std::mem::replace(&mut self.graph, empty())));
         client.move_soon(home.clone(), home);
