@@ -18,6 +18,9 @@ struct DoingThingsOnce;
 #[doc = include_str!("../../../docs/guides/schedules.md")]
 struct Schedules;
 
+#[doc = include_str!("../../../docs/guides/flows.md")]
+struct Flows;
+
 #[doc = include_str!("../../../docs/guides/protecting-others.md")]
 struct ProtectingOthers;
 
