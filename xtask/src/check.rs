@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::rivals::locks;
 use crate::{needs, shell, sqlx, tidy, words};
 
 /// The features of the facade, each of which must compile alone.
@@ -12,6 +13,7 @@ pub(crate) fn run() -> Result<()> {
     needs::c_compiler()?;
     tidy::run()?;
     words::run()?;
+    locks::check()?;
     shell::cargo("formatting", ["fmt", "--all", "--check"]).run()?;
     shell::cargo("lints", ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
     shell::cargo("documentation", ["doc", "--workspace", "--no-deps"])

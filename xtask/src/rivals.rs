@@ -1,6 +1,7 @@
 //! `cargo xtask rivals`: the same work on Windlass and on other job queues, on this machine and in turns, so that
 //! whatever else the machine does meets all of them. The programs lie in `benches/rivals`.
 
+pub(crate) mod locks;
 mod program;
 mod server;
 mod table;
