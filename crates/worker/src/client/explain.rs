@@ -3,7 +3,9 @@
 //! [`look`] reads through the store's traits, in a bounded number of calls; [`decide`] turns what was read into causes and
 //! asks nothing; [`sentence`] and [`remedy`] say them. So the answer is the same on every store, and the decision is tested without one.
 
+mod blocked;
 mod decide;
+mod flow_look;
 mod line;
 mod look;
 mod remedy;

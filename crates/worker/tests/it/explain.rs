@@ -1,5 +1,7 @@
 //! Why a job is where it is: every state and every cause, made on the memory store by hand, under a clock that stands.
 
+mod held;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,9 +7,9 @@ use windlass_core::size::bounded_text;
 use windlass_core::store::LeaseRecord;
 use windlass_core::{JobRecord, State};
 
-use super::Cause;
 use super::look::{LEASES_MAX, Seen, runs};
 use super::why::{Paused, Why, WorkerSeen};
+use super::{Cause, blocked};
 
 /// How many workers, or jobs of a key, a cause names.
 const NAMED_MAX: usize = 20;
@@ -24,7 +24,7 @@ pub(super) fn explain(seen: &Seen) -> Vec<Cause> {
         causes.push(Why::Unreadable { problem: unreadable.to_string(), is_newer });
     }
     match seen.job.state {
-        State::Blocked => causes.push(Why::Blocked),
+        State::Blocked => causes.push(blocked::why(&seen.job, seen.flow.as_ref())),
         State::Scheduled | State::Ready => waiting(seen, &mut causes),
         State::Running => running(seen, &mut causes),
         State::Completed | State::Dead | State::Cancelled => causes.push(ended(seen)),
@@ -36,7 +36,12 @@ fn waiting(seen: &Seen, causes: &mut Vec<Why>) {
     let Seen { job, now, .. } = seen;
     let is_due = job.state == State::Ready || job.due_at <= *now;
     if job.state == State::Scheduled {
-        causes.push(scheduled(job, *now));
+        causes.push(match &seen.gathered {
+            Some((flow, tally)) => {
+                Why::Gathers { flow: flow.clone(), ended: tally.ended(), jobs: tally.jobs }
+            }
+            None => scheduled(job, *now),
+        });
     }
     // An attempt that was given back did not start it.
     if let Some(expires_at) = job.expires_at.filter(|at| at <= now && job.counters.attempt == 0) {

@@ -6,12 +6,15 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
+use windlass_core::flow::Tally;
 use windlass_core::queue::{KeyRules, QueueConfig, QueueRecord};
 use windlass_core::store::LeaseRecord;
 use windlass_core::store::serves::KINDS_KEPT;
 use windlass_core::unique::Lifetime;
 use windlass_core::{JobId, JobRecord, Name, State};
 
+use super::blocked::{FlowLook, FlowSeen};
+use super::flow_look;
 use super::line::{Line, Looking};
 use crate::client::queue::{CALLS_MAX, PAGE};
 use crate::client::{Client, QueueHandle};
@@ -46,6 +49,10 @@ pub(super) struct Seen {
     pub(super) is_lost: bool,
     /// Another job that holds its unique key.
     pub(super) holder: Option<JobId>,
+    /// The flow that holds it, if it is held.
+    pub(super) flow: Option<FlowLook>,
+    /// The flow that it has added and waits for, and how far that is.
+    pub(super) gathered: Option<(FlowSeen, Tally)>,
 }
 
 impl Seen {
@@ -84,6 +91,8 @@ pub(super) async fn at(client: &Client, id: JobId) -> Result<Option<Seen>> {
         key_starts: Vec::new(),
         is_lost: false,
         holder: None,
+        flow: None,
+        gathered: None,
     };
     match seen.job.state {
         State::Running => {
@@ -92,6 +101,7 @@ pub(super) async fn at(client: &Client, id: JobId) -> Result<Option<Seen>> {
         }
         State::Dead | State::Cancelled => seen.holder = holder(&handle, &seen.job).await?,
         State::Completed => {}
+        State::Blocked => seen.flow = flow_look::holding(client, &seen.job).await?,
         _ => waiting(client, &handle, &mut seen).await?,
     }
     Ok(Some(seen))
@@ -101,7 +111,8 @@ pub(super) async fn at(client: &Client, id: JobId) -> Result<Option<Seen>> {
 async fn waiting(client: &Client, handle: &QueueHandle, seen: &mut Seen) -> Result<()> {
     seen.unknown_rule = handle.unknown_rule().await;
     let config = seen.config();
-    if seen.job.state == State::Blocked || seen.job.due_at > seen.now {
+    if seen.job.due_at > seen.now {
+        seen.gathered = flow_look::gathered(client, &seen.job, seen.now).await?;
         return Ok(());
     }
     seen.line = line(handle, seen, &config).await?;

@@ -49,7 +49,9 @@ impl Why {
             }
             Self::Unreadable { is_newer: true, .. } => "run workers of the version that wrote it, or a later one".to_owned(),
             Self::Unreadable { .. } => format!("enqueue it again from its source, then: windlass jobs delete {id}"),
-            Self::Completed { .. } | Self::Blocked => return None,
+            Self::Blocked { flow, by } => by.remedy(*id, flow.as_ref()),
+            Self::Gathers { flow, .. } => format!("wait, or look at those that are under way: {}", flow.shown()),
+            Self::Completed { .. } => return None,
         })
     }
 }

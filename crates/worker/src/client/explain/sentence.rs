@@ -61,11 +61,11 @@ impl Why {
                 format!("no worker serves queue {queue}, and the store knows none at all")
             }
             Self::NoWorker { others } => {
-                let others = listed(others.iter().map(|worker| match worker.is_lost {
+                let others = others.iter().map(|worker| match worker.is_lost {
                     true => format!("{}: lost", worker.worker),
                     false => format!("{}: {}", worker.worker, names(&worker.queues)),
-                }));
-                format!("no living worker serves queue {queue}; the store knows {others}")
+                });
+                format!("no living worker serves queue {queue}; the store knows {}", listed(others, 0))
             }
             Self::NoHandler { workers } => {
                 let workers =
@@ -73,7 +73,7 @@ impl Why {
                 format!(
                     "workers serve queue {queue}, and none has a handler for kind {}; they run {}",
                     job.kind,
-                    listed(workers)
+                    listed(workers, 0)
                 )
             }
             Self::StalledBefore { stalls, stalls_max } => format!(
@@ -82,7 +82,10 @@ impl Why {
             Self::Behind { at_least, at_most, keys, estimate, workers } => {
                 in_line(job, (*at_least, *at_most), *keys, *estimate, workers)
             }
-            Self::Blocked => "it is blocked: it waits for something that is not its time".to_owned(),
+            Self::Blocked { flow, by } => by.sentence(flow.as_ref()),
+            Self::Gathers { flow, ended, jobs } => {
+                format!("it waits for jobs that it has added, {}: {ended} of {jobs} have ended", flow.said())
+            }
             Self::Ready { workers } if workers.is_empty() => {
                 "nothing is seen that keeps it: a worker should take it with its next claim".to_owned()
             }
@@ -102,7 +105,7 @@ impl Why {
         match self {
             Self::Paused { what, name, by, why, until } => paused(*what, name, by, why, *until, now),
             Self::KeyConcurrency { key, most, running } => {
-                let ids = listed(running.iter().map(JobId::to_string));
+                let ids = listed(running.iter().map(JobId::to_string), 0);
                 format!(
                     "as many jobs of key {key} run as may, {most}: it waits until one of them ends ({ids})"
                 )
@@ -270,15 +273,16 @@ fn kept(until: Option<Timestamp>) -> String {
 }
 
 fn serving(workers: &[WorkerSeen]) -> String {
-    listed(workers.iter().map(|worker| format!("{} (has {} jobs)", worker.worker, worker.running)))
+    listed(workers.iter().map(|worker| format!("{} (has {} jobs)", worker.worker, worker.running)), 0)
 }
 
 fn names(names: &[Name]) -> String {
-    if names.is_empty() { "none".to_owned() } else { listed(names.iter().map(Name::to_string)) }
+    if names.is_empty() { "none".to_owned() } else { listed(names.iter().map(Name::to_string), 0) }
 }
 
-fn listed(all: impl ExactSizeIterator<Item = String>) -> String {
-    let more = all.len().saturating_sub(NAMED_MAX);
+/// The first of all, and how many more there are, with those that are not among all.
+pub(super) fn listed(all: impl ExactSizeIterator<Item = String>, others: u64) -> String {
+    let more = all.len().saturating_sub(NAMED_MAX) as u64 + others;
     let mut shown: Vec<String> = all.take(NAMED_MAX).map(|text| quoted(&text)).collect();
     if more > 0 {
         shown.push(format!("{more} more"));
@@ -287,7 +291,7 @@ fn listed(all: impl ExactSizeIterator<Item = String>) -> String {
 }
 
 /// Stored text on one line, and not all of it.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let cut: String = line.chars().take(QUOTED_MAX).collect();
     if cut.len() < text.trim_end().len() { format!("{cut}…") } else { cut }

@@ -93,6 +93,8 @@ fn seen(state: State) -> Seen {
         key_starts: Vec::new(),
         is_lost: false,
         holder: None,
+        flow: None,
+        gathered: None,
     }
 }
 

@@ -8,6 +8,8 @@ use windlass_core::clock::Timestamp;
 use windlass_core::outcome::{Ending, Reason};
 use windlass_core::{JobId, Name};
 
+use super::blocked::{BlockedBy, FlowSeen};
+
 /// A cause that a job is where it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
@@ -142,8 +144,23 @@ pub enum Why {
         /// The living workers that may take it.
         workers: Vec<WorkerSeen>,
     },
-    /// It waits for something that is not its time.
-    Blocked,
+    /// It is held until other jobs have ended.
+    Blocked {
+        /// The flow that it belongs to.
+        flow: Option<FlowSeen>,
+        /// What holds it.
+        #[serde(flatten)]
+        by: BlockedBy,
+    },
+    /// It has added jobs and comes back when all of them have ended.
+    Gathers {
+        /// The flow of those jobs.
+        flow: FlowSeen,
+        /// How many of them have ended.
+        ended: u32,
+        /// How many there are.
+        jobs: u32,
+    },
     /// Nothing keeps it: a worker should take it with its next claim.
     Ready {
         /// The living workers that may take it.
@@ -286,7 +303,8 @@ impl Why {
             Self::NoHandler { .. } => "no_handler",
             Self::StalledBefore { .. } => "stalled_before",
             Self::Behind { .. } => "behind",
-            Self::Blocked => "blocked",
+            Self::Blocked { .. } => "blocked",
+            Self::Gathers { .. } => "gathers",
             Self::Ready { .. } => "ready",
             Self::Held { .. } => "held",
             Self::CancelRequested => "cancel_requested",
