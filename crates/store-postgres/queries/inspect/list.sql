@@ -19,6 +19,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_looked int8[];
+    v_part int8;
     v_hits int8[];
     v_shown int8[];
     v_next int8;
@@ -43,18 +44,22 @@ BEGIN
         v_looked := v_looked[1:p_scan];
         v_next := v_looked[p_scan];
     END IF;
-    SELECT array_agg(h.seq) INTO v_hits
-    FROM (
-        SELECT r.seq
-        FROM unnest(v_looked) AS l (seq)
-        JOIN records AS r ON r.seq = ANY (ARRAY[l.seq])
-        WHERE (p_queue IS NULL OR r.queue = p_queue)
-            AND (p_kind IS NULL OR r.kind = p_kind)
-            AND (p_tag IS NULL OR p_tag = ANY (string_to_array(r.tags, ',')))
-            AND (p_state IS NULL OR r.state = p_state)
-        ORDER BY l.seq DESC
-        LIMIT p_limit + 1
-    ) AS h;
+    -- Mostly the first that are looked at are a page; all of them are joined only where few match.
+    FOREACH v_part IN ARRAY ARRAY[p_limit + 1, p_scan] LOOP
+        SELECT array_agg(h.seq) INTO v_hits
+        FROM (
+            SELECT r.seq
+            FROM unnest(v_looked[1:v_part]) AS l (seq)
+            JOIN records AS r ON r.seq = ANY (ARRAY[l.seq])
+            WHERE (p_queue IS NULL OR r.queue = p_queue)
+                AND (p_kind IS NULL OR r.kind = p_kind)
+                AND (p_tag IS NULL OR p_tag = ANY (string_to_array(r.tags, ',')))
+                AND (p_state IS NULL OR r.state = p_state)
+            ORDER BY l.seq DESC
+            LIMIT p_limit + 1
+        ) AS h;
+        EXIT WHEN cardinality(v_hits) > p_limit OR v_part >= cardinality(v_looked);
+    END LOOP;
     IF cardinality(v_hits) > p_limit THEN
         v_hits := v_hits[1:p_limit];
         v_next := v_hits[p_limit];
