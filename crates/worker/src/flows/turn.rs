@@ -114,10 +114,9 @@ impl Turn {
         };
         for nodes in stopped.chunks(CALL_MAX) {
             let answers = client.store().cancel(self.ids(nodes).into()).await?;
-            ended.extend(nodes.iter().zip(answers).filter_map(|(node, answer)| match answer {
-                Amended::Done(State::Cancelled) | Amended::Missing => Some((*node, Status::Cancelled)),
-                _ => None,
-            }));
+            let is_cancelled = |answer: &Amended| *answer == Amended::Done(State::Cancelled);
+            let answered = nodes.iter().zip(answers).filter(|(_, answer)| is_cancelled(answer));
+            ended.extend(answered.map(|(node, _)| (*node, Status::Cancelled)));
         }
         if self.has_end() {
             self.end(client).await?;
@@ -225,10 +224,12 @@ impl Turn {
     }
 }
 
-/// How a job that was to be sent has ended, if it has: it was cancelled, removed, or expired while it was held.
+/// How a job that was to be sent has ended, if it has: it was cancelled or expired while it was held. One that is not there may
+/// have been sent by another mover and be done, with a note that is on its way, where its queue keeps none that are: maintenance
+/// looks for that before it takes it for removed.
 fn unsent(answer: Amended) -> Option<Status> {
     match answer {
-        Amended::Missing | Amended::Refused(State::Cancelled) => Some(Status::Cancelled),
+        Amended::Refused(State::Cancelled) => Some(Status::Cancelled),
         Amended::Refused(State::Dead) => Some(Status::Dead),
         _ => None,
     }

@@ -1,8 +1,25 @@
-//! Flows while movers die.
+//! Flows while movers die, stop and cannot reach their store: in the end everything has come to rest as if nothing had
+//! happened. Every seed is a flow and its misfortunes; a failure names it.
 
-use windlass_worker::FlowKeeper;
+mod random;
+mod shaky;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::Store;
+use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::queue::{Keep, QueueConfig, Retention};
+use windlass_store_memory::MemoryStore;
+use windlass_worker::{Client, FlowHandle, FlowKeeper, FlowView, Reaper, Worker};
+
+use self::random::{QUEUES, Web};
+use self::shaky::{Fate, Shaky};
 use super::{part, scene, statuses, work};
+
+const LEASE: Duration = Duration::from_secs(5);
+/// Rounds of maintenance after which everything must be at rest: a flow may need two for each of its levels.
+const ROUNDS_MAX: u32 = 150;
 
 #[tokio::test]
 async fn an_empty_store_costs_the_keeper_nothing() {
@@ -14,4 +31,164 @@ async fn an_empty_store_costs_the_keeper_nothing() {
     let flow = flow.submit().await.unwrap();
     work(&client).await;
     assert_eq!(statuses(&flow.view().await.unwrap()), ["completed"]);
+}
+
+/// A store, a random flow on it, and the processes that work on that.
+struct Trial {
+    clock: ManualClock,
+    store: Arc<MemoryStore>,
+    web: Web,
+    flow: FlowHandle,
+}
+
+impl Trial {
+    async fn new(seed: u64) -> Self {
+        let clock = ManualClock::at(Timestamp::from_micros(1_000_000_000));
+        let store = Arc::new(MemoryStore::with_clock(Arc::new(clock.clone())));
+        let raw = Client::new(Arc::clone(&store) as _);
+        if seed.is_multiple_of(3) {
+            let retention = Retention { completed: Keep::NONE, ..Retention::default() };
+            raw.define_queue("other", QueueConfig { retention, ..QueueConfig::default() }).await.unwrap();
+        }
+        let web = Web::new(raw.clone(), seed);
+        let flow = web.submit(&raw).await.unwrap();
+        // The client that has submitted it is gone from here on; this one moves nothing.
+        let flow = Client::new(Arc::clone(&store) as _).flow_handle(flow.home(), flow.id()).unwrap();
+        Self { clock, store, web, flow }
+    }
+
+    fn process(&self, seed: u64, odds: u32, fate: Fate) -> Arc<Shaky> {
+        let shaky = Shaky::new(&self.store, seed, odds, fate);
+        tokio::spawn(serve(Client::new(Arc::clone(&shaky) as _), self.web.clone()));
+        shaky
+    }
+
+    /// Waits until a process has nothing more to do, or does nothing any more.
+    async fn until_quiet(&self, processes: &[Arc<Shaky>]) {
+        let calls = || processes.iter().map(|process| process.calls()).sum::<u32>();
+        let mut before = u32::MAX;
+        while before != calls() && processes.iter().any(|process| process.is_alive()) {
+            before = calls();
+            // The clock of this runtime moves when nothing else does.
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+    }
+
+    /// Lets maintenance and one process do what is left, and checks what has become of everything.
+    async fn comes_to_rest(&self) -> FlowView {
+        let client = Client::new(Arc::clone(&self.store) as _);
+        let keeper = FlowKeeper::new(&client);
+        for _ in 0..ROUNDS_MAX {
+            self.clock.advance(2 * LEASE);
+            Reaper::new(Arc::clone(&self.store) as Arc<dyn Store>).run_once().await.unwrap();
+            keeper.run_once().await.unwrap();
+            drained(&client, &self.web).await.unwrap();
+            let view = self.flow.view().await.unwrap();
+            if view.is_over && self.is_quiet(&client).await {
+                self.web.check(&view).await;
+                return view;
+            }
+        }
+        panic!("it did not come to rest: {:?}", statuses(&self.flow.view().await.unwrap()));
+    }
+
+    /// Whether maintenance has nothing more to look at.
+    async fn is_quiet(&self, client: &Client) -> bool {
+        let mut is_quiet = true;
+        for queue in QUEUES {
+            let notes = client.records(queue).unwrap().list("flow-end/", None, 1).await.unwrap();
+            is_quiet &= notes.records.is_empty();
+        }
+        is_quiet
+    }
+}
+
+async fn drained(client: &Client, web: &Web) -> windlass_worker::Result<u64> {
+    let worker = Worker::with_state(client, web.clone()).handle(random::run).lease_unchecked(LEASE);
+    let worker = QUEUES.into_iter().fold(worker, |worker, queue| worker.queue(queue, 4));
+    Ok(worker.drain().await?.total())
+}
+
+/// A process: it works as long as there is something, and looks again later.
+async fn serve(client: Client, web: Web) {
+    loop {
+        let found = drained(&client, &web).await;
+        if !matches!(found, Ok(1..)) {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+        }
+    }
+}
+
+/// Names the seed of a failure.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the seed was {}", self.0);
+        }
+    }
+}
+
+/// Runs each seed in a runtime of its own, which takes what was killed with it.
+fn for_seeds<F: Future<Output = ()>>(count: u64, run: impl Fn(u64) -> F) {
+    let only = std::env::var("WINDLASS_SEED").ok().and_then(|seed| seed.parse().ok());
+    for seed in only.map_or(0..count, |seed| seed..seed + 1) {
+        let _named = Seed(seed);
+        fastrand::seed(seed);
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().unwrap().block_on(run(seed));
+    }
+}
+
+#[test]
+fn calls_that_fail_change_nothing_in_the_end() {
+    for_seeds(150, async |seed| {
+        let trial = Trial::new(seed).await;
+        let processes: Vec<_> =
+            (0..3).map(|number| trial.process(seed * 3 + number, 100, Fate::Lives)).collect();
+        trial.until_quiet(&processes).await;
+        processes.iter().for_each(|process| process.heal());
+        trial.comes_to_rest().await;
+    });
+}
+
+#[test]
+fn a_mover_may_die_after_each_of_its_calls() {
+    for_seeds(400, async |seed| {
+        // Each flow many times, and each time the first process dies a little later.
+        let trial = Trial::new(seed / 40).await;
+        let killed =
+            trial.process(seed, 0, Fate::Killed(1 + (seed % 40) as u32 * 5 + (seed / 40) as u32 % 5));
+        trial.until_quiet(&[killed]).await;
+        trial.comes_to_rest().await;
+    });
+}
+
+#[test]
+fn maintenance_alone_moves_flows_to_their_end() {
+    for_seeds(40, async |seed| {
+        let trial = Trial::new(seed).await;
+        let mute = [trial.process(seed, 0, Fate::Mute), trial.process(seed, 50, Fate::Mute)];
+        trial.until_quiet(&mute).await;
+        mute.iter().for_each(|process| process.heal());
+        trial.comes_to_rest().await;
+    });
+}
+
+#[test]
+fn one_that_was_stopped_goes_on_when_all_is_done_and_spoils_nothing() {
+    for_seeds(200, async |seed| {
+        let trial = Trial::new(seed).await;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let stopped = trial.process(seed, 0, Fate::Stopped(random.u32(1..200)));
+        let second = trial.process(seed + 1, 50, Fate::Killed(random.u32(50..300)));
+        trial.until_quiet(&[stopped.clone(), second]).await;
+        if random.bool() {
+            trial.comes_to_rest().await;
+        }
+        stopped.resume();
+        trial.until_quiet(&[stopped]).await;
+        trial.comes_to_rest().await;
+    });
 }
