@@ -52,6 +52,7 @@ in_every_place! {
     a_request_to_cancel_counts_only_if_nothing_was_committed,
     a_drain_counts_what_the_transactions_decided,
     a_job_of_a_committed_transaction_wakes_an_idle_worker,
+    a_flow_comes_with_its_transaction,
 }
 
 async fn a_committed_transaction_completes_the_job(place: Place) {
@@ -202,6 +203,35 @@ async fn a_job_of_a_committed_transaction_wakes_an_idle_worker(place: Place) {
     }
     running.stop().await;
     assert_eq!(test.ledger(), 7 + 1 + 190);
+}
+
+/// All of a flow is there with the commit, or nothing. Its jobs complete within transactions of their own, and it goes on.
+async fn a_flow_comes_with_its_transaction(place: Place) {
+    let test = Test::at(place);
+    let draft = || {
+        let mut flow = test.client.flow("transfers");
+        let transfer = |amount| Transfer { amount, first: First::Commit };
+        let parts = flow.add_all((1..=3).map(transfer));
+        flow.add_after(&parts, transfer(10));
+        flow
+    };
+    let rolled_back = in_transaction!(&test.bank.place, |tx, _pay| {
+        let flow = draft().within(&mut tx).await.unwrap();
+        tx.rollback().await.unwrap();
+        flow
+    });
+    assert!(matches!(rolled_back.view().await, Err(Error::NoFlow { .. })));
+    let flow = in_transaction!(&test.bank.place, |tx, _pay| {
+        let flow = draft().within(&mut tx).await.unwrap();
+        tx.commit().await.unwrap();
+        flow
+    });
+    assert_eq!(flow.view().await.unwrap().tally.waiting, 1);
+    let drained = test.worker().drain().await.unwrap();
+    assert_eq!(drained.completed, 4);
+    let view = flow.view().await.unwrap();
+    assert!(view.is_over && view.tally.is_success(), "{view:?}");
+    assert_eq!(test.ledger(), 16);
 }
 
 #[derive(Debug, Serialize, Deserialize)]
