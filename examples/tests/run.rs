@@ -29,6 +29,11 @@ fn hello() {
 }
 
 #[test]
+fn campaign() {
+    says(env!("CARGO_BIN_EXE_campaign"), &["100000 mails sent"]);
+}
+
+#[test]
 fn shared_state() {
     says(
         env!("CARGO_BIN_EXE_shared_state"),
