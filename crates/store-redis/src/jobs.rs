@@ -20,7 +20,7 @@ use windlass_core::store::{
     Amended, Amendment, Begin, ClaimAnswer, ClaimRequest, Enqueued, Jobs, Progress, Right, Seen, Settled,
     Settlement, StoreResult,
 };
-use windlass_core::{CallId, JobId, State};
+use windlass_core::{CallId, JobId, Name, State};
 
 use crate::RedisStore;
 use crate::connect::Call;
@@ -33,6 +33,10 @@ impl Jobs for RedisStore {
                 enqueue::enqueue(&tools, &session, call, &jobs).await
             })
             .await
+    }
+
+    fn seen_in(&self, queue: &Name, ids: &[JobId]) {
+        self.remote.tools().queue_cache.note(queue, ids.iter().copied());
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {

@@ -12,7 +12,8 @@ local accept = (function()
   -- A list of its own: moves may write to the same key.
   local jobs, bodies, expiring, number = {}, of('HSET', KEY.bodies), of('ZADD', KEY.expiring), 0
   batch.give('HSET', KEY.jobs, jobs)
-  local entered = { [STATE.blocked] = 0, [STATE.scheduled] = 0, [STATE.ready] = 0 }
+  -- How many jobs begin in which state: mostly all in one.
+  local entered = {}
   -- The instant of acceptance; the seq of the first job and of the newest, and how many places the first one has passed.
   local accepted, accepted8, first_seq, last_seq, passed
   -- The block that is being filled: its number, how many ids it has, those that are new; and all that were.
@@ -153,7 +154,7 @@ local accept = (function()
       orders[at + 1], at = score, at + 1
     end
     orders[at + 1] = state == STATE.ready and due8 .. seq8 .. id .. suffix or seq8 .. id
-    entered[state] = entered[state] + 1
+    entered[state] = (entered[state] or 0) + 1
     if key then
       a.is_gated = true
       if state == STATE.ready then
@@ -200,7 +201,7 @@ local accept = (function()
       filled, in_block, number, last_seq = filled + some, in_block + some, number + some, seq + some
       id_at, content_at, left = id_at + some, content_at + some, left - some
     end
-    entered[state] = entered[state] + count
+    entered[state] = (entered[state] or 0) + count
     if key then
       a.is_gated = true
       if is_ready then
