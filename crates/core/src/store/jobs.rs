@@ -173,6 +173,10 @@ pub trait Jobs {
         Ok(records.into_iter().map(|record| record.map(|record| record.state)).collect())
     }
 
+    /// Tells in which queue jobs are, as a caller knows: a store that spreads queues over servers then need not look for them.
+    /// Nothing depends on it, not even on its truth.
+    fn seen_in(&self, _queue: &Name, _ids: &[JobId]) {}
+
     /// Cancels: a waiting job at once and with reason `requested`, a running one by a request that its worker
     /// hears of with its next renewal. Anything that came to its end is refused and stays.
     async fn cancel(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Amended>>;

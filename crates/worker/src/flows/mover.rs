@@ -204,7 +204,10 @@ impl Client {
         let mut sent: Vec<(&Turn, u32, JobId)> = Vec::new();
         for turn in turns {
             match turn.sends_only() {
-                Some(jobs) => sent.extend(jobs.map(|(node, id)| (turn, node, id))),
+                Some(nodes) => {
+                    let ids = turn.ids(self, nodes);
+                    sent.extend(nodes.iter().zip(ids).map(|(node, id)| (turn, *node, id)));
+                }
                 None => alone.push(turn),
             }
         }

@@ -1,5 +1,6 @@
 //! A flow as it is stored: how many pieces its graph has, how far it is, and the graph itself if it is small, each in a line.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,19 @@ impl Stored {
     /// The key under which it stands.
     fn key(&self) -> Result<RecordKey> {
         if self.is_over { over_key(self.id) } else { open_key(self.id) }
+    }
+
+    /// The ids of these nodes, of which the store is told where they are.
+    pub(crate) fn ids(&self, client: &Client, nodes: &[u32]) -> Vec<JobId> {
+        let places = nodes.iter().map(|node| &self.graph.nodes[*node as usize].place);
+        let mut by_queue: BTreeMap<&Name, Vec<JobId>> = BTreeMap::new();
+        for place in places.clone() {
+            by_queue.entry(&place.queue).or_default().push(place.id);
+        }
+        for (queue, ids) in by_queue {
+            client.store().seen_in(queue, &ids);
+        }
+        places.map(|place| place.id).collect()
     }
 
     /// The records that say how far it is now, if it is still as it was read. One that is over goes to the others that are.

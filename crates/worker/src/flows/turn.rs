@@ -79,13 +79,12 @@ impl Turn {
         Ok(writes)
     }
 
-    /// The jobs that it sends, where it does nothing else.
-    pub(super) fn sends_only(&self) -> Option<impl Iterator<Item = (u32, JobId)>> {
-        let Self { stored, progress, step, again, is_redo } = self;
+    /// The nodes whose jobs it sends, where it does nothing else.
+    pub(super) fn sends_only(&self) -> Option<&[u32]> {
+        let Self { progress, step, again, is_redo, .. } = self;
         let is_plain = !is_redo && again.is_empty() && !progress.is_again;
         let is_all = step.withdraw.is_empty() && step.stop.is_empty() && !self.has_end();
-        let ids = step.release.iter().map(|node| (*node, stored.graph.nodes[*node as usize].place.id));
-        (is_plain && is_all).then_some(ids)
+        (is_plain && is_all).then_some(&step.release)
     }
 
     /// Whether something is to be done because the flow is over.
@@ -104,7 +103,7 @@ impl Turn {
     /// Does what follows. Answers notes of jobs that have ended without one.
     pub(super) async fn act(&self, client: &Client) -> Result<Vec<RecordWrite>> {
         let (mut ended, jobs) = (self.release(client).await?, self.stored.graph.jobs());
-        for ids in self.ids(&self.withdrawn()).chunks(CALL_MAX) {
+        for ids in self.ids(client, &self.withdrawn()).chunks(CALL_MAX) {
             client.store().withdraw(ids.into()).await?;
         }
         let stopped = match self.is_redo && self.progress.is_cancelled {
@@ -113,7 +112,7 @@ impl Turn {
             false => self.step.stop.clone(),
         };
         for nodes in stopped.chunks(CALL_MAX) {
-            let answers = client.store().cancel(self.ids(nodes).into()).await?;
+            let answers = client.store().cancel(self.ids(client, nodes).into()).await?;
             let is_cancelled = |answer: &Amended| *answer == Amended::Done(State::Cancelled);
             let answered = nodes.iter().zip(answers).filter(|(_, answer)| is_cancelled(answer));
             ended.extend(answered.map(|(node, _)| (*node, Status::Cancelled)));
@@ -129,8 +128,9 @@ impl Turn {
         self.progress.of(status).collect()
     }
 
-    fn ids(&self, nodes: &[u32]) -> Vec<JobId> {
-        nodes.iter().map(|node| self.stored.graph.nodes[*node as usize].place.id).collect()
+    /// The ids of these, of which the store is told where they are.
+    pub(super) fn ids(&self, client: &Client, nodes: &[u32]) -> Vec<JobId> {
+        self.stored.ids(client, nodes)
     }
 
     fn withdrawn(&self) -> Vec<u32> {
@@ -154,7 +154,7 @@ impl Turn {
         // What runs has notes of its own: only jobs that were never sent end without one.
         if self.is_redo && !ended.is_empty() {
             let nodes: Vec<u32> = ended.iter().map(|(node, _)| *node).collect();
-            let records = client.store().get(self.ids(&nodes).into()).await?;
+            let records = client.store().get(self.ids(client, &nodes).into()).await?;
             let has_run = |record: &Option<JobRecord>| record.as_ref().is_some_and(|job| job.fence > 0);
             let mut records = records.iter();
             ended.retain(|_| !records.next().is_some_and(has_run));
@@ -168,7 +168,7 @@ impl Turn {
 
     /// Jobs as they are before they start: held, or ended if parts of the flow were sent back.
     async fn seen(&self, client: &Client, nodes: &[u32], takes_dead: bool) -> Result<Vec<Seen>> {
-        let ids = self.ids(nodes);
+        let ids = self.ids(client, nodes);
         let held = |id: &JobId| Seen { id: *id, state: State::Blocked, fence: 0 };
         if !self.progress.is_again {
             return Ok(ids.iter().map(held).collect());

@@ -154,8 +154,7 @@ impl FlowKeeper {
         // Jobs that are held although they may start, or none that may: the process that should send them has died.
         let (mut ended, mut is_stuck) = (Vec::new(), open.is_empty());
         for nodes in open.chunks(CALL_MAX) {
-            let ids: Vec<JobId> =
-                nodes.iter().map(|node| flow.graph.nodes[*node as usize].place.id).collect();
+            let ids = flow.ids(&self.client, nodes);
             let states = self.client.store().states(ids.into()).await?;
             is_stuck |= states.contains(&Some(State::Blocked));
             ended.extend(nodes.iter().zip(states).filter_map(|(node, state)| {
