@@ -1,7 +1,7 @@
-//! A store that counts the calls which write what attempts say, and is otherwise the one that it is around.
+//! A store that counts the calls which jobs cause, and is otherwise the one that it is around.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,24 +20,30 @@ use windlass::core::store::{
 use windlass::core::{CallId, HolderId, LeaseId, Name, NewJob, StoreError};
 use windlass::{JobId, JobRecord, JobState};
 
-/// A store, and how often it was told what attempts say.
+/// A store, and how often it was called.
 pub(crate) struct Counted {
     inner: SharedStore,
-    writes: AtomicU64,
+    calls: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Counted {
     pub(crate) fn around(inner: SharedStore) -> Arc<Self> {
-        Arc::new(Self { inner, writes: AtomicU64::new(0) })
+        Arc::new(Self { inner, calls: Mutex::default() })
     }
 
     /// Calls of `progress` and of `write_fenced` so far.
     pub(crate) fn writes(&self) -> u64 {
-        self.writes.load(Ordering::Relaxed)
+        let calls = self.calls();
+        ["progress", "write_fenced"].iter().filter_map(|name| calls.get(name)).sum()
     }
 
-    fn count(&self) {
-        self.writes.fetch_add(1, Ordering::Relaxed);
+    /// Calls so far, by what they are.
+    pub(crate) fn calls(&self) -> BTreeMap<&'static str, u64> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn count(&self, name: &'static str) {
+        *self.calls.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
     }
 
     fn records_inside(&self) -> StoreResult<&dyn Records> {
@@ -48,22 +54,26 @@ impl Counted {
 #[async_trait]
 impl Jobs for Counted {
     async fn enqueue_once(&self, call: CallId, jobs: Arc<[NewJob]>) -> StoreResult<Vec<Enqueued>> {
+        self.count("enqueue");
         self.inner.enqueue_once(call, jobs).await
     }
     async fn claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {
+        self.count("claim");
         self.inner.claim(request).await
     }
     async fn begin(&self, attempts: Arc<[Begin]>) -> StoreResult<Vec<Settled>> {
+        self.count("begin");
         self.inner.begin(attempts).await
     }
     async fn settle(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
+        self.count("settle");
         self.inner.settle(settlements).await
     }
     async fn settle_late(&self, settlements: Arc<[Settlement]>) -> StoreResult<Vec<Settled>> {
         self.inner.settle_late(settlements).await
     }
     async fn progress(&self, reports: Arc<[Progress]>) -> StoreResult<Vec<Settled>> {
-        self.count();
+        self.count("progress");
         self.inner.progress(reports).await
     }
     async fn get(&self, ids: Arc<[JobId]>) -> StoreResult<Vec<Option<JobRecord>>> {
@@ -85,6 +95,7 @@ impl Jobs for Counted {
         self.inner.delete(ids).await
     }
     async fn retry_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
+        self.count("retry_seen");
         self.inner.retry_seen(jobs).await
     }
     async fn delete_seen(&self, jobs: Arc<[Seen]>) -> StoreResult<Vec<Amended>> {
@@ -95,6 +106,7 @@ impl Jobs for Counted {
 #[async_trait]
 impl Records for Counted {
     async fn read(&self, queue: &Name, keys: Arc<[RecordKey]>) -> StoreResult<Vec<Option<Record>>> {
+        self.count("read");
         self.records_inside()?.read(queue, keys).await
     }
     async fn list(
@@ -104,12 +116,14 @@ impl Records for Counted {
         after: Option<&RecordKey>,
         limit: u32,
     ) -> StoreResult<RecordPage> {
+        self.count("list");
         self.records_inside()?.list(queue, prefix, after, limit).await
     }
     async fn totals(&self, queue: &Name) -> StoreResult<RecordTotals> {
         self.records_inside()?.totals(queue).await
     }
     async fn write(&self, call: CallId, queue: &Name, what: FollowUps) -> StoreResult<Vec<Enqueued>> {
+        self.count("write");
         self.records_inside()?.write(call, queue, what).await
     }
     async fn write_fenced(
@@ -117,7 +131,7 @@ impl Records for Counted {
         right: Right,
         items: Arc<[AttemptWrite]>,
     ) -> StoreResult<Vec<AttemptWritten>> {
-        self.count();
+        self.count("write_fenced");
         self.records_inside()?.write_fenced(right, items).await
     }
 }

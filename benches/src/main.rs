@@ -9,6 +9,7 @@ mod counted;
 mod dead;
 mod deleted;
 mod fleet;
+mod flows;
 mod history;
 mod in_process;
 mod ours;
@@ -40,7 +41,8 @@ struct Arguments {
     /// Only stores whose name contains this: memory, sqlite full, sqlite normal, postgres, postgres off, redis,
     /// redis none; or control, and control/postgres, for what flow control costs; records and records/sqlite for follow-ups,
     /// checkpoints, and what progress and logs of attempts cost; sayings and sayings/sqlite for the last alone; dead and
-    /// dead/redis for searches among dead jobs; schedules and schedules/redis for schedules that are not due
+    /// dead/redis for searches among dead jobs; schedules and schedules/redis for schedules that are not due; flows and
+    /// flows/redis for jobs that wait for others
     #[arg(long)]
     only: Option<String>,
     /// Leave out the long run with a million finished and a million scheduled jobs
@@ -165,6 +167,9 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
     if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("schedules")) {
         return schedules::run(arguments.quick, rest.strip_prefix('/'), report).await;
+    }
+    if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("flows")) {
+        return flows::run(arguments.quick, rest.strip_prefix('/'), report).await;
     }
     for subject in Subject::ALL {
         if arguments.only.as_ref().is_some_and(|only| !subject.name().contains(only.as_str())) {

@@ -28,7 +28,7 @@ const PRODUCERS: u32 = 64;
 
 /// Tells the benchmark that jobs have run.
 #[derive(Clone)]
-struct Ran {
+pub(crate) struct Ran {
     left: Arc<AtomicU32>,
     done: mpsc::Sender<()>,
 }
@@ -114,7 +114,8 @@ pub(crate) async fn whole(subject: Subject, jobs: u32, finished: Finished) -> Re
     Whole::ended(jobs, started.elapsed(), cpu)
 }
 
-fn worker(client: &Client, jobs: u32) -> (Worker<Ran>, mpsc::Receiver<()>) {
+/// A worker, and what tells that so many jobs have run.
+pub(crate) fn worker(client: &Client, jobs: u32) -> (Worker<Ran>, mpsc::Receiver<()>) {
     let (done, wait) = mpsc::channel(1);
     let state = Ran { left: Arc::new(AtomicU32::new(jobs)), done };
     (Worker::with_state(client, state).concurrency(256).handle(nothing), wait)
