@@ -33,6 +33,10 @@ const BULK_PRODUCERS: u32 = 2;
 /// After this, what was sampled so far has to do: a worker that only polls would take minutes.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 const WARM_UP_SAMPLES: u32 = 10;
+/// Flows are submitted by so many, each awaiting each of its own.
+const FLOW_PRODUCERS: u32 = 8;
+/// Jobs that the parent of a flow waits for.
+const CHILDREN: u32 = 10;
 
 /// A library with a job queue in a SQLite file or in a database of a server.
 pub(crate) trait Rival: Clone + Send + Sync + Sized + 'static {
@@ -40,6 +44,8 @@ pub(crate) trait Rival: Clone + Send + Sync + Sized + 'static {
     const CRATE: &str;
     /// Whether there is a queue at all. Rows without one are inserted in bulk and run, no more.
     const IS_QUEUE: bool = true;
+    /// Whether jobs can wait for others.
+    const HAS_FLOWS: bool = false;
     /// What runs jobs.
     type Worker;
 
@@ -53,6 +59,14 @@ pub(crate) trait Rival: Clone + Send + Sync + Sized + 'static {
     fn start(&self, starts: Starts) -> impl Future<Output = Result<Self::Worker>>;
     /// Stops the worker; ends when the completion of every job that ran is committed.
     fn stop(&self, worker: Self::Worker) -> impl Future<Output = Result<()>>;
+    /// Submits a flow: a parent that starts when so many children have completed. Ends when it is committed.
+    fn submit_flow(&mut self, _children: u32) -> impl Future<Output = Result<()>> + Send {
+        async { anyhow::bail!("it has no flows") }
+    }
+    /// Ends when every flow is over, after the last parent has started.
+    fn flows_over(&self) -> impl Future<Output = Result<()>> {
+        async { Ok(()) }
+    }
     /// Closes everything, so that nothing of it runs beside the next work. Not timed.
     fn close(self) -> impl Future<Output = Result<()>>;
 }
@@ -111,6 +125,12 @@ pub(crate) async fn run<R: Rival>(lock: &str) -> Result<()> {
     if !R::IS_QUEUE || arguments.has_rule() {
         return Ok(());
     }
+    // Only of libraries on Redis another one has flows.
+    if R::HAS_FLOWS && arguments.redis().is_some() {
+        let queue = R::open(&arguments.place(R::CRATE, "flows")?).await?;
+        tell("flows to their end", run_flows(&queue, &arguments).await?);
+        queue.close().await?;
+    }
 
     let queue = R::open(&arguments.place(R::CRATE, "single")?).await?;
     let share = (arguments.singles / PRODUCERS).max(1);
@@ -161,6 +181,39 @@ async fn run_all<R: Rival>(queue: &R, fresh: u32, arguments: &Arguments) -> Resu
     if let Some(server) = server {
         figures["server_cpu_us_per_job"] =
             json!(server.used()?.as_secs_f64() * 1e6 / f64::from(arguments.jobs));
+    }
+    Ok(figures)
+}
+
+/// Submits flows and runs them at the same time, until the last is over: as many as have about so many jobs.
+async fn run_flows<R: Rival>(queue: &R, arguments: &Arguments) -> Result<Value> {
+    let server = arguments.server_pid.map(ServerCpu::since_now).transpose()?;
+    let share = (arguments.jobs / (CHILDREN + 1) / FLOW_PRODUCERS).max(1);
+    let flows = share * FLOW_PRODUCERS;
+    let (starts, mut reports) = Starts::every(flows * (CHILDREN + 1));
+    let began = Instant::now();
+    let worker = queue.start(starts).await?;
+    let producers = (0..FLOW_PRODUCERS).map(|_| {
+        let mut queue = queue.clone();
+        tokio::spawn(async move {
+            for _ in 0..share {
+                queue.submit_flow(CHILDREN).await?;
+            }
+            anyhow::Ok(())
+        })
+    });
+    for producer in producers.collect::<Vec<_>>() {
+        producer.await??;
+    }
+    let submitted = began.elapsed();
+    reports.recv().await.context("the worker ended before the last job")?;
+    queue.flows_over().await?;
+    let took = began.elapsed();
+    queue.stop(worker).await?;
+    let rate = |time: Duration| f64::from(flows) / time.as_secs_f64();
+    let mut figures = json!({ "flows_per_s": rate(took), "submitted_per_s": rate(submitted) });
+    if let Some(server) = server {
+        figures["server_cpu_us_per_flow"] = json!(server.used()?.as_secs_f64() * 1e6 / f64::from(flows));
     }
     Ok(figures)
 }

@@ -11,6 +11,8 @@ use crate::protocol::{CONCURRENCY, Finished, Nothing, Place, Rival, Rule, Starts
 
 /// More than is ever reached.
 const FAR: u32 = 1_000_000;
+/// How long to wait between two looks whether a flow is left.
+const LOOK: Duration = Duration::from_millis(1);
 
 #[derive(Clone)]
 pub(crate) struct Windlass {
@@ -25,6 +27,7 @@ impl Job for Nothing {
 
 impl Rival for Windlass {
     const CRATE: &str = "windlass";
+    const HAS_FLOWS: bool = true;
     type Worker = Running;
 
     async fn open(place: &Place) -> Result<Self> {
@@ -63,6 +66,22 @@ impl Rival for Windlass {
 
     async fn stop(&self, worker: Running) -> Result<()> {
         worker.stop().await;
+        Ok(())
+    }
+
+    async fn submit_flow(&mut self, children: u32) -> Result<()> {
+        let mut flow = self.client.flow("rivals");
+        let children = flow.add_all((0..children).map(|i| Nothing { i }));
+        flow.add_after(&children, Nothing { i: 0 });
+        flow.submit().await?;
+        Ok(())
+    }
+
+    async fn flows_over(&self) -> Result<()> {
+        let home = self.client.queue("default")?.name().clone();
+        while !self.client.open_flows(&home, None, 1).await?.flows.is_empty() {
+            tokio::time::sleep(LOOK).await;
+        }
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 // clock has to see both.
 //
 // A library is { name, open(url, isFirst, finished, rule) }. An opened queue has enqueue(i), enqueueAll(numbers), start(note),
-// isLeft() (whether a job is not completed yet) and close(). A rule is one that never binds: rate, concurrency or unique.
+// isLeft() (whether a job is not completed yet) and close(); and submitFlows(count, children) if jobs can wait for others, which
+// submits that many parents of so many children in the way that is fastest for it. A rule is one that never binds: rate, concurrency or unique.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +18,9 @@ const BULK_PRODUCERS = 2;
 const IDLE_MAX_MS = 60_000;
 const WARM_UP_SAMPLES = 10;
 /** A Redis server has numbers for databases: their places in this list. */
-const DATABASES = ['bulk', 'whole', 'single', 'idle'];
+const DATABASES = ['bulk', 'whole', 'single', 'idle', 'flows'];
+/** Jobs that the parent of a flow waits for. */
+const CHILDREN = 10;
 
 const options = {
   '--jobs': 20_000, '--singles': 20_000, '--samples': 300, '--processes': 1, '--server': '', '--server-pid': 0,
@@ -53,6 +56,11 @@ async function measure(library) {
   const whole = await open('whole');
   tell('end to end', await runAll(whole, place('whole'), jobs));
   await whole.close();
+  if (library.hasFlows && options['--rule'] === 'none') {
+    const flows = await open('flows');
+    tell('flows to their end', await runFlows(flows, place('flows')));
+    await flows.close();
+  }
   // More workers change nothing about the rest, and a rule is compared by the figures above.
   if (options['--processes'] > 1 || options['--rule'] !== 'none') return;
 
@@ -83,21 +91,50 @@ async function enqueueBulk(queue) {
 /** Runs all jobs, of which the last `fresh` ones are enqueued meanwhile, until the last completion is committed. */
 async function runAll(queue, place, fresh) {
   const jobs = options['--jobs'];
-  const workers = await Promise.all(Array.from({ length: options['--processes'] }, () => startWorker(place)));
+  const workers = await startWorkers(place);
   const before = serverCpuTicks();
   const began = performance.now();
   for (const worker of workers) worker.child.send('start');
   await fill(queue, BULK_PRODUCERS, fresh);
+  await seen(workers, jobs);
+  while (await queue.isLeft()) await sleep(1);
+  const figures = rate(jobs, began);
+  if (options['--server-pid']) figures.server_cpu_us_per_job = (serverCpuTicks() - before) * 10_000 / jobs;
+  await stopWorkers(workers);
+  return figures;
+}
+
+/** Submits flows and runs them at the same time, until the last is over: as many as have about so many jobs. */
+async function runFlows(queue, place) {
+  const count = Math.floor(options['--jobs'] / (CHILDREN + 1));
+  const workers = await startWorkers(place);
+  const before = serverCpuTicks();
+  const began = performance.now();
+  const rate = () => count * 1_000 / (performance.now() - began);
+  for (const worker of workers) worker.child.send('start');
+  await queue.submitFlows(count, CHILDREN);
+  const submitted = rate();
+  await seen(workers, count * (CHILDREN + 1));
+  while (await queue.isLeft()) await sleep(1);
+  const figures = { flows_per_s: rate(), submitted_per_s: submitted };
+  if (options['--server-pid']) figures.server_cpu_us_per_flow = (serverCpuTicks() - before) * 10_000 / count;
+  await stopWorkers(workers);
+  return figures;
+}
+
+const startWorkers = place => Promise.all(Array.from({ length: options['--processes'] }, () => startWorker(place)));
+
+/** Ends when all workers together have run so many jobs. */
+async function seen(workers, jobs) {
   while (workers.reduce((sum, worker) => sum + worker.seen, 0) < jobs) {
     if (workers.some(worker => worker.child.exitCode !== null)) throw new Error('a worker ended before the last job');
     await sleep(1);
   }
-  while (await queue.isLeft()) await sleep(1);
-  const figures = rate(jobs, began);
-  if (options['--server-pid']) figures.server_cpu_us_per_job = (serverCpuTicks() - before) * 10_000 / jobs;
+}
+
+async function stopWorkers(workers) {
   for (const { child } of workers) child.send('stop');
   await Promise.all(workers.map(({ ended }) => ended));
-  return figures;
 }
 
 /** A process with a worker that is connected and waits for the word to start. */

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 /// The databases that a work is done in. A Redis server has numbers for them: their places in this list.
-const DATABASES: [&str; 4] = ["bulk", "whole", "single", "idle"];
+const DATABASES: [&str; 5] = ["bulk", "whole", "single", "idle", "flows"];
 
 /// What becomes of finished jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

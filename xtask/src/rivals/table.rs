@@ -19,7 +19,7 @@ enum Unit {
     Bytes,
 }
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 11] = [
     Column(
         "enqueue single",
         "by 64 producers",
@@ -34,6 +34,8 @@ const COLUMNS: [Column; 9] = [
     Column("idle start", "p99", "idle start", "p99_ms", Unit::Milliseconds),
     Column("server CPU", "per job run", "run jobs that wait", "server_cpu_us_per_job", Unit::Microseconds),
     Column("server CPU", "end to end", "end to end", "server_cpu_us_per_job", Unit::Microseconds),
+    Column("flows of 11", "to their end", "flows to their end", "flows_per_s", Unit::PerSecond),
+    Column("server CPU", "per flow", "flows to their end", "server_cpu_us_per_flow", Unit::Microseconds),
     Column("memory per", "waiting job", "enqueue bulk of 1,000", "memory_bytes_per_job", Unit::Bytes),
 ];
 
