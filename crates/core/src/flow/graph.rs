@@ -76,6 +76,9 @@ pub struct Edge {
     pub on_failure: OnFailure,
 }
 
+/// Parents that stand side by side: the first, how many, and what happens if one fails.
+type Run = (u32, u32, OnFailure);
+
 /// How a graph is written: names once, and runs of parents that stand side by side as one.
 #[derive(Serialize, Deserialize)]
 struct Text {
@@ -83,7 +86,7 @@ struct Text {
     name: String,
     names: Vec<Name>,
     /// Id, queue and kind by their places in `names`, and runs of parents: first, how many, what happens if one fails.
-    nodes: Vec<(JobId, u32, u32, Vec<(u32, u32, OnFailure)>)>,
+    nodes: Vec<(JobId, u32, u32, Vec<Run>)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     alive_max: Option<u32>,
     /// What the last nodes are to the flow, where they are not jobs of it.
@@ -206,8 +209,8 @@ impl Graph {
 }
 
 /// Parents that stand side by side, as one: those of a wide fan-in are thousands.
-fn runs(parents: &[Edge]) -> Vec<(u32, u32, OnFailure)> {
-    let mut runs: Vec<(u32, u32, OnFailure)> = Vec::new();
+fn runs(parents: &[Edge]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
     for edge in parents {
         match runs.last_mut() {
             Some((first, count, on_failure))

@@ -153,7 +153,8 @@ fn every_flow_ends_and_every_job_starts_once() {
         let edges: Vec<Vec<(u32, OnFailure)>> = (0..count)
             .map(|place| {
                 let mut parents: Vec<u32> = (0..random.usize(0..4))
-                    .filter_map(|_| (place > 0).then(|| random.u32(0..place as u32)))
+                    .filter(|_| place > 0)
+                    .map(|_| random.u32(0..place as u32))
                     .collect();
                 parents.sort_unstable();
                 parents.dedup();

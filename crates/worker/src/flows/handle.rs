@@ -164,7 +164,7 @@ impl FlowHandle {
     /// # Errors
     /// As [`view`](Self::view).
     pub async fn retry(&self) -> Result<FlowView> {
-        self.change(|graph, progress| graph.send_back(progress)).await
+        self.change(Graph::send_back).await
     }
 
     async fn change(&self, change: impl Fn(&Graph, &mut Progress) -> Vec<u32>) -> Result<FlowView> {

@@ -12,7 +12,7 @@ use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::unique::Unique;
 use windlass_core::{Options, State};
 use windlass_store_memory::MemoryStore;
-use windlass_worker::{Client, Ctx, Error, FlowKeeper, FlowView, Job, JobError, Worker};
+use windlass_worker::{Client, Ctx, Error, FlowKeeper, FlowNode, FlowView, Job, JobError, Worker};
 
 /// A job that does as it is told, and gives back its name and what it got.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -174,8 +174,7 @@ async fn a_flow_that_makes_no_sense_is_refused() {
 async fn only_so_many_are_alive() {
     let client = scene();
     let mut flow = client.flow("few");
-    let ids: Vec<_> =
-        flow.add_all((0..10).map(|n| part(n.to_string()))).iter().map(|node| node.id()).collect();
+    let ids: Vec<_> = flow.add_all((0..10).map(|n| part(n.to_string()))).iter().map(FlowNode::id).collect();
     flow.at_most(3);
     let flow = flow.submit().await.unwrap();
     let states = client.store().states(ids.into()).await.unwrap();

@@ -83,9 +83,6 @@ impl Why {
                 in_line(job, (*at_least, *at_most), *keys, *estimate, workers)
             }
             Self::Blocked { flow, by } => by.sentence(flow.as_ref()),
-            Self::Gathers { flow, ended, jobs } => {
-                format!("it waits for jobs that it has added, {}: {ended} of {jobs} have ended", flow.said())
-            }
             Self::Ready { workers } if workers.is_empty() => {
                 "nothing is seen that keeps it: a worker should take it with its next claim".to_owned()
             }
@@ -99,10 +96,13 @@ impl Why {
         }
     }
 
-    /// What the definition of a queue says.
+    /// What the definition of a queue says, or a flow that it has added.
     fn of_queue(&self, job: &JobRecord, now: Timestamp) -> String {
         let queue = &job.queue;
         match self {
+            Self::Gathers { flow, ended, jobs } => {
+                format!("it waits for jobs that it has added, {}: {ended} of {jobs} have ended", flow.said())
+            }
             Self::Paused { what, name, by, why, until } => paused(*what, name, by, why, *until, now),
             Self::KeyConcurrency { key, most, running } => {
                 let ids = listed(running.iter().map(JobId::to_string), 0);
