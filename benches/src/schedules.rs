@@ -81,14 +81,9 @@ async fn measure(subject: Subject, scale: Scale, schedules: u32, report: &mut Re
     let seconds = u32::try_from(scale.idle.as_secs()).unwrap_or(u32::MAX);
     let own = (own_time()? - own) / seconds;
     let server = server.map(|server| server.used()).transpose()?.map(|used| used / seconds);
-    let waiting = ours::fill(&client, scale.jobs);
-    waiting.await?;
-    let started = Instant::now();
-    while client.queue("default")?.counts().await?.of(windlass::JobState::Ready) > 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let rate = f64::from(scale.jobs) / started.elapsed().as_secs_f64();
     worker.stop().await;
+    ours::fill(&client, scale.jobs).await?;
+    let rate = ours::drain_filled(&client, scale.jobs).await?;
     Ok(Figures { own, server, rate })
 }
 
