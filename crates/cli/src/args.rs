@@ -4,6 +4,7 @@
 mod dead;
 mod enqueue;
 mod examples;
+mod flows;
 mod jobs;
 mod on_call;
 pub(crate) mod parse;
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 
 pub(crate) use dead::*;
 pub(crate) use enqueue::EnqueueArgs;
+pub(crate) use flows::{FlowArgs, FlowCursor, FlowsCommand, FlowsListArgs};
 pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs, LogsArgs, WaitArgs};
 pub(crate) use on_call::{DoctorArgs, ExplainArgs};
 pub(crate) use queues::{DefineArgs, PauseArgs, QueuesArgs, QueuesCommand, RemoveArgs, ResumeArgs, ShowArgs};
@@ -109,6 +111,13 @@ pub(crate) enum Command {
     Schedules {
         #[command(subcommand)]
         command: SchedulesCommand,
+    },
+
+    /// Look at, cancel and retry flows: jobs that wait for other jobs
+    #[command(after_help = examples::flows::FLOWS, subcommand_required = true, arg_required_else_help = true)]
+    Flows {
+        #[command(subcommand)]
+        command: FlowsCommand,
     },
 
     /// Show what queues hold and which workers serve them, define and remove them

@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod enqueue;
 mod explain;
+pub(crate) mod flows;
 mod jobs;
 mod known;
 mod migrate;
@@ -31,6 +32,7 @@ pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Resu
         Command::Dead { command } => dead::run(session, command).await,
         Command::Records { command } => records::run(session, command).await,
         Command::Schedules { command } => schedules::run(session, command).await,
+        Command::Flows { command } => flows::run(session, command).await,
         Command::Queues(args) => queues::run(session, args).await,
         Command::Workers(args) => workers::run(session, &args).await,
         Command::Prune(args) => prune::run(session, &args).await,

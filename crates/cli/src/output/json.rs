@@ -15,6 +15,7 @@ use windlass_core::store::{Durability, LeaseRecord};
 use windlass_core::{JobRecord, Name, State};
 
 use super::content::Content;
+use crate::command::flows::FlowOf;
 use crate::command::queues::Look;
 
 /// An instant as text.
@@ -76,6 +77,9 @@ pub(crate) struct JobJson<'a> {
     /// Only with `jobs show`.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Vec<AttemptJson<'a>>>,
+    /// Only with `jobs show`, of a job that belongs to a flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow: Option<&'a FlowOf>,
 }
 
 impl<'a> JobJson<'a> {
@@ -119,12 +123,18 @@ impl<'a> JobJson<'a> {
             started_at: job.running().map(|attempt| instant(attempt.started_at)),
             last_error: job.last_error(),
             attempts: None,
+            flow: None,
         }
     }
 
     /// A job on its own, with its attempts.
     pub(crate) fn shown(job: &'a JobRecord) -> Self {
         Self { attempts: Some(job.attempts.iter().map(AttemptJson::of).collect()), ..Self::listed(job) }
+    }
+
+    /// The same with the flow that it belongs to.
+    pub(crate) fn in_flow(self, flow: Option<&'a FlowOf>) -> Self {
+        Self { flow, ..self }
     }
 }
 

@@ -10,6 +10,7 @@ mod documented;
 mod enqueue;
 mod explain;
 mod filtered;
+mod flows;
 mod hostile;
 mod jobs;
 mod logs;

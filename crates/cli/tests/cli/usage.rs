@@ -2,7 +2,7 @@
 
 use crate::shell::Shell;
 
-const COMMANDS: [&[&str]; 19] = [
+const COMMANDS: [&[&str]; 24] = [
     &[],
     &["demo"],
     &["enqueue"],
@@ -12,6 +12,11 @@ const COMMANDS: [&[&str]; 19] = [
     &["jobs", "cancel"],
     &["jobs", "retry"],
     &["jobs", "delete"],
+    &["flows"],
+    &["flows", "list"],
+    &["flows", "show"],
+    &["flows", "cancel"],
+    &["flows", "retry"],
     &["queues"],
     &["queues", "list"],
     &["queues", "define"],

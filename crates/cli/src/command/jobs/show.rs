@@ -5,6 +5,7 @@ use std::time::Duration;
 use windlass_core::outcome::Ending;
 use windlass_core::{JobId, JobRecord, Name};
 
+use crate::command::flows::FlowOf;
 use crate::exit::Exit;
 use crate::output::json::JobJson;
 use crate::output::{Format, cell, clean, content, standing, text};
@@ -20,13 +21,14 @@ pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<
             missing.push(id.to_string());
             continue;
         };
+        let flow = FlowOf::read(&client, &job).await?;
         if session.output.is_json() {
-            session.output.json(&JobJson::shown(&job))?;
+            session.output.json(&JobJson::shown(&job).in_flow(flow.as_ref()))?;
         } else {
             if shown > 0 {
                 session.output.line("")?;
             }
-            print(session, &job)?;
+            print_with(session, &job, &flow.map(|flow| flow.rows()).unwrap_or_default())?;
         }
         shown += 1;
     }
@@ -38,10 +40,18 @@ pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<
 }
 
 pub(crate) fn print(session: &mut Session, job: &JobRecord) -> anyhow::Result<()> {
+    print_with(session, job, &[])
+}
+
+/// The page of a job, with further rows below its state.
+fn print_with(session: &mut Session, job: &JobRecord, rows: &[(&str, String)]) -> anyhow::Result<()> {
     let format = session.output.format();
     let mut table = session.output.new_table(&[]);
     table.add_row([cell("id"), cell(job.id.to_string())]);
     table.add_row([cell("state"), standing(job)]);
+    for (name, value) in rows {
+        table.add_row([cell(name), cell(value)]);
+    }
     for (name, value) in fields(job, format) {
         table.add_row([cell(name), cell(value)]);
     }
