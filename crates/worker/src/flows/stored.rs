@@ -131,19 +131,18 @@ pub(super) async fn read(
     let chunks: Option<u32> = std::str::from_utf8(chunks).ok().and_then(|text| text.parse().ok());
     let chunks = chunks.ok_or_else(|| broken("it does not begin with a number"))?;
     let graphs = client.flow_graphs();
-    let graph = match graphs.get(id) {
-        Some(graph) => graph,
-        None => {
-            let graph = match chunks {
-                0 => Graph::read(graph)?,
-                _ => Graph::read(&whole(client, home, id, chunks).await?)?,
-            };
-            let graph = Arc::new(graph);
-            graphs.keep(id, &graph);
-            graph
-        }
+    let known = graphs.get(id);
+    let read = match (&known, chunks) {
+        (Some(graph), _) => Arc::clone(graph),
+        (None, 0) => Arc::new(Graph::read(graph)?),
+        (None, _) => Arc::new(Graph::read(&whole(client, home, id, chunks).await?)?),
     };
-    let progress = Progress::read(progress, &graph)?;
+    let progress = Progress::read(progress, &read)?;
+    // One that is not sealed may be laid out once more, by an attempt that takes over.
+    if known.is_none() && progress.is_sealed {
+        graphs.keep(id, &read);
+    }
+    let graph = read;
     let (home, version, written_at) = (home.clone(), record.version, record.written_at);
     Ok(Stored { id, home, graph, progress, version, written_at, is_over, chunks })
 }

@@ -186,7 +186,14 @@ impl Turn {
         let Self { stored, progress, .. } = self;
         if let Some(waiting) = stored.graph.wakes {
             let seen = Seen { id: waiting.id, state: State::Scheduled, fence: waiting.fence };
-            client.store().retry_seen([seen].into()).await?;
+            let answer = client.store().retry_seen([seen].into()).await?.pop();
+            if answer == Some(Amended::Refused(State::Scheduled)) {
+                // It was sent meanwhile, and looks after the flow by itself, but later.
+                let job = client.store().get([waiting.id].into()).await?.pop().flatten();
+                if let Some(job) = job.filter(|job| job.state == State::Scheduled) {
+                    client.store().retry_seen([Seen::of(&job)].into()).await?;
+                }
+            }
             return Ok(());
         }
         let is_success = progress.tally(&stored.graph).is_success();

@@ -1,6 +1,7 @@
 //! Flows while movers die, stop and cannot reach their store: in the end everything has come to rest as if nothing had
 //! happened. Every seed is a flow and its misfortunes; a failure names it.
 
+mod gather;
 mod random;
 mod shaky;
 

@@ -37,6 +37,8 @@ pub(super) enum Fate {
 pub(super) struct Shaky {
     inner: Arc<MemoryStore>,
     plan: Mutex<Plan>,
+    /// Jobs that attempts have left for other queues than their own, and that are still on their way.
+    pub(super) on_the_way: Mutex<Vec<NewJob>>,
     is_held: watch::Sender<bool>,
 }
 
@@ -54,6 +56,7 @@ impl Shaky {
         Arc::new(Self {
             inner: Arc::clone(inner),
             plan: Mutex::new(plan),
+            on_the_way: Mutex::default(),
             is_held: watch::Sender::new(false),
         })
     }
@@ -194,8 +197,34 @@ impl Records for Shaky {
         right: Right,
         items: Arc<[AttemptWrite]>,
     ) -> StoreResult<Vec<AttemptWritten>> {
-        self.around(Records::write_fenced(&*self.inner, right, items)).await
+        let (items, others) = apart(&items);
+        let written = self
+            .around(async {
+                let written = Records::write_fenced(&*self.inner, right, items).await?;
+                if written.iter().all(|written| matches!(written, AttemptWritten::Applied(_))) {
+                    self.on_the_way.lock().unwrap().extend(others);
+                }
+                Ok(written)
+            })
+            .await;
+        let on_the_way = std::mem::take(&mut *self.on_the_way.lock().unwrap());
+        if !on_the_way.is_empty() {
+            self.inner.enqueue(on_the_way.into()).await?;
+        }
+        written
     }
+}
+
+/// Items without their jobs for other queues, and those: stores that keep queues apart deliver them after the write.
+fn apart(items: &[AttemptWrite]) -> (Arc<[AttemptWrite]>, Vec<NewJob>) {
+    let (mut items, mut others) = (items.to_vec(), Vec::new());
+    for item in &mut items {
+        let jobs = std::mem::take(&mut item.then.jobs);
+        let (own, other) = jobs.into_iter().partition(|job| job.queue == item.queue);
+        item.then.jobs = own;
+        others.extend::<Vec<NewJob>>(other);
+    }
+    (items.into(), others)
 }
 
 #[async_trait]
