@@ -5,6 +5,7 @@
 //! the tests compare those lines with what the store says.
 
 pub mod fleet;
+pub mod flows;
 pub mod history;
 pub mod jobs;
 pub mod neighbours;

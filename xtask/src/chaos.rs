@@ -63,17 +63,24 @@ pub(crate) struct Chaos {
     /// How many dead jobs to send back by a replay that is killed half-way
     #[arg(long, default_value_t = 100_000)]
     replayed: u32,
+    /// How many random flows to run beside kills
+    #[arg(long, default_value_t = 300)]
+    flows: u32,
+    /// How many jobs one of a flow waits for beside kills
+    #[arg(long, default_value_t = 20_000)]
+    fan_in: u32,
     /// How many outcomes to hold up beyond the lease
     #[arg(long, default_value_t = 1_000)]
     late_outcomes: u32,
 }
 
-const TESTS: [&str; 14] = [
+const TESTS: [&str; 15] = [
     "hammer",
     "server_kill",
     "faults",
     "redis_faults",
     "cluster_faults",
+    "flows",
     "limits",
     "lost_answers",
     "poison",
@@ -140,6 +147,11 @@ impl Chaos {
             .env("WINDLASS_CHAINS", self.chains)
             .env("WINDLASS_REPLAYED", self.replayed)
             .env("WINDLASS_REPEAT_KILLS", self.limit_rounds)
+            .env("WINDLASS_FLOWS", self.flows)
+            .env("WINDLASS_FAN_IN", self.fan_in)
+            .env("WINDLASS_FAN_INS", self.flows)
+            .env("WINDLASS_FLOW_KILLS", self.limit_rounds)
+            .env("WINDLASS_FLOW_FAILOVERS", self.failovers)
             .env("WINDLASS_LATE_OUTCOMES", self.late_outcomes)
             .args(["--", "--nocapture", "--test-threads=1"])
             .run()

@@ -8,7 +8,7 @@ use windlass::core::clock::Timestamp;
 use windlass::worker::DeadFilter;
 use windlass::{Client, Worker};
 use windlass_e2e::witness::Witness;
-use windlass_e2e::{jobs, repeats};
+use windlass_e2e::{flows, jobs, repeats};
 
 struct Arguments {
     store: String,
@@ -74,7 +74,8 @@ async fn serve(arguments: Arguments) -> Result<()> {
             .handle(jobs::abort)
             .handle(repeats::effect)
             .handle(repeats::link)
-            .handle(repeats::doomed);
+            .handle(repeats::doomed)
+            .handle(flows::knot);
         for queue in &arguments.queues {
             worker = worker.queue(queue, arguments.concurrency);
         }
