@@ -41,7 +41,7 @@ pub use cancel::Cancellation;
 pub(crate) use enqueue::own_key;
 pub use enqueue::{Enqueue, EnqueueAll};
 pub use events::{JobEvent, JobEvents, percent_of};
-pub use explain::{Cause, Explanation, Paused, Why, WorkerSeen};
+pub use explain::{AwaitedJob, BlockedBy, Cause, Explanation, FlowSeen, Paused, Why, WorkerSeen};
 pub use handle::{Handle, OutputError};
 pub use logs::LogReader;
 pub use moved::Moved;

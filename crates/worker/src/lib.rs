@@ -56,9 +56,9 @@ pub use batching::{Answers, Batch, BatchHandler, BatchItem, Batching, FromWorker
 #[cfg(feature = "capture")]
 pub use capture::CaptureLayer;
 pub use client::{
-    Backlog, ByKey, Cancellation, Cause, Client, Enqueue, EnqueueAll, Explanation, Handle, JobEvent,
-    JobEvents, KeyBacklog, LogReader, Moved, OutputError, Paused, Pausing, Put, QueueHandle, Records,
-    Remembered, Why, WorkerSeen, percent_of,
+    AwaitedJob, Backlog, BlockedBy, ByKey, Cancellation, Cause, Client, Enqueue, EnqueueAll, Explanation,
+    FlowSeen, Handle, JobEvent, JobEvents, KeyBacklog, LogReader, Moved, OutputError, Paused, Pausing, Put,
+    QueueHandle, Records, Remembered, Why, WorkerSeen, percent_of,
 };
 pub use ctx::Ctx;
 pub use ctx::follow::CHECKPOINT_TTL;

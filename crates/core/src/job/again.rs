@@ -1,6 +1,7 @@
 //! New jobs that are made of old ones.
 
 use super::{JobRecord, NewJob};
+use crate::flow::MEMBER;
 use crate::id::JobId;
 use crate::name::Name;
 use crate::options::Due;
@@ -36,6 +37,8 @@ impl JobRecord {
     pub fn again(&self, id: JobId) -> NewJob {
         let mut job = self.moved_to(&self.queue).with_id(id);
         (job.due, job.expires) = (Due::Now, None);
+        // The flow of the first one has heard of its end.
+        job.spec.meta.remove(MEMBER);
         job.spec.meta.insert(AGAIN_OF.to_owned(), self.id.to_string());
         job
     }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::{ClaimedJob, JobRecord, META_MAX, NewJob, Spec};
+use crate::flow::MEMBER;
 use crate::id::JobId;
 use crate::judge::Transition;
 use crate::name::Name;
@@ -60,6 +61,7 @@ impl<'a> Forward<'a> {
         let to = self.spec.forward_dead.as_ref()?;
         // Once is enough: it may die there, too, and must not wander.
         let mut spec = Spec { forward_dead: None, ..self.spec.clone() };
+        spec.meta.remove(MEMBER);
         let mut add = |key: &str, value: String| spec.meta.insert(key.to_owned(), value);
         add(FORWARD_OF, self.id.to_string());
         add(FORWARDED_FROM, self.queue.to_string());

@@ -20,6 +20,7 @@ use windlass_core::{JobId, JobRecord};
 use super::Client;
 use crate::error::Result;
 
+pub use blocked::{AwaitedJob, BlockedBy, FlowSeen};
 pub use why::{Paused, Why, WorkerSeen};
 
 /// Why a job is where it is. [`Client::explain`] makes it.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use windlass_core::flow::Member;
 use windlass_core::options::Due;
 use windlass_core::store::{Amended, Enqueued};
 use windlass_core::{JobId, Name, State};
@@ -21,7 +22,7 @@ pub enum Moved {
     Done(JobId, State),
     /// It was not moved: this job of the other queue holds its unique key.
     Held(JobId),
-    /// It was not moved: it runs, has ended meanwhile, is there already, or cannot be read by this program.
+    /// It was not moved: it runs, has ended meanwhile, is there already, belongs to a flow, or cannot be read by this program.
     Refused(State),
     /// There is no such job.
     Missing,
@@ -43,7 +44,9 @@ impl Client {
                 None => Moved::Missing,
             });
         };
-        let is_movable = !matches!(job.state, State::Running | State::Completed);
+        // A flow knows its jobs by their ids and queues.
+        let is_movable =
+            !matches!(job.state, State::Running | State::Completed) && Member::of(&job.spec).is_none();
         if !is_movable || job.queue == queue || job.unreadable.is_some() {
             return Ok(Moved::Refused(job.state));
         }

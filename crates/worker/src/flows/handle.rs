@@ -145,11 +145,16 @@ impl FlowHandle {
         }
     }
 
-    /// Cancels what has not begun, and asks what runs to stop. Callbacks run as ever. Answers how it is now.
+    /// Cancels what has not begun, and asks what runs to stop. Callbacks run as ever. A flow that is over stays as it is. Answers
+    /// how it is now.
     ///
     /// # Errors
     /// As [`view`](Self::view).
     pub async fn cancel(&self) -> Result<FlowView> {
+        let view = self.view().await?;
+        if view.is_over {
+            return Ok(view);
+        }
         self.change(|_, progress| {
             progress.is_cancelled = true;
             // One that was never sealed has nothing that could start.

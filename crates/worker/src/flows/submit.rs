@@ -191,7 +191,10 @@ impl Plan {
         };
         Records::of(client.clone(), home.clone()).write(FollowUps { jobs: Vec::new(), records }).await?;
         client.flow_graphs().keep(self.id, &Arc::new(std::mem::replace(&mut self.graph, empty())));
-        client.move_soon(home.clone(), home);
+        // Its first jobs start also if this process ends right after.
+        if client.move_flows(&home, &home).await.is_err() {
+            client.move_soon(home.clone(), home);
+        }
         Ok(self.handle())
     }
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_core::flow::{FlowInvalid, OnFailure, Status};
+use windlass_core::flow::{FlowInvalid, MEMBER, OnFailure, Status};
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::unique::Unique;
 use windlass_core::{Options, State};
 use windlass_store_memory::MemoryStore;
-use windlass_worker::{Client, Ctx, Error, FlowKeeper, FlowNode, FlowView, Job, JobError, Worker};
+use windlass_worker::{Client, Ctx, Error, FlowKeeper, FlowNode, FlowView, Job, JobError, Moved, Worker};
 
 /// A job that does as it is told, and gives back its name and what it got.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -214,6 +214,24 @@ async fn a_whole_flow_is_cancelled() {
     assert!(view.is_cancelled);
     assert_eq!(client.job(told).await.unwrap().unwrap().state, State::Completed);
     assert_eq!(client.queue("default").unwrap().counts().await.unwrap().open(), 0);
+}
+
+#[tokio::test]
+async fn a_job_of_a_flow_stays_in_its_queue_and_its_copies_are_of_none() {
+    let client = scene();
+    let mut flow = client.flow("still");
+    let first = flow.add(failing("first"));
+    let second = flow.add_after(first.on_failure(OnFailure::Run), part("second"));
+    let flow = flow.submit().await.unwrap();
+    let moved = client.move_job(second.id(), "other").await.unwrap();
+    assert_eq!(moved, Moved::Refused(State::Blocked), "it would start before its time");
+    work(&client).await;
+    let view = flow.view().await.unwrap();
+    assert_eq!(statuses(&view), ["dead", "completed"]);
+    assert_eq!(flow.cancel().await.unwrap(), view, "it is over");
+    let again = client.run_again(first.id()).await.unwrap().unwrap();
+    let copy = client.job(again).await.unwrap().unwrap();
+    assert!(!copy.spec.meta.contains_key(MEMBER), "{:?}", copy.spec.meta);
 }
 
 #[tokio::test]
