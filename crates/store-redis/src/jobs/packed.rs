@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_job_is_looked_for_by_nobody_and_left_alone_by_older_programs() {
+    fn a_held_job_needs_no_visit_and_is_left_alone_by_older_programs() {
         let options = [Options::new(), Options::new().key("g"), Options::new().expires_in(Duration::ZERO)];
         let packed = options.map(|options| {
             let mut job = NewJob::new("k", "p", options).unwrap();
