@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use windlass_core::Store;
 use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::flow::Status;
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_store_memory::MemoryStore;
 use windlass_worker::{Client, FlowHandle, FlowKeeper, FlowView, Reaper, Worker};
@@ -44,6 +45,11 @@ struct Trial {
 
 impl Trial {
     async fn new(seed: u64) -> Self {
+        Self::by(seed, |store| Arc::clone(store) as _).await.expect("nothing fails")
+    }
+
+    /// One whose flow is submitted by a process that sees the store in this way; nothing if no flow came of it.
+    async fn by(seed: u64, sees: impl FnOnce(&Arc<MemoryStore>) -> Arc<dyn Store>) -> Option<Self> {
         let clock = ManualClock::at(Timestamp::from_micros(1_000_000_000));
         let store = Arc::new(MemoryStore::with_clock(Arc::new(clock.clone())));
         let raw = Client::new(Arc::clone(&store) as _);
@@ -52,10 +58,18 @@ impl Trial {
             raw.define_queue("other", QueueConfig { retention, ..QueueConfig::default() }).await.unwrap();
         }
         let web = Web::new(raw.clone(), seed);
-        let flow = web.submit(&raw).await.unwrap();
-        // The client that has submitted it is gone from here on; this one moves nothing.
-        let flow = Client::new(Arc::clone(&store) as _).flow_handle(flow.home(), flow.id()).unwrap();
-        Self { clock, store, web, flow }
+        let submitter = Client::new(sees(&store));
+        let _may_die = tokio::time::timeout(Duration::from_secs(60), web.submit(&submitter)).await;
+        // This client moves nothing.
+        for queue in QUEUES {
+            let home = raw.queue(queue).unwrap().name().clone();
+            if let Some(flow) = raw.open_flows(&home, None, 1).await.unwrap().flows.pop() {
+                let flow = raw.flow_handle(queue, flow.id).unwrap();
+                return Some(Self { clock, store, web, flow });
+            }
+        }
+        assert!(!web.has_begun());
+        None
     }
 
     fn process(&self, seed: u64, odds: u32, fate: Fate) -> Arc<Shaky> {
@@ -131,10 +145,12 @@ impl Drop for Seed {
     }
 }
 
-/// Runs each seed in a runtime of its own, which takes what was killed with it.
+/// Runs each seed in a runtime of its own, which takes what was killed with it. `WINDLASS_SEED` names one to run alone,
+/// `WINDLASS_SEEDS` how many times as many to run.
 fn for_seeds<F: Future<Output = ()>>(count: u64, run: impl Fn(u64) -> F) {
-    let only = std::env::var("WINDLASS_SEED").ok().and_then(|seed| seed.parse().ok());
-    for seed in only.map_or(0..count, |seed| seed..seed + 1) {
+    let setting = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let all = 0..count * setting("WINDLASS_SEEDS").unwrap_or(1);
+    for seed in setting("WINDLASS_SEED").map_or(all, |seed| seed..seed + 1) {
         let _named = Seed(seed);
         fastrand::seed(seed);
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -191,5 +207,42 @@ fn one_that_was_stopped_goes_on_when_all_is_done_and_spoils_nothing() {
         stopped.resume();
         trial.until_quiet(&[stopped]).await;
         trial.comes_to_rest().await;
+    });
+}
+
+#[test]
+fn a_flow_whose_end_was_asked_for_by_a_process_that_died_ends() {
+    for_seeds(300, async |seed| {
+        let trial = Trial::new(seed / 10).await;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let working = trial.process(seed, 20, Fate::Stopped(random.u32(1..200)));
+        trial.until_quiet(std::slice::from_ref(&working)).await;
+        let asking = Shaky::new(&trial.store, seed, 0, Fate::Killed(1 + seed as u32 % 10));
+        let asking = Client::new(asking as _);
+        working.resume();
+        trial.web.cancel(&asking, &trial.flow).await;
+        trial.until_quiet(std::slice::from_ref(&working)).await;
+        working.heal();
+        trial.comes_to_rest().await;
+    });
+}
+
+#[test]
+fn a_flow_whose_submitter_dies_begins_as_a_whole_or_not_at_all() {
+    for_seeds(200, async |seed| {
+        let fate = Fate::Killed(1 + seed as u32 % 10);
+        let sees = |store: &Arc<MemoryStore>| Shaky::new(store, seed, 0, fate) as Arc<dyn Store>;
+        let Some(trial) = Trial::by(seed / 10, sees).await else { return };
+        let is_sealed =
+            trial.flow.view().await.unwrap().nodes.iter().any(|node| node.status != Status::Waiting);
+        let client = Client::new(Arc::clone(&trial.store) as _);
+        let keeper = FlowKeeper::new(&client);
+        for _ in 0..3 {
+            keeper.run_once().await.unwrap();
+            drained(&client, &trial.web).await.unwrap();
+        }
+        if is_sealed || trial.web.has_begun() {
+            trial.comes_to_rest().await;
+        }
     });
 }

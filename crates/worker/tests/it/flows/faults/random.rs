@@ -1,6 +1,7 @@
 //! Random flows: what their jobs do, what they check while they run, and what must have become of every job in the end.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use windlass_core::flow::{OnFailure, Role, Status};
 use windlass_core::outcome::Ending;
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::{JobId, Options, State as JobState};
-use windlass_worker::{Client, Ctx, Edges, FlowHandle, FlowView, Job, JobError, State};
+use windlass_worker::{Client, Ctx, Edges, FlowHandle, FlowNode, FlowView, Job, JobError, State};
 
 pub(super) const QUEUES: [&str; 2] = ["default", "other"];
 
@@ -53,6 +54,8 @@ struct Inner {
     jobs: Vec<Planned>,
     callbacks: Vec<Role>,
     alive_max: Option<u32>,
+    /// A person has asked for its end.
+    is_unwanted: AtomicBool,
     /// What must never be, and was: a panic in a job would only be tried again.
     wrongs: Mutex<Vec<String>>,
     starts: Mutex<BTreeMap<u32, u32>>,
@@ -101,14 +104,15 @@ impl Web {
         let callbacks = [Role::OnSuccess, Role::OnEnd, Role::OnFirstFailure];
         let callbacks = callbacks.into_iter().filter(|_| random.bool()).collect();
         let alive_max = (random.u32(0..3) == 0).then(|| random.u32(1..5));
-        let (wrongs, starts, outputs) = Default::default();
-        Self { raw, inner: Arc::new(Inner { jobs, callbacks, alive_max, wrongs, starts, outputs }) }
+        let (is_unwanted, wrongs, starts, outputs) = Default::default();
+        let inner = Inner { jobs, callbacks, alive_max, is_unwanted, wrongs, starts, outputs };
+        Self { raw, inner: Arc::new(inner) }
     }
 
     /// Stores the flow by this client.
     pub(super) async fn submit(&self, client: &Client) -> windlass_worker::Result<FlowHandle> {
         let mut flow = client.flow("random");
-        let mut nodes: Vec<windlass_worker::FlowNode<Knot>> = Vec::new();
+        let mut nodes: Vec<FlowNode<Knot>> = Vec::new();
         for (place, planned) in self.inner.jobs.iter().enumerate() {
             let edge = |(parent, policy): &(u32, OnFailure)| nodes[*parent as usize].on_failure(*policy);
             let after: Vec<Edges> = planned.parents.iter().map(edge).collect();
@@ -119,7 +123,7 @@ impl Web {
         if let Some(alive_max) = self.inner.alive_max {
             flow.at_most(alive_max);
         }
-        let all: Vec<JobId> = nodes.iter().map(|node| node.id()).collect();
+        let all: Vec<JobId> = nodes.iter().map(FlowNode::id).collect();
         for (place, role) in self.inner.callbacks.iter().enumerate() {
             let place = (nodes.len() + place) as u32;
             // Not all have ended when the first one fails.
@@ -132,6 +136,13 @@ impl Web {
             };
         }
         flow.submit().await
+    }
+
+    /// Cancels the flow by this client, which may die meanwhile.
+    pub(super) async fn cancel(&self, client: &Client, flow: &FlowHandle) {
+        self.inner.is_unwanted.store(true, Ordering::SeqCst);
+        let flow = client.flow_handle(flow.home(), flow.id()).unwrap();
+        let _may_fail = tokio::time::timeout(Duration::from_secs(60), flow.cancel()).await;
     }
 
     /// What holds whenever a job runs.
@@ -156,6 +167,11 @@ impl Web {
         *self.inner.starts.lock().unwrap().entry(job.place).or_default() += 1;
     }
 
+    /// Whether any of its jobs has run.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.inner.starts.lock().unwrap().is_empty()
+    }
+
     fn starts(&self, place: usize) -> u32 {
         self.inner.starts.lock().unwrap().get(&(place as u32)).copied().unwrap_or(0)
     }
@@ -178,7 +194,8 @@ impl Web {
             assert!(has_run || !must_run, "job {place} ended and did not run");
             assert!(may_run || !has_run, "job {place} ran and is {:?}", jobs[place]);
         }
-        assert_eq!(view.is_cancelled, cancels, "{statuses:?}");
+        let is_unwanted = self.inner.is_unwanted.load(Ordering::SeqCst);
+        assert!(is_unwanted || view.is_cancelled == cancels, "{statuses:?}");
         let has_failed = jobs.iter().any(|status| status.is_failure());
         for (place, (role, status)) in self.inner.callbacks.iter().zip(callbacks).enumerate() {
             let is_due = match role {
