@@ -16,7 +16,7 @@ use windlass_core::{JobId, Name, State};
 use super::graphs::Graphs;
 use super::notes::{self, Note};
 use super::turn::{Turn, remove};
-use super::{INDEX, load};
+use super::{INDEX, Stored, load};
 use crate::client::{Client, Records};
 use crate::error::Result;
 use crate::retries::backoff;
@@ -102,7 +102,8 @@ impl Client {
             for ((id, notes), found) in flows.iter().zip(load(self, home, &ids).await?) {
                 match found {
                     Some(Ok(stored)) => {
-                        turns.push(Turn::new(stored, &ended(notes), is_redo(notes)));
+                        let ended = self.ended(&stored, notes).await?;
+                        turns.push(Turn::new(stored, &ended, is_redo(notes)));
                         done.push(notes);
                     }
                     // Its notes are about nothing.
@@ -123,6 +124,20 @@ impl Client {
             remove(self, queue, keys.map(|note| note.key.clone())).await?;
         }
         Ok(())
+    }
+
+    /// What has ended, by these notes. Where parts of a flow were sent back, notes of the time before may be left, by a mover that
+    /// has died: jobs that go on have not ended.
+    async fn ended(&self, stored: &Stored, notes: &[Note]) -> Result<Vec<(u32, Status)>> {
+        let is_node = |(node, _): &(u32, Status)| (*node as usize) < stored.graph.nodes.len();
+        let mut ended: Vec<_> = notes.iter().filter_map(|note| note.ended).filter(is_node).collect();
+        if stored.progress.is_again && !ended.is_empty() {
+            let nodes: Vec<u32> = ended.iter().map(|(node, _)| *node).collect();
+            let states = self.store().states(stored.ids(self, &nodes).into()).await?;
+            let mut states = states.into_iter();
+            ended.retain(|_| states.next().flatten().is_none_or(State::is_terminal));
+        }
+        Ok(ended)
     }
 
     /// Writes turns and does what follows from them. Answers the flows that are not done with.
@@ -191,7 +206,10 @@ impl Client {
             let id = turn.flow();
             let notes = flows.iter().find(|(flow, _)| *flow == id).map_or(&[][..], |(_, notes)| notes);
             match load(self, records.queue(), &[id]).await?.pop().flatten().transpose()? {
-                Some(stored) => turn = Turn::new(stored, &ended(notes), is_redo(notes)),
+                Some(stored) => {
+                    let ended = self.ended(&stored, notes).await?;
+                    turn = Turn::new(stored, &ended, is_redo(notes));
+                }
                 None => return Ok(None),
             }
         }
@@ -265,10 +283,6 @@ enum Left {
     More,
     /// What follows was not done.
     All,
-}
-
-fn ended(notes: &[Note]) -> Vec<(u32, Status)> {
-    notes.iter().filter_map(|note| note.ended).collect()
 }
 
 /// A note that asks for another turn may be of one that was not finished.

@@ -246,3 +246,30 @@ fn a_flow_whose_submitter_dies_begins_as_a_whole_or_not_at_all() {
         }
     });
 }
+
+#[test]
+fn what_was_sent_back_is_not_ended_by_an_older_note() {
+    for_seeds(60, async |seed| {
+        let store = Arc::new(MemoryStore::new());
+        let client = Client::new(Arc::clone(&store) as _);
+        let mut flow = client.flow("again");
+        let first = flow.add(super::failing("first"));
+        flow.add_after(first, part("second"));
+        let flow = flow.submit().await.unwrap();
+        let killed = Shaky::new(&store, seed, 0, Fate::Killed(1 + seed as u32));
+        let dying = Client::new(killed as _);
+        let _never_ends = tokio::time::timeout(Duration::from_secs(60), work(&dying)).await;
+        if !flow.view().await.unwrap().is_over {
+            return;
+        }
+        flow.retry().await.unwrap();
+        let keeper = FlowKeeper::new(&client);
+        for _ in 0..3 {
+            keeper.run_once().await.unwrap();
+        }
+        let worker = Worker::new(&client).handle(|job: super::Part, ctx| super::run(part(job.name), ctx));
+        worker.drain().await.unwrap();
+        keeper.run_once().await.unwrap();
+        assert_eq!(statuses(&flow.view().await.unwrap()), ["completed", "completed"]);
+    });
+}
