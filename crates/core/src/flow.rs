@@ -77,6 +77,17 @@ pub enum FlowInvalid {
         /// The place that it names.
         parent: usize,
     },
+    /// A node of another flow.
+    #[error(
+        "job {node} of the flow waits for a job of another flow: a job can wait only for jobs of its own flow"
+    )]
+    Foreign {
+        /// The place of the job that waits.
+        node: usize,
+    },
+    /// It is not sealed.
+    #[error("the flow is still being submitted: wait until that is done, or cancel it")]
+    Unsealed,
     /// An edge that says two things.
     #[error("job {node} of the flow waits twice for job {parent}, with two policies: say one of them")]
     Twice {

@@ -30,6 +30,11 @@ pub const RECORD_BYTES_MAX: usize = 1 << 20;
 pub const JOBS_WEIGHT_MAX: usize = 16 << 20;
 
 impl FollowUps {
+    /// Changes of records, and no jobs.
+    pub fn of_records(records: Vec<RecordWrite>) -> Self {
+        Self { jobs: Vec::new(), records }
+    }
+
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.records.is_empty()

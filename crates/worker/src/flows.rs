@@ -2,7 +2,7 @@
 //! wait are held by the store (`blocked`). The end of a job that belongs to a flow is written together with a *note*, a record of the
 //! job's own queue. A *mover* reads notes, asks `core::flow` what comes next, writes that into the record of the flow if it is
 //! as it was read, sends the jobs that may start, and removes the notes. The process that ended the job does so at once; if it
-//! dies in between, maintenance finds the note (`maintenance/keeper.rs`). All of it may be done twice: a held job is sent once.
+//! dies in between, maintenance finds the note (`maintenance/flow_keeper.rs`). All of it may be done twice: a held job is sent once.
 
 mod after;
 mod draft;
@@ -24,7 +24,7 @@ pub use draft::FlowDraft;
 pub use handle::{FlowHandle, FlowView, NodeView};
 pub use list::FlowPage;
 pub(crate) use list::marked_page;
-pub(crate) use mover::Mover;
+pub(crate) use mover::{Mover, Notes};
 pub use outputs::{Gathered, Parent};
 pub(crate) use outputs::{of_nodes, outputs};
 pub(crate) use stored::{Stored, load};

@@ -58,6 +58,8 @@ fn of_death(jobs: [Option<NewJob>; 2]) -> Option<FollowUps> {
 pub(crate) fn hook_alone(then: &FollowUps) -> Option<FollowUps> {
     match &then.jobs[..] {
         [hook, _] => Some(FollowUps { jobs: vec![hook.clone()], records: then.records.clone() }),
+        // What its flow must know does not go with a hook that is refused.
+        [_] if !then.records.is_empty() => Some(FollowUps::of_records(then.records.clone())),
         _ => None,
     }
 }

@@ -36,7 +36,8 @@ impl Graph {
         let (mut step, jobs) = (Step::default(), self.jobs());
         let open = progress.nodes[..jobs].iter().filter(|status| **status == Status::Open).count();
         let alive = self.alive_max.map_or(usize::MAX, |alive| alive as usize);
-        let mut room = alive.saturating_sub(open).min(limit);
+        let free = alive.saturating_sub(open);
+        let mut room = free.min(limit);
         for (place, node) in self.nodes[..jobs].iter().enumerate() {
             if progress.is_cancelled {
                 break;
@@ -46,7 +47,8 @@ impl Graph {
             }
             match verdict(&node.parents, &progress.nodes) {
                 Verdict::Waits => {}
-                Verdict::Starts if room == 0 => step.has_more |= self.alive_max.is_none(),
+                // What has no room because others are alive starts when one of them ends.
+                Verdict::Starts if room == 0 => step.has_more |= step.release.len() < free,
                 Verdict::Starts => {
                     room -= 1;
                     progress.nodes[place] = Status::Open;
@@ -68,6 +70,7 @@ impl Graph {
 
     /// Starts the callbacks whose time has come, and ends those whose time never comes.
     fn call_back(&self, progress: &mut Progress, jobs: usize, step: &mut Step) {
+        let is_abandoned = progress.is_abandoned;
         let (of_jobs, of_callbacks) = progress.nodes.split_at_mut(jobs);
         if of_callbacks.is_empty() {
             return;
@@ -77,6 +80,8 @@ impl Graph {
         for (place, (node, status)) in self.nodes[jobs..].iter().zip(of_callbacks).enumerate() {
             let starts = match node.role {
                 Role::Job => false,
+                // Nothing of it has ever begun.
+                _ if is_abandoned => false,
                 Role::OnSuccess => is_over && !has_failed,
                 Role::OnEnd => is_over,
                 Role::OnFirstFailure => has_failed,
@@ -134,22 +139,36 @@ fn cancel_rest(jobs: &mut [Status], step: &mut Step) {
     }
 }
 
+/// What a job that waits comes to. The strongest policy of those that have failed counts, and it waits for those that may bring a
+/// stronger one: so the order of ends does not matter.
 fn verdict(parents: &[Edge], nodes: &[Status]) -> Verdict {
-    let mut waits = false;
-    let mut end = None;
+    let (mut failed, mut open) = (0, None);
     for edge in parents {
-        let parent = nodes[edge.parent as usize];
-        match edge.on_failure {
-            _ if !parent.has_ended() => waits = true,
-            OnFailure::CancelRest if parent.is_failure() => return Verdict::CancelsRest,
-            OnFailure::Fail if parent.is_failure() => end = Some(Status::Failed),
-            OnFailure::Skip if parent.is_failure() && end.is_none() => end = Some(Status::Skipped),
-            _ => {}
+        let (parent, strength) = (nodes[edge.parent as usize], strength(edge.on_failure));
+        if !parent.has_ended() {
+            open = open.max(Some(strength));
+        } else if parent.is_failure() {
+            failed = failed.max(strength);
         }
     }
-    match end {
-        Some(end) => Verdict::Ends(end),
-        None if waits => Verdict::Waits,
-        None => Verdict::Starts,
+    match failed {
+        CANCELS => Verdict::CancelsRest,
+        _ if open > Some(failed) || (open.is_some() && failed == 0) => Verdict::Waits,
+        FAILS => Verdict::Ends(Status::Failed),
+        SKIPS => Verdict::Ends(Status::Skipped),
+        _ => Verdict::Starts,
+    }
+}
+
+const CANCELS: u8 = 3;
+const FAILS: u8 = 2;
+const SKIPS: u8 = 1;
+
+const fn strength(on_failure: OnFailure) -> u8 {
+    match on_failure {
+        OnFailure::CancelRest => CANCELS,
+        OnFailure::Fail => FAILS,
+        OnFailure::Skip => SKIPS,
+        OnFailure::Run => 0,
     }
 }

@@ -99,6 +99,8 @@ pub struct Progress {
     pub nodes: Vec<Status>,
     /// All of it is stored: jobs may start.
     pub is_sealed: bool,
+    /// It was never sealed, and is cancelled: not even callbacks begin.
+    pub is_abandoned: bool,
     /// What has not begun does not begin any more.
     pub is_cancelled: bool,
     /// Its failed parts were sent back: jobs that were cancelled may start again.
@@ -144,6 +146,8 @@ struct Text {
     nodes: String,
     #[serde(default)]
     sealed: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    abandoned: bool,
     #[serde(default)]
     cancelled: bool,
     #[serde(default)]
@@ -159,6 +163,7 @@ impl Progress {
         Self {
             nodes: vec![Status::Waiting; graph.nodes.len()],
             is_sealed: true,
+            is_abandoned: false,
             is_cancelled: false,
             is_again: false,
         }
@@ -170,6 +175,7 @@ impl Progress {
             v: VERSION,
             nodes: self.nodes.iter().map(|status| char::from(status.letter())).collect(),
             sealed: self.is_sealed,
+            abandoned: self.is_abandoned,
             cancelled: self.is_cancelled,
             again: self.is_again,
         };
@@ -190,7 +196,13 @@ impl Progress {
         let nodes = nodes.filter(|nodes| nodes.len() == graph.nodes.len());
         let nodes = nodes
             .ok_or_else(|| FlowInvalid::Broken(format!("it does not speak of {} jobs", graph.nodes.len())))?;
-        Ok(Self { nodes, is_sealed: text.sealed, is_cancelled: text.cancelled, is_again: text.again })
+        Ok(Self {
+            nodes,
+            is_sealed: text.sealed,
+            is_abandoned: text.abandoned,
+            is_cancelled: text.cancelled,
+            is_again: text.again,
+        })
     }
 
     /// How many jobs are where; callbacks are not counted.

@@ -99,6 +99,34 @@ fn only_so_many_are_alive_and_a_step_is_bounded() {
 }
 
 #[test]
+fn a_bound_above_the_step_has_more() {
+    let mut graph = graph(&[&[][..]; 6]);
+    graph.alive_max = Some(5);
+    let mut progress = Progress::new(&graph);
+    let step = graph.advance(&mut progress, &[], 3);
+    assert_eq!((step.release.len(), step.has_more), (3, true));
+    let step = graph.advance(&mut progress, &[], 3);
+    assert_eq!((step.release.len(), step.has_more), (2, false), "the sixth waits for an end");
+}
+
+#[test]
+fn the_order_of_ends_does_not_matter() {
+    let policies = [FAIL, OnFailure::Run, OnFailure::Skip, OnFailure::CancelRest];
+    for (first, second) in policies.iter().flat_map(|first| policies.map(|second| (*first, second))) {
+        let graph = graph(&[&[], &[], &[(0, first), (1, second)]]);
+        let end = |order: [u32; 2]| {
+            let mut progress = Progress::new(&graph);
+            graph.advance(&mut progress, &[], 9);
+            for place in order {
+                graph.advance(&mut progress, &[(place, Status::Dead)], 9);
+            }
+            progress
+        };
+        assert_eq!(end([0, 1]), end([1, 0]), "{first:?} {second:?}");
+    }
+}
+
+#[test]
 fn failed_parts_are_sent_back() {
     let graph = graph(&[&[], &[(0, FAIL)], &[(1, FAIL)]]);
     let mut progress = Progress::new(&graph);

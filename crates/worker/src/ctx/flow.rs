@@ -5,13 +5,15 @@ use std::time::Duration;
 use windlass_core::flow::{Member, Role, Waiting};
 
 use super::Ctx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flows::{FlowDraft, FlowHandle, Gathered, Parent, Plan, gathered_flow, load, of_nodes, outputs};
 use crate::job::Job;
 use crate::job_error::JobError;
 
 /// How long a job waits for those that it gathers, unless they end. A century.
 const LONG: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// How soon a job looks again that was sent while those that it gathers had not ended.
+const AGAIN: Duration = Duration::from_secs(5);
 
 impl Ctx {
     /// The flow that the job belongs to, if it does.
@@ -87,6 +89,8 @@ impl Ctx {
             Some(stored) if stored.progress.is_over() => {
                 let nodes: Vec<u32> = (0..stored.graph.jobs() as u32).collect();
                 let jobs = of_nodes(client, &stored, &nodes).await?;
+                // They go when this job completes.
+                self.inner().follow.forget(stored.keys()?);
                 Ok(Gathered { jobs })
             }
             // The job was sent by hand, or the flow was laid out by an attempt that was lost: the wait begins anew.
@@ -95,7 +99,10 @@ impl Ctx {
                 let mut draft = FlowDraft::gathered(client.clone(), flow, name.to_owned());
                 add(&mut draft);
                 draft.home(self.queue().as_str());
-                let plan = Box::pin(Plan::of(draft)).await?.over(found.map(|unsealed| unsealed.version));
+                let plan = Box::pin(Plan::of(draft))
+                    .await
+                    .map_err(senseless)?
+                    .over(found.map(|unsealed| unsealed.version));
                 let by = Waiting { id: self.id(), fence: self.fence().number };
                 let then = Box::pin(plan.waited_for(by).follow()).await?;
                 self.inner().follow.leave(then);
@@ -105,5 +112,10 @@ impl Ctx {
     }
 }
 
-/// How soon a job looks again that was sent while those that it gathers had not ended.
-const AGAIN: Duration = Duration::from_secs(5);
+/// A flow that makes no sense makes none the next time either.
+fn senseless(error: Error) -> JobError {
+    match error {
+        Error::Flow(invalid) => JobError::fail(invalid.to_string()),
+        error => error.into(),
+    }
+}

@@ -54,6 +54,11 @@ impl FollowState {
         (left.then, left.is_for_snooze) = (then, true);
     }
 
+    /// Records of the job's queue that are no longer needed when the job completes.
+    pub(crate) fn forget(&self, keys: Vec<RecordKey>) {
+        self.left().checkpoints.extend(keys);
+    }
+
     /// What is written where the job asks to come back later.
     pub(crate) fn of_snooze(&self) -> Option<FollowUps> {
         let mut left = self.left();

@@ -8,14 +8,15 @@ use windlass_core::flow::{Edge, OnFailure};
 
 /// A job that was added to a flow. Others can wait for it.
 pub struct FlowNode<J> {
-    pub(super) place: u32,
+    flow: JobId,
+    place: u32,
     id: JobId,
     job: PhantomData<fn() -> J>,
 }
 
 impl<J> FlowNode<J> {
-    pub(super) fn new(place: u32, id: JobId) -> Self {
-        Self { place, id, job: PhantomData }
+    pub(super) fn new(flow: JobId, place: u32, id: JobId) -> Self {
+        Self { flow, place, id, job: PhantomData }
     }
 
     /// The id that the job will have.
@@ -25,7 +26,7 @@ impl<J> FlowNode<J> {
 
     /// What becomes of the job that waits for this one, if this one is dead or cancelled; without this, it fails as well.
     pub fn on_failure(&self, on_failure: OnFailure) -> Edges {
-        Edges(vec![Edge { parent: self.place, on_failure }])
+        Edges { flow: Some(self.flow), edges: vec![Edge { parent: self.place, on_failure }] }
     }
 }
 
@@ -45,7 +46,22 @@ impl<J> fmt::Debug for FlowNode<J> {
 
 /// Jobs that another one waits for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Edges(pub(super) Vec<Edge>);
+pub struct Edges {
+    /// The flow that all of them are of; one of its own where they are of several.
+    pub(super) flow: Option<JobId>,
+    pub(super) edges: Vec<Edge>,
+}
+
+impl Edges {
+    fn and(mut self, other: Self) -> Self {
+        self.flow = match (self.flow, other.flow) {
+            (Some(one), Some(other)) if one != other => Some(JobId::new()),
+            (one, other) => one.or(other),
+        };
+        self.edges.extend(other.edges);
+        self
+    }
+}
 
 /// What a job can wait for: a [`FlowNode`], [`Edges`], or a tuple, an array, a slice or a vector of these.
 pub trait After {
@@ -73,7 +89,7 @@ impl<T: After + ?Sized> After for &T {
 
 impl<T: After> After for [T] {
     fn edges(&self) -> Edges {
-        Edges(self.iter().flat_map(|each| each.edges().0).collect())
+        self.iter().fold(Edges::default(), |all, each| all.and(each.edges()))
     }
 }
 
@@ -95,7 +111,7 @@ macro_rules! tuples {
             #[allow(non_snake_case)]
             fn edges(&self) -> Edges {
                 let ($($name,)*) = self;
-                Edges([$($name.edges().0),*].concat())
+                Edges::default()$(.and($name.edges()))*
             }
         }
     )*};

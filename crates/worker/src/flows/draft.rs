@@ -46,7 +46,7 @@ pub struct FlowDraft {
     pub(super) callbacks: Vec<Draft>,
     pub(super) error: Option<Error>,
     /// Its jobs have ids that follow from its own, so that it can be laid out again.
-    pub(super) is_gathered: bool,
+    pub(super) is_named: bool,
 }
 
 /// One job of a flow that is not stored yet.
@@ -77,13 +77,20 @@ impl FlowDraft {
             drafts: Vec::new(),
             callbacks: Vec::new(),
             error: None,
-            is_gathered: false,
+            is_named: false,
         }
     }
 
     /// A flow that a job waits for: an attempt that takes over lays out the same one.
     pub(crate) fn gathered(client: Client, id: JobId, name: String) -> Self {
-        Self { is_gathered: true, ..Self::new(client, id, name) }
+        Self { is_named: true, ..Self::new(client, id, name) }
+    }
+
+    /// The id of the flow, chosen by the caller: a flow that is submitted again under it, because an answer was lost, is there
+    /// once. Say it first, for the ids of jobs follow from it.
+    pub fn with_id(mut self, id: JobId) -> Self {
+        (self.id, self.is_named) = (id, true);
+        self
     }
 
     /// The id that the flow will have.
@@ -111,7 +118,10 @@ impl FlowDraft {
     /// Adds a job that starts when these have ended. It gets their outputs, see [`Ctx::outputs`](crate::Ctx::outputs).
     pub fn add_after<I: IntoJob>(&mut self, after: impl After, job: I) -> FlowNode<I::Job> {
         let (place, With { job, id, options }) = (self.drafts.len(), job.into_job());
-        let mut parents = after.edges().0;
+        let Edges { flow, edges: mut parents } = after.edges();
+        if flow.is_some_and(|flow| flow != self.id) {
+            self.refuse(FlowInvalid::Foreign { node: place }.into());
+        }
         parents.sort_unstable_by_key(|edge| edge.parent);
         if let Some(twice) = parents.windows(2).find(|two| two[0].parent == two[1].parent && two[0] != two[1])
         {
@@ -122,7 +132,7 @@ impl FlowDraft {
             self.refuse(FlowInvalid::Nodes { count: place + 1 }.into());
         }
         let draft = self.draft(job, id, options, parents, Role::Job);
-        let node = FlowNode::new(u32::try_from(place).unwrap_or(u32::MAX), draft.id);
+        let node = FlowNode::new(self.id, u32::try_from(place).unwrap_or(u32::MAX), draft.id);
         self.drafts.push(draft);
         node
     }
@@ -180,7 +190,7 @@ impl FlowDraft {
             Bytes::new()
         });
         let options = options.over(own_key(&job)).over(J::options());
-        let made = || match self.is_gathered {
+        let made = || match self.is_named {
             false => JobId::new(),
             true => {
                 let place = (self.drafts.len(), self.callbacks.len());

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
-use windlass_core::flow::{Graph, Progress, Role, Status, Tally};
-use windlass_core::follow_ups::FollowUps;
+use windlass_core::flow::{FlowInvalid, Graph, Progress, Role, Status, Tally};
+use windlass_core::follow_ups::{FollowUps, RECORDS_MAX};
 use windlass_core::{JobId, Name};
 
 use super::stored::{Stored, load};
@@ -158,6 +158,7 @@ impl FlowHandle {
         self.change(|_, progress| {
             progress.is_cancelled = true;
             // One that was never sealed has nothing that could start.
+            progress.is_abandoned |= !progress.is_sealed;
             progress.is_sealed = true;
             Vec::new()
         })
@@ -167,8 +168,11 @@ impl FlowHandle {
     /// Sends back what is dead or was cancelled, and lets run what did not because of that. Answers how it is now.
     ///
     /// # Errors
-    /// As [`view`](Self::view).
+    /// As [`view`](Self::view), and while it is being submitted.
     pub async fn retry(&self) -> Result<FlowView> {
+        if !self.stored().await?.progress.is_sealed {
+            return Err(FlowInvalid::Unsealed.into());
+        }
         self.change(Graph::send_back).await
     }
 
@@ -181,14 +185,14 @@ impl FlowHandle {
             if writes.is_empty() {
                 return self.view().await;
             }
-            match records.write(FollowUps { jobs: Vec::new(), records: writes }).await {
+            match records.write(FollowUps::of_records(writes)).await {
                 Err(error) if error.is_conflict() && tries < TRIES_MAX => tries += 1,
                 Err(error) => return Err(error),
                 Ok(_) => {
-                    // What fails is done later: a note says so.
-                    let (unsent, _failed) = self.client.act(&[turn]).await;
-                    for unsent in unsent.chunks(100) {
-                        records.write(FollowUps { jobs: Vec::new(), records: unsent.to_vec() }).await?;
+                    // If this fails, a mover does it later: a note says so.
+                    let unsent = turn.act(&self.client).await?;
+                    for unsent in unsent.chunks(RECORDS_MAX) {
+                        records.write(FollowUps::of_records(unsent.to_vec())).await?;
                     }
                     break;
                 }

@@ -15,7 +15,7 @@ use windlass_core::{JobId, Name, State};
 
 use super::graphs::Graphs;
 use super::notes::{self, Note};
-use super::turn::{Turn, remove};
+use super::turn::{Turn, remove_read};
 use super::{INDEX, Stored, load};
 use crate::client::{Client, Records};
 use crate::error::Result;
@@ -76,13 +76,13 @@ impl Client {
     }
 
     /// Takes the notes of a queue that are about flows of this home. Answers how many there were.
-    pub(crate) async fn move_flows(&self, home: &Name, queue: &Name) -> Result<usize> {
+    pub(crate) async fn move_flows(&self, home: &Name, queue: &Name, notes_are: Notes) -> Result<usize> {
         let (records, prefix) = (Records::of(self.clone(), queue.clone()), notes::prefix(home));
         let (mut after, mut taken) = (None, 0);
         loop {
             let page = records.list(&prefix, after.as_ref(), PAGE).await?;
             taken += page.records.len();
-            self.take_turns(home, queue, &page.records).await?;
+            self.take_turns(home, queue, &page.records, notes_are).await?;
             match page.next {
                 Some(next) => after = Some(next),
                 None => return Ok(taken),
@@ -90,7 +90,13 @@ impl Client {
         }
     }
 
-    async fn take_turns(&self, home: &Name, queue: &Name, records: &[Record]) -> Result<()> {
+    async fn take_turns(
+        &self,
+        home: &Name,
+        queue: &Name,
+        records: &[Record],
+        notes_are: Notes,
+    ) -> Result<()> {
         let mut by_flow: BTreeMap<JobId, Vec<Note>> = BTreeMap::new();
         for note in records.iter().filter_map(Note::read) {
             by_flow.entry(note.flow).or_default().push(note);
@@ -101,9 +107,11 @@ impl Client {
             let (mut turns, mut done) = (Vec::new(), Vec::new());
             for ((id, notes), found) in flows.iter().zip(load(self, home, &ids).await?) {
                 match found {
+                    // What it says counts when it is sealed.
+                    Some(Ok(stored)) if !stored.progress.is_sealed => {}
                     Some(Ok(stored)) => {
                         let ended = self.ended(&stored, notes).await?;
-                        turns.push(Turn::new(stored, &ended, is_redo(notes)));
+                        turns.push(Turn::new(stored, &ended, notes_are.is_redo(notes)));
                         done.push(notes);
                     }
                     // Its notes are about nothing.
@@ -113,15 +121,17 @@ impl Client {
                     }
                 }
             }
-            let left = self.write_turns(home, turns, flows).await?;
+            let left = self.write_turns(home, turns, flows, notes_are).await?;
             // A note goes when all is done that follows from it.
-            let is_done = |note: &&Note| match left.get(&note.flow) {
-                None => true,
-                Some(Left::More) => note.ended.is_some(),
-                Some(Left::All) => false,
+            let is_done = |note: &&Note| match (left.get(&note.flow), note.ended) {
+                (None, _) => true,
+                (Some(Left::All), _) => false,
+                (Some(Left::Known { nodes, .. }), Some((node, _))) => !nodes.contains(&node),
+                (Some(Left::Known { has_more, .. }), None) => note.is_redo || !has_more,
             };
-            let keys = done.into_iter().flatten().filter(is_done);
-            remove(self, queue, keys.map(|note| note.key.clone())).await?;
+            let read =
+                done.into_iter().flatten().filter(is_done).map(|note| (note.key.clone(), note.version));
+            remove_read(self, queue, read.collect()).await?;
         }
         Ok(())
     }
@@ -146,6 +156,7 @@ impl Client {
         home: &Name,
         turns: Vec<Turn>,
         flows: &[(JobId, Vec<Note>)],
+        notes_are: Notes,
     ) -> Result<HashMap<JobId, Left>> {
         let records = Records::of(self.clone(), home.clone());
         let mut writes = Vec::new();
@@ -157,7 +168,7 @@ impl Client {
         let written = match fits {
             _ if writes.is_empty() => true,
             false => false,
-            true => match records.write(FollowUps { jobs: Vec::new(), records: writes }).await {
+            true => match records.write(FollowUps::of_records(writes)).await {
                 Ok(_) => true,
                 Err(error) if error.is_conflict() => false,
                 Err(error) => return Err(error),
@@ -167,16 +178,23 @@ impl Client {
         for turn in turns {
             if written {
                 current.push(turn);
-            } else if let Some(turn) = self.write_turn(&records, turn, flows).await? {
+            } else if let Some(turn) = self.write_turn(&records, turn, flows, notes_are).await? {
                 current.push(turn);
             }
         }
+        let notes_of =
+            |id: JobId| flows.iter().find(|(flow, _)| *flow == id).map_or(&[][..], |(_, notes)| notes);
+        let left_of = |turn: &Turn| {
+            let ended = notes_of(turn.flow()).iter().filter_map(|note| note.ended);
+            let nodes = ended.map(|(node, _)| node).filter(|node| turn.leaves(*node)).collect();
+            Left::Known { nodes, has_more: turn.has_more() }
+        };
         let mut left: HashMap<JobId, Left> =
-            current.iter().filter(|turn| turn.has_more()).map(|turn| (turn.flow(), Left::More)).collect();
+            current.iter().map(|turn| (turn.flow(), left_of(turn))).collect();
         let (unsent, failed) = self.act(&current).await;
-        let is_again = !unsent.is_empty() || !left.is_empty();
+        let is_again = !unsent.is_empty() || current.iter().any(Turn::has_more);
         for some in unsent.chunks(RECORDS_MAX) {
-            records.write(FollowUps { jobs: Vec::new(), records: some.to_vec() }).await?;
+            records.write(FollowUps::of_records(some.to_vec())).await?;
         }
         left.extend(failed.into_iter().map(|flow| (flow, Left::All)));
         if is_again {
@@ -191,10 +209,11 @@ impl Client {
         records: &Records,
         mut turn: Turn,
         flows: &[(JobId, Vec<Note>)],
+        notes_are: Notes,
     ) -> Result<Option<Turn>> {
         let mut tries = 0;
         loop {
-            let what = FollowUps { jobs: Vec::new(), records: turn.writes()? };
+            let what = FollowUps::of_records(turn.writes()?);
             match if what.is_empty() { Ok(Vec::new()) } else { records.write(what).await } {
                 Ok(_) => return Ok(Some(turn)),
                 Err(error) if error.is_conflict() && tries < TRIES_MAX => {
@@ -208,7 +227,7 @@ impl Client {
             match load(self, records.queue(), &[id]).await?.pop().flatten().transpose()? {
                 Some(stored) => {
                     let ended = self.ended(&stored, notes).await?;
-                    turn = Turn::new(stored, &ended, is_redo(notes));
+                    turn = Turn::new(stored, &ended, notes_are.is_redo(notes));
                 }
                 None => return Ok(None),
             }
@@ -270,28 +289,50 @@ impl Client {
         let client = self.clone();
         self.mover().runtime.spawn(async move {
             if let Err(error) = client.mark_flow_queues(queues.iter()).await {
-                tracing::info!(%error, "queues of a flow were not marked: the worker that ends its first job marks them");
+                tracing::info!(%error, "queues of a flow were not marked for maintenance: the worker that ends a job of it does so");
             }
         });
     }
 }
 
 /// What is left of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Left {
-    /// Another one has to follow.
-    More,
+    /// The notes about these nodes, from whose ends another turn does what follows; and one that asks for more, if so.
+    Known { nodes: HashSet<u32>, has_more: bool },
     /// What follows was not done.
     All,
 }
 
-/// A note that asks for another turn may be of one that was not finished.
-fn is_redo(notes: &[Note]) -> bool {
-    notes.iter().any(|note| note.ended.is_none())
+/// Where notes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notes {
+    /// They were written just now. If one is about an end that its flow knows, a mover is at it.
+    Fresh,
+    /// They were left: all is done again that follows from where their flows are.
+    Left,
+}
+
+impl Notes {
+    fn is_redo(self, notes: &[Note]) -> bool {
+        self == Self::Left || notes.iter().any(|note| note.is_redo)
+    }
+}
+
+/// Says that rounds have ended, also if they panic.
+struct Guard(Client);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.mover().is_running.send_replace(false);
+        }
+    }
 }
 
 /// Rounds, as long as something is pending.
 async fn rounds(client: Client) {
+    let _guard = Guard(client.clone());
     let mut failures = 0;
     loop {
         let pending = {
@@ -323,5 +364,5 @@ async fn rounds(client: Client) {
 
 async fn move_on(client: &Client, home: &Name, queue: &Name) -> Result<()> {
     client.mark_flow_queues([home, queue].into_iter()).await?;
-    client.move_flows(home, queue).await.map(drop)
+    client.move_flows(home, queue, Notes::Fresh).await.map(drop)
 }

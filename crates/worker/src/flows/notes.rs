@@ -1,21 +1,25 @@
 //! Notes: that a job of a flow has ended, as a record of the job's queue that is written with its end.
 
 use windlass_core::flow::{Member, Status};
-use windlass_core::follow_ups::{FollowUps, RECORD_BYTES_MAX};
+use windlass_core::follow_ups::{FollowUps, RECORD_BYTES_MAX, RECORDS_MAX};
 use windlass_core::judge::Transition;
-use windlass_core::record::{Record, RecordKey, RecordWrite, VALUE_MAX};
+use windlass_core::record::{Change, Record, RecordKey, RecordWrite, VALUE_MAX, Version};
 use windlass_core::{Bytes, JobId, Name, State};
 
 use super::key;
+use crate::client::{Client, Records};
 use crate::ctx::Ctx;
 use crate::error::Result;
 
 /// What keys of notes begin with.
 pub(crate) const NOTES: &str = "flow-end/";
-/// Stands in place of a node: more is to be done than one turn does, or all is to be done once more.
+/// Stands in place of a node: more is to be done than one turn does.
 const MORE: &str = "more";
-/// The most of an output that is kept for a flow. A larger one is read from its job, if that is still there.
-const OUTPUT_MAX: usize = RECORD_BYTES_MAX - 4_096;
+/// Stands in place of a node: all is to be done that follows from where the flow is.
+const REDO: &str = "redo";
+/// Records that a note and an output take, and bytes beside the output. A larger one is read from its job, if that is there.
+const NOTE_ROOM: usize = 6;
+const KEYS_ROOM: usize = 4_096;
 /// The most of an output in one record, behind the number of records.
 const PIECE_MAX: usize = VALUE_MAX - 1;
 
@@ -23,10 +27,13 @@ const PIECE_MAX: usize = VALUE_MAX - 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) key: RecordKey,
+    pub(crate) version: Version,
     pub(crate) home: Name,
     pub(crate) flow: JobId,
-    /// Which node has ended, and how; nothing for a note that asks for another turn.
+    /// Which node has ended, and how; nothing for a note that asks for a turn.
     pub(crate) ended: Option<(u32, Status)>,
+    /// It asks for all that follows from where the flow is.
+    pub(crate) is_redo: bool,
 }
 
 impl Note {
@@ -35,14 +42,16 @@ impl Note {
         let mut parts = record.key.as_str().strip_prefix(NOTES)?.splitn(3, '/');
         let home = Name::new(parts.next()?).ok()?;
         let flow = parts.next()?.parse().ok()?;
-        let ended = match parts.next()? {
-            MORE => None,
+        let last = parts.next()?;
+        let ended = match last {
+            MORE | REDO => None,
             node => {
                 let status = record.value.first().and_then(|letter| Status::of_letter(*letter))?;
                 Some((node.parse().ok()?, status))
             }
         };
-        Some(Self { key: record.key.clone(), home, flow, ended })
+        let (key, version) = (record.key.clone(), record.version);
+        Some(Self { key, version, home, flow, ended, is_redo: last == REDO })
     }
 }
 
@@ -62,11 +71,23 @@ pub(crate) fn more(home: &Name, flow: JobId) -> Result<RecordWrite> {
     Ok(RecordWrite::put(key(format!("{NOTES}{home}/{flow}/{MORE}"))?, Bytes::new()))
 }
 
+/// A note that asks for all that follows from where a flow is.
+pub(crate) fn redo(home: &Name, flow: JobId) -> Result<RecordWrite> {
+    Ok(RecordWrite::put(key(format!("{NOTES}{home}/{flow}/{REDO}"))?, Bytes::new()))
+}
+
 /// Adds to what follows the end of a job what its flow must know; nothing for jobs that go on.
 pub(crate) fn follow(member: Option<Member>, end: &Transition, then: Option<FollowUps>) -> Option<FollowUps> {
     let Some(member) = member.filter(|_| end.state.is_terminal()) else { return then };
     let mut then = then.unwrap_or_default();
-    let output = end.kept_output().filter(|output| member.is_read && output.len() <= OUTPUT_MAX);
+    // Removals of checkpoints make room: they go by their time as well.
+    let is_removal = |write: &RecordWrite| matches!(write.change, Change::Remove);
+    while then.records.len() + NOTE_ROOM > RECORDS_MAX && then.records.last().is_some_and(is_removal) {
+        then.records.pop();
+    }
+    let used: usize = then.records.iter().map(RecordWrite::weight).sum();
+    let fits = |output: &&Bytes| used + output.len() + KEYS_ROOM <= RECORD_BYTES_MAX;
+    let output = end.kept_output().filter(|_| member.is_read).filter(fits);
     let status = match (end.state, output) {
         (State::Completed, Some(_)) => Status::Yielded,
         (State::Completed, None) => Status::Completed,
@@ -120,10 +141,32 @@ pub(crate) fn tell_of(ctx: &Ctx) {
     }
 }
 
+impl Client {
+    /// Notes an end that left no note, in the background.
+    fn note_soon(&self, member: Member, status: Status) {
+        let client = self.clone();
+        tokio::spawn(async move {
+            let Member { flow, node, home, .. } = member;
+            let Ok(note) = ended(&home, flow, node, status) else { return };
+            let records = Records::of(client.clone(), home.clone());
+            // If it fails, maintenance finds the end.
+            if records.write(FollowUps::of_records(vec![note])).await.is_ok() {
+                client.move_soon(home.clone(), home);
+            }
+        });
+    }
+}
+
+/// Notes that the store has cancelled a job instead of putting it back.
+pub(crate) fn tell_cancelled(ctx: &Ctx) {
+    if let Some(member) = Member::of(&ctx.inner().job.facts.spec) {
+        ctx.client().note_soon(member, Status::Cancelled);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use windlass_core::clock::Timestamp;
-    use windlass_core::record::{Change, Version};
 
     use super::*;
 
@@ -140,7 +183,8 @@ mod tests {
         let read = Note::read(&record(&note)).unwrap();
         assert_eq!((read.home.clone(), read.flow, read.ended), (home.clone(), flow, Some((7, Status::Dead))));
         let again = Note::read(&record(&more(&home, flow).unwrap())).unwrap();
-        assert_eq!((again.flow, again.ended), (flow, None));
+        assert_eq!((again.flow, again.ended, again.is_redo), (flow, None, false));
+        assert!(Note::read(&record(&redo(&home, flow).unwrap())).unwrap().is_redo);
         let then = FollowUps { records: vec![note.clone(), note], ..FollowUps::default() };
         assert_eq!(homes(&then), [home]);
         assert_eq!(homes(&FollowUps::default()), []);

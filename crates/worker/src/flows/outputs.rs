@@ -90,6 +90,10 @@ pub(crate) async fn of_nodes(client: &Client, stored: &Stored, nodes: &[u32]) ->
             read(client, stored, queue, some, &mut found).await?;
         }
     }
+    let in_job: Vec<u32> = nodes.iter().copied().filter(|node| status(*node) == Status::Completed).collect();
+    for some in in_job.chunks(READ_MAX) {
+        of_jobs(client, stored, some, &mut found).await?;
+    }
     let parent = |&node: &u32| {
         let of = &stored.graph.nodes[node as usize];
         let (id, queue, kind) = (of.place.id, of.place.queue.clone(), of.kind.clone());
@@ -107,22 +111,40 @@ async fn read(
 ) -> Result<()> {
     let part = records_of(&**client.store())?;
     let keys: Vec<RecordKey> = nodes.iter().map(|node| piece_key(stored.id, *node, 0)).collect();
+    let mut lost = Vec::new();
     for (node, first) in nodes.iter().zip(part.read(queue, keys.into()).await?) {
         let Some(first) = first.filter(|first| !first.value.is_empty()) else {
-            // It went by its time; the job itself may still be there.
-            let id = stored.graph.nodes[*node as usize].place.id;
-            let job = client.job(id).await?;
-            found.extend(job.and_then(|job| job.output).map(|output| (*node, output)));
+            lost.push(*node);
             continue;
         };
         let count = usize::from(first.value[0]);
         let mut whole = first.value.slice(1..);
         for piece in 1..count {
             let next = part.read(queue, [piece_key(stored.id, *node, piece)].into()).await?.pop().flatten();
-            let next = next.map(|next| next.value).unwrap_or_default();
-            whole = [whole, next].concat().into();
+            match next {
+                Some(next) => whole = [whole, next.value].concat().into(),
+                None => lost.push(*node),
+            }
         }
         found.insert(*node, whole);
+    }
+    // They went by their time; the jobs themselves may still be there.
+    of_jobs(client, stored, &lost, found).await
+}
+
+/// Outputs that are not kept for the flow: they are too large, or an end was found that left no note.
+async fn of_jobs(
+    client: &Client,
+    stored: &Stored,
+    nodes: &[u32],
+    found: &mut BTreeMap<u32, Bytes>,
+) -> Result<()> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let jobs = client.store().get(stored.ids(client, nodes).into()).await?;
+    for (node, job) in nodes.iter().zip(jobs) {
+        found.extend(job.and_then(|job| job.output).map(|output| (*node, output)));
     }
     Ok(())
 }

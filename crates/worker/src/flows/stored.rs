@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
-use windlass_core::flow::{FlowInvalid, Graph, Progress};
+use windlass_core::flow::{FlowInvalid, Graph, Progress, Status};
 use windlass_core::record::{Expect, Record, RecordKey, RecordWrite, VALUE_MAX, Version};
 use windlass_core::{Bytes, JobId, Name};
 
+use super::notes::piece_key;
 use super::{chunk_key, open_key, over_key};
 use crate::client::{Client, records_of};
 use crate::error::Result;
@@ -19,6 +20,8 @@ pub(super) const INLINE_MAX: usize = 32 << 10;
 pub(super) const SUCCESS_TTL: Duration = Duration::from_secs(24 * 3600);
 /// How long one is remembered that has not: its parts can be sent back until then.
 pub(super) const FAILURE_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long one is remembered that a job waits for, at most.
+pub(super) const GATHERED_TTL: Duration = Duration::from_secs(400 * 24 * 3600);
 /// Records that one call reads.
 pub(super) const READ_MAX: usize = 100;
 
@@ -56,6 +59,15 @@ impl Stored {
         places.map(|place| place.id).collect()
     }
 
+    /// The keys of what its home keeps of it, and the first pieces of outputs there.
+    pub(crate) fn keys(&self) -> Result<Vec<RecordKey>> {
+        let chunks = (0..self.chunks).map(|chunk| chunk_key(self.id, chunk));
+        let at_home = |node: &u32| self.graph.nodes[*node as usize].place.queue == self.home;
+        let outputs =
+            self.progress.of(Status::Yielded).filter(at_home).map(|node| Ok(piece_key(self.id, node, 0)));
+        std::iter::once(self.key()).chain(chunks).chain(outputs).collect()
+    }
+
     /// The records that say how far it is now, if it is still as it was read. One that is over goes to the others that are.
     pub(super) fn writes(&self, progress: &Progress) -> Result<Vec<RecordWrite>> {
         let value = text(&self.graph, progress, self.chunks);
@@ -71,6 +83,8 @@ impl Stored {
     fn lasting(&self, write: RecordWrite, progress: &Progress) -> RecordWrite {
         match progress.is_over() {
             false => write,
+            // The job that waits for it removes it when it completes.
+            true if self.graph.wakes.is_some() => write.ttl(GATHERED_TTL),
             true if progress.tally(&self.graph).is_success() => write.ttl(SUCCESS_TTL),
             true => write.ttl(FAILURE_TTL),
         }

@@ -13,7 +13,7 @@ use windlass_tx::Tx;
 use super::draft::{Draft, FlowDraft};
 use super::handle::FlowHandle;
 use super::stored::{FAILURE_TTL, INLINE_MAX, chunks, text};
-use super::{notes, open_key, over_key};
+use super::{Notes, load, notes, open_key, over_key};
 use crate::client::{Client, Records};
 use crate::error::{ConfigError, Result};
 
@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     jobs: Vec<NewJob>,
     /// What must be there for it to be stored: nothing, or what an attempt that was lost has laid out.
     expect: Expect,
+    /// Its caller chose its id: it may be there already.
+    is_named: bool,
 }
 
 /// The id of the flow that a job gathers under a name.
@@ -39,7 +41,7 @@ pub(crate) fn gathered_flow(job: JobId, name: &str) -> JobId {
 impl Plan {
     /// Checks a draft, and makes its jobs.
     pub(crate) async fn of(draft: FlowDraft) -> Result<Self> {
-        let FlowDraft { client, id, name, home, alive_max, drafts, callbacks, error, is_gathered: _ } = draft;
+        let FlowDraft { client, id, name, home, alive_max, drafts, callbacks, error, is_named } = draft;
         if let Some(error) = error {
             return Err(error);
         }
@@ -78,7 +80,7 @@ impl Plan {
         }
         let graph = Graph { name, nodes, alive_max, wakes: None };
         graph.check()?;
-        Ok(Self { client, id, home, graph, jobs, expect: Expect::Absent })
+        Ok(Self { client, id, home, graph, jobs, expect: Expect::Absent, is_named })
     }
 
     /// The flow as that of a job that waits for it: all outputs are kept.
@@ -128,6 +130,12 @@ impl Plan {
 
     /// Stores it.
     pub(crate) async fn store(mut self) -> Result<FlowHandle> {
+        if self.is_named {
+            match load(&self.client, &self.home, &[self.id]).await?.pop().flatten().transpose()? {
+                Some(there) if there.progress.is_sealed => return Ok(self.handle()),
+                unsealed => self = self.over(unsealed.map(|unsealed| unsealed.version)),
+            }
+        }
         let graph = self.graph.text();
         let (client, queues) = (self.client.clone(), self.graph.queues());
         let is_at_home = queues.iter().all(|queue| **queue == self.home);
@@ -157,13 +165,13 @@ impl Plan {
         let chunks = if graph.len() <= INLINE_MAX { Vec::new() } else { chunks(self.id, graph)? };
         let count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
         for chunk in chunks {
-            records.write(FollowUps { jobs: Vec::new(), records: vec![chunk] }).await?;
+            records.write(FollowUps::of_records(vec![chunk])).await?;
         }
         let mut progress = Progress::new(&self.graph);
         progress.is_sealed = false;
         let record = self.record(&progress, count)?;
         let version = record.version().expect("a put has a version");
-        records.write(FollowUps { jobs: Vec::new(), records: vec![record] }).await?;
+        records.write(FollowUps::of_records(vec![record])).await?;
         let mut jobs = std::mem::take(&mut self.jobs);
         // Those of one queue together: a call about one queue is the cheapest.
         jobs.sort_by(|one, other| one.queue.cmp(&other.queue));
@@ -181,18 +189,18 @@ impl Plan {
 
     async fn store_in_steps(mut self, graph: &[u8]) -> Result<FlowHandle> {
         let (client, home) = (self.client.clone(), self.home.clone());
-        let records = match Box::pin(self.lay_out(graph)).await {
-            Ok(records) => records,
-            Err(error) => {
-                // What is there already never starts. If this fails too, maintenance does it later.
-                let _left_to_maintenance = Box::pin(self.handle().cancel()).await;
-                return Err(error);
-            }
+        let stored = match Box::pin(self.lay_out(graph)).await {
+            Ok(seal) => Records::of(client.clone(), home.clone()).write(FollowUps::of_records(seal)).await,
+            Err(error) => Err(error),
         };
-        Records::of(client.clone(), home.clone()).write(FollowUps { jobs: Vec::new(), records }).await?;
+        if let Err(error) = stored {
+            // What is there already never starts. If this fails too, maintenance does it later.
+            let _left_to_maintenance = Box::pin(self.handle().cancel()).await;
+            return Err(error);
+        }
         client.flow_graphs().keep(self.id, &Arc::new(std::mem::replace(&mut self.graph, empty())));
         // Its first jobs start also if this process ends right after.
-        if client.move_flows(&home, &home).await.is_err() {
+        if client.move_flows(&home, &home, Notes::Fresh).await.is_err() {
             client.move_soon(home.clone(), home);
         }
         Ok(self.handle())
@@ -208,13 +216,13 @@ impl Plan {
         // A store that keeps queues apart delivers jobs for others after the write: until then they would look removed.
         if !is_at_home || !self.fits(&graph) {
             let records = Box::pin(self.lay_out(&graph)).await?;
-            return Ok(FollowUps { jobs: Vec::new(), records });
+            return Ok(FollowUps::of_records(records));
         }
         let (progress, step) = self.begin();
         let mut records = vec![self.record(&progress, 0)?];
         if progress.is_over() || step.release.is_empty() {
             // Nothing will end, and so nothing would say that it is over.
-            records.push(notes::more(&self.home, self.id)?);
+            records.push(notes::redo(&self.home, self.id)?);
         }
         Ok(FollowUps { jobs: self.jobs, records })
     }
@@ -230,7 +238,7 @@ impl Plan {
         let mut records = if graph.len() <= INLINE_MAX { Vec::new() } else { chunks(self.id, &graph)? };
         records.push(self.record(&progress, u32::try_from(records.len()).unwrap_or(u32::MAX))?);
         for record in records {
-            let what = FollowUps { jobs: Vec::new(), records: vec![record] };
+            let what = FollowUps::of_records(vec![record]);
             windlass_tx::write_records(store, tx, &self.home, &what).await?;
         }
         // Beside the transaction, which may hold what that waits for.

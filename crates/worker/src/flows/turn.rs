@@ -1,14 +1,16 @@
 //! One turn of flows: what has ended is written into their records, and then what follows from that is done. All of it may be done
 //! again, by any process.
 
+use std::time::Duration;
+
 use windlass_core::flow::{Progress, Status, Step};
 use windlass_core::follow_ups::{FollowUps, RECORDS_MAX};
-use windlass_core::record::{RecordKey, RecordWrite};
+use windlass_core::record::{Expect, RecordKey, RecordWrite, Version};
 use windlass_core::store::{Amended, Seen};
 use windlass_core::{JobId, JobRecord, Name, State};
 
 use super::notes;
-use super::stored::{FAILURE_TTL, SUCCESS_TTL, Stored, chunks};
+use super::stored::{FAILURE_TTL, GATHERED_TTL, SUCCESS_TTL, Stored, chunks};
 use crate::client::{Client, Records};
 use crate::error::Result;
 
@@ -27,26 +29,31 @@ pub(super) struct Turn {
     again: Vec<u32>,
     /// All is to be done that follows from where the flow is: an earlier turn may not have been finished.
     is_redo: bool,
+    /// A person asked for it.
+    is_asked: bool,
+    /// Nodes whose end the flow knew before: another turn does what follows from that.
+    known: Vec<u32>,
 }
 
 impl Turn {
     /// The next step, by what has ended.
     pub(super) fn new(stored: Stored, ended: &[(u32, Status)], is_redo: bool) -> Self {
-        let known: Vec<_> =
+        let of_flow: Vec<_> =
             ended.iter().copied().filter(|(node, _)| (*node as usize) < stored.graph.nodes.len()).collect();
-        let is_known = |(node, _): &(u32, Status)| stored.progress.nodes[*node as usize].has_ended();
-        let is_redo = is_redo || known.iter().any(is_known);
+        let is_known = |(node, _): &&(u32, Status)| stored.progress.nodes[*node as usize].has_ended();
+        let known = of_flow.iter().filter(is_known).map(|(node, _)| *node).collect();
         let mut progress = stored.progress.clone();
         let step = match progress.is_sealed {
-            true => stored.graph.advance(&mut progress, &known, RELEASE_MAX),
+            true => stored.graph.advance(&mut progress, &of_flow, RELEASE_MAX),
             false => Step::default(),
         };
-        Self { stored, progress, step, again: Vec::new(), is_redo }
+        Self { stored, progress, step, again: Vec::new(), is_redo, is_asked: false, known }
     }
 
     /// A step that a person asks for.
     pub(super) fn asked(stored: Stored, change: impl FnOnce(&Stored, &mut Progress) -> Vec<u32>) -> Self {
         let mut turn = Self::new(stored, &[], false);
+        turn.is_asked = true;
         turn.progress = turn.stored.progress.clone();
         turn.again = change(&turn.stored, &mut turn.progress);
         turn.step = turn.stored.graph.advance(&mut turn.progress, &[], RELEASE_MAX);
@@ -69,20 +76,25 @@ impl Turn {
             return Ok(Vec::new());
         }
         let mut writes = stored.writes(progress)?;
-        if self.step.has_more
-            || !self.again.is_empty()
-            || progress.is_cancelled != stored.progress.is_cancelled
-        {
-            // Until all of it is done.
+        // Until all of it is done.
+        if self.step.has_more {
             writes.push(notes::more(&stored.home, stored.id)?);
+        }
+        if self.is_asked {
+            writes.push(notes::redo(&stored.home, stored.id)?);
         }
         Ok(writes)
     }
 
+    /// Whether another turn does what follows from the end of this node.
+    pub(super) fn leaves(&self, node: u32) -> bool {
+        !self.is_redo && self.known.contains(&node)
+    }
+
     /// The nodes whose jobs it sends, where it does nothing else.
     pub(super) fn sends_only(&self) -> Option<&[u32]> {
-        let Self { progress, step, again, is_redo, .. } = self;
-        let is_plain = !is_redo && again.is_empty() && !progress.is_again;
+        let Self { progress, step, is_asked, is_redo, .. } = self;
+        let is_plain = !is_redo && !is_asked && !progress.is_again;
         let is_all = step.withdraw.is_empty() && step.stop.is_empty() && !self.has_end();
         (is_plain && is_all).then_some(&step.release)
     }
@@ -91,7 +103,9 @@ impl Turn {
     fn has_end(&self) -> bool {
         let Self { stored, progress, .. } = self;
         let is_bare = stored.graph.wakes.is_none() && stored.chunks == 0;
-        progress.is_over() && !(is_bare && progress.of(Status::Yielded).next().is_none())
+        // A turn that changes nothing is not the one that ended it.
+        let is_new = self.is_redo || *progress != stored.progress;
+        is_new && progress.is_over() && !(is_bare && progress.of(Status::Yielded).next().is_none())
     }
 
     /// A note for a job that was to be sent, by the answer: that it has ended and never started.
@@ -102,6 +116,7 @@ impl Turn {
 
     /// Does what follows. Answers notes of jobs that have ended without one.
     pub(super) async fn act(&self, client: &Client) -> Result<Vec<RecordWrite>> {
+        self.reopen(client).await?;
         let (mut ended, jobs) = (self.release(client).await?, self.stored.graph.jobs());
         for ids in self.ids(client, &self.withdrawn()).chunks(CALL_MAX) {
             client.store().withdraw(ids.into()).await?;
@@ -143,7 +158,11 @@ impl Turn {
 
     /// Sends jobs that may start. Answers which of them have ended and never started.
     async fn release(&self, client: &Client) -> Result<Vec<(u32, Status)>> {
-        let nodes = if self.is_redo { self.nodes(Status::Open) } else { self.step.release.clone() };
+        let mut nodes = if self.is_redo { self.nodes(Status::Open) } else { self.step.release.clone() };
+        if self.progress.is_cancelled {
+            // Only callbacks.
+            nodes.retain(|node| *node as usize >= self.stored.graph.jobs());
+        }
         let mut ended = Vec::new();
         for nodes in nodes.chunks(CALL_MAX) {
             let seen = self.seen(client, nodes, false).await?;
@@ -174,8 +193,12 @@ impl Turn {
             return Ok(ids.iter().map(held).collect());
         }
         let records = client.store().get(ids.as_slice().into()).await?;
-        let is_sent =
-            |job: &&JobRecord| job.state == State::Cancelled || (takes_dead && job.state == State::Dead);
+        let is_sent = |job: &&JobRecord| match job.state {
+            // One that was cancelled by hand is not sent by a turn that is done again.
+            State::Cancelled => !self.is_redo || job.fence == 0,
+            State::Dead => takes_dead,
+            _ => false,
+        };
         let seen =
             |(id, job): (&JobId, Option<JobRecord>)| job.as_ref().filter(is_sent).map_or(held(id), Seen::of);
         Ok(ids.iter().zip(records).map(seen).collect())
@@ -184,7 +207,15 @@ impl Turn {
     /// The flow is over: wakes the job that waits for that, and removes what is no longer needed.
     async fn end(&self, client: &Client) -> Result<()> {
         let Self { stored, progress, .. } = self;
+        let is_success = progress.tally(&stored.graph).is_success() && stored.graph.wakes.is_none();
+        let ttl = match (stored.graph.wakes, is_success) {
+            (Some(_), _) => GATHERED_TTL,
+            (None, true) => SUCCESS_TTL,
+            (None, false) => FAILURE_TTL,
+        };
+        self.write_chunks(client, Some(ttl)).await?;
         if let Some(waiting) = stored.graph.wakes {
+            client.store().seen_in(&stored.home, &[waiting.id]);
             let seen = Seen { id: waiting.id, state: State::Scheduled, fence: waiting.fence };
             let answer = client.store().retry_seen([seen].into()).await?.pop();
             if answer == Some(Amended::Refused(State::Scheduled)) {
@@ -195,13 +226,6 @@ impl Turn {
                 }
             }
             return Ok(());
-        }
-        let is_success = progress.tally(&stored.graph).is_success();
-        for chunk in self.chunks()? {
-            let records = vec![chunk.ttl(if is_success { SUCCESS_TTL } else { FAILURE_TTL })];
-            Records::of(client.clone(), stored.home.clone())
-                .write(FollowUps { jobs: Vec::new(), records })
-                .await?;
         }
         if !is_success {
             // Its parts can be sent back, and may need outputs of others.
@@ -216,12 +240,25 @@ impl Turn {
         Ok(())
     }
 
-    /// The records of its graph, where it has any of its own.
-    fn chunks(&self) -> Result<Vec<RecordWrite>> {
-        match self.stored.chunks {
-            0 => Ok(Vec::new()),
-            _ => chunks(self.stored.id, &self.stored.graph.text()),
+    /// A flow that was over goes on: its graph has no end of its time.
+    async fn reopen(&self, client: &Client) -> Result<()> {
+        match self.stored.is_over && !self.progress.is_over() {
+            true => self.write_chunks(client, None).await,
+            false => Ok(()),
         }
+    }
+
+    /// Writes its graph anew, where that has records of its own.
+    async fn write_chunks(&self, client: &Client, ttl: Option<Duration>) -> Result<()> {
+        if self.stored.chunks == 0 {
+            return Ok(());
+        }
+        let records = Records::of(client.clone(), self.stored.home.clone());
+        for chunk in chunks(self.stored.id, &self.stored.graph.text())? {
+            let chunk = ttl.into_iter().fold(chunk, RecordWrite::ttl);
+            records.write(FollowUps::of_records(vec![chunk])).await?;
+        }
+        Ok(())
     }
 
     /// Further pieces of a large output go by their time.
@@ -242,16 +279,38 @@ fn unsent(answer: Amended) -> Option<Status> {
     }
 }
 
-/// Removes records of a queue, some at a time.
-pub(super) async fn remove(
+/// Removes records of a queue, some at a time. Those that are not as they were read stay.
+pub(super) async fn remove_read(
     client: &Client,
     queue: &Name,
-    keys: impl Iterator<Item = RecordKey>,
+    read: Vec<(RecordKey, Version)>,
 ) -> Result<()> {
+    let records = Records::of(client.clone(), queue.clone());
+    let removal = |(key, version): &(RecordKey, Version)| {
+        RecordWrite::remove(key.clone()).expect(Expect::Version(*version))
+    };
+    for some in read.chunks(RECORDS_MAX) {
+        match records.write(FollowUps::of_records(some.iter().map(removal).collect())).await {
+            Ok(_) => continue,
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error),
+        }
+        for one in some {
+            match records.write(FollowUps::of_records(vec![removal(one)])).await {
+                Err(error) if !error.is_conflict() => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes records of a queue, some at a time.
+async fn remove(client: &Client, queue: &Name, keys: impl Iterator<Item = RecordKey>) -> Result<()> {
     let records = Records::of(client.clone(), queue.clone());
     let writes: Vec<RecordWrite> = keys.map(RecordWrite::remove).collect();
     for some in writes.chunks(RECORDS_MAX) {
-        records.write(FollowUps { jobs: Vec::new(), records: some.to_vec() }).await?;
+        records.write(FollowUps::of_records(some.to_vec())).await?;
     }
     Ok(())
 }

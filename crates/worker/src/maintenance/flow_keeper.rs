@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass_core::flow::Status;
 use windlass_core::follow_ups::{FollowUps, RECORDS_MAX};
@@ -14,13 +14,13 @@ use windlass_core::{JobId, Name, State, StoreError};
 use super::{Round, Sweep};
 use crate::client::{Client, Records, records_of};
 use crate::error::{Error, Result};
-use crate::flows::{FlowHandle, OPEN, Stored, load, marked_page, notes};
+use crate::flows::{FlowHandle, Notes, OPEN, Stored, load, marked_page, notes};
 use crate::health::Part;
 
 /// Queues that one round looks at. The next round goes on after them.
 const QUEUES: u32 = 200;
 /// Notes of a queue that one round looks at.
-const NOTES: u32 = 500;
+const NOTES_MAX: u32 = 500;
 /// Flows of a queue that one round looks at.
 const FLOWS: u32 = 50;
 /// Jobs of a flow that one round asks for.
@@ -45,8 +45,6 @@ struct SeenBefore {
     flows: HashMap<Name, RecordKey>,
     /// Notes that were there in the round before: their mover is slow, or gone.
     notes: HashSet<(Name, RecordKey, Version)>,
-    /// Flows that are not sealed, and since when that is known.
-    unsealed: HashMap<JobId, Instant>,
 }
 
 /// What one round of a [`FlowKeeper`] did.
@@ -111,11 +109,17 @@ impl FlowKeeper {
             Some(next) => self.seen().flows.insert(queue.clone(), next),
             None => self.seen().flows.remove(queue),
         };
-        for found in load(&self.client, queue, &ids).await?.into_iter().flatten() {
-            // One that does not read is named where it is moved or shown.
-            let Ok(flow) = found else { continue };
+        for id in ids {
+            // One by one, for they may be large. One that does not read is named where it is moved or shown.
+            let found = load(&self.client, queue, &[id]).await?.pop().flatten();
+            let Some(Ok(flow)) = found else { continue };
             summary.looked += 1;
-            summary.unnoted += self.check(&flow).await?;
+            match self.check(&flow).await {
+                Ok(unnoted) => summary.unnoted += unnoted,
+                Err(error) => {
+                    tracing::warn!(flow = %id, job.queue = %queue, %error, "a flow was not looked at");
+                }
+            }
         }
         Ok(())
     }
@@ -123,7 +127,7 @@ impl FlowKeeper {
     /// Takes notes that were there in the round before.
     async fn take_left(&self, queue: &Name, summary: &mut FlowSummary) -> Result<()> {
         let part = records_of(&**self.client.store())?;
-        let page = part.list(queue, notes::NOTES, None, NOTES).await?;
+        let page = part.list(queue, notes::NOTES, None, NOTES_MAX).await?;
         let (mut homes, mut now) = (HashSet::new(), HashSet::new());
         {
             let mut seen = self.seen();
@@ -139,7 +143,12 @@ impl FlowKeeper {
             seen.notes.extend(now);
         }
         for home in homes {
-            summary.taken += self.client.move_flows(&home, queue).await? as u64;
+            match self.client.move_flows(&home, queue, Notes::Left).await {
+                Ok(taken) => summary.taken += taken as u64,
+                Err(error) => {
+                    tracing::warn!(job.queue = %home, %error, "notes of flows that were left are not taken");
+                }
+            }
         }
         Ok(())
     }
@@ -175,25 +184,32 @@ impl FlowKeeper {
             writes.push(notes::ended(&flow.home, flow.id, *node, *status)?);
         }
         if is_stuck {
-            writes.push(notes::more(&flow.home, flow.id)?);
+            writes.push(notes::redo(&flow.home, flow.id)?);
         }
         let records = Records::of(self.client.clone(), flow.home.clone());
         for some in writes.chunks(RECORDS_MAX) {
-            records.write(FollowUps { jobs: Vec::new(), records: some.to_vec() }).await?;
+            records.write(FollowUps::of_records(some.to_vec())).await?;
         }
-        self.client.move_flows(&flow.home, &flow.home).await?;
+        self.client.move_flows(&flow.home, &flow.home, Notes::Fresh).await?;
         Ok(writes.len() as u64)
     }
 
     /// Leaves out ends that have a note, which is taken as any other.
     async fn without_notes(&self, flow: &Stored, ended: &mut Vec<(u32, Status)>) -> Result<()> {
         let part = records_of(&**self.client.store())?;
-        let mut noted = HashSet::new();
-        for (node, _) in ended.iter() {
+        let (mut noted, mut by_queue) = (HashSet::new(), HashMap::<&Name, Vec<(u32, RecordKey)>>::new());
+        for (node, status) in ended.iter() {
             let place = &flow.graph.nodes[*node as usize].place;
-            let key = notes::ended(&flow.home, flow.id, *node, Status::Dead)?.key;
-            if part.read(&place.queue, [key].into()).await?.pop().flatten().is_some() {
-                noted.insert(*node);
+            let key = notes::ended(&flow.home, flow.id, *node, *status)?.key;
+            by_queue.entry(&place.queue).or_default().push((*node, key));
+        }
+        for (queue, nodes) in by_queue {
+            for some in nodes.chunks(RECORDS_MAX) {
+                let keys = some.iter().map(|(_, key)| key.clone()).collect();
+                let found = part.read(queue, keys).await?;
+                noted.extend(
+                    some.iter().zip(found).filter(|(_, found)| found.is_some()).map(|((node, _), _)| *node),
+                );
             }
         }
         ended.retain(|(node, _)| !noted.contains(node));
@@ -202,11 +218,9 @@ impl FlowKeeper {
 
     /// Cancels a flow whose submitter has died, after a while.
     async fn give_up(&self, flow: &Stored) -> Result<u64> {
-        let since = *self.seen().unsealed.entry(flow.id).or_insert_with(Instant::now);
-        if since.elapsed() < UNSEALED_MAX {
+        if self.client.store().now().await?.since(flow.written_at) < UNSEALED_MAX {
             return Ok(0);
         }
-        self.seen().unsealed.remove(&flow.id);
         tracing::warn!(flow = %flow.id, job.queue = %flow.home, "a flow was never submitted to its end, and is cancelled");
         FlowHandle::new(self.client.clone(), flow.id, flow.home.clone()).cancel().await?;
         Ok(0)

@@ -107,6 +107,7 @@ impl Recorder {
         };
         let refused = ends.into_iter().zip(answers).filter_map(|((_, attempt), answer)| match answer {
             Answered::Applied(state) => {
+                notes::tell_of(&attempt);
                 tracing::info!(
                     job.id = %attempt.id(), job.kind = %attempt.kind(), fence = %attempt.fence(), %state,
                     "an outcome came late and was recorded: no other attempt had the job since"
@@ -159,6 +160,7 @@ fn tell_flows(attempts: &[Unsettled], answers: &[Answered]) {
     for (attempt, answer) in attempts.iter().zip(answers) {
         match (answer, attempt.then.as_deref()) {
             (Answered::Applied(_), Some(then)) => notes::tell(attempt, then),
+            (Answered::Applied(State::Cancelled), None) => notes::tell_cancelled(attempt),
             (Answered::Fenced, _) if has_completed_within(attempt) => notes::tell_of(attempt),
             _ => {}
         }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::flow::{FlowInvalid, MEMBER, OnFailure, Status};
 use windlass_core::queue::{Keep, QueueConfig, Retention};
 use windlass_core::unique::Unique;
-use windlass_core::{Options, State};
+use windlass_core::{JobId, Options, State};
 use windlass_store_memory::MemoryStore;
 use windlass_worker::{Client, Ctx, Error, FlowKeeper, FlowNode, FlowView, Job, JobError, Moved, Worker};
 
@@ -154,7 +154,7 @@ async fn a_flow_that_makes_no_sense_is_refused() {
     let mut flow = client.flow("wrong");
     flow.add_after(far, part("alone"));
     let error = flow.submit().await.unwrap_err();
-    assert!(matches!(error, Error::Flow(FlowInvalid::Parent { node: 0, parent: 2 })), "{error}");
+    assert!(matches!(error, Error::Flow(FlowInvalid::Foreign { node: 0 })), "{error}");
     let mut flow = client.flow("late");
     flow.add(part("x").with(Options::new().delay(Duration::from_secs(1))));
     assert!(matches!(flow.submit().await.unwrap_err(), Error::Flow(FlowInvalid::Due { node: 0 })));
@@ -168,6 +168,23 @@ async fn a_flow_that_makes_no_sense_is_refused() {
     flow.at_most(0).add(part("x"));
     assert!(matches!(flow.submit().await.unwrap_err(), Error::Flow(FlowInvalid::NoneAlive)));
     assert_eq!(client.queues(None, 9).await.unwrap().len(), 0, "nothing was stored");
+}
+
+#[tokio::test]
+async fn a_flow_that_is_submitted_again_is_there_once() {
+    let client = scene();
+    let submit = async |parts: u32| {
+        let id = JobId::from_key("import", "monday");
+        let mut flow = client.flow("import").with_id(id);
+        let all = flow.add_all((0..parts).map(|n| part(n.to_string())));
+        flow.add_after(&all, part("last"));
+        flow.submit().await.unwrap()
+    };
+    let first = submit(3).await;
+    assert_eq!(submit(3).await.id(), first.id());
+    assert_eq!(work(&client).await, 4);
+    assert!(submit(3).await.view().await.unwrap().is_over);
+    assert_eq!(work(&client).await, 0);
 }
 
 #[tokio::test]
