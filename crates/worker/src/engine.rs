@@ -44,6 +44,8 @@ pub(crate) struct Engine {
     pub(crate) lag: Arc<Lag>,
     /// Whether everything has ended, the lease last.
     pub(crate) ended: watch::Sender<bool>,
+    /// What moves flows on whose jobs end here.
+    pub(crate) client: Client,
     reconciler: Arc<Reconciler>,
     board: Arc<Board>,
     stage: watch::Sender<Stage>,
@@ -83,6 +85,7 @@ impl Engine {
             lease,
             lag: Arc::new(Lag::new(Instant::now())),
             ended: watch::Sender::new(false),
+            client: client.clone(),
             reconciler: Arc::new(reconciler),
             board,
             stage: watch::Sender::new(Stage::Running),

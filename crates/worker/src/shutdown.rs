@@ -234,6 +234,8 @@ impl Engine {
                 "the store does not answer: outcomes are not recorded, their jobs will run again"
             );
         }
+        // Else maintenance of another worker moves on the flows whose last jobs have ended here.
+        let _ = timeout_at(recorded, self.client.flows_at_rest()).await;
         false
     }
 
