@@ -86,6 +86,6 @@ pub use windlass_local as local;
 pub use windlass_tx::{BlockingTx, Tx, Versioned};
 pub use windlass_worker as worker;
 pub use windlass_worker::{
-    Attempt, Classify, Client, Ctx, Error, FromCtx, FromRef, Handle, Job, JobError, OutputError, QueueHandle,
-    Result, ResultExt, Running, State, Verdict, Worker,
+    Classify, Client, Ctx, Error, FromCtx, FromRef, Handle, Job, JobError, OutputError, QueueHandle, Result,
+    ResultExt, Running, State, Verdict, Worker,
 };
