@@ -1,6 +1,7 @@
 //! What can be typed. Everything here is parsed and checked before a store is opened, so a bad duration or id
 //! never touches one. Commands live in `command/`, one file each.
 
+mod calendars;
 mod dead;
 mod enqueue;
 mod examples;
@@ -16,6 +17,7 @@ mod trial;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use calendars::*;
 pub(crate) use dead::*;
 pub(crate) use enqueue::EnqueueArgs;
 pub(crate) use flows::{FlowArgs, FlowCursor, FlowsCommand, FlowsListArgs};
@@ -111,6 +113,13 @@ pub(crate) enum Command {
     Schedules {
         #[command(subcommand)]
         command: SchedulesCommand,
+    },
+
+    /// Look at and set calendars: days on which schedules that name them have no slots
+    #[command(after_help = examples::calendars::CALENDARS, subcommand_required = true, arg_required_else_help = true)]
+    Calendars {
+        #[command(subcommand)]
+        command: CalendarsCommand,
     },
 
     /// Look at, cancel and retry flows: jobs that wait for other jobs

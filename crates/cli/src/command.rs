@@ -1,6 +1,7 @@
 //! Which file runs which command.
 
 mod bench;
+mod calendars;
 mod completions;
 mod dead;
 mod demo;
@@ -32,6 +33,7 @@ pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Resu
         Command::Dead { command } => dead::run(session, command).await,
         Command::Records { command } => records::run(session, command).await,
         Command::Schedules { command } => schedules::run(session, command).await,
+        Command::Calendars { command } => calendars::run(session, command).await,
         Command::Flows { command } => flows::run(session, command).await,
         Command::Queues(args) => queues::run(session, args).await,
         Command::Workers(args) => workers::run(session, &args).await,

@@ -20,7 +20,7 @@ pub(crate) enum Exit {
     Problems,
     /// The store is missing, unreachable or incompatible.
     Store,
-    /// No such job, record, schedule or flow.
+    /// No such job, record, schedule, calendar or flow.
     NotFound,
     /// The job that was waited for was cancelled.
     Cancelled,

@@ -4,6 +4,7 @@
 //! instant at which a schedule makes a job. The worker keeps each schedule as a [`ScheduleRecord`], and a job of its own, the
 //! *tick*, moves it from slot to slot by [`Recurrence::advance`].
 
+mod calendar;
 mod cron;
 mod due;
 mod except;
@@ -24,6 +25,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Timestamp, whole_micros};
+pub use calendar::{CALENDAR_NAME_MAX, Calendar, check_calendar};
 pub use due::{FIRE_MAX, ON_TIME};
 pub use invalid::ScheduleInvalid;
 pub use overlap::{Advance, WAITING_MAX};
@@ -70,6 +72,9 @@ pub struct Schedule {
     /// Days without slots: `2026-12-25`, `12-25` for every year, `2026-12-24..2027-01-06`, or a weekday as `sat`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub except: Vec<String>,
+    /// Calendars whose days are without slots as well, by name. Their days are kept apart, for they change by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calendars: Vec<String>,
     /// What becomes of slots that came while no worker was there.
     #[serde(default, skip_serializing_if = "is_default")]
     pub catch_up: CatchUp,
@@ -174,6 +179,7 @@ impl Schedule {
             until: None,
             count: None,
             except: Vec::new(),
+            calendars: Vec::new(),
             catch_up: CatchUp::default(),
             max_late: None,
             overlap: Overlap::default(),
@@ -259,6 +265,13 @@ impl Schedule {
         self
     }
 
+    /// No slots on the days of the calendar that is kept under this name. Adds to those that were said before.
+    #[must_use]
+    pub fn calendar(mut self, name: impl Into<String>) -> Self {
+        self.calendars.push(name.into());
+        self
+    }
+
     /// What becomes of slots that came while no worker was there.
     #[must_use]
     pub fn catch_up(mut self, catch_up: CatchUp) -> Self {
@@ -293,12 +306,20 @@ impl Schedule {
         self.spread.map_or(Duration::ZERO, |window| spread::by_key(&[queue, id], window))
     }
 
-    /// The schedule, ready to be asked for slots.
+    /// The schedule, ready to be asked for slots, as if its calendars had no days.
     ///
     /// # Errors
     /// When something in it makes no sense; the error names the field.
     pub fn recurrence(&self) -> Result<Recurrence, ScheduleInvalid> {
-        Recurrence::new(self)
+        self.recurrence_beside(&[])
+    }
+
+    /// The same with the days of its calendars, which are without slots.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn recurrence_beside(&self, days: &[String]) -> Result<Recurrence, ScheduleInvalid> {
+        Recurrence::new(self, days)
     }
 }
 

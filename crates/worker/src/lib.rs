@@ -84,6 +84,7 @@ pub use maintenance::{
     Reaper, RedriveSummary, Redriver, TickSummary, Ticker,
 };
 pub use registry::Attempt;
-pub use schedules::{ScheduleAnswer, ScheduleDraft, ScheduleHandle, SchedulePage, ScheduleSet, ScheduleView};
+pub use schedules::{CalendarAnswer, CalendarHandle, CalendarPage, ScheduleAnswer, ScheduleDraft};
+pub use schedules::{ScheduleHandle, SchedulePage, ScheduleSet, ScheduleView};
 pub use shutdown::Running;
 pub use worker::{Drained, Wakeups, Worker};

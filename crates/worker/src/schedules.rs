@@ -3,6 +3,7 @@
 //! one write, which counts only if the record is as it was read: so any number of workers make one job for each slot, and none of
 //! them leads. A tick that is lost is put back by maintenance (`maintenance/ticker.rs`), since the record says all.
 
+mod calendars;
 mod declared;
 mod draft;
 mod handle;
@@ -15,6 +16,8 @@ use windlass_core::record::RecordKey;
 use windlass_core::schedule::{ScheduleRecord, check_id};
 use windlass_core::{JobId, Name};
 
+pub(crate) use calendars::DaysOf;
+pub use calendars::{CalendarAnswer, CalendarHandle, CalendarPage};
 pub(crate) use declared::{Declarations, Declared};
 pub use draft::ScheduleDraft;
 pub use handle::{ScheduleHandle, SchedulePage};

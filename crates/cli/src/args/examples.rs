@@ -1,5 +1,6 @@
 //! The tail of each `--help`: examples that work as they stand, and the exit codes.
 
+pub(super) mod calendars;
 pub(super) mod dead;
 pub(super) mod flows;
 pub(super) mod schedules;
@@ -30,7 +31,7 @@ Exit codes:
   1    it failed, or some job was refused
   2    the command line or the payload makes no sense, and nothing was touched; doctor: problems
   3    the store is missing, unreachable, or newer than this program
-  4    no such job, record, schedule or flow
+  4    no such job, record, schedule, calendar or flow
   5    the job that was waited for was cancelled
   6    the job that was waited for has not ended in time
   130  interrupted

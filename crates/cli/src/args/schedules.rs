@@ -100,6 +100,9 @@ pub(crate) struct RuleArgs {
     /// A day without slots, as 2026-12-25, 12-25, 2026-12-24..2027-01-06 or sat; can be given several times
     #[arg(long = "except", value_name = "DAY")]
     except: Vec<String>,
+    /// No slots on the days of this calendar, see windlass calendars; can be given several times
+    #[arg(long = "calendar", value_name = "NAME")]
+    pub(crate) calendars: Vec<String>,
     /// Slots that came while no worker was there: skip, once, or all:N for the newest N
     #[arg(long, value_name = "skip|once|all:N", value_parser = parse::catch_up, default_value = "once")]
     catch_up: CatchUp,
@@ -171,6 +174,9 @@ impl RuleArgs {
         }
         if let Some(window) = self.spread {
             schedule = schedule.spread(window);
+        }
+        for name in &self.calendars {
+            schedule = schedule.calendar(name);
         }
         schedule
             .gap(match self.gap {

@@ -190,7 +190,7 @@ fn print(session: &mut Session, view: &ScheduleView) -> anyhow::Result<()> {
     let format = session.output.format();
     let (record, state) = (&view.record, &view.record.state);
     let schedule = &record.schedule;
-    let recurrence = schedule.recurrence()?;
+    let recurrence = record.recurrence()?;
     let instant = |at: Timestamp| format!("{} ({})", recurrence.civil(at), text::instant(at, format));
     let mut lines = vec![
         ("schedule", clean::line(&view.id).into_owned()),
@@ -204,6 +204,10 @@ fn print(session: &mut Session, view: &ScheduleView) -> anyhow::Result<()> {
     }
     if !schedule.except.is_empty() {
         lines.push(("except", clean::line(&schedule.except.join(", ")).into_owned()));
+    }
+    if !schedule.calendars.is_empty() {
+        let names = schedule.calendars.join(", ");
+        lines.push(("calendars", format!("{}: {} days", clean::line(&names), record.days.len())));
     }
     if let Some(owner) = &record.owner {
         lines.push(("declared by", clean::line(owner).into_owned()));

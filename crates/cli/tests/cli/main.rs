@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod archive;
+mod calendars;
 mod dead;
 mod doctor;
 mod documented;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::hostile::{HOSTILE, assert_harmless};
 use crate::shell::Shell;
 
 const NIGHTLY: [&str; 8] =
@@ -72,4 +73,41 @@ fn slots_are_shown_without_a_store() {
     let args = ["schedules", "simulate", "--cron", "0 * * * *", "--tz", "Europe/Madrid"];
     let when = ["--begin", "2026-10-25T00:00:00Z", "--for", "3h"];
     shell.run(args.iter().chain(&when)).ok().prints("1h back");
+}
+
+#[test]
+fn names_of_schedules_and_calendars_cannot_command_the_terminal() {
+    let shell = Shell::new();
+    let name = HOSTILE.replace(char::is_control, "");
+    shell.run(["schedules", "set", HOSTILE, "k", "--every", "1h"]).exits(2).complains("control characters");
+    shell.run(["calendars", "set", &name, "12-25"]).ok();
+    shell.run(["schedules", "set", &name, "k", "--cron", "@daily", "--calendar", &name]).ok();
+    let unknown = format!("{name} too");
+    for args in [
+        vec!["schedules", "list"],
+        vec!["schedules", "show", &name],
+        vec!["schedules", "show", HOSTILE],
+        vec!["schedules", "preview", &name],
+        vec!["schedules", "simulate", &name],
+        vec!["schedules", "pause", &name],
+        vec!["schedules", "resume", &name],
+        vec!["schedules", "run", &name],
+        vec!["schedules", "delete", &unknown],
+        vec!["schedules", "preview", "--cron", HOSTILE],
+        vec!["schedules", "preview", "--cron", "@daily", "--tz", HOSTILE],
+        vec!["schedules", "preview", "--cron", "@daily", "--except", HOSTILE],
+        vec!["schedules", "preview", "--cron", "@daily", "--calendar", &unknown],
+        vec!["calendars", "list"],
+        vec!["calendars", "show", &name],
+        vec!["calendars", "show", &unknown],
+        vec!["calendars", "set", &name, HOSTILE],
+        vec!["calendars", "delete", &name],
+        vec!["schedules", "delete", &name],
+        vec!["calendars", "delete", &name],
+    ] {
+        for ran in [shell.run(args.clone()), shell.run(args.iter().chain(&["--json"]))] {
+            assert_harmless(&ran.stdout);
+            assert_harmless(&ran.stderr);
+        }
+    }
 }

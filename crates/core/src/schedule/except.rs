@@ -4,7 +4,7 @@ use jiff::civil::{Date, Weekday};
 
 use super::invalid::ScheduleInvalid;
 
-/// The most exceptions of a schedule.
+/// The most exceptions of a schedule, those of its calendars included.
 const COUNT_MAX: usize = 1_000;
 
 /// Days on which a schedule rests.
@@ -22,12 +22,13 @@ enum Day {
 }
 
 impl Except {
-    pub(super) fn parse(texts: &[String]) -> Result<Self, ScheduleInvalid> {
-        if texts.len() > COUNT_MAX {
-            let why = format!("{} exceptions, at most {COUNT_MAX} are kept", texts.len());
+    pub(super) fn parse<'a>(texts: impl Iterator<Item = &'a String>) -> Result<Self, ScheduleInvalid> {
+        let days: Vec<Day> = texts.map(|text| day(text.trim())).collect::<Result<_, _>>()?;
+        if days.len() > COUNT_MAX {
+            let why =
+                format!("{} exceptions with those of calendars, at most {COUNT_MAX} are kept", days.len());
             return Err(ScheduleInvalid::field("except", why));
         }
-        let days: Vec<Day> = texts.iter().map(|text| day(text.trim())).collect::<Result<_, _>>()?;
         let weekdays =
             |weekday: Weekday| days.iter().any(|day| matches!(day, Day::Weekly(other) if *other == weekday));
         if Weekday::Sunday.cycle_forward().take(7).all(weekdays) {

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Schedule;
 use super::invalid::ScheduleInvalid;
 use super::template::Template;
+use super::{Recurrence, Schedule};
 use crate::clock::Timestamp;
 use crate::id::JobId;
 use crate::job::NewJob;
@@ -13,7 +13,9 @@ use crate::name::Name;
 use crate::record::VALUE_MAX;
 
 /// The newest form of a record that this program knows.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
+/// The form of a record without calendars: programs that know none of them read it as well.
+const FORM_PLAIN: u32 = 1;
 /// The largest record of a schedule that has not begun, in bytes: the rest is for slots that wait.
 const SIZE_MAX: usize = VALUE_MAX - (64 << 10);
 /// The longest id of a schedule, in bytes.
@@ -28,6 +30,9 @@ pub struct ScheduleRecord {
     pub born: JobId,
     /// When jobs come.
     pub schedule: Schedule,
+    /// The days of its calendars, as they were when they were last looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<String>,
     /// Which jobs.
     pub job: Template,
     /// The program that declared it in its code, if one did.
@@ -82,8 +87,16 @@ pub struct Run {
 impl ScheduleRecord {
     /// A schedule that has not begun.
     pub fn new(schedule: Schedule, job: Template, owner: Option<String>) -> Self {
-        let (born, state) = (JobId::new(), ScheduleState::default());
-        Self { v: FORM, born, schedule, job, owner, is_paused: false, tick: None, state }
+        let (v, born, state) = (form_of(&schedule), JobId::new(), ScheduleState::default());
+        Self { v, born, schedule, days: Vec::new(), job, owner, is_paused: false, tick: None, state }
+    }
+
+    /// Its schedule, ready to be asked for slots, with the days of its calendars.
+    ///
+    /// # Errors
+    /// When something in it makes no sense; the error names the field.
+    pub fn recurrence(&self) -> Result<Recurrence, ScheduleInvalid> {
+        self.schedule.recurrence_beside(&self.days)
     }
 
     /// Reads what [`text`](Self::text) wrote.
@@ -106,7 +119,8 @@ impl ScheduleRecord {
 
     /// As it is stored.
     pub fn text(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("names, texts and numbers are JSON")
+        let v = form_of(&self.schedule);
+        serde_json::to_vec(&Self { v, ..self.clone() }).expect("names, texts and numbers are JSON")
     }
 
     /// Whether it may be stored: slots that wait will make it larger.
@@ -135,10 +149,20 @@ impl ScheduleRecord {
         Ok(self.job.of_slot(queue, id, run)?.with_id(slot_id(self.born, run.slot)))
     }
 
-    /// Whether both say the same: the schedule, its job, and which program declared it.
+    /// Whether both say the same: the schedule, the days of its calendars, its job, and which program declared it.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        (&self.schedule, &self.job, &self.owner) == (&other.schedule, &other.job, &other.owner)
+        self.has_the_same_slots(other) && (&self.job, &self.owner) == (&other.job, &other.owner)
     }
+
+    /// Whether both have their jobs at the same times.
+    pub fn has_the_same_slots(&self, other: &Self) -> bool {
+        (&self.schedule, &self.days) == (&other.schedule, &other.days)
+    }
+}
+
+/// The form of the record of a schedule.
+fn form_of(schedule: &Schedule) -> u32 {
+    if schedule.calendars.is_empty() { FORM_PLAIN } else { FORM }
 }
 
 /// Whether a text may be the id of a schedule.
@@ -146,10 +170,15 @@ impl ScheduleRecord {
 /// # Errors
 /// When it is empty, longer than [`SCHEDULE_ID_MAX`], or has control characters.
 pub fn check_id(id: &str) -> Result<(), ScheduleInvalid> {
-    if id.is_empty() || id.len() > SCHEDULE_ID_MAX || id.chars().any(char::is_control) {
-        let shown: String = id.chars().take(40).collect();
+    check_name("id", id)
+}
+
+/// What holds for the names of schedules and of calendars.
+pub(super) fn check_name(field: &'static str, name: &str) -> Result<(), ScheduleInvalid> {
+    if name.is_empty() || name.len() > SCHEDULE_ID_MAX || name.chars().any(char::is_control) {
+        let shown: String = name.chars().take(40).collect();
         let why = format!("{shown:?}: use 1 to {SCHEDULE_ID_MAX} bytes of text without control characters");
-        return Err(ScheduleInvalid::field("id", why));
+        return Err(ScheduleInvalid::field(field, why));
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ enum Slots {
 }
 
 impl Recurrence {
-    pub(super) fn new(schedule: &Schedule) -> Result<Self, ScheduleInvalid> {
+    pub(super) fn new(schedule: &Schedule, days: &[String]) -> Result<Self, ScheduleInvalid> {
         let zone = Zone::get(schedule.tz.as_deref().unwrap_or("UTC"))?;
         let slots = match &schedule.when {
             When::Cron(text) => {
@@ -63,7 +63,7 @@ impl Recurrence {
             When::At(times) => Slots::At(times.clone()),
         };
         check_bounds(schedule)?;
-        let except = Except::parse(&schedule.except)?;
+        let except = Except::parse(schedule.except.iter().chain(days))?;
         Ok(Self { schedule: schedule.clone(), slots, zone, except })
     }
 
@@ -152,6 +152,6 @@ fn check_bounds(schedule: &Schedule) -> Result<(), ScheduleInvalid> {
             let why = format!("all of {most} slots: at most {ALL_MAX} are made up");
             Err(ScheduleInvalid::field("catch_up", why))
         }
-        _ => Ok(()),
+        _ => schedule.calendars.iter().try_for_each(|name| super::check_calendar(name)),
     }
 }

@@ -159,8 +159,22 @@ fn what_is_stored_is_read_again() {
     assert_eq!(read.job.payload(), [0xff, 0x00]);
     let plain = Schedule::cron("@daily");
     assert_eq!(serde_json::to_string(&plain).unwrap(), r#"{"when":{"cron":"@daily"}}"#);
-    let newer = String::from_utf8(record.text()).unwrap().replacen("\"v\":1", "\"v\":2", 1);
+    let newer = String::from_utf8(record.text()).unwrap().replacen("\"v\":1", "\"v\":3", 1);
     assert!(ScheduleRecord::read(newer.as_bytes()).unwrap_err().to_string().contains("newer"));
+}
+
+#[test]
+fn a_record_with_calendars_is_of_a_form_that_earlier_programs_leave_alone() {
+    let job = crate::NewJob::new("k", "1", crate::Options::new()).unwrap();
+    let noon = Schedule::cron("0 12 * * *").tz("Pacific/Auckland").calendar("rest");
+    let mut record = ScheduleRecord::new(noon, Template::of(&job).unwrap(), None);
+    record.days = Calendar::new(["2026-10-02", "sat"]).unwrap().days;
+    assert_eq!(ScheduleRecord::read(&record.text()).unwrap(), record);
+    assert!(String::from_utf8(record.text()).unwrap().contains("\"v\":2"));
+    let next = record.recurrence().unwrap().next_after(at("2026-10-01T00:00:00Z")).unwrap();
+    assert_eq!(next, at("2026-10-03T23:00:00Z"), "days count in its zone: Friday and Saturday are left out");
+    record.schedule.calendars.clear();
+    assert!(String::from_utf8(record.text()).unwrap().contains("\"v\":1"));
 }
 
 #[test]

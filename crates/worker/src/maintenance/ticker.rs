@@ -1,5 +1,6 @@
 //! Puts back ticks of schedules that are lost: deleted or cancelled by hand, pruned, or dead. What a schedule says and how far it
-//! is stands in its record, so nothing else is lost with a tick.
+//! is stands in its record, so nothing else is lost with a tick. It also lets schedules rest on the days that their calendars have
+//! by now, where the one that set a calendar did not come so far.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +14,7 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::health::Part;
 use crate::schedules::index::Entry;
-use crate::schedules::{ScheduleView, index, rearm};
+use crate::schedules::{DaysOf, ScheduleView, index, rearm};
 
 /// Schedules that one round looks at. The next round goes on after them, so however many there are, a round is short.
 const PAGE: u32 = 500;
@@ -31,6 +32,8 @@ pub struct TickSummary {
     pub looked: u64,
     /// Ticks that were put back.
     pub put_back: u64,
+    /// Schedules that rested on other days than their calendars say.
+    pub moved: u64,
 }
 
 impl Ticker {
@@ -56,9 +59,10 @@ impl Ticker {
             by_queue.entry(entry.queue.clone()).or_default().push((id, entry));
         }
         let (mut summary, mut failed) = (TickSummary::default(), None);
+        let mut days = DaysOf::new(&self.client);
         for (queue, entries) in by_queue {
             // What is wrong with one queue keeps no other waiting.
-            if let Err(error) = Box::pin(self.look(&entries, &mut summary)).await {
+            if let Err(error) = Box::pin(self.look(&entries, &mut days, &mut summary)).await {
                 tracing::warn!(job.queue = %queue, %error, "the ticks of a queue were not looked at");
                 failed.get_or_insert(error);
             }
@@ -70,9 +74,22 @@ impl Ticker {
     }
 
     /// Looks at schedules of one queue.
-    async fn look(&self, entries: &[(String, Entry)], summary: &mut TickSummary) -> Result<()> {
-        let views = index::views(&self.client, entries).await?;
-        let looked = views.len() as u64;
+    async fn look(
+        &self,
+        entries: &[(String, Entry)],
+        days: &mut DaysOf,
+        summary: &mut TickSummary,
+    ) -> Result<()> {
+        let found = index::views(&self.client, entries).await?;
+        let looked = found.len() as u64;
+        let mut views = Vec::with_capacity(found.len());
+        for (view, version) in found {
+            match self.has_moved(&view, days).await {
+                // It has a new tick, too.
+                true => summary.moved += 1,
+                false => views.push((view, version)),
+            }
+        }
         let lost = self.lost(views).await?;
         summary.looked += looked;
         for (view, version) in lost {
@@ -89,6 +106,21 @@ impl Ticker {
             }
         }
         Ok(())
+    }
+
+    /// Whether a schedule rested on other days than its calendars have, and rests on those now.
+    async fn has_moved(&self, view: &ScheduleView, days: &mut DaysOf) -> bool {
+        if view.record.schedule.calendars.is_empty() {
+            return false;
+        }
+        let (schedule, queue) = (&view.id, &view.queue);
+        match days.bring_up_to_date(view).await {
+            Ok(is_moved) => is_moved,
+            Err(error) => {
+                tracing::warn!(schedule, job.queue = %queue, %error, "a schedule rests on the days of before");
+                false
+            }
+        }
     }
 
     /// Those that should have a tick, and whose tick is gone or has ended.

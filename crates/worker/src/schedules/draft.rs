@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use windlass_core::schedule::{CatchUp, Fold, Gap, Overlap, Schedule, ScheduleRecord, Template};
 use windlass_core::{Bytes, NewJob, Options};
 
-use super::{ScheduleAnswer, write};
+use super::{ScheduleAnswer, calendars, write};
 use crate::client::Client;
 use crate::error::Result;
 use crate::job::{IntoJob, With};
@@ -70,6 +70,11 @@ impl ScheduleDraft {
         self.with(|schedule| schedule.except(days))
     }
 
+    /// No slots on the days of this [calendar](Client::calendar), which must be there.
+    pub fn calendar(self, name: impl Into<String>) -> Self {
+        self.with(|schedule| schedule.calendar(name))
+    }
+
     /// What becomes of slots that came while no worker was there; one job for all of them by default.
     pub fn catch_up(self, catch_up: CatchUp) -> Self {
         self.with(|schedule| schedule.catch_up(catch_up))
@@ -124,7 +129,8 @@ impl ScheduleDraft {
     pub(super) async fn set(self, job: &NewJob) -> Result<ScheduleAnswer> {
         let Self { client, id, schedule, owner } = self;
         schedule.recurrence()?;
-        let record = ScheduleRecord::new(schedule, Template::of(job)?, owner);
+        let mut record = ScheduleRecord::new(schedule, Template::of(job)?, owner);
+        record.days = calendars::days_of(&client, &record.schedule.calendars).await?;
         record.check_size()?;
         write::set(&client, &job.queue, &id, record).await
     }

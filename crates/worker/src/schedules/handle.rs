@@ -151,7 +151,7 @@ impl ScheduleHandle {
                 return Ok(Write::Nothing);
             }
             record.is_paused = false;
-            let recurrence = record.schedule.recurrence()?;
+            let recurrence = record.recurrence()?;
             let has_ended = record.schedule.count.is_some_and(|count| record.state.made >= count);
             let delay = record.schedule.start_delay(queue.as_str(), &self.id);
             record.state.next = next_slot(&recurrence, record, now, delay).filter(|_| !has_ended);
@@ -190,7 +190,7 @@ impl ScheduleHandle {
     /// The store's, and [`Error::NoSchedule`].
     pub async fn preview(&self, count: usize) -> Result<Vec<SystemTime>> {
         let view = self.get().await?.ok_or_else(|| self.missing())?;
-        let recurrence = view.record.schedule.recurrence()?;
+        let recurrence = view.record.recurrence()?;
         let mut slot = match view.record.state.next {
             Some(next) if !view.record.is_paused => Some(next),
             None if !view.record.is_paused => None,

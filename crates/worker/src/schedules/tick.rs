@@ -72,7 +72,7 @@ async fn tick(ctx: &Ctx) -> Result<Outcome> {
     if before.is_paused || before.tick != Some(ctx.id()) {
         return done;
     }
-    let recurrence = before.schedule.recurrence()?;
+    let recurrence = before.recurrence()?;
     let (now, queue) = (ctx.inner().job.claimed_at, ctx.queue());
     let offset = before.schedule.start_delay(queue.as_str(), &id);
     let mut record = before.clone();

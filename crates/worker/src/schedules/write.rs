@@ -121,7 +121,7 @@ pub(super) async fn set(
     id: &str,
     wanted: ScheduleRecord,
 ) -> Result<ScheduleAnswer> {
-    let recurrence = wanted.schedule.recurrence()?;
+    let recurrence = wanted.recurrence()?;
     if wanted.job.key().is_some() {
         client.queue(queue)?.permit_keys().await?;
     }
@@ -185,8 +185,8 @@ fn apply(
     if record.says_the_same(wanted) {
         return Write::Nothing;
     }
-    let is_moved = record.schedule != wanted.schedule;
-    record.schedule = wanted.schedule.clone();
+    let is_moved = !record.has_the_same_slots(wanted);
+    (record.schedule, record.days) = (wanted.schedule.clone(), wanted.days.clone());
     (record.job, record.owner) = (wanted.job.clone(), wanted.owner.clone());
     if !is_moved {
         return Write::Record;
@@ -196,6 +196,27 @@ fn apply(
     let found = next_slot(recurrence, record, now, delay);
     record.state.next = kept.into_iter().chain(found).min();
     Write::Tick
+}
+
+/// Gives a schedule these days, if they are still those of its calendars. Answers whether it had others.
+pub(super) async fn rest_on(client: &Client, view: &ScheduleView, days: &[String]) -> Result<bool> {
+    let (queue, id) = (&view.queue, view.id.as_str());
+    let mut is_changed = false;
+    let changed = change(client, queue, id, |record, now| {
+        is_changed = false;
+        if record.schedule.calendars != view.record.schedule.calendars {
+            return Ok(Write::Nothing);
+        }
+        let mut wanted = record.clone();
+        wanted.days = days.to_vec();
+        wanted.check_size()?;
+        let delay = record.schedule.start_delay(queue.as_str(), id);
+        let write = apply(record, &wanted, &wanted.recurrence()?, (now, delay));
+        is_changed = write != Write::Nothing;
+        Ok(write)
+    });
+    changed.await?;
+    Ok(is_changed)
 }
 
 /// The first slot of a schedule that begins now.

@@ -1,5 +1,6 @@
 //! Schedules on a clock that the test moves: one job for each slot, whatever becomes of workers, ticks and the clock.
 
+mod calendars;
 mod changes;
 mod faults;
 mod month;

@@ -52,7 +52,8 @@ async fn choose(
             let why = "say which schedule: its id, or --cron, --every or --at";
             return Err(Fault::usage(why).into());
         }
-        let made = rules.schedule(slots).recurrence();
+        let days = days_of(session, &rules.calendars).await?;
+        let made = rules.schedule(slots).recurrence_beside(&days);
         let recurrence = made.map_err(|error| Fault::usage(error.to_string()))?;
         // What spreads it is its id, which it does not have.
         let next = recurrence.next_after(SystemTime::now().into());
@@ -60,13 +61,29 @@ async fn choose(
     };
     let client = session.open(Access::Existing).await?;
     let view = found(&client, id).await?;
-    let recurrence = view.record.schedule.recurrence()?;
+    let recurrence = view.record.recurrence()?;
     let offset = view.record.schedule.start_delay(view.queue.as_str(), id);
     let next = match view.record.is_paused {
         true => recurrence.next_after(client.store().now().await?),
         false => view.record.state.next,
     };
     Ok(Chosen { recurrence, offset, next })
+}
+
+/// The days of calendars that were typed.
+async fn days_of(session: &Session, names: &[String]) -> anyhow::Result<Vec<String>> {
+    let mut days = Vec::new();
+    if names.is_empty() {
+        return Ok(days);
+    }
+    let client = session.open(Access::Existing).await?;
+    for name in names {
+        let found = client.calendar(name).get().await.map_err(|error| Fault::usage(error.to_string()))?;
+        let missing =
+            || Fault::not_found(format!("there is no calendar {name}: see windlass calendars list"));
+        days.extend(found.ok_or_else(missing)?.days);
+    }
+    Ok(days)
 }
 
 pub(super) async fn preview(session: &mut Session, args: &SchedulePreviewArgs) -> anyhow::Result<Exit> {
