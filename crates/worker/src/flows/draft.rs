@@ -1,5 +1,7 @@
 //! The builder behind `client.flow("import")`: jobs are added, then all of them are stored.
 
+use std::ops::Range;
+
 use windlass_core::flow::{Edge, FlowInvalid, NODES_MAX, Role};
 use windlass_core::{Bytes, JobId, Options};
 use windlass_tx::Tx;
@@ -140,6 +142,49 @@ impl FlowDraft {
     /// Adds jobs that wait for no other.
     pub fn add_all<I: IntoJob>(&mut self, jobs: impl IntoIterator<Item = I>) -> Vec<FlowNode<I::Job>> {
         jobs.into_iter().map(|job| self.add(job)).collect()
+    }
+
+    /// Adds jobs that share a range: each gets so many of it, the last one what is left.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize)] struct SendMails { from: u64, to: u64 }
+    /// # impl windlass_worker::Job for SendMails { const KIND: &'static str = "send"; type Output = u64; }
+    /// # let client = windlass_worker::Client::new(Arc::new(windlass_store_memory::MemoryStore::new()));
+    /// let mut flow = client.flow("campaign");
+    /// let parts = flow.add_ranges(0..1_200, 500, |part| SendMails { from: part.start, to: part.end });
+    /// assert_eq!(parts.len(), 3);
+    /// ```
+    pub fn add_ranges<I: IntoJob>(
+        &mut self,
+        range: Range<u64>,
+        size: u64,
+        job: impl FnMut(Range<u64>) -> I,
+    ) -> Vec<FlowNode<I::Job>> {
+        let (size, mut next) = (size.max(1), range.start);
+        let parts = std::iter::from_fn(|| {
+            let part = next..next.saturating_add(size).min(range.end);
+            next = part.end;
+            (!part.is_empty()).then_some(part)
+        });
+        // One more than a flow may have is refused like a million more.
+        self.add_all(parts.take(NODES_MAX + 1).map(job))
+    }
+
+    /// Adds jobs that share items: each gets so many of them, the last one what is left.
+    pub fn add_chunks<T, I: IntoJob>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        size: usize,
+        job: impl FnMut(Vec<T>) -> I,
+    ) -> Vec<FlowNode<I::Job>> {
+        let (size, mut items) = (size.max(1), items.into_iter().fuse());
+        let chunks = std::iter::from_fn(|| {
+            let chunk: Vec<T> = items.by_ref().take(size).collect();
+            (!chunk.is_empty()).then_some(chunk)
+        });
+        self.add_all(chunks.take(NODES_MAX + 1).map(job))
     }
 
     /// Adds jobs of which each waits for the one before. Answers the last one; nothing if there is none.

@@ -217,6 +217,38 @@ async fn a_large_flow_begins_when_all_of_it_is_stored() {
 }
 
 #[tokio::test]
+async fn what_is_split_is_there_once_and_in_order() {
+    let client = scene();
+    for (count, size, wanted) in
+        [(0, 3, vec![]), (7, 3, vec!["0..3", "3..6", "6..7"]), (2, 0, vec!["0..1", "1..2"])]
+    {
+        let mut flow = client.flow("split");
+        let ranges = flow.add_ranges(0..count, size, |range| part(format!("{range:?}")));
+        let chunk = |items: Vec<u64>| part(format!("{}..{}", items[0], items[items.len() - 1] + 1));
+        let chunks = flow.add_chunks(0..count, size as usize, chunk);
+        let told = flow.on_end(part("all"));
+        flow.submit().await.unwrap();
+        work(&client).await;
+        for nodes in [ranges, chunks] {
+            let mut outputs = Vec::new();
+            for node in nodes {
+                outputs.push(client.handle::<Part>(node.id()).output().await.unwrap());
+            }
+            assert_eq!(outputs, wanted);
+        }
+        let twice = wanted.iter().chain(&wanted).copied().collect::<Vec<_>>().join(",");
+        let told = client.handle::<Part>(told).output().await.unwrap();
+        assert_eq!(told, if twice.is_empty() { "all".to_owned() } else { format!("all({twice})") });
+    }
+    let mut endless = client.flow("endless");
+    endless.add_chunks(std::iter::repeat(0_u8), 1, |_items| part("x"));
+    assert!(matches!(endless.submit().await.unwrap_err(), Error::Flow(FlowInvalid::Nodes { .. })));
+    let mut endless = client.flow("endless");
+    endless.add_ranges(5..u64::MAX, 1, |_range| part("x"));
+    assert!(matches!(endless.submit().await.unwrap_err(), Error::Flow(FlowInvalid::Nodes { .. })));
+}
+
+#[tokio::test]
 async fn a_whole_flow_is_cancelled() {
     let client = scene();
     let mut flow = client.flow("unwanted");
