@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use step::{Step, Steps};
 
 /// Microseconds since 1970 by the store's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 

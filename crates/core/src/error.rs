@@ -10,6 +10,7 @@ use crate::name::Name;
 use crate::queue::QueueInvalid;
 use crate::record::{RecordKey, Version};
 use crate::size::TooLarge;
+use crate::tally::WindowInvalid;
 
 /// An error of a store. Three answers matter to a caller, and [`StoreError::kind`] tells them apart: it was
 /// refused, it did not happen, or it is not known whether it happened.
@@ -76,6 +77,9 @@ pub enum StoreError {
     /// More than is written together, or too large.
     #[error(transparent)]
     FollowUps(#[from] FollowUpsInvalid),
+    /// More tallies than are read at once.
+    #[error(transparent)]
+    Window(#[from] WindowInvalid),
     /// A page cursor that this store did not hand out.
     #[error("{cursor:?} is not a page cursor: pass the one that the page before ended with")]
     Cursor {
@@ -154,6 +158,7 @@ impl StoreError {
             | Self::QueueFull { .. }
             | Self::Conflict { .. }
             | Self::FollowUps(_)
+            | Self::Window(_)
             | Self::Cursor { .. }
             | Self::Transaction(_) => StoreErrorKind::Refused,
             Self::Unavailable { .. } => StoreErrorKind::Unavailable,

@@ -11,6 +11,7 @@
 //! | [`retry`], [`mod@judge`] | what happens next |
 //! | [`queue`], [`unique`] | what a queue keeps and permits |
 //! | [`record`], [`follow_ups`] | what is remembered, and what is written together |
+//! | [`tally`] | what is counted by the minute |
 //! | [`schedule`] | when jobs come with the clock |
 //! | [`fingerprint`] | which errors are the same |
 //! | [`batch`], [`backoff`], [`bell`], [`clock`], [`sql`] | primitives shared by engine and stores |
@@ -39,6 +40,7 @@ pub mod sql;
 pub mod state;
 pub mod store;
 pub mod stored;
+pub mod tally;
 pub mod unique;
 
 pub use bytes::Bytes;

@@ -71,6 +71,7 @@
 //! | what is kept of a worker's label? | [`NewLease::label`] |
 //! | may a record be changed? does a page end here? what may be written together? | [`RecordWrite::is_met_by`], [`RecordPage::of`], [`FollowUps::check`] |
 //! | who may write an outcome? what may a person ask for? | [`Right`], [`Amendment`], [`Seen::is`] |
+//! | what is a change of a job counted as? which rows make up an answer? | [`Move::cell`], [`Gather`] |
 //! | how are numbers, times and definitions written? | [`stored`], [`QueueConfig::read`] |
 //!
 //! [`NewJob::entry`]: crate::NewJob::entry
@@ -82,6 +83,7 @@
 //! [`Retention::keeps`]: crate::queue::Retention::keeps
 //! [`QueueConfig::read`]: crate::queue::QueueConfig::read
 //! [`stored`]: crate::stored
+//! [`Gather`]: crate::tally::Gather
 //! [`check_rules`]: crate::queue::check_rules
 //! [`whole_micros`]: crate::clock::whole_micros
 //! [`Fence`]: crate::Fence
@@ -99,6 +101,7 @@ mod moves;
 mod queues;
 mod records;
 pub mod serves;
+mod tallies;
 mod verbs;
 mod wakeup;
 mod within;
@@ -113,9 +116,10 @@ pub use inspect::{Cursor, EndPlace, Ended, Filter, Inspect, JobPage, PAGE_MAX, S
 pub use jobs::{Amended, Begin, Enqueued, Jobs, Progress, Seen, Settled, Settlement, Taken};
 pub use leases::{LeaseRecord, Leases, NewLease, Renewal, Swept};
 pub use maintenance::{Duty, Maintenance, Promotion, Shift};
-pub use moves::{Cause, Move};
+pub use moves::{Cause, Move, Told};
 pub use queues::Queues;
 pub use records::{AttemptWrite, AttemptWritten, PAGE_BYTES, RecordPage, RecordTotals, Records, TOTALS_MAX};
+pub use tallies::Tallies;
 pub use verbs::{Amendment, Right};
 pub use wakeup::Wakeup;
 pub use within::Within;
@@ -145,6 +149,11 @@ pub trait Store: Jobs + Leases + Queues + Inspect + Maintenance + Wakeup + Send 
 
     /// The part that remembers, and writes several things at once.
     fn records(&self) -> Option<&dyn Records> {
+        None
+    }
+
+    /// The part that counts what happens to jobs, by the minute.
+    fn tallies(&self) -> Option<&dyn Tallies> {
         None
     }
 }

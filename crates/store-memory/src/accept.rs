@@ -33,6 +33,9 @@ impl Table {
         now: Timestamp,
     ) -> StoreResult<Vec<Enqueued>> {
         if self.calls.knows(call) && !self.has(Bug::ForgetCall) {
+            if self.has(Bug::CountRepeat) {
+                jobs.iter().for_each(|job| self.count_accepted(job));
+            }
             return Ok(vec![Enqueued::Repeated; jobs.len()]);
         }
         self.check_keys(jobs)?;
@@ -110,6 +113,9 @@ impl Table {
             return Err(full);
         }
         for (job, answer) in jobs.iter().zip(&answers) {
+            if *answer == Enqueued::New {
+                self.count_accepted(job);
+            }
             if let Enqueued::Replaced(holder) = *answer {
                 let seq = self.get(holder).expect("it held the key").seq;
                 let mut job = job.clone();

@@ -145,12 +145,20 @@ pub enum Bug {
     EndBeforeFollowUps,
     /// Follow-ups do not fit into a full queue.
     FollowUpsNeedRoom,
+    /// A repeated call counts its jobs a second time.
+    CountRepeat,
+    /// What a reaper takes back is not counted.
+    UncountedReap,
+    /// An outcome with a stale fence is counted.
+    CountStale,
+    /// A minute that is folded into a row that is there is lost.
+    LoseTallyAtFold,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 73] = [
         Self::SettleUnfenced,
         Self::IgnoreNonce,
         Self::ProgressUnfenced,
@@ -220,5 +228,9 @@ impl Bug {
         Self::LoseFollowUps,
         Self::EndBeforeFollowUps,
         Self::FollowUpsNeedRoom,
+        Self::CountRepeat,
+        Self::UncountedReap,
+        Self::CountStale,
+        Self::LoseTallyAtFold,
     ];
 }

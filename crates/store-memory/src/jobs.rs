@@ -94,6 +94,9 @@ impl Table {
         let unfenced =
             self.get(*id).filter(|job| self.has(Bug::SettleUnfenced) && job.state == State::Running);
         let Some(job) = self.fenced(queue, *id, *fence).or(unfenced) else {
+            if self.has(Bug::CountStale) {
+                self.count_stale(settlement);
+            }
             return Settled::Fenced;
         };
         self.write_outcome(job.seq, settlement, cause, now)
@@ -145,7 +148,8 @@ impl Table {
         }
         let error_cap = if self.has(Bug::UncutErrors) { usize::MAX } else { caps.error };
         let forgets_cancel = self.has(Bug::ForgetCancel);
-        let state = self.change(seq, cause, |job| {
+        let ending = Some(transition.ending);
+        let state = self.change(seq, (cause, ending), |job| {
             job.cancel_requested &= !forgets_cancel;
             job.apply(transition, error_cap, now);
         });
@@ -182,9 +186,9 @@ impl Table {
             return Amended::Refused(state);
         }
         if state.is_waiting() {
-            return Amended::Done(
-                self.change(seq, Cause::Requested, |job| job.end(State::Cancelled, Reason::Requested, now)),
-            );
+            return Amended::Done(self.change(seq, (Cause::Requested, None), |job| {
+                job.end(State::Cancelled, Reason::Requested, now);
+            }));
         }
         if !self.has(Bug::LoseCancelRing) {
             self.ring(Rings::cancel(id));
@@ -210,7 +214,7 @@ impl Table {
             return Amended::Held(holder);
         }
         let resets_fence = self.has(Bug::ResetFenceOnRetry);
-        Amended::Done(self.change(seq, Cause::Requested, |job| {
+        Amended::Done(self.change(seq, (Cause::Requested, None), |job| {
             job.restart(now);
             if resets_fence {
                 job.fence.number = 0;

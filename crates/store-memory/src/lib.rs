@@ -4,7 +4,7 @@
 //! Plain ordered maps behind one lock. The lock makes every call a transaction, so what remains to read is
 //! the meaning of the contract. Read `accept` (how a job gets in), `moves` (how it changes its state) and `job` (what
 //! becomes of one job) first; `table` keeps the orders that are searched. `jobs`, `leases`, `queues`, `inspect`,
-//! `maintenance` and `records` each implement the trait of their name. No call waits for anything but the lock, and none keeps it
+//! `maintenance`, `records` and `tallies` each implement the trait of their name. No call waits for anything but the lock, and none keeps it
 //! while it waits.
 //!
 //! ```
@@ -33,6 +33,7 @@ mod queue;
 mod queues;
 mod records;
 mod table;
+mod tallies;
 mod wakeup;
 
 use std::mem;
@@ -40,7 +41,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use windlass_core::bell::Bell;
 use windlass_core::clock::{Clock, SystemClock, Timestamp};
-use windlass_core::store::{About, Durability, Records, Sharing, Store};
+use windlass_core::store::{About, Durability, Records, Sharing, Store, Tallies};
 
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
@@ -121,6 +122,10 @@ impl Store for MemoryStore {
     }
 
     fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn tallies(&self) -> Option<&dyn Tallies> {
         Some(self)
     }
 }

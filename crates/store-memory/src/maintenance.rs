@@ -1,5 +1,5 @@
 //! Maintenance: promotes jobs that are due, and removes finished jobs beyond the retention of their queue and records whose
-//! time is over.
+//! time is over; folds tallies.
 
 use std::time::Duration;
 
@@ -45,7 +45,10 @@ impl Maintenance for MemoryStore {
     }
 
     async fn tidy(&self, limit: u32) -> StoreResult<u32> {
-        Ok(self.write(|table, now| table.tidy_records(now, limit)))
+        Ok(self.write(|table, now| {
+            let records = table.tidy_records(now, limit);
+            records + table.tidy_tallies(now, limit - records)
+        }))
     }
 
     async fn take_duty(&self, duty: Duty, holder: HolderId, ttl: Duration) -> StoreResult<Shift> {
@@ -78,12 +81,12 @@ impl Table {
     pub(crate) fn promote(&mut self, queue: &Name, now: Timestamp, expired: u32, due: u32) -> Promotion {
         let expired = self.come(queue, |queue| come(&queue.expiring, now, expired));
         for &seq in &expired {
-            self.change(seq, Cause::Expired, |job| job.end(State::Dead, Reason::Expired, now));
+            self.change(seq, (Cause::Expired, None), |job| job.end(State::Dead, Reason::Expired, now));
         }
         let early = if self.has(Bug::PromoteEarly) { Duration::from_secs(1) } else { Duration::ZERO };
         let due = self.come(queue, |queue| come(&queue.scheduled, now.plus(early), due));
         for &seq in &due {
-            self.change(seq, Cause::Due, |job| job.state = State::Ready);
+            self.change(seq, (Cause::Due, None), |job| job.state = State::Ready);
         }
         Promotion { promoted: due.len() as u32, expired: expired.len() as u32 }
     }

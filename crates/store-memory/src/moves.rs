@@ -5,7 +5,8 @@
 //! jobs, and no operation has to keep them in step itself.
 
 use windlass_core::bell::Rings;
-use windlass_core::store::{Cause, Move};
+use windlass_core::outcome::Ending;
+use windlass_core::store::{Cause, Move, Told};
 use windlass_core::unique::UniqueKey;
 use windlass_core::{Name, State};
 
@@ -14,6 +15,7 @@ use crate::job::{Job, Seq};
 use crate::keys::Keys;
 use crate::queue::Queue;
 use crate::table::Table;
+use crate::tallies::TallyBook;
 
 impl Table {
     /// Puts an accepted job into the table.
@@ -30,14 +32,22 @@ impl Table {
             from: None,
             to: Some(job.state),
             cause: Cause::Accepted,
+            told: Told::default(),
         };
-        moved(queue, &mut self.keys, &mut self.rings, bug, &job, change);
+        let books = (&mut self.keys, &mut self.tallies);
+        moved(queue, books, &mut self.rings, bug, &job, change);
         self.ids.insert(job.new.id, job.seq);
         self.jobs.insert(job.seq, Box::new(job));
     }
 
-    /// Changes a job: takes it out of every order, lets it change, and puts it back. Answers its state now.
-    pub(crate) fn change(&mut self, seq: Seq, cause: Cause, change: impl FnOnce(&mut Job)) -> State {
+    /// Changes a job, for a cause and maybe with the end of an attempt: takes it out of every order, lets it change, and puts it
+    /// back. Answers its state now.
+    pub(crate) fn change(
+        &mut self,
+        seq: Seq,
+        (cause, ending): (Cause, Option<Ending>),
+        change: impl FnOnce(&mut Job),
+    ) -> State {
         let bug = self.planted();
         let job = self.jobs.get_mut(&seq).expect("orders and ids name only jobs of the table");
         let queue = self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs");
@@ -53,9 +63,10 @@ impl Table {
             from: Some(from),
             to: Some(job.state),
             cause,
+            told: told(job, ending),
         };
         debug_assert!(change.is_allowed(), "a {from} job became {}", job.state);
-        moved(queue, &mut self.keys, &mut self.rings, bug, job, change);
+        moved(queue, (&mut self.keys, &mut self.tallies), &mut self.rings, bug, job, change);
         job.state
     }
 
@@ -82,9 +93,15 @@ impl Table {
         let (bug, keeps_count) = (self.planted(), self.has(Bug::DriftCounts));
         let queue = self.queues.get_mut(&job.new.queue).expect("a queue stays as long as it holds jobs");
         queue.take_out(&job);
-        let change =
-            Move { queue: &job.new.queue, kind: Some(&job.new.kind), from: Some(job.state), to: None, cause };
-        moved(queue, &mut self.keys, &mut self.rings, bug, &job, change);
+        let change = Move {
+            queue: &job.new.queue,
+            kind: Some(&job.new.kind),
+            from: Some(job.state),
+            to: None,
+            cause,
+            told: Told::default(),
+        };
+        moved(queue, (&mut self.keys, &mut self.tallies), &mut self.rings, bug, &job, change);
         if keeps_count {
             queue.counts.set(job.state, queue.counts.of(job.state) + 1);
         }
@@ -98,7 +115,7 @@ impl Table {
 /// the order of the comments.
 fn moved(
     queue: &mut Queue,
-    keys: &mut Keys,
+    (keys, tallies): (&mut Keys, &mut TallyBook),
     rings: &mut Rings,
     bug: Option<Bug>,
     job: &Job,
@@ -110,7 +127,11 @@ fn moved(
     if let Some(to) = change.to {
         queue.counts.set(to, queue.counts.of(to) + 1);
     }
-    // Tallies: counters by queue, kind and minute move here, by `change.to` and `change.cause`.
+    // Acceptances are counted when no job of their call was refused.
+    if change.cause != Cause::Accepted && !(bug == Some(Bug::UncountedReap) && change.cause == Cause::Reaped)
+    {
+        tallies.count(change);
+    }
     if let Some(key) = job.new.unique.filter(|key| gives_up(key, change, bug)) {
         keys.give_up(change.queue, key.digest, job.new.id);
     }
@@ -124,6 +145,12 @@ fn moved(
     // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
     // Follow-ups: what an enqueue or a settlement carries is accepted here, after the fence was tested.
     change.ring(rings);
+}
+
+/// What tallies are told of a change that has left the job like this.
+fn told(job: &Job, ending: Option<Ending>) -> Told {
+    let claimed_at = job.claim.as_ref().filter(|_| ending.is_some()).map(|claim| claim.at);
+    Told { reason: job.reason, ending, since: claimed_at.or(Some(job.due_at)) }
 }
 
 /// What a change of state means to the gate of the job's key.

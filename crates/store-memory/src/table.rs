@@ -16,6 +16,7 @@ use crate::keys::Keys;
 use crate::lease::LeaseBook;
 use crate::queue::Queue;
 use crate::records::RecordBook;
+use crate::tallies::TallyBook;
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -27,6 +28,7 @@ pub(crate) struct Table {
     pub(crate) leases: LeaseBook,
     pub(crate) calls: Calls,
     pub(crate) records: RecordBook,
+    pub(crate) tallies: TallyBook,
     /// Who has each duty, and until when.
     pub(crate) duties: BTreeMap<Duty, (HolderId, Timestamp)>,
     /// Whether the clock was set, which leases and calls must outlive.
@@ -45,6 +47,7 @@ impl Table {
             self.leases.outlive(step);
             self.calls.outlive(step);
         }
+        self.tallies.now = now;
         now
     }
 

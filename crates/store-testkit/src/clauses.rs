@@ -34,6 +34,8 @@ pub mod remove;
 pub mod replace;
 pub mod rules;
 pub mod settle;
+pub mod tallies;
+pub mod tally_rows;
 pub mod unique;
 pub mod wakeup;
 

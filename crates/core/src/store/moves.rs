@@ -1,8 +1,11 @@
 //! A change of state, as each store tells it to the one piece of code that all its changes pass.
 
 use crate::bell::Rings;
+use crate::clock::Timestamp;
 use crate::name::Name;
+use crate::outcome::{Ending, Reason};
 use crate::state::State;
+use crate::tally::{Bucket, Cell, Count, counted};
 
 /// One job changes its state, comes into the store or leaves it. A store adds how it names the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +20,19 @@ pub struct Move<'a> {
     pub to: Option<State>,
     /// Why.
     pub cause: Cause,
+    /// What is told of it for tallies.
+    pub told: Told,
+}
+
+/// What tallies count a change of state by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Why the job is in its state after it.
+    pub reason: Option<Reason>,
+    /// How the attempt ends that ends with it.
+    pub ending: Option<Ending>,
+    /// When began what now ends: the due instant of a job that starts, the claim of an attempt.
+    pub since: Option<Timestamp>,
 }
 
 /// Why a job changes its state.
@@ -54,6 +70,17 @@ impl Move<'_> {
         }
     }
 
+    /// The cell of tallies that it is counted in at this time, if it is counted.
+    pub fn cell(&self, now: Timestamp) -> Option<Cell> {
+        if self.to.is_none() && self.cause != Cause::Requested {
+            return None;
+        }
+        let count = counted(self.from, self.to, self.told.reason, self.told.ending)?;
+        let takes_time = count == Count::Started || (count.ends_attempt() && self.told.ending.is_some());
+        let since = self.told.since.filter(|_| takes_time);
+        Some(Cell::new(count, since.map_or(Bucket::UNTIMED, |since| Bucket::between(since, now))))
+    }
+
     /// Whether the drawing of [`State`] has this edge. Jobs begin in a state that waits, and only those that do not run
     /// are removed.
     pub fn is_allowed(&self) -> bool {
@@ -72,7 +99,7 @@ mod tests {
     use crate::bell::Topic;
 
     fn change(queue: &Name, from: Option<State>, to: Option<State>, cause: Cause) -> Move<'_> {
-        Move { queue, kind: None, from, to, cause }
+        Move { queue, kind: None, from, to, cause, told: Told::default() }
     }
 
     #[test]
@@ -99,5 +126,22 @@ mod tests {
         assert!(is_allowed(None, Some(State::Scheduled)) && is_allowed(Some(State::Dead), None));
         assert!(!is_allowed(None, Some(State::Running)) && !is_allowed(Some(State::Running), None));
         assert!(!is_allowed(Some(State::Completed), Some(State::Ready)) && !is_allowed(None, None));
+    }
+
+    #[test]
+    fn what_ends_an_attempt_is_counted_by_the_time_since_its_claim() {
+        let queue = Name::new("q").unwrap();
+        let now = Timestamp::from_micros(5_000);
+        let cell = |from, to, ending| {
+            let told = Told { reason: None, ending, since: Some(Timestamp::from_micros(2_000)) };
+            Move { told, ..change(&queue, from, to, Cause::Settled) }.cell(now)
+        };
+        let timed = |count| Some(Cell::new(count, Bucket::from_number(2)));
+        assert_eq!(cell(Some(State::Ready), Some(State::Running), None), timed(Count::Started));
+        let (running, ending) = (Some(State::Running), Some(Ending::Cancelled));
+        assert_eq!(cell(running, Some(State::Cancelled), ending), timed(Count::Cancelled));
+        let untimed = Some(Cell::new(Count::Cancelled, Bucket::UNTIMED));
+        assert_eq!(cell(Some(State::Ready), Some(State::Cancelled), None), untimed);
+        assert_eq!(cell(Some(State::Scheduled), Some(State::Ready), None), None);
     }
 }

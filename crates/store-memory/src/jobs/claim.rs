@@ -117,7 +117,7 @@ impl Table {
             return false;
         }
         let counts_late = self.has(Bug::CountAttemptLate);
-        self.change(seq, Cause::Claimed, |job| {
+        self.change(seq, (Cause::Claimed, None), |job| {
             job.start(filling.claim.clone(), filling.nonce);
             job.counters.attempt -= u32::from(counts_late);
         });

@@ -386,6 +386,25 @@ macro_rules! for_each_clause {
                 what_follows_rings
                 a_dropped_write_is_whole_or_nothing
             }
+            tallies {
+                what_happens_is_counted
+                what_happens_to_waiting_jobs_is_counted
+                deaths_are_counted_by_reason
+                a_repeated_call_is_counted_once
+                a_duplicate_is_not_counted
+                what_is_taken_back_is_counted
+                a_stale_fence_counts_nothing
+                times_are_counted
+                ends_that_are_not_kept_are_counted
+                queues_and_kinds_are_apart
+                follow_ups_are_counted
+                calls_at_once_are_all_counted
+            }
+            tally_rows {
+                folding_loses_nothing
+                many_kinds_are_counted_together
+                a_read_is_bounded
+            }
             handles {
                 see_the_same_jobs
                 share_out_the_jobs

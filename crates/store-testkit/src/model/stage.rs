@@ -14,7 +14,9 @@ use windlass_core::{CallId, Fence, JobId, LeaseId, Outcome, judge};
 use windlass_store_memory::MemoryStore;
 
 use super::operation::{Operation, QUEUES, Settling, job_id};
-use super::view::{View, comparable_claim, comparable_facts, comparable_lost, comparable_renewal, listed};
+use super::view::{
+    View, comparable_claim, comparable_facts, comparable_lost, comparable_renewal, counted, listed,
+};
 use crate::Harness;
 use crate::scene::{name, seconds, taken_back};
 
@@ -39,6 +41,8 @@ struct Side {
     attempts: Vec<ClaimedJob>,
     /// The newest call that handed jobs in, and what it handed in: a repeat is the same call.
     call: (CallId, Vec<NewJob>),
+    /// Whether both stores count.
+    compares_tallies: bool,
 }
 
 impl<'a, H: Harness> Stage<'a, H> {
@@ -46,8 +50,10 @@ impl<'a, H: Harness> Stage<'a, H> {
         let clock = ManualClock::default();
         let reference: SharedStore = Arc::new(MemoryStore::with_clock(Arc::new(clock.clone())));
         let first = lease(LeaseId::new(), seconds(20));
-        let reference = Side::open(reference, &first).await;
-        let tested = Side::open(harness.fresh().await, &first).await;
+        let mut reference = Side::open(reference, &first).await;
+        let mut tested = Side::open(harness.fresh().await, &first).await;
+        let compares_tallies = tested.store.tallies().is_some();
+        (reference.compares_tallies, tested.compares_tallies) = (compares_tallies, compares_tallies);
         let leases =
             (0..super::operation::LEASES).map(|index| if index == 0 { first.id } else { LeaseId::new() });
         Self { harness, clock, reference, tested, leases: leases.collect() }
@@ -74,7 +80,8 @@ impl Side {
     async fn open(store: SharedStore, first: &NewLease) -> Self {
         store.open(first).await.expect("a lease opens");
         let start = store.leases(1).await.expect("leases can be listed")[0].opened_at;
-        Self { store, start, attempts: Vec::new(), call: (CallId::new(), Vec::new()) }
+        let compares_tallies = false;
+        Self { store, start, attempts: Vec::new(), call: (CallId::new(), Vec::new()), compares_tallies }
     }
 
     async fn view(&self) -> Result<View, String> {
@@ -157,6 +164,8 @@ impl Side {
             Operation::Promote => text(store.promote(ALL).await),
             Operation::Prune => text(store.prune(ALL).await),
             Operation::List { filter, limit } => text(listed(&store, filter, *limit).await),
+            // Now and then, for this takes longer than to look at all else.
+            Operation::Advance(_) if self.compares_tallies => text(counted(&store).await),
             Operation::Advance(_) => String::new(),
         }
     }

@@ -1,15 +1,18 @@
 //! What can be seen of a store, made comparable: random bits are dropped, durations are rounded, instants
 //! count from the store's first one, and what the contract leaves in any order is sorted.
 
+use std::collections::BTreeMap;
+
 use windlass_core::clock::{Timestamp, whole_micros};
 use windlass_core::job::{ClaimedJob, Facts, LostJob};
 use windlass_core::queue::QueueRecord;
 use windlass_core::record::Record;
 use windlass_core::store::{Filter, LeaseRecord, Renewal, SharedStore, StoreResult};
+use windlass_core::tally::{Interval, Tally, Window};
 use windlass_core::{JobId, JobRecord, Name};
 
 use super::operation::{JOBS, QUEUES, job_id};
-use crate::scene::name;
+use crate::scene::{name, seconds};
 
 /// Everything that can be seen.
 #[derive(Debug, PartialEq)]
@@ -89,6 +92,19 @@ async fn comparable_records(store: &SharedStore, start: Timestamp) -> StoreResul
         }
     }
     Ok(found)
+}
+
+/// What was counted by queue and kind. Sums: a run may pass from one minute to the next.
+pub(super) async fn counted(store: &SharedStore) -> StoreResult<Vec<((Name, Option<Name>), Tally)>> {
+    let Some(part) = store.tallies() else { return Ok(Vec::new()) };
+    let now = store.now().await?;
+    let (from, until) = (now.minus(seconds(20 * 3_600)), now.plus(seconds(1)));
+    let window = Window { queues: QUEUES.map(name).to_vec(), from, until, interval: Interval::Hour };
+    let mut sums = BTreeMap::<_, Tally>::new();
+    for row in part.tallies(&window).await? {
+        sums.entry((row.queue, row.kind)).or_default().merge(&row.tally);
+    }
+    Ok(sums.into_iter().collect())
 }
 
 fn since(instant: Timestamp, start: Timestamp) -> Timestamp {
