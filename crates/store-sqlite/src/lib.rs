@@ -49,6 +49,7 @@ mod records;
 mod row;
 mod rules;
 mod session;
+mod tallies;
 mod transaction;
 mod wakeup;
 mod within;
@@ -63,7 +64,7 @@ use rusqlite::Connection;
 use windlass_core::StoreError;
 use windlass_core::bell::Bell;
 use windlass_core::clock::{Clock, Steps, Timestamp};
-use windlass_core::store::{About, Checkup, Records, Sharing, Store, StoreResult, Within};
+use windlass_core::store::{About, Checkup, Records, Sharing, Store, StoreResult, Tallies, Within};
 
 pub use options::{Create, Guard, SqliteOptions, Synchronous};
 
@@ -293,6 +294,10 @@ impl Store for SqliteStore {
     }
 
     fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn tallies(&self) -> Option<&dyn Tallies> {
         Some(self)
     }
 

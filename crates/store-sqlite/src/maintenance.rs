@@ -19,6 +19,7 @@ use crate::moves::{self, Standing};
 use crate::records;
 use crate::row::definition::Definition;
 use crate::session::Session;
+use crate::tallies::{self, KindPlace};
 use crate::transaction::at_once;
 use crate::{SqliteStore, row};
 
@@ -52,7 +53,8 @@ impl Maintenance for SqliteStore {
         let look = move |connection: &Connection, now| {
             let is_any = keys::is_any_over(connection, now)?
                 || key_rates::is_any_back(connection, now)?
-                || records::is_any_over(connection, now)?;
+                || records::is_any_over(connection, now)?
+                || tallies::is_any_over(connection, now)?;
             Ok((is_any, sweep::look(connection, now, &after, limit)?))
         };
         let (is_any, Found { damaged, next }) = self.read(look).await?;
@@ -88,11 +90,12 @@ impl SqliteStore {
     }
 }
 
-/// Forgets unique keys, permits of keys and records whose time is over, at most so many. Answers how many.
+/// Forgets unique keys, permits of keys and records whose time is over, and folds tallies, at most so many. Answers how many.
 fn forget_over(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
     let keys = keys::forget_over(session, limit)?;
     let gone = keys + key_rates::forget_back(session, limit - keys)?;
-    Ok(gone + records::forget_over(session, limit - gone)?)
+    let gone = gone + records::forget_over(session, limit - gone)?;
+    Ok(gone + tallies::tidy(session, limit - gone)?)
 }
 
 /// Several transactions of one call, spawned so that a caller that goes away does not leave it half-way.
@@ -136,7 +139,9 @@ pub(crate) fn promote_queue(
 fn due<'q>(session: &Session<'_>, queue: &'q Name, limit: u32) -> Result<Vec<Standing<'q>>, Fault> {
     let mut statement = session.prepare(DUE)?;
     let fields = params![queue.as_str(), session.now.as_micros(), limit];
-    let standing = |seq, has_gate| Standing { seq, queue, state: State::Scheduled, has_key: false, has_gate };
+    let (state, kind) = (State::Scheduled, KindPlace::default());
+    let standing =
+        |seq, has_gate| Standing { seq, queue, state, has_key: false, has_gate, kind, since: None };
     let rows = statement.query_map(fields, |row| Ok(standing(row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -152,7 +157,9 @@ fn expired<'q>(session: &Session<'_>, queue: &'q Name, limit: u32) -> Result<Vec
     let mut jobs = Vec::new();
     while let Some(found) = rows.next()? {
         if let Some(state) = row::readable(row::state(found, 1))? {
-            jobs.push(Standing { seq: found.get(0)?, queue, state, has_key: found.get(2)?, has_gate: false });
+            let kind = session.kind(found.get_ref(3)?.as_str().unwrap_or_default());
+            let (seq, has_key) = (found.get(0)?, found.get(2)?);
+            jobs.push(Standing { seq, queue, state, has_key, has_gate: false, kind, since: None });
         }
     }
     Ok(jobs)
@@ -173,7 +180,16 @@ fn prune(session: &Session<'_>, limit: u32) -> Result<u32, Fault> {
             let Some(keep) = retention.of(state) else { continue };
             let old = not_kept(session, &queue, state, keep, count, limit - pruned)?;
             if !old.is_empty() {
-                let standing = |seq| Standing { seq, queue: &queue, state, has_key: false, has_gate: false };
+                let kind = KindPlace::default();
+                let standing = |seq| Standing {
+                    seq,
+                    queue: &queue,
+                    state,
+                    has_key: false,
+                    has_gate: false,
+                    kind,
+                    since: None,
+                };
                 let old: Vec<_> = old.into_iter().map(standing).collect();
                 at_once(moves::remove(&mut session.tx(), &old, Cause::NotKept))?;
                 pruned += old.len() as u32;

@@ -34,6 +34,7 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0005_unique_place.sql"),
     },
     Migration { version: 6, name: "records", sql: include_str!("../migrations/0006_records.sql") },
+    Migration { version: 7, name: "tallies", sql: include_str!("../migrations/0007_tallies.sql") },
 ];
 
 /// How far the schema of a store has grown.

@@ -7,8 +7,8 @@
 use windlass_core::bell::Rings;
 use windlass_core::clock::Timestamp;
 use windlass_core::judge::Transition;
-use windlass_core::outcome::Reason;
-use windlass_core::store::{Cause, Move};
+use windlass_core::outcome::{Ending, Reason};
+use windlass_core::store::{Cause, Move, Told};
 use windlass_core::{Name, NewJob, State};
 
 use crate::counters::Deltas;
@@ -16,6 +16,7 @@ use crate::error::Fault;
 use crate::gates;
 use crate::keys;
 use crate::row;
+use crate::tallies::{Counted, KindPlace};
 use crate::transaction::{Field, Transaction};
 
 /// A statement about many jobs, and the same about one. A list of jobs costs several times as much as the rest of the
@@ -48,6 +49,7 @@ const REAPED: i64 = 2;
 pub(crate) struct Moves {
     pub(crate) counts: Deltas,
     pub(crate) rings: Rings,
+    pub(crate) tallies: Counted,
 }
 
 /// A job, and where it stands before it moves.
@@ -60,6 +62,10 @@ pub(crate) struct Standing<'a> {
     pub(crate) has_key: bool,
     /// Whether it has a key of a gate. Looked at where it becomes ready, and where it ran.
     pub(crate) has_gate: bool,
+    /// Its kind; looked at where the move is counted.
+    pub(crate) kind: KindPlace,
+    /// When it was due, or claimed if an attempt of it ends; looked at where it starts and where an attempt ends.
+    pub(crate) since: Option<Timestamp>,
 }
 
 /// Who takes jobs.
@@ -76,7 +82,11 @@ pub(crate) async fn enter<T: Transaction>(tx: &mut T, jobs: &[(i64, &NewJob)]) -
     for &(seq, job) in jobs {
         let NewJob { queue, kind, key, .. } = job;
         let state = job.entry(now).0;
-        moved(tx, seq, Move { queue, kind: Some(kind), from: None, to: Some(state), cause: Cause::Accepted });
+        let (to, told) = (Some(state), Told::default());
+        let mut place = KindPlace::default();
+        tx.note(|moves| place = moves.tallies.kind(kind.as_str()));
+        let change = Move { queue, kind: Some(kind), from: None, to, cause: Cause::Accepted, told };
+        moved(tx, place, change);
         if key.is_some() && state == State::Ready {
             keyed.push(seq);
         }
@@ -87,7 +97,7 @@ pub(crate) async fn enter<T: Transaction>(tx: &mut T, jobs: &[(i64, &NewJob)]) -
 /// The time of jobs has come.
 pub(crate) async fn promote<T: Transaction>(tx: &mut T, jobs: &[Standing<'_>]) -> Result<(), T::Error> {
     let (sql, seqs) = PROMOTE.of(jobs);
-    change(tx, sql, &[seqs], jobs, Some(State::Ready), Cause::Due).await
+    change(tx, sql, &[seqs], jobs, Way::new(Some(State::Ready), Cause::Due)).await
 }
 
 /// A worker takes jobs.
@@ -98,14 +108,15 @@ pub(crate) async fn claim<T: Transaction>(
 ) -> Result<(), T::Error> {
     let (now, (sql, seqs)) = (tx.now().as_micros(), CLAIM.of(jobs));
     let fields = [seqs, row::to_stored(nonce).into(), now.into(), lease.into(), worker.into()];
-    change(tx, sql, &fields, jobs, Some(State::Running), Cause::Claimed).await
+    change(tx, sql, &fields, jobs, Way::new(Some(State::Running), Cause::Claimed)).await
 }
 
 /// Attempts have completed, and leave nothing to write but that.
 pub(crate) async fn complete<T: Transaction>(tx: &mut T, jobs: &[Standing<'_>]) -> Result<(), T::Error> {
     let (sql, seqs) = COMPLETE.of(jobs);
     let fields = [seqs, tx.now().as_micros().into()];
-    change(tx, sql, &fields, jobs, Some(State::Completed), Cause::Settled).await
+    let way = Way::new(Some(State::Completed), Cause::Settled).ending(None, Ending::Completed);
+    change(tx, sql, &fields, jobs, way).await
 }
 
 /// An attempt has ended as the transition says.
@@ -130,7 +141,8 @@ pub(crate) async fn settle<T: Transaction>(
         next.kept_output().into(),
         mark.into(),
     ];
-    change(tx, SETTLE, &fields, &[job], Some(next.state), cause).await
+    change(tx, SETTLE, &fields, &[job], Way::new(Some(next.state), cause).ending(next.reason, next.ending))
+        .await
 }
 
 /// An attempt has ended in a state that the queue does not keep. Answers the job as it stands then, for the caller to
@@ -138,12 +150,13 @@ pub(crate) async fn settle<T: Transaction>(
 pub(crate) async fn end_unkept<'a, T: Transaction>(
     tx: &mut T,
     job: Standing<'a>,
-    state: State,
+    next: &Transition,
     cause: Cause,
 ) -> Result<Standing<'a>, T::Error> {
-    pass_gates(tx, &[job], Some(state)).await?;
-    moved(tx, job.seq, job.moves(Some(state), cause));
-    Ok(Standing { state, ..job })
+    pass_gates(tx, &[job], Some(next.state)).await?;
+    let way = Way::new(Some(next.state), cause).ending(next.reason, next.ending);
+    moved(tx, job.kind, job.moves(way));
+    Ok(Standing { state: next.state, ..job })
 }
 
 /// A waiting job ends without an attempt.
@@ -155,7 +168,7 @@ pub(crate) async fn end<T: Transaction>(
 ) -> Result<(), T::Error> {
     let now = tx.now().as_micros();
     let fields = [job.seq.into(), i64::from(state.code()).into(), reason.as_str().into(), now.into()];
-    change(tx, END, &fields, &[job], Some(state), cause).await
+    change(tx, END, &fields, &[job], Way { reason: Some(reason), ..Way::new(Some(state), cause) }).await
 }
 
 /// A job is sent to `ready`. One that was held or waited for its time goes as it is. One that had ended begins anew, and its
@@ -163,7 +176,7 @@ pub(crate) async fn end<T: Transaction>(
 pub(crate) async fn restart<T: Transaction>(tx: &mut T, job: Standing<'_>) -> Result<(), T::Error> {
     let sql = if job.state.is_terminal() { RESTART } else { HASTEN };
     let fields = [job.seq.into(), tx.now().as_micros().into()];
-    change(tx, sql, &fields, &[job], Some(State::Ready), Cause::Requested).await
+    change(tx, sql, &fields, &[job], Way::new(Some(State::Ready), Cause::Requested)).await
 }
 
 /// Removes jobs with all that belongs to them.
@@ -177,7 +190,7 @@ pub(crate) async fn remove<T: Transaction>(
         tx.run(sql, &[seqs]).await?;
     }
     let (sql, seqs) = DELETE.of(jobs);
-    change(tx, sql, &[seqs], jobs, None, cause).await
+    change(tx, sql, &[seqs], jobs, Way::new(None, cause)).await
 }
 
 /// The one way in which rows change their state. Unique keys are given up here, in the same transaction, as their
@@ -187,10 +200,10 @@ async fn change<T: Transaction>(
     sql: &'static str,
     fields: &[Field<'_>],
     jobs: &[Standing<'_>],
-    to: Option<State>,
-    cause: Cause,
+    way: Way,
 ) -> Result<(), T::Error> {
-    if let Some(job) = jobs.iter().find(|job| !job.moves(to, cause).is_allowed()) {
+    let to = way.to;
+    if let Some(job) = jobs.iter().find(|job| !job.moves(way).is_allowed()) {
         let to = to.map_or("removed", State::as_str);
         return Err(Fault::Defect(format!("a {} job was told to be {to}", job.state)).into());
     }
@@ -201,7 +214,7 @@ async fn change<T: Transaction>(
     pass_gates(tx, jobs, to).await?;
     tx.run(sql, fields).await?;
     for job in jobs {
-        moved(tx, job.seq, job.moves(to, cause));
+        moved(tx, job.kind, job.moves(way));
     }
     Ok(())
 }
@@ -232,22 +245,46 @@ async fn pass_gates<T: Transaction>(
 
 /// What every change of state brings with it. A capability that has to act when jobs change their state acts here, in
 /// the order of the comments and in the same transaction.
-fn moved<T: Transaction>(tx: &mut T, _seq: i64, change: Move<'_>) {
+fn moved<T: Transaction>(tx: &mut T, kind: KindPlace, change: Move<'_>) {
+    let now = tx.now();
     tx.note(|moves| {
         for (state, jobs) in [(change.from, -1), (change.to, 1)] {
             if let Some(state) = state {
                 moves.counts.add(change.queue, state, jobs);
             }
         }
+        if let Some(cell) = change.cell(now) {
+            moves.tallies.add(change.queue, kind, cell);
+        }
         change.ring(&mut moves.rings);
     });
-    // Tallies: counters by queue, kind and minute move here, by `change.to` and `change.cause`.
     // Dependents: the end of a parent is told to the jobs that wait for it here, a bounded number at a time.
 }
 
 impl<'a> Standing<'a> {
-    fn moves(self, to: Option<State>, cause: Cause) -> Move<'a> {
-        Move { queue: self.queue, kind: None, from: Some(self.state), to, cause }
+    fn moves(self, Way { to, cause, reason, ending }: Way) -> Move<'a> {
+        let told = Told { reason, ending, since: self.since };
+        Move { queue: self.queue, kind: None, from: Some(self.state), to, cause, told }
+    }
+}
+
+/// Where jobs go, and why.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    to: Option<State>,
+    cause: Cause,
+    reason: Option<Reason>,
+    ending: Option<Ending>,
+}
+
+impl Way {
+    const fn new(to: Option<State>, cause: Cause) -> Self {
+        Self { to, cause, reason: None, ending: None }
+    }
+
+    /// With the end of an attempt.
+    const fn ending(self, reason: Option<Reason>, ending: Ending) -> Self {
+        Self { reason, ending: Some(ending), ..self }
     }
 }
 

@@ -13,6 +13,8 @@ use crate::error::Fault;
 use crate::jobs::calls::Calls;
 use crate::moves::Moves;
 use crate::row::definition::Definition;
+use crate::tallies::{self, KindPlace};
+use crate::transaction::at_once;
 
 const SAVEPOINT: &str = "SAVEPOINT windlass_part";
 const RELEASE: &str = "RELEASE windlass_part";
@@ -62,7 +64,13 @@ impl<'c> Session<'c> {
     /// Writes the counters as of now. The transaction does it before it commits; an operation that reads
     /// counters does it before it looks.
     pub(crate) fn write_counters(&self) -> Result<(), Fault> {
-        self.moves.borrow_mut().counts.write(self.connection)
+        self.moves.borrow_mut().counts.write(self.connection)?;
+        at_once(tallies::write(&mut self.tx()))
+    }
+
+    /// The place of a kind, for what moves.
+    pub(crate) fn kind(&self, kind: &str) -> KindPlace {
+        self.moves.borrow_mut().tallies.kind(kind)
     }
 
     /// Runs a part of an operation, and undoes it if it fails in a way that [leaves others](Fault::leaves_others). SQLite

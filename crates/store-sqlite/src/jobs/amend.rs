@@ -10,6 +10,7 @@ use crate::keys;
 use crate::moves::{self, Standing};
 use crate::row;
 use crate::session::Session;
+use crate::tallies::KindPlace;
 use crate::transaction::at_once;
 
 const BY_ID: &str = include_str!("../../queries/jobs/by_id.sql");
@@ -82,12 +83,13 @@ struct Found {
     state: State,
     has_key: bool,
     has_gate: bool,
+    kind: KindPlace,
 }
 
 impl Found {
     fn standing(&self) -> Standing<'_> {
-        let Self { seq, ref queue, state, has_key, has_gate, .. } = *self;
-        Standing { seq, queue, state, has_key, has_gate }
+        let Self { seq, ref queue, state, has_key, has_gate, kind, .. } = *self;
+        Standing { seq, queue, state, has_key, has_gate, kind, since: None }
     }
 }
 
@@ -109,7 +111,8 @@ fn each(
                     answers.push(Amended::Refused(state));
                     continue;
                 }
-                Some(Found { id: *id, seq, queue, state, has_key: row.get(3)?, has_gate: row.get(4)? })
+                let kind = session.kind(row.get_ref(6)?.as_str().unwrap_or_default());
+                Some(Found { id: *id, seq, queue, state, has_key: row.get(3)?, has_gate: row.get(4)?, kind })
             }
             None => None,
         };

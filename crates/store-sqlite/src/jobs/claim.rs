@@ -138,12 +138,14 @@ impl Filling<'_> {
                 self.write(session, &mut unwritten)?;
                 line.look(session)?;
             }
-            let Some(Candidate { seq, has_key, job, .. }) = line.next() else { break };
+            let Some(Candidate { seq, has_key, due_at, job, .. }) = line.next() else { break };
             if !self.room.take(job.as_ref().map_or(0, |job| job.payload.len())) {
                 break;
             }
+            let kind = session.kind(kind_of(&job).as_str());
+            let (state, since) = (State::Ready, Some(due_at));
             self.add(session, job);
-            unwritten.push(Standing { seq, queue, state: State::Ready, has_key, has_gate: false });
+            unwritten.push(Standing { seq, queue, state, has_key, has_gate: false, kind, since });
             taken += 1;
         }
         self.write(session, &mut unwritten)?;
@@ -163,12 +165,23 @@ impl Filling<'_> {
         while unwritten.len() < wanted as usize {
             let Some((seq, Some(kind))) = order.next()? else { break };
             let of = line::Of { queue, kind: &kinds[kind], key: None, caps };
-            let Some(Candidate { seq, has_key, job, .. }) = line::one(session, of, seq)? else { continue };
+            let Some(Candidate { seq, has_key, due_at, job, .. }) = line::one(session, of, seq)? else {
+                continue;
+            };
             if !self.room.take(job.as_ref().map_or(0, |job| job.payload.len())) {
                 break;
             }
             self.add(session, job);
-            unwritten.push(Standing { seq, queue, state: State::Ready, has_key, has_gate: false });
+            let (kind, since) = (session.kind(of.kind.as_str()), Some(due_at));
+            unwritten.push(Standing {
+                seq,
+                queue,
+                state: State::Ready,
+                has_key,
+                has_gate: false,
+                kind,
+                since,
+            });
         }
         let taken = u32::try_from(unwritten.len()).unwrap_or(wanted);
         self.write(session, &mut unwritten)?;
@@ -205,5 +218,12 @@ impl Filling<'_> {
         at_once(moves::claim(&mut session.tx(), jobs, claim))?;
         jobs.clear();
         Ok(())
+    }
+}
+
+fn kind_of(job: &Result<ClaimedJob, Box<LostJob>>) -> &Name {
+    match job {
+        Ok(job) => &job.kind,
+        Err(job) => &job.kind,
     }
 }

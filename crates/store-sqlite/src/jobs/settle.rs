@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use rusqlite::{CachedStatement, params};
 use windlass_core::bell::Rings;
+use windlass_core::clock::Timestamp;
 use windlass_core::job::{ATTEMPTS_KEPT, Counters};
 use windlass_core::judge::Transition;
 use windlass_core::queue::QueueConfig;
@@ -15,6 +16,7 @@ use windlass_core::{Fence, JobId, Name, State};
 use crate::error::Fault;
 use crate::moves::{self, Standing};
 use crate::session::Session;
+use crate::tallies::KindPlace;
 use crate::transaction::at_once;
 use crate::{leases, row};
 
@@ -47,7 +49,7 @@ pub(crate) fn settle(
             answers.push(Settled::Fenced);
             continue;
         }
-        answers.push(match Attempt::find(&mut found, queue, *id, *fence)? {
+        answers.push(match Attempt::find(session, &mut found, queue, *id, *fence)? {
             Some(attempt) if attempt.may_be_settled(session, right, transition)? => {
                 attempt.settle(session, transition, right, &mut ends)?
             }
@@ -74,7 +76,7 @@ pub(super) fn progress(session: &Session<'_>, reports: &[Progress]) -> Result<Ve
     let mut write = session.prepare(PROGRESS)?;
     let mut answers = Vec::with_capacity(reports.len());
     for Progress { queue, id, fence, progress } in reports {
-        let Some(attempt) = Attempt::find(&mut running, queue, *id, *fence)? else {
+        let Some(attempt) = Attempt::find(session, &mut running, queue, *id, *fence)? else {
             answers.push(Settled::Fenced);
             continue;
         };
@@ -109,11 +111,14 @@ pub(crate) struct Attempt<'a> {
     has_gate: bool,
     lease: i64,
     counters: Counters,
+    kind: KindPlace,
+    claimed_at: Option<Timestamp>,
 }
 
 impl<'a> Attempt<'a> {
     /// Reads no more than is needed, so that a job which does not read can be brought to its end by its fence.
     pub(crate) fn find(
+        session: &Session<'_>,
         statement: &mut CachedStatement<'_>,
         queue: &'a Name,
         id: JobId,
@@ -136,6 +141,8 @@ impl<'a> Attempt<'a> {
             has_gate: found.get(10)?,
             lease: found.get::<_, Option<i64>>(3)?.unwrap_or(0),
             counters: row::counters(found, 4).unwrap_or_default(),
+            kind: session.kind(found.get_ref(11)?.as_str().unwrap_or_default()),
+            claimed_at: found.get::<_, Option<i64>>(12)?.map(row::time),
         }))
     }
 
@@ -175,7 +182,7 @@ impl<'a> Attempt<'a> {
         if !config.retention.keeps(next.state) {
             ends.ids.insert(self.id);
             let (job, cause) = (self.standing(), right.cause());
-            ends.removed.push(at_once(moves::end_unkept(&mut session.tx(), job, next.state, cause))?);
+            ends.removed.push(at_once(moves::end_unkept(&mut session.tx(), job, &next, cause))?);
             return Ok(Settled::Applied(next.state));
         }
         if next.is_recorded() {
@@ -192,8 +199,8 @@ impl<'a> Attempt<'a> {
     }
 
     fn standing(&self) -> Standing<'a> {
-        let Self { seq, queue, state, has_key, has_gate, .. } = *self;
-        Standing { seq, queue, state, has_key, has_gate }
+        let Self { seq, queue, state, has_key, has_gate, kind, claimed_at: since, .. } = *self;
+        Standing { seq, queue, state, has_key, has_gate, kind, since }
     }
 
     /// Keeps a record of the attempt, before its outcome is written. Every claim that did not complete leaves

@@ -132,7 +132,8 @@ impl<'s, 'i> Writing<'s, 'i> {
             // An item before has ended it, which is not written yet.
             return Ok(None);
         }
-        let Some(attempt) = Attempt::find(&mut self.find, &item.queue, item.id, item.fence)? else {
+        let Some(attempt) = Attempt::find(self.session, &mut self.find, &item.queue, item.id, item.fence)?
+        else {
             return Ok(None);
         };
         let holds = match &item.transition {

@@ -9,6 +9,7 @@ use crate::error::Fault;
 use crate::jobs::settle::RUNNING;
 use crate::moves::{self, Standing};
 use crate::row;
+use crate::tallies::KindPlace;
 use crate::transaction::Transaction;
 
 const FOREIGN_KEYS: &str = include_str!("../../queries/within/foreign_keys.sql");
@@ -38,11 +39,14 @@ pub(super) async fn complete(tx: &mut UserTx<'_>, settlement: &Settlement) -> Re
         return Ok(Settled::Refused(error));
     }
     let (has_key, has_gate) = (found.int(9)? == 1, found.int(10)? == 1);
-    let job = Standing { seq, queue, state: State::Running, has_key, has_gate };
+    let mut kind = KindPlace::default();
+    tx.note(|moves| kind = moves.tallies.kind(found.text(11).unwrap_or_default()));
+    let since = found.optional_int(12)?.map(row::time);
+    let job = Standing { seq, queue, state: State::Running, has_key, has_gate, kind, since };
     if config.retention.keeps(transition.state) {
         moves::settle(tx, job, transition, Cause::Settled).await?;
     } else {
-        let job = moves::end_unkept(tx, job, transition.state, Cause::Settled).await?;
+        let job = moves::end_unkept(tx, job, transition, Cause::Settled).await?;
         moves::remove(tx, &[job], Cause::NotKept).await?;
     }
     Ok(Settled::Applied(transition.state))

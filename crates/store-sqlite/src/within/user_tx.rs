@@ -14,6 +14,7 @@ use crate::keys;
 use crate::moves::Moves;
 use crate::row::definition::Definition;
 use crate::session::CONFIG;
+use crate::tallies;
 use crate::transaction::{Field, Transaction};
 
 pub(super) struct UserTx<'l> {
@@ -54,7 +55,7 @@ impl Transaction for UserTx<'_> {
                 self.ask(FORGET, vec![name]).await?;
             }
         }
-        Ok(())
+        tallies::write(self).await
     }
 
     async fn definition(&mut self, queue: &Name) -> Result<Arc<Definition>, Failed> {

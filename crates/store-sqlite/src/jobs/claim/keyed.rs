@@ -11,6 +11,7 @@ use super::line::{Candidate, Of, bury};
 use crate::error::Fault;
 use crate::gates::{Asking, Gate, Gates};
 use crate::moves::Standing;
+use crate::tallies::KindPlace;
 
 /// What a gate gave.
 struct Given {
@@ -86,13 +87,15 @@ impl Filling<'_> {
             match kinds.iter().find(|name| name.as_str().as_bytes() == stored) {
                 Some(kind) if given.jobs < most => {
                     let of = Of { queue, kind, key: Some(&gate.key), caps: gates.caps() };
-                    let Some(Candidate { seq, has_key, job, .. }) = Candidate::read(row, of)? else {
+                    let Some(Candidate { seq, has_key, due_at, job, .. }) = Candidate::read(row, of)? else {
                         nameless.push(row.get(0)?);
                         return Ok(false);
                     };
                     if self.room.take(job.as_ref().map_or(0, |job| job.payload.len())) {
                         self.add(session, job);
-                        unwritten.push(Standing { seq, queue, state: State::Ready, has_key, has_gate: true });
+                        let (kind, since) = (session.kind(kind.as_str()), Some(due_at));
+                        let state = State::Ready;
+                        unwritten.push(Standing { seq, queue, state, has_key, has_gate: true, kind, since });
                         given.jobs += 1;
                     } else {
                         (given.is_claim_over, has_more) = (true, true);
@@ -102,7 +105,7 @@ impl Filling<'_> {
             }
             Ok(given.is_claim_over || (has_more && given.jobs == most))
         })?;
-        bury(session, queue, &nameless)?;
+        bury(session, queue, KindPlace::default(), &nameless)?;
         gates.gave(asking, gate, given.jobs, before, has_more || may_have_more)?;
         Ok(given)
     }

@@ -20,6 +20,7 @@ use crate::error::Fault;
 use crate::moves::{self, Standing};
 use crate::row;
 use crate::session::Session;
+use crate::tallies::KindPlace;
 use crate::transaction::at_once;
 
 const READY: &str = include_str!("../../../queries/jobs/ready.sql");
@@ -49,7 +50,7 @@ pub(super) struct Of<'a> {
 pub(super) struct Candidate {
     pub(super) seq: i64,
     priority: i64,
-    due_at: Timestamp,
+    pub(super) due_at: Timestamp,
     pub(super) has_key: bool,
     /// What can be read of it where it does not read as a whole.
     pub(super) job: Result<ClaimedJob, Box<LostJob>>,
@@ -102,7 +103,7 @@ impl<'a> Line<'a> {
             }
             drop(rows);
             kind.is_end_seen &= nameless.is_empty();
-            bury(session, self.queue, &nameless)?;
+            bury(session, self.queue, session.kind(kind.name.as_str()), &nameless)?;
         }
         Ok(())
     }
@@ -188,17 +189,18 @@ pub(super) fn one(session: &Session<'_>, of: Of<'_>, seq: i64) -> Result<Option<
     let candidate = Candidate::read(row, of)?;
     drop(rows);
     if candidate.is_none() {
-        bury(session, of.queue, &[seq])?;
+        bury(session, of.queue, session.kind(of.kind.as_str()), &[seq])?;
     }
     Ok(candidate)
 }
 
 /// Jobs that have no id to settle them by come to their end here.
-pub(super) fn bury(session: &Session<'_>, queue: &Name, seqs: &[i64]) -> Result<(), Fault> {
+pub(super) fn bury(session: &Session<'_>, queue: &Name, kind: KindPlace, seqs: &[i64]) -> Result<(), Fault> {
     for &seq in seqs {
         tracing::warn!(%queue, seq, "the id of a job does not read: the job is dead");
         // Its key is free when the job is no longer found by the id that the key names.
-        let job = Standing { seq, queue, state: State::Ready, has_key: false, has_gate: false };
+        let job =
+            Standing { seq, queue, state: State::Ready, has_key: false, has_gate: false, kind, since: None };
         let why = (Reason::Unreadable, Cause::Unreadable);
         at_once(moves::end(&mut session.tx(), job, State::Dead, why))?;
     }
