@@ -23,7 +23,9 @@ pub(crate) use enqueue::EnqueueArgs;
 pub(crate) use flows::{FlowArgs, FlowCursor, FlowsCommand, FlowsListArgs};
 pub(crate) use jobs::{ChoiceArgs, DeleteArgs, JobsCommand, ListArgs, LogsArgs, WaitArgs};
 pub(crate) use on_call::{DoctorArgs, ExplainArgs};
-pub(crate) use queues::{DefineArgs, PauseArgs, QueuesArgs, QueuesCommand, RemoveArgs, ResumeArgs, ShowArgs};
+pub(crate) use queues::{
+    DefineArgs, PauseArgs, QueuesArgs, QueuesCommand, RemoveArgs, ResumeArgs, ShowArgs, StatsArgs,
+};
 pub(crate) use records::*;
 pub(crate) use schedules::*;
 pub(crate) use trial::{BenchArgs, DemoArgs};

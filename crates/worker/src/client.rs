@@ -25,6 +25,7 @@ mod shared_error;
 mod split;
 mod spread;
 mod supersede;
+mod tallies;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -51,6 +52,7 @@ pub(crate) use records::{decoded, part as records_of};
 pub(crate) use reporter::{Reporter, Sayings, Standing};
 pub use rules::Pausing;
 pub(crate) use shared_error::copy as copy_of;
+pub use tallies::{Tallies, TallyReport};
 
 use self::defaults::Defaults;
 use self::endings::Endings;

@@ -58,7 +58,7 @@ pub use capture::CaptureLayer;
 pub use client::{
     AwaitedJob, Backlog, BlockedBy, ByKey, Cancellation, Cause, Client, Enqueue, EnqueueAll, Explanation,
     FlowSeen, Handle, JobEvent, JobEvents, KeyBacklog, LogReader, Moved, OutputError, Paused, Pausing, Put,
-    QueueHandle, Records, Remembered, Why, WorkerSeen, percent_of,
+    QueueHandle, Records, Remembered, Tallies, TallyReport, Why, WorkerSeen, percent_of,
 };
 pub use ctx::Ctx;
 pub use ctx::follow::CHECKPOINT_TTL;

@@ -182,6 +182,15 @@ Examples:
 
 Exit code 2 if there is no such queue.";
 
+pub(super) const STATS: &str = "\
+Examples:
+  windlass queues stats
+  windlass queues stats mail --since 24h
+  windlass queues stats mail --since 7d --step 1h --json
+
+With --json: one document, {\"from\": .., \"until\": .., \"rows\": [...]}, a row per queue, kind and step in which something
+happened.";
+
 pub(super) const PAUSE: &str = "\
 Examples:
   windlass queues pause mail --why 'the mail server is ill'

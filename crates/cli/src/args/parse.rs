@@ -9,11 +9,22 @@ use windlass_core::queue::{LEVEL_WORTH_MAX, LEVEL_WORTH_MIN, Rate, Shape, WEIGHT
 use windlass_core::record::{RecordKey, RecordKeyError, Version};
 use windlass_core::retry::{Jitter, Policy};
 use windlass_core::schedule::CatchUp;
+use windlass_core::tally::Interval;
 use windlass_core::unique::Lifetime;
 
 /// `300ms`, `2h`, `1h 30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     positive(text, "use forms such as 300ms, 2h or 1h 30m")
+}
+
+/// The length of a step of tallies.
+pub(crate) fn interval(text: &str) -> Result<Interval, String> {
+    match text {
+        "1m" => Ok(Interval::Minute),
+        "10m" => Ok(Interval::TenMinutes),
+        "1h" => Ok(Interval::Hour),
+        _ => Err("use 1m, 10m or 1h".to_owned()),
+    }
 }
 
 /// `start`, `end`, or a duration.

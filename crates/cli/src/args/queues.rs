@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use windlass_core::Name;
 use windlass_core::queue::Shape;
+use windlass_core::tally::Interval;
 
 use super::{examples, parse};
 
@@ -22,6 +23,12 @@ pub(crate) enum QueuesCommand {
     /// Show one queue: what it holds, what it hands out, what it keeps
     #[command(after_help = examples::SHOW_QUEUE)]
     Show(ShowArgs),
+    /// Show what happened in queues: how many jobs came and ended, how long they waited and ran
+    ///
+    /// Counted by the store as it happens, by the minute for six hours, by ten minutes for two days and by the hour for ninety
+    /// days. Times are upper bounds, off by a factor of two at most.
+    #[command(after_help = examples::STATS)]
+    Stats(StatsArgs),
     /// Set what a queue keeps, permits and hands out
     ///
     /// What is not given stays as it is. Ages are durations, or forever. Sizes are bytes, or as 64KiB, 2MiB. Limits hold
@@ -49,6 +56,19 @@ pub(crate) struct ShowArgs {
     /// The queue
     #[arg(value_name = "NAME")]
     pub(crate) queue: Name,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// The queue; without it all queues
+    #[arg(value_name = "NAME")]
+    pub(crate) queue: Option<Name>,
+    /// From how long ago on
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration, default_value = "1h")]
+    pub(crate) since: Duration,
+    /// How long the steps are: 1m, 10m or 1h; without it the shortest that are kept
+    #[arg(long, value_name = "STEP", value_parser = parse::interval)]
+    pub(crate) step: Option<Interval>,
 }
 
 #[derive(Debug, Args)]

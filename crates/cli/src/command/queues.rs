@@ -3,6 +3,7 @@
 mod look;
 mod pause;
 mod show;
+mod stats;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,7 @@ pub(crate) async fn run(session: &mut Session, args: QueuesArgs) -> anyhow::Resu
     match args.command {
         None | Some(QueuesCommand::List) => list(session).await,
         Some(QueuesCommand::Show(args)) => show::run(session, &args).await,
+        Some(QueuesCommand::Stats(args)) => stats::run(session, &args).await,
         Some(QueuesCommand::Define(args)) => define(session, &args).await,
         Some(QueuesCommand::Pause(args)) => pause::pause(session, args).await,
         Some(QueuesCommand::Resume(args)) => pause::resume(session, &args).await,

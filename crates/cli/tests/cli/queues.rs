@@ -81,6 +81,25 @@ fn queues_show_what_is_overdue_and_that_no_worker_is_there() {
 }
 
 #[test]
+fn stats_show_what_happened() {
+    let shell = Shell::new();
+    for _ in 0..3 {
+        shell.enqueue(&["k"]);
+    }
+    shell.kill("k", "no");
+    let stats = shell.run(["queues", "stats", "--json"]).ok().json();
+    let rows = stats["rows"].as_array().unwrap();
+    let sum = |count: &str| rows.iter().filter_map(|row| row["counts"][count].as_u64()).sum::<u64>();
+    assert_eq!((sum("accepted"), sum("started"), sum("completed"), sum("failed")), (3, 1, 0, 1), "{stats}");
+    assert!(rows.iter().all(|row| row["queue"] == "default" && row["minutes"] == 1), "{stats}");
+    shell.run(["queues", "stats", "default", "--since", "2h"]).ok().prints("ACCEPTED").prints("<= ");
+    let days = shell.run(["queues", "stats", "default", "--since", "7d", "--json"]).ok().json();
+    assert_eq!(days["rows"][0]["minutes"], 60, "{days}");
+    assert_eq!(shell.run(["queues", "stats", "nowhere", "--json"]).ok().json()["rows"], json!([]));
+    shell.run(["queues", "stats", "--step", "2m"]).exits(2).complains("use 1m, 10m or 1h");
+}
+
+#[test]
 fn a_definition_changes_only_what_is_given() {
     let shell = Shell::new();
     let defined = shell
