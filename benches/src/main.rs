@@ -39,10 +39,10 @@ struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Only stores whose name contains this: memory, sqlite full, sqlite normal, postgres, postgres off, redis,
-    /// redis none; or control, and control/postgres, for what flow control costs; records and records/sqlite for follow-ups,
-    /// checkpoints, and what progress and logs of attempts cost; sayings and sayings/sqlite for the last alone; dead and
-    /// dead/redis for searches among dead jobs; schedules and schedules/redis for schedules that are not due; flows and
-    /// flows/redis for jobs that wait for others
+    /// redis none; or control, control/postgres, and control/postgres/turns for what flow control costs; records and
+    /// records/sqlite for follow-ups, checkpoints, and what progress and logs of attempts cost; sayings and sayings/sqlite
+    /// for the last alone; dead and dead/redis for searches among dead jobs; schedules and schedules/redis for schedules
+    /// that are not due; flows and flows/redis for jobs that wait for others
     #[arg(long)]
     only: Option<String>,
     /// Leave out the long run with a million finished and a million scheduled jobs
@@ -84,6 +84,10 @@ enum Work {
     Unique,
     Single,
     Drain,
+    /// Of 10,000 keys in turn.
+    DrainKeys,
+    /// Of 10,000 keys with a limit that does not bind.
+    DrainLimits,
     Whole,
     DrainDeleted,
     WholeDeleted,
@@ -96,6 +100,8 @@ impl Work {
             Self::Unique => control::enqueue_unique(subject, jobs).await,
             Self::Single => ours::enqueue_single(subject, jobs).await,
             Self::Drain => ours::drain(subject, jobs, Finished::Kept).await,
+            Self::DrainKeys => control::drain_keys(subject, jobs, control::Keys::Turns).await,
+            Self::DrainLimits => control::drain_keys(subject, jobs, control::Keys::Limit).await,
             Self::Whole => Ok(ours::whole(subject, jobs, Finished::Kept).await?.rate),
             Self::DrainDeleted => ours::drain(subject, jobs, Finished::Deleted).await,
             Self::WholeDeleted => Ok(ours::whole(subject, jobs, Finished::Deleted).await?.rate),

@@ -50,6 +50,8 @@ struct Row {
     beside: String,
     other: String,
     ratio: Option<f64>,
+    /// The least and the greatest ratio of a round.
+    spread: Option<(f64, f64)>,
 }
 
 impl Report {
@@ -72,6 +74,23 @@ impl Report {
             format!("{}/s", whole(other)),
             Some(ours / other),
         );
+    }
+
+    /// Rates of rounds in which either was run: the middle of each, and the middle of the ratios of the rounds.
+    pub(crate) fn in_turns(
+        &mut self,
+        subject: Subject,
+        work: &str,
+        ours: &[f64],
+        beside: &str,
+        other: &[f64],
+    ) {
+        let mut ratios: Vec<f64> = ours.iter().zip(other).map(|(ours, other)| ours / other).collect();
+        let middle = median(&mut ratios);
+        self.rate(subject, work, median(&mut ours.to_vec()), beside, median(&mut other.to_vec()));
+        let row = self.rows.last_mut().expect("it was added");
+        row.ratio = Some(middle);
+        row.spread = ratios.first().copied().zip(ratios.last().copied());
     }
 
     /// A rate end to end beside another, and below it what either cost the server.
@@ -127,6 +146,7 @@ impl Report {
             beside: beside.into(),
             other,
             ratio,
+            spread: None,
         });
     }
 
@@ -135,7 +155,7 @@ impl Report {
             for row in &self.rows {
                 let line = serde_json::json!({
                     "store": row.store, "work": row.work, "windlass": row.ours,
-                    "beside": row.beside, "other": row.other, "ratio": row.ratio,
+                    "beside": row.beside, "other": row.other, "ratio": row.ratio, "spread": row.spread,
                 });
                 println!("{line}");
             }
@@ -145,7 +165,9 @@ impl Report {
         table.load_style(presets::NOTHING);
         table.set_header(["store", "work", "windlass", "beside", "", "ratio"]);
         for row in &self.rows {
-            let ratio = row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+            let spread = |(least, most)| format!(" ({least:.2} to {most:.2})");
+            let spread = row.spread.map_or_else(String::new, spread);
+            let ratio = row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}{spread}"));
             table.add_row([row.store, &row.work, &row.ours, &row.beside, &row.other, &ratio]);
         }
         for column in [2, 4, 5] {
