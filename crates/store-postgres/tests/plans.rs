@@ -34,6 +34,7 @@ const SORTS: &[(&str, &str)] = &[
     ("claim, rules, anew", "the first jobs of each kind, at most as many as are asked for"),
     ("claim, rules, marks", "the first jobs of each kind, at most as many as are asked for"),
     ("claim, keys", "the first jobs of each kind and the sizes of those that are taken"),
+    ("claim, turns", "the keys that are asked"),
     ("claim, aged", "the first jobs of each level, and the levels"),
     ("claim, aged, of a key", "the first jobs of each level, and the levels"),
     ("list", "the jobs of a page"),

@@ -11,16 +11,22 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_rules record;
+    v_config jsonb;
     v_keys jsonb;
 BEGIN
     BEGIN
-        v_keys := nullif(p_config::jsonb -> 'keys', 'null');
-        -- They say concurrency and rate as a queue does.
-        SELECT r.* INTO v_rules FROM {queues_rules}(coalesce(v_keys, '{}')::text, 0) AS r;
-        o_concurrency := v_rules.o_concurrency; o_jobs := v_rules.o_jobs; o_per := v_rules.o_per; o_shape := v_rules.o_shape;
-        o_burst := v_rules.o_burst; o_step := v_rules.o_step; o_rate := v_rules.o_rate;
+        v_config := p_config;
+        v_keys := nullif(v_config -> 'keys', 'null');
         o_weights := v_keys -> 'weights';
-        o_pauses := p_config::jsonb #> '{pauses,keys}';
+        o_pauses := v_config #> '{pauses,keys}';
+        IF v_keys ? 'rate' THEN
+            -- They say concurrency and rate as a queue does.
+            SELECT r.* INTO v_rules FROM {queues_rules}(v_keys::text, 0) AS r;
+            o_concurrency := v_rules.o_concurrency; o_jobs := v_rules.o_jobs; o_per := v_rules.o_per; o_shape := v_rules.o_shape;
+            o_burst := v_rules.o_burst; o_step := v_rules.o_step; o_rate := v_rules.o_rate;
+        ELSE
+            o_concurrency := v_keys ->> 'concurrency';
+        END IF;
     EXCEPTION
         WHEN OTHERS THEN NULL;
     END;

@@ -19,22 +19,26 @@ BEGIN
     BEGIN
         v_config := p_config::jsonb;
         v_rate := nullif(v_config -> 'rate', 'null');
-        SELECT
-            coalesce(bool_or(p.kind = '') FILTER (WHERE p.holds), false),
-            array_agg(p.kind) FILTER (WHERE p.holds AND p.kind <> ''),
-            min(p.until) FILTER (WHERE p.until > p_now)
-        INTO o_is_paused, o_kinds, o_next
-        FROM (
-            SELECT k.kind, (k.pause ->> 'until')::int8 AS until, coalesce((k.pause ->> 'until')::int8 > p_now, true) AS holds
+        o_is_paused := false;
+        -- Most have none, and to look for them costs more than all else that is read here.
+        IF v_config -> 'pauses' IS NOT NULL THEN
+            SELECT
+                coalesce(bool_or(p.kind = '') FILTER (WHERE p.holds), false),
+                array_agg(p.kind) FILTER (WHERE p.holds AND p.kind <> ''),
+                min(p.until) FILTER (WHERE p.until > p_now)
+            INTO o_is_paused, o_kinds, o_next
             FROM (
-                SELECT '' AS kind, nullif(v_config #> '{pauses,queue}', 'null') AS pause
-                UNION ALL
-                SELECT e.key, e.value FROM jsonb_each(v_config #> '{pauses,kinds}') AS e
-                UNION ALL
-                SELECT NULL, e.value FROM jsonb_each(v_config #> '{pauses,keys}') AS e
-            ) AS k
-            WHERE k.pause IS NOT NULL
-        ) AS p;
+                SELECT k.kind, (k.pause ->> 'until')::int8 AS until, coalesce((k.pause ->> 'until')::int8 > p_now, true) AS holds
+                FROM (
+                    SELECT '' AS kind, nullif(v_config #> '{pauses,queue}', 'null') AS pause
+                    UNION ALL
+                    SELECT e.key, e.value FROM jsonb_each(v_config #> '{pauses,kinds}') AS e
+                    UNION ALL
+                    SELECT NULL, e.value FROM jsonb_each(v_config #> '{pauses,keys}') AS e
+                ) AS k
+                WHERE k.pause IS NOT NULL
+            ) AS p;
+        END IF;
         o_concurrency := (v_config ->> 'concurrency')::int8;
         o_rate := v_rate;
         o_aging := v_config ->> 'aging';

@@ -37,6 +37,7 @@ const FRAGMENTS: &[Fragment] = fragments![
     "line",
     "lock",
     "looked",
+    "loose",
     "next",
     "promote",
     "ready",

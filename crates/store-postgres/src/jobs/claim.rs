@@ -53,7 +53,10 @@ pub(super) struct Asking<'r> {
     stored_nonce: i64,
     queues: Vec<&'r str>,
     shares: Vec<i64>,
+    /// In their order.
     kinds: Vec<&'r str>,
+    /// The same.
+    names: Vec<&'r Name>,
     limit: i64,
     at_once: i64,
     bytes: i64,
@@ -69,9 +72,9 @@ const MOVE_MAX: i64 = PROMOTE_MAX as i64;
 
 impl<'r> Asking<'r> {
     pub(super) fn new(tools: &Tools, request: &'r ClaimRequest) -> Self {
-        let mut kinds: Vec<_> = request.kinds.iter().map(Name::as_str).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
+        let mut names: Vec<_> = request.kinds.iter().collect();
+        names.sort_unstable();
+        names.dedup();
         Self {
             request,
             began: Instant::now(),
@@ -80,7 +83,8 @@ impl<'r> Asking<'r> {
             stored_nonce: row::to_stored(request.nonce),
             queues: request.queues.iter().map(|share| share.queue.as_str()).collect(),
             shares: request.queues.iter().map(|share| i64::from(share.limit)).collect(),
-            kinds,
+            kinds: names.iter().map(|name| name.as_str()).collect(),
+            names,
             limit: i64::from(request.limit),
             at_once: i64::from(request.at_once),
             bytes: i64::try_from(request.bytes).unwrap_or(i64::MAX),
@@ -181,7 +185,7 @@ impl<'r> Asking<'r> {
         let places = request.queues.iter().enumerate().map(|(place, share)| (share.queue.as_str(), place));
         let places = places.collect();
         let order = Order::read(at(end, 13)?, at(end, 12)?).map_err(Fault::partial)?;
-        let reading = Reading { request, claimed_at, places, order };
+        let reading = Reading { request, kinds: &self.names, claimed_at, places, order };
         let (mut claimed, mut unreadable) = (Vec::with_capacity(jobs.len()), Vec::new());
         for found in jobs {
             let place = reading.place(found).map_err(Fault::partial)?;
@@ -225,6 +229,8 @@ struct Place {
 
 struct Reading<'r> {
     request: &'r ClaimRequest,
+    /// In their order.
+    kinds: &'r [&'r Name],
     claimed_at: Timestamp,
     /// The places of the queues in the request.
     places: HashMap<&'r str, usize>,
@@ -255,11 +261,11 @@ impl Reading<'_> {
             return Ok(None);
         }
         let kind: &str = at(found, 4)?;
-        let known = self.request.kinds.iter().find(|name| name.as_str() == kind);
+        let known = self.kinds.binary_search_by(|name| name.as_str().cmp(kind));
         Ok(Some(ClaimedJob {
             id: row::job_id(found, 2)?,
             queue: queue.clone(),
-            kind: known.cloned().map_or_else(|| row::name(found, 4), Ok)?,
+            kind: known.map_or_else(|_| row::name(found, 4), |place| Ok(self.kinds[place].clone()))?,
             payload: row::bytes(found, 5)?,
             priority: at(found, 6)?,
             key: self.order.key(at(found, 1)?)?,

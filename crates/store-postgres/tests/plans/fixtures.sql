@@ -128,6 +128,23 @@ INSERT INTO key_spent (queue, key, back_at, jobs)
 SELECT 'keyed', 'a' || i % 10, CASE WHEN i <= 10 THEN i ELSE clock_micros() + 86400000000 + i END, 1
 FROM generate_series(1, 20) AS i;
 
+-- A queue with keys, of which each has two jobs that wait; all turns are in runs. Two keys come into being.
+INSERT INTO queues (name, config, payload_max, rules) VALUES ('turned', '{"keys":{}}', 1048576, 2);
+
+WITH job AS (
+    INSERT INTO jobs (seq, id, enqueued_at, due_at, priority, queue, kind, key, payload)
+    SELECT nextval('jobs_seq_seq') | 2, gen_random_uuid(), 1, 1, 0, 'turned', 'k0', 'a' || i % 10, ''
+    FROM generate_series(1, 20) AS i
+    RETURNING seq, key
+)
+INSERT INTO waiting (seq, due_at, fence, backoff, attempt, stalls, ambiguous, size, state, priority, queue, kind, of_kind)
+SELECT j.seq, 1, 0, 0, 0, 0, 0, 0, 2, 0, 'turned', '#' || j.key, 'k0'
+FROM job AS j;
+
+INSERT INTO gates (queue, key, turn, open_at, in_run) SELECT 'turned', 'a' || i, 2, 0, true FROM generate_series(0, 7) AS i;
+INSERT INTO gate_runs (queue, turn, first, last, keys, count) VALUES ('turned', 2, 'a0', 'a7', '{a0,a1,a2,a3,a4,a5,a6,a7}', 8);
+INSERT INTO gate_reports (queue, keys, count, is_ended) VALUES ('turned', '{a9,a8}', 2, false);
+
 -- A queue with aged priority: three levels, of jobs without a key and of one key.
 INSERT INTO queues (name, config, payload_max, rules) VALUES ('aged', '{"aging":10000000,"keys":{}}', 1048576, 2);
 

@@ -44,6 +44,9 @@ INSERT INTO gates (queue, key, turn, open_at)
 SELECT 'keyed', 'b' || seq, seq + 1000, CASE WHEN seq % 8 = 0 THEN 0 ELSE 9223372036854775807 END FROM more WHERE is_waiting;
 INSERT INTO gate_runs (queue, turn, first, last, keys, count)
 SELECT 'keyed', seq + 1000, 'd' || seq, 'd' || seq, ARRAY['d' || seq], 1 FROM more WHERE is_waiting;
+INSERT INTO gates (queue, key, turn, open_at, in_run) SELECT 'turned', 'b' || seq, 0, 0, true FROM more WHERE is_waiting;
+INSERT INTO gate_runs (queue, turn, first, last, keys, count)
+SELECT 'turned', seq + 1000, 'b' || seq, 'b' || seq, ARRAY['b' || seq], 1 FROM more WHERE is_waiting;
 INSERT INTO gate_jobs (seq, queue, key) SELECT seq, 'keyed', 'b' || seq FROM more WHERE is_waiting;
 INSERT INTO key_spent (queue, key, back_at, jobs)
 SELECT 'keyed', 'b' || seq, clock_micros() + 86400000000 + seq, 1 FROM more WHERE is_waiting;

@@ -19,12 +19,9 @@ DECLARE
     v_left int8 := p_want; v_looked int8 := 0; v_done text[] := '{}'; v_skipped int8[] := '{}';
 BEGIN
     o_bytes := 0; o_met_locked := false; o_is_near := true;
-    IF EXISTS (
-            SELECT 1 FROM gates AS g
-            WHERE hashtext(g.queue) = hashtext(p_queue) AND g.queue = p_queue AND g.open_at = 0 AND NOT g.in_run
-        )
-        OR EXISTS (SELECT 1 FROM gate_runs AS r WHERE r.queue = p_queue)
+    IF EXISTS (SELECT 1 FROM gate_runs AS r WHERE r.queue = p_queue)
         OR EXISTS (SELECT 1 FROM gate_reports AS n WHERE n.queue = p_queue)
+        OR ({loose})
         OR EXISTS (SELECT 1 FROM gates AS g WHERE g.queue = p_queue AND g.open_at > 0 AND g.open_at <= p_now)
     THEN
         SELECT q.config, q.keys_counted INTO v_config, v_is_counted

@@ -6,6 +6,7 @@
 -- p_kept           and whether jobs are left behind it; NULL: that is not known
 -- p_untils, p_free, p_permits       what its rules left before, as in jobs/claim/room
 -- p_runs, p_over   as in jobs/claim/runs
+-- p_is_said        whether p_over has these as well:
 -- p_rest           keys whose gates have come into being, and were not asked
 -- p_jobs, p_gates  of each job its number, and the place of its gate
 -- p_is_counted     whether they count for their keys, since a concurrency is to be held
@@ -13,7 +14,8 @@
 -- p_rate and what follows  of the rate, as in queues/key_rules
 CREATE FUNCTION {function}(
     p_now int8, p_queue text, p_turn int8, p_forms int8[], p_at tid[], p_keys text[], p_turns int8[], p_weights int8[],
-    p_given int8[], p_kept bool[], p_untils int8[], p_free int8[], p_permits int8[], p_runs tid[], p_over text[], p_rest text[],
+    p_given int8[], p_kept bool[], p_untils int8[], p_free int8[], p_permits int8[], p_runs tid[], p_over text[], p_is_said bool,
+    p_rest text[],
     p_jobs int8[], p_gates int8[], p_is_counted bool, p_taken int8[], p_rate int8, p_per int8, p_shape text, p_burst int8, p_step int8
 ) RETURNS TABLE (o_gates int8)
 LANGUAGE plpgsql VOLATILE
@@ -90,7 +92,8 @@ BEGIN
         SELECT p_queue, k.key, k.turn, k.open_at, false FROM unnest(v_shut, v_shut_turns, v_until) AS k (key, turn, open_at)
         ON CONFLICT (key, queue) DO UPDATE SET turn = excluded.turn, open_at = excluded.open_at, in_run = false;
     END IF;
-    IF p_runs <> '{}' OR v_open <> '{}' OR p_rest <> '{}' THEN
+    p_rest := CASE WHEN p_is_said THEN '{}' ELSE p_rest END;
+    IF p_runs <> '{}' OR v_open <> '{}' OR p_rest <> '{}' OR p_over <> '{}' THEN
         PERFORM 1
         FROM {jobs_runs}(
             p_queue, p_runs, p_keys, p_over, p_turns[1], v_open || p_rest,

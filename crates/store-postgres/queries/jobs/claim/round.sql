@@ -23,16 +23,17 @@ AS $$
 #variable_conflict use_column
 DECLARE
     -- By gate, in their order: where it is, and what its rules leave. NULL: they leave any number.
-    v_forms int8[]; v_at tid[]; v_keys text[]; v_turns int8[]; v_runs tid[]; v_over text[];
+    v_forms int8[]; v_at tid[]; v_keys text[]; v_turns int8[]; v_runs tid[]; v_over text[]; v_is_said bool; v_rest text[];
     v_weights int8[]; v_weight int8; v_parts int8[]; v_mosts int8[]; v_untils int8[];
     v_free int8[]; v_permits int8[]; v_given int8[]; v_kept bool[]; v_reached int8;
     -- Whether each gate may give one job, as where there are many.
     v_are_single bool;
     -- By job: where it is, and the place of its gate.
-    v_found tid[]; v_seqs int8[]; v_asked int8[]; v_gates int8[]; v_count int8; v_fitting int8; v_met int8[] := '{}';
+    v_found tid[]; v_seqs int8[]; v_asked int8[]; v_asked_keys text[]; v_gates int8[]; v_count int8; v_fitting int8;
+    v_met int8[] := '{}';
     v_seen int8[];
 BEGIN
-    SELECT a.* INTO o_asked, v_forms, v_at, v_keys, v_turns, v_weights, v_weight, v_runs, v_over
+    SELECT a.* INTO o_asked, v_forms, v_at, v_keys, v_turns, v_weights, v_weight, v_runs, v_over, v_is_said, v_rest
     FROM {jobs_ask}(p_queue, p_new, p_turn, p_gates, p_done, p_weights) AS a;
     IF o_asked = 0 THEN
         RETURN NEXT;
@@ -48,17 +49,18 @@ BEGIN
         SELECT l.* INTO v_mosts, v_untils, v_free, v_permits, o_is_near
         FROM {jobs_room}(p_now, p_queue, v_keys, v_parts, p_concurrency, p_jobs, p_burst, p_step, p_pauses) AS l;
     END IF;
-    SELECT f.* INTO v_found, v_seqs, v_asked, v_seen
+    SELECT f.* INTO v_found, v_seqs, v_asked, v_asked_keys, v_seen
     FROM {jobs_front}(
         p_now, p_queue, p_kinds, p_want, v_keys, v_mosts, v_are_single, p_taken || p_skipped, p_worth, p_offset
     ) AS f;
     SELECT
         coalesce(array_agg(c.ctid), '{}'), coalesce(array_agg(c.seq), '{}'), coalesce(array_agg(c.size), '{}'),
-        coalesce(array_agg(c.gate), '{}'), array_agg(c.is_left), count(*), coalesce(sum(c.size), 0)
-    INTO o_places, o_jobs, o_sizes, v_gates, v_kept, v_count, o_bytes
+        coalesce(array_agg(c.gate), '{}'), coalesce(array_agg(c.seq || ' ' || c.key), '{}'), array_agg(c.is_left), count(*),
+        coalesce(sum(c.size), 0)
+    INTO o_places, o_jobs, o_sizes, v_gates, o_keys, v_kept, v_count, o_bytes
     FROM (
-        SELECT w.ctid, w.seq, w.size, f.gate, f.seen > 1 AS is_left
-        FROM unnest(v_found, v_asked, v_seen) AS f (place, gate, seen)
+        SELECT w.ctid, w.seq, w.size, f.gate, f.key, f.seen > 1 AS is_left
+        FROM unnest(v_found, v_asked, v_asked_keys, v_seen) AS f (place, gate, key, seen)
         JOIN waiting AS w ON w.ctid = f.place
         FOR UPDATE OF w SKIP LOCKED
     ) AS c;
@@ -87,7 +89,7 @@ BEGIN
         WHEN v_fitting < v_count THEN v_gates[v_fitting + 1] WHEN cardinality(v_found) = p_want THEN v_asked[p_want] ELSE o_asked
     END;
     o_places := o_places[1:v_fitting]; o_jobs := o_jobs[1:v_fitting]; o_sizes := o_sizes[1:v_fitting];
-    v_gates := v_gates[1:v_fitting];
+    v_gates := v_gates[1:v_fitting]; o_keys := o_keys[1:v_fitting];
     IF v_are_single AND v_fitting = v_reached AND v_seen IS NOT NULL AND cardinality(p_skipped) = 0 THEN
         -- Each of them gave its one job.
         v_given := v_parts[1:v_reached]; v_kept := v_kept[1:v_reached]; o_done := '{}';
@@ -111,19 +113,20 @@ BEGIN
             GROUP BY n.gate
         ) AS g;
     END IF;
-    o_keys := ARRAY(SELECT j.seq || ' ' || v_keys[j.gate] FROM unnest(o_jobs, v_gates) AS j (seq, gate));
-    IF v_runs <> '{}' AND v_over IS NOT NULL THEN
+    IF v_is_said THEN
         v_over := v_keys[v_reached + 1:] || v_over;
     END IF;
     v_keys := v_keys[1:v_reached];
-    IF p_new <> '{}' THEN
+    IF v_is_said AND v_reached = o_asked THEN
+        p_new := v_rest;
+    ELSIF p_new <> '{}' THEN
         -- Those that were not asked.
         p_new := ARRAY(SELECT n.key FROM unnest(p_new) AS n (key) WHERE n.key NOT IN (SELECT k.key FROM unnest(v_keys) AS k (key)));
     END IF;
     PERFORM 1
     FROM {jobs_pass}(
         p_now, p_queue, p_turn, v_forms[1:v_reached], v_at[1:v_reached], v_keys, v_turns[1:v_reached], v_weights[1:v_reached],
-        v_given, v_kept, v_untils[1:v_reached], v_free[1:v_reached], v_permits[1:v_reached], v_runs, v_over,
+        v_given, v_kept, v_untils[1:v_reached], v_free[1:v_reached], v_permits[1:v_reached], v_runs, v_over, v_is_said,
         p_new, o_jobs, v_gates, p_concurrency IS NOT NULL, p_taken, p_jobs, p_per, p_shape, p_burst, p_step
     );
     RETURN NEXT;
