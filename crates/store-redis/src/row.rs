@@ -115,7 +115,8 @@ impl Row {
         Self::unpack_known(record, &[])
     }
 
-    /// As [`unpack`](Self::unpack), of a job whose kind is probably one of these: a name that is there need not be made.
+    /// As [`unpack`](Self::unpack), of a job whose kind is probably one of these, which are in their order: a name that is there
+    /// need not be made.
     pub(crate) fn unpack_known(record: Bytes, kinds: &[Name]) -> Self {
         let form = record.first().copied().unwrap_or_default();
         let row = match (First::of(form), form) {

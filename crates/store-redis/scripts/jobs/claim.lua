@@ -13,8 +13,9 @@
 --   limits, 2 if these are far (core: AMPLE), what the next script of this claim gets as 12, and as 13}.
 --   Records are in the long form, as it is stored, or in that of a first attempt.
 -- What one script does at most, so that it holds the server for a few milliseconds: a job that is moved or taken counts one,
--- and so do some sources that have to be merged. A few are taken in any case; the caller comes again for more.
-local WORK_MAX, SOURCES_OF_ONE, TAKEN_MIN = 500, 4, 64
+-- and so do some sources that have to be merged, from so many on. Below that a second script, which has to merge them again, would
+-- cost more than it spares. A few jobs are taken in any case; the caller comes again for more.
+local WORK_MAX, SOURCES_FREE, SOURCES_OF_ONE, TAKEN_MIN = 500, 1024, 4, 64
 local now, lease, limit, expired, promoted, due = clock.now, ARGV[2], tonumber(ARGV[5]), 0, 0, nil
 
 -- The score of the first in an order, if there is one.
@@ -84,7 +85,8 @@ local function take_keyless(wanted)
   find_sources(asked, from, plain_ready)
   if aged_made then aged_made.split() end
   if sources.number == 0 or wanted == 0 then return 0 end
-  local work = expired + promoted + math.floor(sources.number / SOURCES_OF_ONE) + room().number
+  local merged = math.max(0, sources.number - SOURCES_FREE)
+  local work = expired + promoted + math.floor(merged / SOURCES_OF_ONE) + room().number
   taken = take(wanted, math.max(WORK_MAX - work, TAKEN_MIN))
   return taken.ended
 end

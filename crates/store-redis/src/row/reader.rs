@@ -50,12 +50,12 @@ impl Reader {
         self.take(length.into()).filter(|text| std::str::from_utf8(text).is_ok())
     }
 
-    /// A name, out of those that are known if it is there.
+    /// A name, out of those that are known, in their order, if it is there.
     pub(crate) fn name(&mut self, length: usize, known: &[Name]) -> Option<Name> {
         let text = self.0.get(..length)?;
-        let name = match known.iter().find(|name| name.as_str().as_bytes() == text) {
-            Some(name) => name.clone(),
-            None => Name::new(std::str::from_utf8(text).ok()?).ok()?,
+        let name = match known.binary_search_by(|name| name.as_str().as_bytes().cmp(text)) {
+            Ok(place) => known[place].clone(),
+            Err(_) => Name::new(std::str::from_utf8(text).ok()?).ok()?,
         };
         self.0.advance(length);
         Some(name)

@@ -35,6 +35,8 @@ pub(super) struct Question<'a> {
     nonce: Bytes,
     label: Bytes,
     pub(super) kinds: Vec<Bytes>,
+    /// The same as names, in their order.
+    names: Vec<Name>,
     /// Whether jobs have expired in any queue.
     pub(super) has_expired: AtomicBool,
 }
@@ -49,16 +51,17 @@ impl<'a> Question<'a> {
         let mut packed = BytesMut::with_capacity(2 + label.len());
         packed.put_u16(u16::try_from(label.len()).expect("a kept label is short"));
         packed.put_slice(label.as_bytes());
-        let mut kinds: Vec<_> = request.kinds.iter().map(Name::as_str).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
+        let mut names = request.kinds.clone();
+        names.sort_unstable();
+        names.dedup();
         Self {
             tools,
             session,
             request,
             nonce: Bytes::copy_from_slice(&request.nonce.to_be_bytes()),
             label: packed.freeze(),
-            kinds: kinds.into_iter().map(|kind| Bytes::copy_from_slice(kind.as_bytes())).collect(),
+            kinds: names.iter().map(|kind| Bytes::copy_from_slice(kind.as_str().as_bytes())).collect(),
+            names,
             has_expired: AtomicBool::new(false),
         }
     }
@@ -161,7 +164,7 @@ impl<'a> Question<'a> {
         for (id, record) in given.records {
             let is_apart = row::payload_length(&record) > INLINE_MAX;
             let body = if is_apart { bodies.next().flatten() } else { None };
-            match Row::unpack_known(record, &self.request.kinds).claimed(id, queue, body, caps) {
+            match Row::unpack_known(record, &self.names).claimed(id, queue, body, caps) {
                 Ok(job) => jobs.push(job),
                 Err(Some(lost)) => unreadable.push(*lost),
                 Err(None) => tracing::error!(%id, %queue, "a job was taken whose fence does not read"),
