@@ -76,21 +76,30 @@ impl Report {
         );
     }
 
-    /// Rates of rounds in which either was run: the middle of each, and the middle of the ratios of the rounds.
+    /// Rounds in which either was run: the middle of each, and the middle of the ratios of the rounds. Then the same of what a
+    /// job cost the server, which says more on a busy machine.
     pub(crate) fn in_turns(
         &mut self,
         subject: Subject,
         work: &str,
-        ours: &[f64],
+        ours: &[Whole],
         beside: &str,
-        other: &[f64],
+        other: &[Whole],
     ) {
-        let mut ratios: Vec<f64> = ours.iter().zip(other).map(|(ours, other)| ours / other).collect();
-        let middle = median(&mut ratios);
-        self.rate(subject, work, median(&mut ours.to_vec()), beside, median(&mut other.to_vec()));
-        let row = self.rows.last_mut().expect("it was added");
-        row.ratio = Some(middle);
-        row.spread = ratios.first().copied().zip(ratios.last().copied());
+        self.whole(subject, work, Whole::median(ours), beside, Whole::median(other));
+        let ratios = |of: fn(&Whole) -> Option<f64>| {
+            let pairs = ours.iter().zip(other).filter_map(|(ours, other)| Some(of(ours)? / of(other)?));
+            let mut ratios: Vec<f64> = pairs.collect();
+            ratios.sort_unstable_by(f64::total_cmp);
+            ratios
+        };
+        let found = [ratios(|whole| Some(whole.rate)), ratios(|whole| whole.server_micros)];
+        let found: Vec<_> = found.into_iter().filter(|ratios| !ratios.is_empty()).collect();
+        let first = self.rows.len() - found.len();
+        for (row, ratios) in self.rows[first..].iter_mut().zip(&found) {
+            row.ratio = Some(ratios[ratios.len() / 2]);
+            row.spread = ratios.first().copied().zip(ratios.last().copied());
+        }
     }
 
     /// A rate end to end beside another, and below it what either cost the server.

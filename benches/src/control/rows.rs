@@ -9,7 +9,8 @@ use windlass::{Client, Options};
 
 use super::{Scale, define};
 use crate::ours::{self, BULK, Nothing};
-use crate::subject::{Finished, Subject};
+use crate::report::Whole;
+use crate::subject::Subject;
 
 /// How many keys the jobs have.
 const KEYS: u32 = 10_000;
@@ -74,57 +75,69 @@ impl Row {
         (work.to_owned(), beside)
     }
 
-    /// Jobs per second without the control.
-    pub(super) async fn plain(self, subject: Subject, scale: Scale) -> Result<f64> {
+    /// What is reached without the control.
+    pub(super) async fn plain(self, subject: Subject, scale: Scale) -> Result<Whole> {
         match self {
-            Self::Unique => ours::enqueue_bulk(subject, scale.jobs).await,
+            Self::Unique => enqueue(subject, scale.jobs, None).await,
             Self::Aged => drain_levels(subject, scale.jobs, &QueueConfig::default()).await,
-            Self::Closed => drain_keys(subject, scale.jobs / 2, Keys::Closed { front: 0 }).await,
+            Self::Closed => keyed(subject, scale.jobs / 2, Keys::Closed { front: 0 }).await,
             Self::Concurrency | Self::Rate | Self::Turns | Self::Limits => {
-                ours::drain(subject, scale.jobs, Finished::Kept).await
+                drain_with(subject, scale.jobs, None).await
             }
         }
     }
 
-    /// Jobs per second with it.
-    pub(super) async fn controlled(self, subject: Subject, scale: Scale) -> Result<f64> {
+    /// What is reached with it.
+    pub(super) async fn controlled(self, subject: Subject, scale: Scale) -> Result<Whole> {
         let config = QueueConfig::default();
         match self {
-            Self::Unique => enqueue_unique(subject, scale.jobs).await,
+            Self::Unique => enqueue(subject, scale.jobs, Some(Unique::payload())).await,
             Self::Concurrency => {
                 let config = QueueConfig { concurrency: Some(1_000_000), ..config };
-                drain_with(subject, scale.jobs, &config).await
+                drain_with(subject, scale.jobs, Some(&config)).await
             }
             Self::Rate => {
                 let rate = Rate::new(1_000_000, Duration::from_secs(1));
-                drain_with(subject, scale.jobs, &QueueConfig { rate: Some(rate), ..config }).await
+                drain_with(subject, scale.jobs, Some(&QueueConfig { rate: Some(rate), ..config })).await
             }
             Self::Aged => {
                 // So little that each claim takes from all levels.
                 let config = QueueConfig { aging: Some(Duration::from_millis(1)), ..config };
                 drain_levels(subject, scale.jobs, &config).await
             }
-            Self::Turns => drain_keys(subject, scale.jobs, Keys::Turns).await,
-            Self::Limits => drain_keys(subject, scale.jobs, Keys::Limit).await,
-            Self::Closed => drain_keys(subject, scale.jobs / 2, Keys::Closed { front: scale.front }).await,
+            Self::Turns => keyed(subject, scale.jobs, Keys::Turns).await,
+            Self::Limits => keyed(subject, scale.jobs, Keys::Limit).await,
+            Self::Closed => keyed(subject, scale.jobs / 2, Keys::Closed { front: scale.front }).await,
         }
     }
 }
 
 /// Jobs per second of bulk enqueues of jobs that are unique by their payload, one after the other.
 pub(crate) async fn enqueue_unique(subject: Subject, jobs: u32) -> Result<f64> {
-    let place = subject.place()?;
-    let client = place.client().await?;
-    let started = Instant::now();
-    for start in (0..jobs).step_by(BULK as usize) {
-        let some = (start..jobs.min(start + BULK)).map(|i| Nothing { i });
-        client.enqueue_all(some).unique(Unique::payload()).await?;
-    }
-    Ok(f64::from(jobs) / started.elapsed().as_secs_f64())
+    Ok(enqueue(subject, jobs, Some(Unique::payload())).await?.rate)
 }
 
 /// Jobs per second of many keys.
 pub(crate) async fn drain_keys(subject: Subject, jobs: u32, keys: Keys) -> Result<f64> {
+    Ok(keyed(subject, jobs, keys).await?.rate)
+}
+
+/// Bulk enqueues, one after the other.
+async fn enqueue(subject: Subject, jobs: u32, unique: Option<Unique>) -> Result<Whole> {
+    let place = subject.place()?;
+    let client = place.client().await?;
+    let (cpu, started) = (subject.server_cpu()?, Instant::now());
+    for start in (0..jobs).step_by(BULK as usize) {
+        let all = client.enqueue_all((start..jobs.min(start + BULK)).map(|i| Nothing { i }));
+        match unique.clone() {
+            Some(unique) => drop(all.unique(unique).await?),
+            None => drop(all.await?),
+        }
+    }
+    Whole::ended(jobs, started.elapsed(), cpu)
+}
+
+async fn keyed(subject: Subject, jobs: u32, keys: Keys) -> Result<Whole> {
     let place = subject.place()?;
     let client = place.client().await?;
     let concurrency = (keys == Keys::Limit).then_some(1_000_000);
@@ -135,23 +148,32 @@ pub(crate) async fn drain_keys(subject: Subject, jobs: u32, keys: Keys) -> Resul
         fill(&client, front, |_| Options::new().key("closed")).await?;
     }
     fill(&client, jobs, |i| Options::new().key(format!("key-{}", i % KEYS))).await?;
-    ours::drain_filled(&client, jobs).await
+    drain(subject, &client, jobs).await
 }
 
-async fn drain_levels(subject: Subject, jobs: u32, config: &QueueConfig) -> Result<f64> {
+async fn drain_levels(subject: Subject, jobs: u32, config: &QueueConfig) -> Result<Whole> {
     let place = subject.place()?;
     let client = place.client().await?;
     fill(&client, jobs, |i| Options::new().priority(i16::try_from(i % LEVELS).unwrap_or_default())).await?;
     define(&client, config).await?;
-    ours::drain_filled(&client, jobs).await
+    drain(subject, &client, jobs).await
 }
 
-async fn drain_with(subject: Subject, jobs: u32, config: &QueueConfig) -> Result<f64> {
+async fn drain_with(subject: Subject, jobs: u32, config: Option<&QueueConfig>) -> Result<Whole> {
     let place = subject.place()?;
     let client = place.client().await?;
     ours::fill(&client, jobs).await?;
-    define(&client, config).await?;
-    ours::drain_filled(&client, jobs).await
+    if let Some(config) = config {
+        define(&client, config).await?;
+    }
+    drain(subject, &client, jobs).await
+}
+
+/// Runs what waits.
+async fn drain(subject: Subject, client: &Client, jobs: u32) -> Result<Whole> {
+    let (cpu, started) = (subject.server_cpu()?, Instant::now());
+    ours::drain_filled(client, jobs).await?;
+    Whole::ended(jobs, started.elapsed(), cpu)
 }
 
 async fn fill(client: &Client, jobs: u32, options: impl Fn(u32) -> Options) -> Result<()> {
