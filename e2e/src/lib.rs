@@ -4,6 +4,7 @@
 //! The witness is outside the system under test: every handler writes a line before and after its work, and
 //! the tests compare those lines with what the store says.
 
+pub mod clocks;
 pub mod fleet;
 pub mod flows;
 pub mod history;

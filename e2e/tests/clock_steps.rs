@@ -4,56 +4,17 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass::core::store::{Filter, PAGE_MAX};
 use windlass::{Client, JobRecord, JobState};
+use windlass_e2e::clocks::Clocks;
 use windlass_e2e::fleet::{Fleet, WorkerSettings};
 use windlass_e2e::jobs::Hold;
 use windlass_e2e::witness::Ledger;
 use windlass_e2e::{eventually, setting};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_e2e-worker");
-
-/// What puts another clock before programs that are linked dynamically.
-fn faketime() -> PathBuf {
-    let entries = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
-    let folders = ["/usr/lib", "/usr/lib64", "/usr/local/lib"].into_iter().map(PathBuf::from).chain(entries);
-    folders
-        .map(|folder| folder.join("faketime/libfaketimeMT.so.1"))
-        .find(|path| path.is_file())
-        .expect("libfaketime is needed: cargo xtask test installs it, or apt-get install libfaketime")
-}
-
-/// Processes whose wall clock is off by what a file says. Their monotonic clock is left alone, as by any step.
-struct Clocks {
-    control: PathBuf,
-}
-
-impl Clocks {
-    fn new(folder: &Path) -> Self {
-        let clocks = Self { control: folder.join("clock") };
-        clocks.set(0);
-        clocks
-    }
-
-    fn set(&self, offset_seconds: i64) {
-        // In one step, since a process may read at any moment.
-        let fresh = self.control.with_extension("fresh");
-        std::fs::write(&fresh, format!("{offset_seconds:+}\n")).unwrap();
-        std::fs::rename(fresh, &self.control).unwrap();
-    }
-
-    fn environment(&self) -> Vec<(&'static str, PathBuf)> {
-        vec![
-            ("LD_PRELOAD", faketime()),
-            ("FAKETIME_TIMESTAMP_FILE", self.control.clone()),
-            ("FAKETIME_NO_CACHE", "1".into()),
-            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
-        ]
-    }
-}
 
 async fn all(client: &Client) -> Vec<JobRecord> {
     let (mut jobs, mut cursor) = (Vec::new(), None);
@@ -71,7 +32,7 @@ async fn all(client: &Client) -> Vec<JobRecord> {
 async fn no_living_job_is_taken_for_lost_when_the_clock_is_set() {
     const HOURS: i64 = 2 * 3_600;
     let fleet = Fleet::new(WORKER);
-    let clocks = Clocks::new(fleet.folder());
+    let clocks = Clocks::new(fleet.folder(), "clock");
     // This process only looks: the clock of its store is the real one.
     let client = fleet.client().await;
     let holds = client.enqueue_all((0..4).map(|_| Hold { gate: fleet.gate() })).await.unwrap();

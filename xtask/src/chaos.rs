@@ -69,12 +69,18 @@ pub(crate) struct Chaos {
     /// How many jobs one of a flow waits for beside kills
     #[arg(long, default_value_t = 20_000)]
     fan_in: u32,
+    /// How many times to let a job wait for a thousand others, on each store
+    #[arg(long, default_value_t = 20)]
+    fan_in_rounds: u32,
+    /// How many times to kill or stop a worker beside schedules
+    #[arg(long, default_value_t = 60)]
+    schedule_faults: u32,
     /// How many outcomes to hold up beyond the lease
     #[arg(long, default_value_t = 1_000)]
     late_outcomes: u32,
 }
 
-const TESTS: [&str; 15] = [
+const TESTS: [&str; 16] = [
     "hammer",
     "server_kill",
     "faults",
@@ -85,6 +91,7 @@ const TESTS: [&str; 15] = [
     "lost_answers",
     "poison",
     "repeats",
+    "schedules",
     "sick_queue",
     "large",
     "clock_steps",
@@ -122,6 +129,14 @@ impl Chaos {
                 .args(["--", "--nocapture"])
                 .run()?;
         }
+        if self.wants("fan_in") {
+            let features = ["--features", "sqlite,postgres,redis"];
+            shell::cargo("wait for thousands", ["test", "--release", "-p", "windlass", "--test", "flows"])
+                .args(features)
+                .env("WINDLASS_FAN_IN_ROUNDS", self.fan_in_rounds)
+                .args(["--", "--nocapture", "--test-threads=1"])
+                .run()?;
+        }
         Ok(())
     }
 
@@ -152,6 +167,7 @@ impl Chaos {
             .env("WINDLASS_FAN_INS", self.flows)
             .env("WINDLASS_FLOW_KILLS", self.limit_rounds)
             .env("WINDLASS_FLOW_FAILOVERS", self.failovers)
+            .env("WINDLASS_SCHEDULE_FAULTS", self.schedule_faults)
             .env("WINDLASS_LATE_OUTCOMES", self.late_outcomes)
             .args(["--", "--nocapture", "--test-threads=1"])
             .run()

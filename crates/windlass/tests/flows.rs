@@ -88,7 +88,8 @@ async fn outputs_go_from_queue_to_queue(client: &Client) {
 }
 
 async fn a_wide_fan_in_comes_together(client: &Client) {
-    for round in 0..3 {
+    let rounds = std::env::var("WINDLASS_FAN_IN_ROUNDS").ok();
+    for round in 0..rounds.map_or(3, |rounds| rounds.parse().expect("a whole number")) {
         let mut flow = client.flow(format!("wide {round}"));
         let parts = flow.add_all((0..1_000).map(|number| add_in("one", number)));
         let sum = flow.add_after(&parts, add_in("two", 0));
@@ -143,7 +144,7 @@ async fn flows_hold(url: &str) {
         Box::pin(a_job_waits_for_those_that_it_adds(client)).await;
         Box::pin(a_wide_fan_in_comes_together(client)).await;
     };
-    tokio::time::timeout(Duration::from_secs(120), Box::pin(all)).await.expect("no flow is stuck");
+    tokio::time::timeout(Duration::from_secs(300), Box::pin(all)).await.expect("no flow is stuck");
     // What removes the last notes may still be under way.
     for worker in workers {
         worker.stop().await;

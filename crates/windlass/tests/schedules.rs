@@ -1,6 +1,9 @@
 //! Schedules on every store, by the store's own clock: three workers, one of which dies, a tick that is deleted, and still one job
 //! for each slot and none early.
 
+#[path = "schedules/overlap.rs"]
+mod overlap;
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -127,6 +130,7 @@ async fn futures<T>(all: [impl Future<Output = windlass::Result<T>>; 3]) -> Vec<
 async fn on_sqlite() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     one_job_for_each_slot(&format!("sqlite://{}/jobs.db", folder.path().display())).await;
+    overlap::each_policy_has_its_way(&format!("sqlite://{}/overlap.db", folder.path().display())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,6 +140,7 @@ async fn on_postgres() {
     let url = PostgresServer::shared().url();
     let separator = if url.contains('?') { '&' } else { '?' };
     one_job_for_each_slot(&format!("{url}{separator}schema=schedules_{}", std::process::id())).await;
+    overlap::each_policy_has_its_way(&format!("{url}{separator}schema=overlap_{}", std::process::id())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,5 +150,10 @@ async fn on_redis_and_on_a_cluster() {
     for url in [RedisServer::shared().url(), RedisCluster::shared().url()] {
         let separator = if url.contains('?') { '&' } else { '?' };
         one_job_for_each_slot(&format!("{url}{separator}namespace=schedules-{}", std::process::id())).await;
+        overlap::each_policy_has_its_way(&format!(
+            "{url}{separator}namespace=overlap-{}",
+            std::process::id()
+        ))
+        .await;
     }
 }
