@@ -168,6 +168,16 @@ impl Options {
         self
     }
 
+    /// The trace that the job belongs to, as the header `traceparent` of a request says it. A text that is not one is left out,
+    /// for it came from elsewhere and is none of the job's business.
+    #[must_use]
+    pub fn traceparent(self, parent: impl AsRef<str>) -> Self {
+        match Trace::of_headers(parent.as_ref(), None) {
+            Some(trace) => self.trace(trace),
+            None => self,
+        }
+    }
+
     /// The trace that the job belongs to.
     #[must_use]
     pub fn trace(mut self, trace: Trace) -> Self {

@@ -68,6 +68,27 @@ impl Trace {
         Ok(Self { parent, state: state.filter(|state| !state.is_empty()) })
     }
 
+    /// What two headers say that came from elsewhere, as the recommendation has it: nothing where the first is not a
+    /// `traceparent`, and without the second where that is not a `tracestate`. Of a long one the first entries are kept.
+    pub fn of_headers(parent: &str, state: Option<&str>) -> Option<Self> {
+        let mut state = state.unwrap_or_default();
+        while state.len() > STATE_MAX {
+            state = state.rsplit_once(',').map_or("", |(first, _last)| first);
+        }
+        let whole = Self::new(parent, Some(state.to_owned()));
+        whole.or_else(|_| Self::new(parent, None)).ok()
+    }
+
+    /// Whether its spans are recorded.
+    pub fn is_sampled(&self) -> bool {
+        self.flags() & 1 == 1
+    }
+
+    /// The flags, of which the lowest says whether it is sampled.
+    pub fn flags(&self) -> u8 {
+        self.parent.get(53..55).and_then(|flags| u8::from_str_radix(flags, 16).ok()).unwrap_or_default()
+    }
+
     /// The text of the header `traceparent`.
     pub fn parent(&self) -> &str {
         &self.parent
@@ -114,6 +135,26 @@ mod tests {
         let read = |parent: &str| serde_json::from_value::<Trace>(serde_json::json!({ "parent": parent }));
         assert_eq!(read(PARENT).unwrap().parent(), PARENT);
         assert!(read("00-x\r\nevil: 1").is_err());
+    }
+
+    #[test]
+    fn headers_from_elsewhere_are_taken_as_far_as_they_go() {
+        let of = |parent: &str, state: &str| Trace::of_headers(parent, Some(state));
+        assert_eq!(of("not one", "a=1"), None);
+        assert_eq!(of(PARENT, "a\nb").unwrap().state(), None);
+        assert_eq!(of(PARENT, "").unwrap().state(), None);
+        let entry = format!("k={}", "v".repeat(200));
+        let long = [&entry[..]; 4].join(",");
+        assert_eq!(of(PARENT, &long).unwrap().state(), Some(&long[..2 * entry.len() + 1]));
+        assert_eq!(of(PARENT, &"v".repeat(STATE_MAX + 1)).unwrap().state(), None);
+    }
+
+    #[test]
+    fn the_lowest_flag_says_whether_it_is_sampled() {
+        for (flags, is_sampled) in [("00", false), ("01", true), ("02", false), ("ff", true)] {
+            let trace = Trace::new(format!("{}{flags}", &PARENT[..53]), None).unwrap();
+            assert_eq!(trace.is_sampled(), is_sampled, "{flags}");
+        }
     }
 
     #[test]
