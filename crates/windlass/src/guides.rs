@@ -45,6 +45,14 @@ struct Troubleshooting;
 #[doc = include_str!("../../../docs/guides/upgrading.md")]
 struct Upgrading;
 
+#[cfg(feature = "metrics")]
+#[doc = include_str!("../../../docs/operations/metrics.md")]
+struct MetricsPage;
+
+#[cfg(feature = "opentelemetry")]
+#[doc = include_str!("../../../docs/guides/traces.md")]
+struct Traces;
+
 #[cfg(feature = "local")]
 #[doc = include_str!("../../../docs/guides/in-process.md")]
 struct InProcess;

@@ -64,6 +64,8 @@
 //! |---|---|
 //! | `local` (default) | [`local`]: work that needs no store |
 //! | `capture` | `worker::CaptureLayer`: events of `tracing` in the logs of attempts |
+//! | `metrics` | `Metrics`: what workers count and measure, as text for Prometheus |
+//! | `opentelemetry` | spans around enqueue, claim, attempt and settlement |
 
 pub mod check;
 pub mod flow;
@@ -85,6 +87,8 @@ pub use windlass_core::{JobId, Options, Outcome, State as JobState, StoreErrorKi
 pub use windlass_local as local;
 pub use windlass_tx::{BlockingTx, Tx, Versioned};
 pub use windlass_worker as worker;
+#[cfg(feature = "metrics")]
+pub use windlass_worker::Metrics;
 pub use windlass_worker::{
     Classify, Client, Ctx, Error, FromCtx, FromRef, Handle, Job, JobError, OutputError, QueueHandle, Result,
     ResultExt, Running, State, Verdict, Worker,

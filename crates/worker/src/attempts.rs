@@ -18,6 +18,7 @@ use crate::ctx::within::Completion;
 use crate::executor::Executor;
 use crate::settler::Settler;
 use crate::slots::{self, Freed, Slots, Start};
+use crate::trace::Traced;
 
 /// Runs attempts in the slots of a worker.
 pub(crate) struct Attempts {
@@ -67,8 +68,17 @@ impl Attempts {
     pub(crate) fn launch(self: &Arc<Self>, start: Start) {
         self.begins.started();
         let Start { slot, ctx } = start;
-        let span = span(&ctx);
+        ctx.inner().observed.started();
         let slot = Slot { attempts: Arc::clone(self), index: slot, is_done: false };
+        if let Some(traced) = Traced::of(&ctx) {
+            let inside = move || {
+                let span = span_inside(&ctx);
+                run(slot, ctx).instrument(span)
+            };
+            self.runtime.spawn(traced.follow(inside));
+            return;
+        }
+        let span = span(&ctx);
         if span.is_disabled() {
             self.runtime.spawn(run(slot, ctx));
         } else {
@@ -117,12 +127,24 @@ pub(crate) fn span(ctx: &Ctx) -> Span {
     })
 }
 
+/// The same in the trace that is the current one: for bridges from `tracing` to OpenTelemetry.
+fn span_inside(ctx: &Ctx) -> Span {
+    capture::introduced(ctx, || {
+        tracing::info_span!(
+            "attempt",
+            job.id = %ctx.id(), job.kind = %ctx.kind(), job.queue = %ctx.queue(),
+            attempt = ctx.attempt(), fence = %ctx.fence(),
+        )
+    })
+}
+
 /// One attempt: run it, hand its outcome in, leave the slot to the next.
 async fn run(mut slot: Slot, ctx: Ctx) {
     // Few have a history: the future of all others stays small.
     let may_begin = !ctx.has_history() || Box::pin(slot.attempts.may_begin(&ctx)).await;
     if may_begin && let Some(outcome) = slot.attempts.executor.execute(&ctx).await {
         report(&ctx, &outcome);
+        ctx.inner().span.end(&outcome);
         if ctx.has_said() {
             Box::pin(ctx.last_words()).await;
         }

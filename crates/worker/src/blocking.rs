@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::ctx::Ctx;
 use crate::panicked::catch;
+use crate::trace;
 
 /// The threads. They are those of a runtime that drives nothing else, so that the program's own runtime does
 /// not wait for a stuck closure when it ends.
@@ -50,7 +51,10 @@ impl Pool {
             let _ = begins.send(());
             // Closures that ask for a runtime mean the one their worker runs in.
             let _entered = caller.enter();
-            let result = span.in_scope(|| catch(work));
+            let result = {
+                let _in_trace = trace::attach(&ctx);
+                span.in_scope(|| catch(work))
+            };
             // Before the answer, so that an attempt that has it never takes its closure for running.
             ctx.inner().thread.end();
             // If the attempt has ended, its receiver is gone and the result is dropped.

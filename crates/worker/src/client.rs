@@ -65,12 +65,16 @@ use crate::error::{ConfigError, Error, Result};
 use crate::flows::Mover;
 use crate::job::Job;
 use crate::lanes::Lanes;
+use crate::observe::Observe;
 use crate::retries::lost;
+use crate::trace;
 
 /// Puts jobs into a store and asks about them. Cheap to clone. `windlass::open(url)` gives one.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
+    /// Where it counts what it hands in, and its workers what they do.
+    observe: Observe,
 }
 
 struct Shared {
@@ -105,6 +109,7 @@ impl Client {
         let mover = Mover::new(runtime.clone());
         let (keyed, defaults) = (KeyedQueues::default(), Defaults::new(runtime));
         Self {
+            observe: Observe::default(),
             shared: Arc::new(Shared {
                 store,
                 finishes_calls,
@@ -122,6 +127,17 @@ impl Client {
         }
     }
 
+    /// The same client, which counts in these metrics what it hands in; so do its workers with what they do.
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn with_metrics(&self, metrics: &crate::Metrics) -> Self {
+        Self { shared: Arc::clone(&self.shared), observe: Observe::new(metrics) }
+    }
+
+    pub(crate) fn observe(&self) -> &Observe {
+        &self.observe
+    }
+
     /// The store, for what this type has no method for.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store
@@ -137,7 +153,16 @@ impl Client {
     /// [`Enqueued::Repeated`] means that the answer to this very call was lost, the call was repeated, and the store
     /// had accepted it before: the job is stored, and was stored once. A job under an id of the caller's own may have
     /// been there before.
-    pub async fn enqueue_new(&self, job: NewJob) -> Result<Enqueued> {
+    pub async fn enqueue_new(&self, mut job: NewJob) -> Result<Enqueued> {
+        let _sending = trace::send(&mut job);
+        if self.observe.is_on() {
+            let (queue, kind) = (job.queue.clone(), job.kind.clone());
+            return Box::pin(self.observe.enqueue_one(&queue, &kind, self.hand_in(job))).await;
+        }
+        self.hand_in(job).await
+    }
+
+    async fn hand_in(&self, job: NewJob) -> Result<Enqueued> {
         if job.is_followed_when_expired() {
             Box::pin(self.mark_expiring_job(&job)).await?;
         }
@@ -145,7 +170,7 @@ impl Client {
         // A unique job may wait for a key that an open transaction holds, and a call is remembered only if it has stored
         // a job: it holds up no other, and its answer is about itself.
         if job.unique.is_some() {
-            let answers = Box::pin(self.enqueue_whole([job].into())).await?;
+            let answers = Box::pin(self.hand_in_all([job].into())).await?;
             return answers.first().copied().ok_or_else(|| miscounted(0, 1).into());
         }
         if job.key.is_some() {
@@ -173,7 +198,12 @@ impl Client {
     }
 
     /// Enqueues jobs in a call of their own. A caller that goes away must not interrupt it between two tries.
-    pub(crate) async fn enqueue_whole(&self, jobs: Arc<[NewJob]>) -> Result<Vec<Enqueued>> {
+    pub(crate) async fn enqueue_whole(&self, mut jobs: Arc<[NewJob]>) -> Result<Vec<Enqueued>> {
+        let _sending = trace::send_all(&mut jobs);
+        self.observe.enqueue_all(&jobs, self.hand_in_all(Arc::clone(&jobs))).await
+    }
+
+    async fn hand_in_all(&self, jobs: Arc<[NewJob]>) -> Result<Vec<Enqueued>> {
         let enqueue = || {
             let (store, batch) = (Arc::clone(self.store()), Arc::clone(&jobs));
             let call = tokio::spawn(async move {

@@ -26,7 +26,9 @@ use crate::attempt_log::LogLimits;
 use crate::blocking::{Clock, ThreadState};
 use crate::client::{Client, Sayings};
 use crate::error::Error;
+use crate::observe::Observed;
 use crate::polling::PollState;
+use crate::trace::AttemptSpan;
 
 /// One attempt, as its handler sees it. Cheap to clone.
 #[derive(Clone)]
@@ -41,6 +43,9 @@ pub(crate) struct Inner {
     pub(crate) control: Control,
     pub(crate) timeout: Option<Duration>,
     pub(crate) claimed: Claimed,
+    /// Where it is counted.
+    pub(crate) observed: Observed,
+    pub(crate) span: AttemptSpan,
     started: OnceLock<Instant>,
     /// The part of the attempt that runs on a thread of its own, if any.
     pub(crate) thread: ThreadState,
@@ -71,6 +76,9 @@ pub(crate) struct Defaults {
 pub(crate) struct Claimed {
     /// The lease of the attempt.
     pub(crate) lease: LeaseId,
+    /// When its store was asked.
+    #[cfg_attr(not(feature = "opentelemetry"), expect(dead_code, reason = "only spans show it"))]
+    pub(crate) sent: Instant,
     /// When it was claimed; the handler may start later.
     pub(crate) at: Instant,
 }
@@ -81,6 +89,7 @@ impl Ctx {
         client: Client,
         Defaults { timeout, log_limits }: Defaults,
         claimed: Claimed,
+        observed: Observed,
     ) -> Self {
         let timeout = job.facts.spec.timeout.or(timeout);
         let attempt = Inner {
@@ -89,6 +98,8 @@ impl Ctx {
             control: Control::default(),
             timeout,
             claimed,
+            observed,
+            span: AttemptSpan::default(),
             started: OnceLock::new(),
             thread: ThreadState::default(),
             poll: PollState::default(),
@@ -200,9 +211,11 @@ impl Ctx {
         &self.attempt.job.payload
     }
 
-    /// The trace that the job belongs to, if its producer said so.
+    /// The trace that the job belongs to, if its producer said so: to be passed on to what the handler calls. With the feature
+    /// `opentelemetry`, and where the trace is sampled, it names the span of this attempt. Jobs that follow this one, and those
+    /// that it gathers, get it by themselves.
     pub fn trace(&self) -> Option<&Trace> {
-        self.attempt.job.facts.spec.trace.as_ref()
+        self.attempt.span.trace().or(self.attempt.job.facts.spec.trace.as_ref())
     }
 
     /// What the producer said about the job beside its input.

@@ -56,6 +56,7 @@ impl Engine {
     pub(crate) fn start(client: Client, config: Config, executor: Executor) -> Result<Running> {
         let runtime = Handle::try_current().map_err(|_none| ConfigError::NoRuntime)?;
         let engine = Arc::new(Self::new(&client, config, executor, runtime));
+        client.observe().watch(&engine);
         let lease = engine.start_lease(&client);
         let mut loops = engine.start_loops(&client);
         loops.extend(engine.start_declarations(&client));
@@ -69,14 +70,14 @@ impl Engine {
             Arc::clone(&board),
             Arc::clone(&lease),
             runtime.clone(),
-            config.backoff.clone(),
+            (config.backoff.clone(), client.observe().clone()),
         );
         let settler = Arc::new(settler);
         let begins = Begins::new(client.clone(), Arc::clone(&board));
         let attempts =
             Attempts::new(config.slots.clone(), executor, Arc::clone(&settler), begins, runtime.clone());
         let attempts = Arc::new(attempts);
-        let reconciler = Reconciler::new(Arc::clone(store), Arc::clone(&lease), Arc::clone(&attempts));
+        let reconciler = Reconciler::new(client, Arc::clone(&lease), Arc::clone(&attempts));
         Self {
             config,
             runtime,
@@ -108,7 +109,7 @@ impl Engine {
         if config.maintenance == Maintenance::On {
             let (lease, attempts) = (Arc::clone(&self.lease), Arc::clone(&self.attempts));
             let duties = Duties::new(store());
-            let reaper = WorkerReaper { reaper: Reaper::new(store()), lease, attempts };
+            let reaper = WorkerReaper { reaper: Reaper::of(client), lease, attempts };
             let (promoter, pruner) = (Promoter::new(store()), Pruner::new(store()));
             loops.push(self.supervised(Sweeper::new(config.reaper, reaper, duties.clone(), board())));
             loops.push(self.supervised(Sweeper::new(config.promoter, promoter, duties.clone(), board())));
@@ -146,7 +147,7 @@ impl Engine {
             Arc::clone(client.store()),
             Arc::clone(&self.lease),
             Arc::clone(&self.attempts),
-            Arc::clone(&self.board),
+            (Arc::clone(&self.board), client.observe().clone()),
         )
     }
 
@@ -204,6 +205,30 @@ impl Engine {
             lag: self.lag.last(now),
             lag_max: self.lag.max(),
         }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl crate::metrics::Watched for Engine {
+    fn gauges(&self) -> Option<crate::metrics::WorkerGauges> {
+        if *self.ended.borrow() {
+            return None;
+        }
+        let (health, ttl) = (self.health(), self.config.lease.ttl);
+        let queues = self.attempts.slots().per_queue();
+        Some(crate::metrics::WorkerGauges {
+            queues: queues
+                .into_iter()
+                .map(|(queue, running, slots)| crate::metrics::QueueGauges { queue, running, slots })
+                .collect(),
+            buffered: health.buffered,
+            unsettled: health.unsettled,
+            runtime_lag: health.lag,
+            renew_lag: self.lease.renew_lag(ttl),
+            lease_ttl: ttl,
+            leases_lost: health.lease.lost,
+            is_ok: health.is_ok(),
+        })
     }
 }
 

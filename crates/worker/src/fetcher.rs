@@ -27,6 +27,7 @@ use crate::error::ConfigError;
 use crate::health::Part;
 use crate::lag::Lag;
 use crate::lease::Lease;
+use crate::observe::{Call, Observed};
 use crate::reconcile::{Reconciler, UnansweredClaim};
 use crate::retries::PAUSE_MAX;
 use crate::shutdown::Shutdown;
@@ -203,7 +204,10 @@ impl Fetcher {
         let sent = Instant::now();
         let request = plan.request(&self.config.queues, &self.config.kinds);
         let _in_flight = ClaimInFlight(Arc::clone(&self.attempts));
-        let answer = self.board.guard(Part::Fetcher, self.client.store().claim(request)).await;
+        let answer = {
+            let call = self.board.guard(Part::Fetcher, self.client.store().claim(request));
+            self.client.observe().call(Call::Claim, call).await
+        };
         let (claimed, rest) = self.answered(&plan, sent, answer);
         self.start();
         self.attempts.give_back(rest).await;
@@ -236,7 +240,7 @@ impl Fetcher {
                     ample: &ample,
                     is_partial: next_due == Some(Duration::ZERO),
                 };
-                return (claimed, self.take_in(plan, jobs, answer, due));
+                return (claimed, self.take_in(plan, sent, jobs, answer, due));
             }
             Ok(ClaimAnswer::LeaseLost) => {
                 self.lease.verify(plan.lease);
@@ -301,12 +305,18 @@ impl Fetcher {
     fn take_in(
         &self,
         plan: &Plan,
+        sent: Instant,
         jobs: Vec<ClaimedJob>,
         answer: Answer<'_>,
         due: Option<Instant>,
     ) -> Vec<Ctx> {
-        let (defaults, claimed) = (self.config.defaults, Claimed { lease: plan.lease, at: Instant::now() });
-        let ctx = |job| Ctx::new(job, self.client.clone(), defaults, claimed);
+        let (defaults, claimed) =
+            (self.config.defaults, Claimed { lease: plan.lease, sent, at: Instant::now() });
+        let mut last = Observed::default();
+        let ctx = |job| {
+            let observed = self.client.observe().of(&job, &mut last);
+            Ctx::new(job, self.client.clone(), defaults, claimed, observed)
+        };
         let jobs: Vec<Ctx> = jobs.into_iter().map(ctx).collect();
         self.timing.answered(jobs.len(), self.pace());
         let mut slots = self.attempts.slots();

@@ -105,6 +105,16 @@ const RECOVERY: Duration = Duration::from_secs(1);
 const RECORDING: Duration = Duration::from_secs(5);
 
 impl Lease {
+    /// For how long a renewal has been due, which comes after a third of the time that a lease lives; its whole time where no
+    /// lease is held.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn renew_lag(&self, ttl: Duration) -> Duration {
+        let Some(held) = *self.held() else { return ttl };
+        // The deadline is nine tenths of the time after the last renewal.
+        let left = held.deadline.saturating_duration_since(Instant::now());
+        (ttl - ttl / 10).saturating_sub(left).saturating_sub(ttl / 3)
+    }
+
     /// How many leases have been lost.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)

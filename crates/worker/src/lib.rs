@@ -33,6 +33,9 @@ mod lag;
 mod lanes;
 mod lease;
 mod maintenance;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod observe;
 mod panicked;
 mod polling;
 mod reconcile;
@@ -45,6 +48,7 @@ mod settling;
 mod shutdown;
 mod slots;
 mod supervise;
+mod trace;
 mod watchdog;
 mod worker;
 
@@ -83,6 +87,8 @@ pub use maintenance::{
     FlowKeeper, FlowSummary, Maintenance, PromoteSummary, Promoter, PruneSummary, Pruner, ReapSummary,
     Reaper, RedriveSummary, Redriver, TickSummary, Ticker,
 };
+#[cfg(feature = "metrics")]
+pub use metrics::{Metrics, SERIES_MAX, Work};
 pub use registry::Attempt;
 pub use schedules::{CalendarAnswer, CalendarHandle, CalendarPage, ScheduleAnswer, ScheduleDraft};
 pub use schedules::{ScheduleHandle, SchedulePage, ScheduleSet, ScheduleView};

@@ -10,10 +10,12 @@ use windlass_core::store::{Right, Settled, Settlement, StoreResult};
 use windlass_core::{JobId, LeaseId, Name, Outcome, Store, StoreError, judge};
 
 use crate::attempts::Attempts;
+use crate::client::Client;
 use crate::health::UnreadableHealth;
 use crate::lease::Lease;
+use crate::observe::Observe;
 use crate::retries::{endless, spread};
-use crate::settling;
+use crate::settling::{self, Answered};
 
 /// The pauses before each look for the jobs of a claim whose answer was lost. The claim may still be in flight: the last
 /// look is later than any store lets a call run by default. What comes even later is given back when the lease ends.
@@ -44,13 +46,15 @@ pub(crate) struct Reconciler {
     store: Arc<dyn Store>,
     lease: Arc<Lease>,
     attempts: Arc<Attempts>,
+    observe: Observe,
     /// The newest job that could not be read and how many there were.
     unreadable: Mutex<UnreadableHealth>,
 }
 
 impl Reconciler {
-    pub(crate) fn new(store: Arc<dyn Store>, lease: Arc<Lease>, attempts: Arc<Attempts>) -> Self {
-        Self { store, lease, attempts, unreadable: Mutex::default() }
+    pub(crate) fn new(client: &Client, lease: Arc<Lease>, attempts: Arc<Attempts>) -> Self {
+        let (store, observe) = (Arc::clone(client.store()), client.observe().clone());
+        Self { store, lease, attempts, observe, unreadable: Mutex::default() }
     }
 
     /// Jobs that could not be read.
@@ -85,12 +89,17 @@ impl Reconciler {
     async fn give_back(&self, claim: &UnansweredClaim) -> StoreResult<usize> {
         let limit = BATCH_MAX.saturating_add(u32::try_from(claim.known.len()).unwrap_or(u32::MAX));
         let held = self.store.held(claim.lease, claim.nonce, Arc::clone(&claim.queues), limit).await?;
-        let unknown = held.iter().filter(|job| !claim.known.contains(&job.id));
-        let back: Arc<[_]> = unknown.map(|job| settlement(job, fate(job))).collect();
+        let unknown: Vec<_> = held.iter().filter(|job| !claim.known.contains(&job.id)).collect();
+        let back: Arc<[_]> = unknown.iter().map(|job| settlement(job, fate(job))).collect();
         if back.is_empty() {
             return Ok(0);
         }
-        let answers = self.store.settle(back).await?;
+        let answers = self.store.settle(Arc::clone(&back)).await?;
+        for ((job, told), answer) in unknown.into_iter().zip(&*back).zip(&answers) {
+            if let Settled::Applied(state) = answer {
+                self.observe.given_back(job, &told.transition, *state);
+            }
+        }
         Ok(answers.iter().filter(|answer| matches!(answer, Settled::Applied(_))).count())
     }
 
@@ -108,9 +117,14 @@ impl Reconciler {
         }
         let this = Arc::clone(self);
         self.attempts.runtime.spawn(async move {
-            let end = |job: &LostJob| settlement(job, fate(job));
+            let ends: Vec<_> = jobs.iter().map(|job| settlement(job, fate(job))).collect();
             let write = || async {
-                let written = settling::write_lost(&*this.store, Right::Fence, &jobs, end).await;
+                let written = settling::write_lost(&*this.store, Right::Fence, &jobs, &ends).await;
+                for ((job, told), answer) in jobs.iter().zip(&ends).zip(&written.answers) {
+                    if let Some(Answered::Applied(state)) = answer {
+                        this.observe.given_back(job, &told.transition, *state);
+                    }
+                }
                 written.failed.map_or(Ok(()), Err)
             };
             let _ = this.while_kept(lease, write).await;

@@ -54,6 +54,7 @@ use crate::ctx::Ctx;
 use crate::ctx::within::Completion;
 use crate::lanes::Lanes;
 use crate::lease::Lease;
+use crate::observe::Observe;
 use crate::settling::follow_ups;
 use crate::supervise::Board;
 
@@ -88,10 +89,10 @@ impl Settler {
         board: Arc<Board>,
         lease: Arc<Lease>,
         runtime: Handle,
-        backoff: Backoff,
+        (backoff, observe): (Backoff, Observe),
     ) -> Self {
         let sharing = store.about().sharing;
-        let recorder = Arc::new(Recorder::new(store, board, lease, backoff));
+        let recorder = Arc::new(Recorder::new(store, board, lease, (backoff, observe)));
         Self { lanes: Lanes::new(sharing, runtime, Arc::clone(&recorder)), recorder }
     }
 
@@ -99,7 +100,8 @@ impl Settler {
     pub(crate) async fn settle(&self, ctx: &Ctx, outcome: Outcome) {
         let settlement = self.settlement(ctx, outcome);
         let then = follow_ups(ctx, &settlement);
-        let unsettled = Unsettled::new(ctx.clone(), then, &self.recorder.unsettled);
+        let ended = ctx.inner().observed.ended();
+        let unsettled = Unsettled::new(ctx.clone(), then, ended, &self.recorder.unsettled);
         let entry = Entry::Settle { settlement, unsettled };
         // Mostly there is room, and the entry is not moved through the states of futures.
         let Err(entry) = self.lanes.try_post(ctx.queue(), entry) else { return };

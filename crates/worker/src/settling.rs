@@ -14,6 +14,7 @@ use windlass_core::{JobId, Outcome, State, Store, StoreError};
 use crate::client::records_of;
 use crate::ctx::Ctx;
 use crate::flows::notes;
+use crate::trace;
 
 pub(crate) use self::lost::write_lost;
 
@@ -38,7 +39,8 @@ pub(crate) fn follow_ups(ctx: &Ctx, end: &Settlement) -> Option<FollowUps> {
             let job = &ctx.inner().job;
             let hook = job.facts.spec.on_dead.as_ref();
             let about = (ctx.id(), ctx.queue(), ctx.kind());
-            let told = hook.and_then(|hook| hook.follows(about, ctx.fence(), &end.transition));
+            let mut told = hook.and_then(|hook| hook.follows(about, ctx.fence(), &end.transition));
+            trace::inherit(ctx.trace(), &mut told);
             let sent_on = Forward::of_claimed(job).follows(&ctx.fence().to_string(), &end.transition);
             of_death([told, sent_on])
         }

@@ -144,6 +144,13 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
+    /// Counts in these metrics what this worker does, and what its handlers enqueue by the client that they are given.
+    #[cfg(feature = "metrics")]
+    pub fn metrics(mut self, metrics: &crate::Metrics) -> Self {
+        self.client = self.client.with_metrics(metrics);
+        self
+    }
+
     /// Puts a tower layer around every attempt, outside of the layers given before.
     pub fn layer<L>(mut self, layer: L) -> Self
     where

@@ -21,6 +21,7 @@ use super::room::wait_for_room;
 use super::spread::later;
 use crate::error::{Error, Result};
 use crate::job::{IntoJob, Job, With};
+use crate::trace;
 
 /// The most jobs that one `enqueue_all` carries.
 const JOBS_MAX: usize = 10_000;
@@ -166,7 +167,8 @@ impl<J: Job> Enqueue<J> {
 
     async fn enqueue_within<T: Tx>(self, tx: &mut T, lookup: Lookup) -> Result<Handle<J>> {
         let choice = self.choice();
-        let (client, job) = self.into_job(lookup).await?;
+        let (client, mut job) = self.into_job(lookup).await?;
+        trace::capture([&mut job]);
         let answers = windlass_tx::enqueue(&**client.store(), tx, std::slice::from_ref(&job)).await?;
         let enqueued = answers.first().copied().unwrap_or(Enqueued::New);
         Ok(Handle::new(client, job.id, enqueued, choice))
@@ -207,10 +209,11 @@ impl<J: Job> EnqueueAll<J> {
 
     async fn enqueue_within<T: Tx>(self, tx: &mut T, lookup: Lookup) -> Result<Vec<Handle<J>>> {
         let choices = self.choices();
-        let (client, jobs) = self.into_jobs(lookup).await?;
+        let (client, mut jobs) = self.into_jobs(lookup).await?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
+        let _sending = trace::send_all(&mut jobs);
         let answers = windlass_tx::enqueue(&**client.store(), tx, &jobs).await?;
         Ok(handles(&client, &jobs, answers, choices))
     }
@@ -329,6 +332,12 @@ macro_rules! options {
             /// The trace that it belongs to.
             pub fn trace(self, trace: Trace) -> Self {
                 self.with(|options| options.trace(trace))
+            }
+
+            /// The trace that it belongs to, as the header `traceparent` of a request says it. A text that is not one is left
+            /// out.
+            pub fn traceparent(self, parent: impl AsRef<str>) -> Self {
+                self.with(|options| options.traceparent(parent))
             }
 
             /// Adds a value that the handler and readers of the job can see. Nothing is decided by it.

@@ -102,7 +102,8 @@ impl Ctx {
                 let plan = Box::pin(Plan::of(draft))
                     .await
                     .map_err(senseless)?
-                    .over(found.map(|unsealed| unsealed.version));
+                    .over(found.map(|unsealed| unsealed.version))
+                    .traced(self.trace());
                 let by = Waiting { id: self.id(), fence: self.fence().number };
                 let then = Box::pin(plan.waited_for(by).follow()).await?;
                 self.inner().follow.leave(then);

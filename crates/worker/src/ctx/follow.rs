@@ -17,6 +17,7 @@ use super::within::Completion;
 use crate::client::{Records, decoded};
 use crate::error::{Error, Result};
 use crate::job::{IntoJob, With};
+use crate::trace;
 
 /// How long a checkpoint of a job that does not complete is kept after it was last written.
 pub const CHECKPOINT_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -109,7 +110,8 @@ impl Ctx {
     /// [`complete_within`](Ctx::complete_within) was called, and [`Error::Fenced`] when the attempt has ended.
     pub async fn then<I: IntoJob>(&self, job: I) -> Result<JobId> {
         let With { job, id, options } = job.into_job();
-        let job = self.client().new_following_job(job, id, options).await?;
+        let mut job = self.client().new_following_job(job, id, options).await?;
+        trace::inherit(self.trace(), [&mut job]);
         let id = job.id;
         self.leave(|then| then.jobs.push(job))?;
         Ok(id)
@@ -198,7 +200,8 @@ impl Ctx {
     /// [`Error::Fenced`] when the job has gone to another attempt; else the store's, and
     /// [a conflict](Error::is_conflict) if a record is not as it is expected to be. If the store's answer was lost and jobs were
     /// to be written, they may have been: that is not repeated.
-    pub async fn write_now(&self, what: FollowUps) -> Result<()> {
+    pub async fn write_now(&self, mut what: FollowUps) -> Result<()> {
+        trace::inherit(self.trace(), &mut what.jobs);
         let (queue, id, fence) = (self.queue().clone(), self.id(), self.fence());
         let item = AttemptWrite { queue, id, fence, transition: None, then: what };
         item.check()?;

@@ -9,6 +9,7 @@ use windlass_store_memory::MemoryStore;
 use super::*;
 use crate::client::Client;
 use crate::ctx::{Claimed, Defaults};
+use crate::observe::Observed;
 
 async fn attempt() -> Ctx {
     let store = Arc::new(MemoryStore::new());
@@ -29,8 +30,8 @@ async fn attempt() -> Ctx {
     let ClaimAnswer::Jobs { mut jobs, .. } = store.claim(request.clone()).await.unwrap() else {
         panic!("no lease")
     };
-    let claimed = Claimed { lease, at: Instant::now() };
-    Ctx::new(jobs.remove(0), Client::new(store), Defaults::default(), claimed)
+    let claimed = Claimed { lease, sent: Instant::now(), at: Instant::now() };
+    Ctx::new(jobs.remove(0), Client::new(store), Defaults::default(), claimed, Observed::default())
 }
 
 #[tokio::test]

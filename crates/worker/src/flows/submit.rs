@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::flow::{FlowInvalid, Graph, MEMBER, Member, Node, Place, Progress, Role, Step, Waiting};
 use windlass_core::follow_ups::{FollowUps, JOBS_MAX};
+use windlass_core::job::Trace;
 use windlass_core::options::Due;
 use windlass_core::record::{Expect, RecordWrite, Version};
 use windlass_core::{JobId, Name, NewJob, Options, Store};
@@ -16,6 +17,7 @@ use super::stored::{FAILURE_TTL, INLINE_MAX, chunks, text};
 use super::{Notes, load, notes, open_key, over_key};
 use crate::client::{Client, Records};
 use crate::error::{ConfigError, Result};
+use crate::trace;
 
 /// The most that jobs of one call may weigh.
 const WEIGHT_MAX: usize = 8 << 20;
@@ -39,6 +41,12 @@ pub(crate) fn gathered_flow(job: JobId, name: &str) -> JobId {
 }
 
 impl Plan {
+    /// Its jobs belong to this trace, unless they have one.
+    pub(crate) fn traced(mut self, trace: Option<&Trace>) -> Self {
+        trace::inherit(trace, &mut self.jobs);
+        self
+    }
+
     /// Checks a draft, and makes its jobs.
     pub(crate) async fn of(draft: FlowDraft) -> Result<Self> {
         let FlowDraft { client, id, name, home, alive_max, drafts, callbacks, error, is_named } = draft;
@@ -80,6 +88,7 @@ impl Plan {
         }
         let graph = Graph { name, nodes, alive_max, wakes: None };
         graph.check()?;
+        trace::capture(&mut jobs);
         Ok(Self { client, id, home, graph, jobs, expect: Expect::Absent, is_named })
     }
 

@@ -18,6 +18,7 @@ use windlass_core::{LeaseId, Store, StoreError};
 use super::{Config, End, Held, Lease};
 use crate::attempts::Attempts;
 use crate::health::Part;
+use crate::observe::Observe;
 use crate::retries::endless;
 use crate::supervise::Board;
 
@@ -35,6 +36,7 @@ pub(crate) struct Keeper {
     pub(super) lease: Arc<Lease>,
     pub(super) attempts: Arc<Attempts>,
     pub(super) board: Arc<Board>,
+    pub(super) observe: Observe,
 }
 
 /// What one round came to.
@@ -61,9 +63,9 @@ impl Keeper {
         store: Arc<dyn Store>,
         lease: Arc<Lease>,
         attempts: Arc<Attempts>,
-        board: Arc<Board>,
+        (board, observe): (Arc<Board>, Observe),
     ) -> Self {
-        Self { config, store, lease, attempts, board }
+        Self { config, store, lease, attempts, board, observe }
     }
 
     /// Opens a lease, or renews the one that is held: one store call.

@@ -14,6 +14,7 @@ use super::keeper::{Keeper, Summary, owned};
 use crate::ctx::Ctx;
 use crate::ctx::control::Stop;
 use crate::health::Part;
+use crate::observe::Call;
 use crate::retries::backoff;
 
 /// The least time between renewals that cancel requests ask for.
@@ -64,7 +65,7 @@ impl Keeper {
         let (store, id, limit) = (Arc::clone(&self.store), held.id, self.attempts.slots().held_max());
         let renewed = tokio::select! {
             biased;
-            renewed = owned(async move { store.renew(id, ttl, limit).await }) => renewed,
+            renewed = self.observe.call(Call::Renew, owned(async move { store.renew(id, ttl, limit).await })) => renewed,
             () = sleep_until(held.deadline) => return (Summary::Lost, sent),
         };
         match renewed {

@@ -9,14 +9,17 @@ use windlass_core::{Store, judge};
 
 use super::{BATCH_MAX, CALLS_MAX, Round, Sweep};
 use crate::attempts::Attempts;
+use crate::client::Client;
 use crate::health::Part;
 use crate::lease::Lease;
+use crate::observe::{Call, Observe};
 use crate::settling::{self, Answered};
 
 /// Takes lost jobs back and forgets leases without jobs.
 #[derive(Clone)]
 pub struct Reaper {
     store: Arc<dyn Store>,
+    observe: Observe,
 }
 
 /// What one round of a [`Reaper`] did.
@@ -31,7 +34,12 @@ pub struct ReapSummary {
 impl Reaper {
     /// A reaper for this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+        Self { store, observe: Observe::default() }
+    }
+
+    /// One that counts where this client does.
+    pub(crate) fn of(client: &Client) -> Self {
+        Self { store: Arc::clone(client.store()), observe: client.observe().clone() }
     }
 
     /// Takes back what is lost now.
@@ -53,7 +61,7 @@ impl Reaper {
     }
 
     async fn take_back(&self) -> StoreResult<u32> {
-        let lost = self.store.lost(BATCH_MAX).await?;
+        let lost = self.observe.call(Call::Reap, self.store.lost(BATCH_MAX)).await?;
         if lost.is_empty() {
             return Ok(0);
         }
@@ -61,11 +69,14 @@ impl Reaper {
             let transition = judge(&job.facts, job.outcome(), fastrand::f64());
             Settlement { queue: job.queue.clone(), id: job.id, fence: job.fence, transition }
         };
-        let written = settling::write_lost(&*self.store, Right::LostLease, &lost, end).await;
+        // What is told of a job has to do with chance, so it is told once.
+        let ends: Vec<Settlement> = lost.iter().map(end).collect();
+        let written = settling::write_lost(&*self.store, Right::LostLease, &lost, &ends).await;
         let mut taken = 0;
-        for (job, answer) in lost.iter().zip(written.answers) {
+        for ((job, told), answer) in lost.iter().zip(&ends).zip(written.answers) {
             if let Some(Answered::Applied(state)) = answer {
                 taken += 1;
+                self.observe.reaped(job, told, state);
                 tracing::warn!(
                     job.id = %job.id, job.kind = %job.kind, job.queue = %job.queue, worker = %job.worker, %state,
                     has_begun = job.has_begun,

@@ -25,6 +25,7 @@ use crate::dead::{
     redriven_key,
 };
 use crate::health::Part;
+use crate::trace;
 
 /// Deaths that one step looks at; as many records can be written at once.
 const STEP: u32 = 100;
@@ -325,7 +326,8 @@ impl Walk<'_> {
     /// Enqueues what follows those that expired.
     async fn follow(&self, dead: Vec<JobRecord>, summary: &mut RedriveSummary) -> StoreResult<()> {
         for job in dead.iter().filter(|job| job.reason == Some(Reason::Expired)) {
-            let told = job.spec.on_dead.as_ref().map(|hook| hook.for_expired(job));
+            let mut told = job.spec.on_dead.as_ref().map(|hook| hook.for_expired(job));
+            trace::inherit(job.spec.trace.as_ref(), &mut told);
             let sent_on = Forward::of_record(job).job(EXPIRED, job.reason, None);
             for new in [told, sent_on].into_iter().flatten() {
                 summary.followed += u64::from(self.enqueue(job, new).await?);

@@ -25,6 +25,7 @@ impl Recorder {
     pub(super) async fn handle_answers(&self, batch: Batch, answers: Vec<Answered>) -> Batch {
         let (mut refused, mut fenced) = (Vec::new(), Vec::new());
         tell_flows(batch.attempts(), &answers);
+        count(&batch, &answers);
         if batch.attempts().iter().zip(&answers).all(is_plain) {
             return Batch::default();
         }
@@ -40,6 +41,7 @@ impl Recorder {
                 }
                 Answered::Fenced if has_completed_within(&attempt) => {
                     tracing::debug!(job.id = %attempt.id(), job.kind = %attempt.kind(), "completed");
+                    attempt.inner().observed.completed(&attempt, attempt.ended);
                     continue;
                 }
                 Answered::Fenced => {
@@ -80,20 +82,21 @@ impl Recorder {
     async fn settle_fenced(&self, fenced: Vec<(Settlement, Unsettled)>) {
         let is_end = |told: &Settlement| told.transition.state.is_terminal();
         let (ends, rest): (Vec<_>, Vec<_>) = fenced.into_iter().partition(|(told, _)| is_end(told));
-        let mut late: Vec<Unsettled> = rest.into_iter().map(|(_, attempt)| attempt).collect();
+        let mut late = rest;
         if !ends.is_empty() {
             late.extend(self.settle_late(ends.into_iter().collect()).await);
         }
-        let is_doubtful = |ctx: &Unsettled| ctx.inner().is_perhaps_recorded.load(Ordering::Relaxed);
+        let is_doubtful =
+            |(_, ctx): &(Settlement, Unsettled)| ctx.inner().is_perhaps_recorded.load(Ordering::Relaxed);
         let (doubtful, late): (Vec<_>, Vec<_>) = late.into_iter().partition(is_doubtful);
-        late.iter().for_each(|ctx| self.count_fenced(ctx));
+        late.iter().for_each(|(_, ctx)| self.count_fenced(ctx));
         if !doubtful.is_empty() {
             self.check_recorded(&doubtful).await;
         }
     }
 
     /// Answers the attempts whose end the store did not take.
-    async fn settle_late(&self, ends: Batch) -> Vec<Unsettled> {
+    async fn settle_late(&self, ends: Batch) -> Vec<(Settlement, Unsettled)> {
         let settle_late = || async {
             let told = ends.pairs();
             let answers = self.guarded(settling::write(&*self.store, Right::Late, told)).await;
@@ -103,10 +106,11 @@ impl Recorder {
             })
         };
         let Ok(answers) = with_retries(&mut endless().tries_max(LATE_TRIES), settle_late, wait).await else {
-            return ends.into_iter().map(|(_, attempt)| attempt).collect();
+            return ends.into_iter().collect();
         };
-        let refused = ends.into_iter().zip(answers).filter_map(|((_, attempt), answer)| match answer {
+        let refused = ends.into_iter().zip(answers).filter_map(|((told, attempt), answer)| match answer {
             Answered::Applied(state) => {
+                attempt.count(&told.transition, state);
                 notes::tell_of(&attempt);
                 tracing::info!(
                     job.id = %attempt.id(), job.kind = %attempt.kind(), fence = %attempt.fence(), %state,
@@ -114,25 +118,31 @@ impl Recorder {
                 );
                 None
             }
-            Answered::Fenced | Answered::OutputRefused(_) | Answered::FollowUpRefused(_) => Some(attempt),
+            Answered::Fenced | Answered::OutputRefused(_) | Answered::FollowUpRefused(_) => {
+                Some((told, attempt))
+            }
         });
         refused.collect()
     }
 
     /// The answer to an earlier report of these was lost, and a repeat is fenced: either that report was recorded, or
     /// they really are late. The jobs tell.
-    async fn check_recorded(&self, attempts: &[Unsettled]) {
-        let ids: Arc<[_]> = attempts.iter().map(|ctx| ctx.id()).collect();
+    async fn check_recorded(&self, attempts: &[(Settlement, Unsettled)]) {
+        let ids: Arc<[_]> = attempts.iter().map(|(_, ctx)| ctx.id()).collect();
         match self.guarded(self.store.get(Arc::clone(&ids))).await {
             Ok(records) => {
-                for (ctx, record) in attempts.iter().zip(records) {
+                for ((told, ctx), record) in attempts.iter().zip(records) {
                     let goes_on = |record: &JobRecord| {
                         record.fence != ctx.fence().number || record.state == State::Running
                     };
                     // One that is gone had ended, and its queue keeps none.
-                    if record.is_some_and(|record| goes_on(&record)) {
+                    if record.as_ref().is_some_and(goes_on) {
                         self.count_fenced(ctx);
                     } else {
+                        ctx.count(
+                            &told.transition,
+                            record.map_or(told.transition.state, |record| record.state),
+                        );
                         tracing::debug!(
                             job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
                             "an outcome was recorded by a report whose answer was lost"
@@ -148,10 +158,20 @@ impl Recorder {
 
     fn count_fenced(&self, ctx: &Ctx) {
         self.fenced.fetch_add(1, Ordering::Relaxed);
+        self.observe.fenced("settle");
         tracing::warn!(
             job.id = %ctx.id(), job.kind = %ctx.kind(), fence = %ctx.fence(),
             "an outcome came too late: the job had gone to another attempt"
         );
+    }
+}
+
+/// Counts what is recorded.
+fn count(batch: &Batch, answers: &[Answered]) {
+    for ((told, attempt), answer) in batch.both().zip(answers) {
+        if let Answered::Applied(state) = answer {
+            attempt.count(&told.transition, *state);
+        }
     }
 }
 

@@ -5,10 +5,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use windlass_core::follow_ups::FollowUps;
+use windlass_core::judge::Transition;
 use windlass_core::store::{AttemptWrite, Settlement};
-use windlass_core::{Bytes, JobId};
+use windlass_core::{Bytes, JobId, State};
 
 use crate::ctx::Ctx;
+use crate::observe::Ended;
 use crate::settling::item;
 
 /// What is put into a lane.
@@ -43,13 +45,21 @@ pub(super) struct Unsettled {
     ctx: Ctx,
     /// What is written with its outcome; nothing for nearly all.
     pub(super) then: Option<Arc<FollowUps>>,
+    pub(super) ended: Ended,
     _counted: Arc<()>,
 }
 
 impl Unsettled {
     /// `count` counts its copies.
-    pub(super) fn new(ctx: Ctx, then: Option<FollowUps>, count: &Arc<()>) -> Self {
-        Self { ctx, then: then.map(Arc::new), _counted: Arc::clone(count) }
+    pub(super) fn new(ctx: Ctx, then: Option<FollowUps>, ended: Ended, count: &Arc<()>) -> Self {
+        Self { ctx, then: then.map(Arc::new), ended, _counted: Arc::clone(count) }
+    }
+}
+
+impl Unsettled {
+    /// Its end is recorded as it was told, but for the state.
+    pub(super) fn count(&self, told: &Transition, state: State) {
+        self.inner().observed.settled(self, told, state, self.ended);
     }
 }
 
@@ -122,6 +132,11 @@ impl Batch {
 
     pub(super) fn ids(&self) -> impl Iterator<Item = JobId> {
         self.settlements.iter().map(|settlement| settlement.id)
+    }
+
+    /// Each outcome, and whose it is.
+    pub(super) fn both(&self) -> impl Iterator<Item = (&Settlement, &Unsettled)> {
+        self.settlements.iter().zip(&self.attempts)
     }
 
     pub(super) fn attempts(&self) -> &[Unsettled] {

@@ -19,9 +19,11 @@ use crate::backoff::Backoff;
 use crate::health::Part;
 use crate::lanes::{Flush, Origin};
 use crate::lease::Lease;
+use crate::observe::{Call, Observe};
 use crate::retries::panic_text;
 use crate::settling::{Answered, write_followed, write_plain};
 use crate::supervise::Board;
+use crate::trace::Settling;
 
 /// How often an outcome is written anew because something of it was refused.
 const REFUSALS_MAX: u32 = 3;
@@ -38,6 +40,7 @@ pub(super) struct Recorder {
     /// Its copies count marks in lanes.
     pub(super) marks: Arc<()>,
     pub(super) fenced: AtomicU64,
+    pub(super) observe: Observe,
     pub(super) background: Background,
     in_flight: InFlight,
     /// Lanes and background that have trouble.
@@ -90,7 +93,12 @@ impl Flush for Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(store: Arc<dyn Store>, board: Arc<Board>, lease: Arc<Lease>, backoff: Backoff) -> Self {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        board: Arc<Board>,
+        lease: Arc<Lease>,
+        (backoff, observe): (Backoff, Observe),
+    ) -> Self {
         Self {
             store,
             in_flight: InFlight::new(Arc::clone(&board)),
@@ -100,6 +108,7 @@ impl Recorder {
             unsettled: Arc::default(),
             marks: Arc::default(),
             fenced: AtomicU64::default(),
+            observe,
             background: Background::default(),
             troubles: AtomicUsize::default(),
         }
@@ -148,6 +157,13 @@ impl Recorder {
 
     /// Writes a batch by one store call, by the fence or late.
     pub(super) async fn write_by(&self, right: Right, batch: &Batch) -> StoreResult<Vec<Answered>> {
+        let span = Settling::begin(batch.attempts().iter().map(|attempt| &**attempt));
+        let written = self.write_batch(right, batch).await;
+        span.end(written.is_err());
+        written
+    }
+
+    async fn write_batch(&self, right: Right, batch: &Batch) -> StoreResult<Vec<Answered>> {
         if let Some(items) = batch.followed() {
             let written = self.guarded(write_followed(&*self.store, right, items)).await?;
             return Ok(written.into_iter().zip(batch.ids()).map(Answered::from).collect());
@@ -170,7 +186,7 @@ impl Recorder {
         &self,
         call: impl Future<Output = StoreResult<T>> + Send,
     ) -> StoreResult<T> {
-        self.board.guard(Part::Settler, call).await
+        self.observe.call(Call::Settle, self.board.guard(Part::Settler, call)).await
     }
 
     /// Waits after a failure, or until the store answers again: outcomes that wait for longer than a lease lives are urgent,

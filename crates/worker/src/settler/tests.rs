@@ -9,6 +9,7 @@ use windlass_store_memory::MemoryStore;
 use super::*;
 use crate::client::Client;
 use crate::ctx::{Claimed, Defaults};
+use crate::observe::{Observe, Observed};
 
 /// Attempts at jobs of the queue `default`.
 struct Scene {
@@ -20,8 +21,13 @@ impl Scene {
     fn new() -> Self {
         let client = Client::new(Arc::new(MemoryStore::new()));
         let (board, lease) = (Arc::default(), Arc::default());
-        let settler =
-            Settler::new(Arc::clone(client.store()), board, lease, Handle::current(), Backoff::default());
+        let settler = Settler::new(
+            Arc::clone(client.store()),
+            board,
+            lease,
+            Handle::current(),
+            (Backoff::default(), Observe::default()),
+        );
         Self { client, settler }
     }
 
@@ -52,8 +58,10 @@ impl Scene {
         let ClaimAnswer::Jobs { jobs, .. } = store.claim(request.clone()).await.unwrap() else {
             panic!("no lease")
         };
-        let claimed = Claimed { lease, at: Instant::now() };
-        jobs.into_iter().map(|job| Ctx::new(job, self.client.clone(), Defaults::default(), claimed)).collect()
+        let claimed = Claimed { lease, sent: Instant::now(), at: Instant::now() };
+        jobs.into_iter()
+            .map(|job| Ctx::new(job, self.client.clone(), Defaults::default(), claimed, Observed::default()))
+            .collect()
     }
 
     /// Attempts whose jobs are taken back because their worker counts as dead.

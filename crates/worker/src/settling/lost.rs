@@ -9,6 +9,7 @@ use windlass_core::{State, Store, StoreError, StoreErrorKind};
 
 use super::{Answered, of_death, write};
 use crate::flows::notes;
+use crate::trace;
 
 /// Jobs whose payloads are read at once.
 const READ_MAX: usize = 16;
@@ -23,21 +24,20 @@ pub(crate) struct Lost {
     pub(crate) failed: Option<StoreError>,
 }
 
-/// Ends jobs that were lost, each with what follows it if it dies. What fails for some is done for the others.
+/// Ends jobs that were lost as is told of each, with what follows it if it dies. What fails for some is done for the others.
 pub(crate) async fn write_lost(
     store: &dyn Store,
     right: Right,
     jobs: &[LostJob],
-    end: impl Fn(&LostJob) -> Settlement,
+    ends: &[Settlement],
 ) -> Lost {
-    let ends: Vec<Settlement> = jobs.iter().map(end).collect();
     let is_sent_on = |place: &usize| {
         ends[*place].transition.state == State::Dead && jobs[*place].facts.spec.forward_dead.is_some()
     };
     let (mut sent_on, rest): (Vec<usize>, Vec<usize>) = (0..jobs.len()).partition(is_sent_on);
     let mut lost = Lost { answers: jobs.iter().map(|_| None).collect(), failed: None };
     let plain = rest.into_iter().map(|place| (place, follow_ups(&jobs[place], &ends[place], None)));
-    lost.write(store, right, &ends, plain.collect()).await;
+    lost.write(store, right, ends, plain.collect()).await;
     sent_on.sort_by(|one, other| jobs[*one].queue.cmp(&jobs[*other].queue));
     let queues = sent_on.chunk_by(|one, other| jobs[*one].queue == jobs[*other].queue);
     for some in queues.flat_map(|queue| queue.chunks(READ_MAX)) {
@@ -54,13 +54,13 @@ pub(crate) async fn write_lost(
             let then = follow_ups(&jobs[place], &ends[place], record.as_ref());
             let own = then.as_ref().map_or(0, FollowUps::weight);
             if weight + own > WEIGHT_MAX {
-                lost.write(store, right, &ends, std::mem::take(&mut part)).await;
+                lost.write(store, right, ends, std::mem::take(&mut part)).await;
                 weight = 0;
             }
             weight += own;
             part.push((place, then));
         }
-        lost.write(store, right, &ends, part).await;
+        lost.write(store, right, ends, part).await;
     }
     lost
 }
@@ -131,7 +131,8 @@ fn is_lasting(error: &StoreError) -> bool {
 fn follow_ups(job: &LostJob, end: &Settlement, sent_on: Option<&JobRecord>) -> Option<FollowUps> {
     let about = (job.id, &job.queue, &job.kind);
     let hook = job.facts.spec.on_dead.as_ref();
-    let told = hook.and_then(|hook| hook.follows(about, job.fence, &end.transition));
+    let mut told = hook.and_then(|hook| hook.follows(about, job.fence, &end.transition));
+    trace::inherit(job.facts.spec.trace.as_ref(), &mut told);
     let sent_on = sent_on
         .and_then(|record| Forward::of_record(record).follows(&job.fence.to_string(), &end.transition));
     notes::follow(Member::of(&job.facts.spec), &end.transition, of_death([told, sent_on]))

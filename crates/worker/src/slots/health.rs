@@ -14,6 +14,16 @@ impl Slots {
         self.occupied.iter().flatten().filter(|occupied| occupied.ctx.is_zombie()).count()
     }
 
+    /// Of each queue, how many attempts run and how many slots it may use.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn per_queue(&self) -> Vec<(Name, usize, usize)> {
+        let queues = self.config.queues.iter().enumerate();
+        let running =
+            |place| self.occupied.iter().flatten().filter(|occupied| occupied.queue == place).count();
+        let slots = |limit: usize| limit.min(self.config.concurrency);
+        queues.map(|(place, queue)| (queue.queue.clone(), running(place), slots(queue.limit))).collect()
+    }
+
     /// Threads of blocking handlers that have outlived their attempt.
     pub(crate) fn zombie_threads(&self) -> usize {
         let threads = self.occupied.iter().flatten().map(|occupied| &occupied.ctx.inner().thread);

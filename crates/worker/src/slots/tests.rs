@@ -10,6 +10,7 @@ use windlass_store_memory::MemoryStore;
 use super::*;
 use crate::client::Client;
 use crate::ctx::{Claimed, Defaults};
+use crate::observe::Observed;
 
 /// A store, and the slots of a worker that serves it.
 struct Scene {
@@ -67,10 +68,10 @@ impl Scene {
         else {
             panic!("the lease is held")
         };
-        let claimed = Claimed { lease: self.lease, at: Instant::now() };
+        let claimed = Claimed { lease: self.lease, sent: Instant::now(), at: Instant::now() };
         let jobs: Vec<Ctx> = jobs
             .into_iter()
-            .map(|job| Ctx::new(job, self.client.clone(), Defaults::default(), claimed))
+            .map(|job| Ctx::new(job, self.client.clone(), Defaults::default(), claimed, Observed::default()))
             .collect();
         let (count, is_partial) = (jobs.len(), next_due == Some(Duration::ZERO));
         let (sick, limited, ample) = (&sick, &limited, if self.tells_ample { &ample[..] } else { &[] });

@@ -19,6 +19,7 @@ use crate::ctx::{Claimed, Ctx};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
 use crate::flows::notes;
+use crate::observe::Observed;
 use crate::settler::{has_completed_within, settlement};
 use crate::settling::{self, Answered, follow_ups, refused_follow_up};
 
@@ -88,6 +89,7 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
         bytes: usize::MAX,
     };
     loop {
+        let sent = Instant::now();
         let jobs = match client.store().claim(request.clone()).await? {
             ClaimAnswer::Jobs { jobs, .. } => jobs,
             ClaimAnswer::LeaseLost => return Err(lost()),
@@ -102,9 +104,13 @@ async fn rounds(client: &Client, config: &Config, executor: &Executor, lease: Le
             continue;
         }
         is_moved = false;
-        let claimed = Claimed { lease, at: Instant::now() };
-        let ctxs =
-            jobs.into_iter().map(|job| Ctx::new(job, client.clone(), config.fetcher.defaults, claimed));
+        let claimed = Claimed { lease, sent, at: Instant::now() };
+        let mut last = Observed::default();
+        let ctxs = jobs.into_iter().map(|job| {
+            let observed = client.observe().of(&job, &mut last);
+            observed.started();
+            Ctx::new(job, client.clone(), config.fetcher.defaults, claimed, observed)
+        });
         let (batched, single): (Vec<_>, Vec<_>) = ctxs.partition(|ctx| executor.batches.has(ctx.kind()));
         for ctx in single {
             let outcome = executor.execute(&ctx).instrument(attempts::span(&ctx)).await;
@@ -143,10 +149,15 @@ async fn record(
 ) -> Result<()> {
     Box::pin(ctx.last_words()).await;
     let end = settlement(ctx, outcome.ok_or_else(lost)?, backoff);
-    let (ending, then) = (end.transition.ending, follow_ups(ctx, &end));
+    let (told, then) = (end.transition.clone(), follow_ups(ctx, &end));
+    let (ending, observed) = (told.ending, &ctx.inner().observed);
+    let ended = observed.ended();
     let answer = settling::write(&**client.store(), Right::Fence, vec![(end, then.clone())]).await?.pop();
     if let (Some(Answered::Applied(_)), Some(then)) = (&answer, &then) {
         notes::tell(ctx, then);
+    }
+    if let Some(Answered::Applied(state)) = &answer {
+        observed.settled(ctx, &told, *state, ended);
     }
     match answer {
         // What the engine does for itself is not the caller's.
@@ -155,15 +166,19 @@ async fn record(
         Some(Answered::OutputRefused(error)) => return Err(error.into()),
         Some(Answered::FollowUpRefused(error)) => {
             let end = settlement(ctx, refused_follow_up(&error), backoff);
-            let ending = end.transition.ending;
+            let told = end.transition.clone();
             let answer = settling::write(&**client.store(), Right::Fence, vec![(end, None)]).await?.pop();
             match answer {
-                Some(Answered::Applied(state)) => drained.count(state, ending),
+                Some(Answered::Applied(state)) => {
+                    observed.settled(ctx, &told, state, ended);
+                    drained.count(state, told.ending);
+                }
                 _ => return Err(error.into()),
             }
         }
         Some(Answered::Fenced) if has_completed_within(ctx) => {
             notes::tell_of(ctx);
+            observed.completed(ctx, ended);
             drained.count(State::Completed, Ending::Completed);
         }
         Some(Answered::Fenced) | None => return Err(Error::Fenced),

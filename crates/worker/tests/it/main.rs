@@ -19,6 +19,7 @@ mod isolation;
 mod keys;
 mod lease;
 mod logs;
+mod metrics;
 mod moved;
 mod outcomes;
 mod prefetch;
