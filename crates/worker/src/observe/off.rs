@@ -14,13 +14,13 @@ use crate::engine::Engine;
 use crate::error::Result;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Observe;
+pub(crate) struct Observe(());
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Ended;
+pub(crate) struct Ended(());
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Observed;
+pub(crate) struct Observed(());
 
 impl Observe {
     pub(crate) const fn is_on(&self) -> bool {
@@ -30,7 +30,7 @@ impl Observe {
     pub(crate) fn watch(&self, _worker: &Arc<Engine>) {}
 
     pub(crate) fn of(&self, _job: &ClaimedJob, _last: &mut Observed) -> Observed {
-        Observed
+        Observed(())
     }
 
     pub(crate) async fn call<T>(
@@ -67,7 +67,7 @@ impl Observe {
 
 impl Observed {
     pub(crate) const fn ended(&self) -> Ended {
-        Ended
+        Ended(())
     }
 
     pub(crate) fn started(&self) {}

@@ -11,7 +11,7 @@ use crate::ctx::Ctx;
 
 /// The span of an attempt.
 #[derive(Debug, Default)]
-pub(crate) struct AttemptSpan;
+pub(crate) struct AttemptSpan(());
 
 impl AttemptSpan {
     pub(crate) const fn trace(&self) -> Option<&Trace> {
