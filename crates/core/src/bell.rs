@@ -14,6 +14,7 @@ mod wake;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, broadcast, watch};
 
 pub use note::{Note, Word};
@@ -63,6 +64,8 @@ struct Inner {
     peers: Mutex<(u64, Arc<Peers>)>,
     /// A caller has begun to wait for ends.
     ends_wanted: Notify,
+    /// A caller has begun to wait for anything.
+    wanted: Notify,
 }
 
 impl Default for Bell {
@@ -73,6 +76,7 @@ impl Default for Bell {
             roster: Roster::default(),
             peers: Mutex::default(),
             ends_wanted: Notify::new(),
+            wanted: Notify::new(),
         }))
     }
 }
@@ -140,12 +144,15 @@ impl Bell {
         if topic == Topic::Finish {
             self.0.ends_wanted.notify_one();
         }
+        self.0.wanted.notify_one();
         Listener { rings }
     }
 
     /// Begins to listen for requests to stop.
     pub fn listen_for_cancels(&self) -> Cancels {
-        Cancels { rings: self.0.cancels.subscribe() }
+        let rings = self.0.cancels.subscribe();
+        self.0.wanted.notify_one();
+        Cancels { rings }
     }
 
     /// Waits until a caller has begun to wait for ends since the last time this returned.
@@ -153,9 +160,27 @@ impl Bell {
         self.0.ends_wanted.notified().await;
     }
 
+    /// Waits until a caller has begun to wait for anything since the last time this returned.
+    pub async fn wanted(&self) {
+        self.0.wanted.notified().await;
+    }
+
+    /// Whom rings would reach now.
+    pub fn heard(&self) -> Heard {
+        let is_listened_to = |topic: Topic| self.0.topics[topic as usize].receiver_count() > 0;
+        Heard {
+            work: is_listened_to(Topic::Work),
+            workers: self.0.roster.served(),
+            cancels: self.0.cancels.receiver_count() > 0 || is_listened_to(Topic::Cancel),
+            ends: is_listened_to(Topic::Finish),
+        }
+    }
+
     /// A worker that waits for jobs of these queues and kinds, as long as what comes back lives.
     pub fn enroll(&self, queues: &[Name], kinds: &[Name], waiter: Arc<dyn Waiter>) -> Enrolled {
-        self.0.roster.enroll(queues, kinds, waiter)
+        let enrolled = self.0.roster.enroll(queues, kinds, waiter);
+        self.0.wanted.notify_one();
+        enrolled
     }
 
     /// The workers that serve this store and are woken, as this one is; none where that is not known.
@@ -173,6 +198,36 @@ impl Bell {
         let (own, peers) = self.0.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         peers.due_delay(own, queue, SystemTime::now())
     }
+}
+
+/// Whom rings reach: what a process tells the one that hears for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Heard {
+    /// A listener waits for work, whatever its queue.
+    pub work: bool,
+    /// Workers wait for jobs of these queues and kinds.
+    pub workers: Vec<Served>,
+    /// A listener waits for requests to stop.
+    pub cancels: bool,
+    /// A listener waits for ends.
+    pub ends: bool,
+}
+
+impl Heard {
+    /// Whether rings reach none.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Which jobs a worker waits for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// Of these queues.
+    pub queues: Vec<Name>,
+    /// Of these kinds.
+    pub kinds: Vec<Name>,
 }
 
 /// Hears the rings of one topic.
@@ -263,6 +318,27 @@ mod tests {
         }
         assert_eq!(cancels.rung().await, Named::Any);
         assert_eq!(cancels.rung().await, Named::These(vec![id]));
+    }
+
+    #[test]
+    fn who_waits_is_noticed_and_named() {
+        struct Idle;
+        impl Waiter for Idle {
+            fn room(&self, _queue: &Name) -> u32 {
+                1
+            }
+            fn wake(&self, _queue: Option<&Name>) {}
+        }
+        let (bell, name) = (Bell::new(), |text| Name::new(text).unwrap());
+        assert!(bell.heard().is_nothing() && !is_ready(bell.wanted()));
+        let enrolled = bell.enroll(&[name("b"), name("a")], &[name("k")], Arc::new(Idle));
+        assert!(is_ready(bell.wanted()));
+        let served = Served { queues: vec![name("a"), name("b")], kinds: vec![name("k")] };
+        assert_eq!(bell.heard(), Heard { workers: vec![served], ..Heard::default() });
+        drop(enrolled);
+        let (_ends, _cancels) = (bell.listen(Topic::Finish), bell.listen_for_cancels());
+        assert!(is_ready(bell.wanted()));
+        assert_eq!(bell.heard(), Heard { cancels: true, ends: true, ..Heard::default() });
     }
 
     #[test]

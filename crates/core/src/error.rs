@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::follow_ups::FollowUpsInvalid;
@@ -89,6 +90,9 @@ pub enum StoreError {
     /// The URL or its place cannot be used as given.
     #[error("{0}")]
     Address(String),
+    /// A server between this program and the store refused the call, and says why. Nothing was changed.
+    #[error("{0}")]
+    Refused(String),
     /// A transaction that the store cannot write in.
     #[error("{0}")]
     Transaction(String),
@@ -133,7 +137,8 @@ pub enum StoreError {
 }
 
 /// What a caller can do about an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// The caller's to fix; nothing was stored.
@@ -160,6 +165,7 @@ impl StoreError {
             | Self::FollowUps(_)
             | Self::Window(_)
             | Self::Cursor { .. }
+            | Self::Refused(_)
             | Self::Transaction(_) => StoreErrorKind::Refused,
             Self::Unavailable { .. } => StoreErrorKind::Unavailable,
             Self::Unknown { .. } => StoreErrorKind::Unknown,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::job::NewJob;
@@ -12,11 +13,13 @@ use crate::record::{Change, RecordKey, RecordWrite, VALUE_MAX};
 ///
 /// Records are those of the queue that the write is about. Where an attempt carries follow-ups, their jobs may be for any queue,
 /// elsewhere for that queue only.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FollowUps {
     /// Jobs to accept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<NewJob>,
     /// Records to change, each at most once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<RecordWrite>,
 }
 

@@ -2,12 +2,13 @@
 
 mod again;
 mod attempt;
+mod check;
 mod forward;
 mod on_dead;
 mod spec;
 mod trace;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ use crate::outcome::{Ending, Outcome, Reason};
 use crate::retry::PolicyInvalid;
 use crate::size::{Caps, TooLarge};
 use crate::state::State;
+use crate::stored;
 use crate::unique::{OnConflict, Unique, UniqueInvalid, UniqueKey};
 pub use again::AGAIN_OF;
 pub use attempt::{ATTEMPTS_KEPT, AttemptRecord, LastClaim};
@@ -32,7 +34,7 @@ pub use spec::{META_MAX, Spec};
 pub use trace::{Trace, TraceInvalid};
 
 /// A job on its way into a store. Everything in it has been checked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NewJob {
     /// Made by the caller; a repeat of the same id is answered, not stored twice.
@@ -42,22 +44,27 @@ pub struct NewJob {
     /// What it is; a stored contract between producers and handlers.
     pub kind: Name,
     /// The handler's input, encoded.
+    #[serde(with = "stored::bytes")]
     pub payload: Bytes,
     /// Higher is claimed first.
     pub priority: i16,
     /// When it may start.
     pub due: Due,
     /// Dead unless started this long after it was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Duration>,
     /// The key that it takes turns by with jobs of other keys, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Name>,
     /// The key that no other job of its queue may hold, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<UniqueKey>,
     /// What happens if another job holds it.
     pub on_conflict: OnConflict,
     /// The options that no store decides by.
     pub spec: Spec,
     /// Words to find it by, sorted and without repeats.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Name>,
 }
 
@@ -223,7 +230,7 @@ pub struct Counters {
 }
 
 /// What the judge must know about a running job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// Its counters as of the claim.
     pub counters: Counters,
@@ -232,7 +239,7 @@ pub struct Facts {
 }
 
 /// A job in the hands of a worker.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimedJob {
     /// Its id.
     pub id: JobId,
@@ -241,6 +248,7 @@ pub struct ClaimedJob {
     /// What it is.
     pub kind: Name,
     /// The handler's input, encoded.
+    #[serde(with = "stored::bytes")]
     pub payload: Bytes,
     /// Its priority.
     pub priority: i16,
@@ -264,7 +272,7 @@ pub struct ClaimedJob {
 
 /// A job that a worker holds and does not run: its lease has run out, the answer to its claim was lost, or
 /// what is stored of it does not read.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LostJob {
     /// Its id.
     pub id: JobId,
@@ -298,7 +306,8 @@ impl LostJob {
 }
 
 /// Why this program cannot read a stored job. Nothing else is harmed by it.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unreadable {
     /// A newer program wrote it and can read it.
     #[error("it was written in form {form} by a newer program: run that version, or a later one")]
@@ -312,7 +321,7 @@ pub enum Unreadable {
 }
 
 /// A job as anyone can look at it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// Its id.
     pub id: JobId,
@@ -325,10 +334,13 @@ pub struct JobRecord {
     /// Why it is dead or cancelled.
     pub reason: Option<Reason>,
     /// The handler's input, encoded.
+    #[serde(with = "stored::bytes")]
     pub payload: Bytes,
     /// The handler's result, encoded.
+    #[serde(default, with = "stored::bytes::option")]
     pub output: Option<Bytes>,
     /// What the handler last reported, encoded.
+    #[serde(default, with = "stored::bytes::option")]
     pub progress: Option<Bytes>,
     /// Higher is claimed first.
     pub priority: i16,
@@ -380,18 +392,6 @@ impl JobRecord {
     }
 }
 
-impl From<Timestamp> for Due {
-    fn from(time: Timestamp) -> Self {
-        Self::At(time)
-    }
-}
-
-impl From<SystemTime> for Due {
-    fn from(time: SystemTime) -> Self {
-        Self::At(time.into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -434,7 +434,7 @@ mod tests {
         let job = |options| NewJob::new("k", "", options).unwrap();
         assert_eq!(job(Options::new()).entry(now), (State::Ready, now));
         assert_eq!(job(Options::new().delay(Duration::ZERO)).entry(now), (State::Ready, now));
-        assert_eq!(job(Options::new().at(SystemTime::UNIX_EPOCH)).entry(now), (State::Ready, now));
+        assert_eq!(job(Options::new().at(std::time::SystemTime::UNIX_EPOCH)).entry(now), (State::Ready, now));
         let later = now.plus(Duration::from_secs(1));
         assert_eq!(job(Options::new().delay(Duration::from_secs(1))).entry(now), (State::Scheduled, later));
     }

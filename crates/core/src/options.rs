@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Timestamp;
 use crate::job::{JobInvalid, META_MAX, OnDead, Trace};
 use crate::name::{Name, NameError};
@@ -44,7 +46,8 @@ pub struct Options {
 }
 
 /// When a job may start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Due {
     /// As soon as it is accepted.
@@ -72,6 +75,18 @@ impl Due {
             Self::At(time) => Some(*time),
             Self::Now | Self::After(_) | Self::Held => None,
         }
+    }
+}
+
+impl From<Timestamp> for Due {
+    fn from(time: Timestamp) -> Self {
+        Self::At(time)
+    }
+}
+
+impl From<SystemTime> for Due {
+    fn from(time: SystemTime) -> Self {
+        Self::At(time.into())
     }
 }
 

@@ -240,7 +240,7 @@ pub enum QueueInvalid {
 }
 
 /// How many jobs a queue holds, by state. Kept up to date with every change, never counted by a scan.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts([u64; State::ALL.len()]);
 
 impl Counts {
@@ -271,7 +271,7 @@ impl Counts {
 }
 
 /// A queue as anyone can look at it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueueRecord {
     /// Its name.
     pub name: Name,
@@ -286,7 +286,8 @@ pub struct QueueRecord {
 }
 
 /// What came of removing a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Removed {
     /// It is gone, and its definition with it.
     Done,

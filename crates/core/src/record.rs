@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::clock::Timestamp;
+use crate::stored;
 
 /// The key of a record within its queue: 1 to 256 bytes of text without NUL. Keys are ordered by their bytes. Cheap to clone.
 ///
@@ -127,13 +128,14 @@ impl fmt::Display for Version {
 }
 
 /// A record as it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Its key.
     pub key: RecordKey,
     /// What its newest write left.
     pub version: Version,
     /// Its value.
+    #[serde(with = "stored::bytes")]
     pub value: Bytes,
     /// When it was last written.
     pub written_at: Timestamp,
@@ -142,7 +144,7 @@ pub struct Record {
 }
 
 /// One change of a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordWrite {
     /// Which record.
     pub key: RecordKey,
@@ -153,7 +155,8 @@ pub struct RecordWrite {
 }
 
 /// What must be there for a change to be made. A record whose time is over is not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Expect {
     /// Anything, or nothing.
     Any,
@@ -164,13 +167,15 @@ pub enum Expect {
 }
 
 /// What becomes of a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Change {
     /// It has this value from now on.
     Put {
         /// What this write leaves: made for it, and kept when it is repeated.
         version: Version,
         /// The value.
+        #[serde(with = "stored::bytes")]
         value: Bytes,
         /// How long it stays, from the write on; for ever if nothing.
         ttl: Option<Duration>,

@@ -1,6 +1,7 @@
 //! How large payloads, outputs, error texts and labels may be.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 /// Caps in bytes. Each queue may set its own; these are the defaults.
@@ -25,7 +26,7 @@ impl Default for Caps {
 pub const CAP_MAX: usize = 64 << 20;
 
 /// A payload or output that is larger than its cap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, Serialize)]
 #[error("{what} has {size} bytes, the cap is {cap}: store large content elsewhere and pass a reference")]
 pub struct TooLarge {
     /// `payload`, `output` or `progress`.
@@ -40,6 +41,22 @@ impl TooLarge {
     /// Fails when `size` is above `cap`.
     pub fn check(what: &'static str, size: usize, cap: usize) -> Result<(), Self> {
         if size > cap { Err(Self { what, size, cap }) } else { Ok(()) }
+    }
+}
+
+// A derived one would ask for input that lives for ever.
+impl<'de> Deserialize<'de> for TooLarge {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Sent {
+            what: String,
+            size: usize,
+            cap: usize,
+        }
+        let Sent { what, size, cap } = Sent::deserialize(from)?;
+        let known = ["payload", "output", "progress"].into_iter().find(|part| *part == what);
+        let what = known.ok_or_else(|| D::Error::custom("no such part of a job"))?;
+        Ok(Self { what, size, cap })
     }
 }
 

@@ -124,6 +124,8 @@ pub use verbs::{Amendment, Right};
 pub use wakeup::Wakeup;
 pub use within::Within;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::StoreError;
 
 /// A place where jobs live. `Arc<dyn Store>` is what clients and workers hold.
@@ -185,7 +187,8 @@ pub struct About {
 }
 
 /// Which single calls of unrelated callers may share a store call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Sharing {
     /// All: a fault of one queue cannot reach the jobs of another.
     Store,
@@ -194,7 +197,8 @@ pub enum Sharing {
 }
 
 /// What an accepted job survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Durability {
     /// Nothing: it lives as long as the process.

@@ -1,6 +1,8 @@
 //! How stores write numbers, times and texts. Two stores that write the same value write it alike, and what does not read
 //! back is said in the same words; each store makes its own fault of them.
 
+pub mod bytes;
+
 use std::str::FromStr;
 use std::time::Duration;
 

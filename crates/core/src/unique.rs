@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -226,7 +226,7 @@ pub enum UniqueInvalid {
 }
 
 /// A key as a store sees it: what it compares, and how long it is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UniqueKey {
     /// Equal for jobs of which one queue should have one. Says nothing about the queue, which the store adds.
     pub digest: Digest,
@@ -235,7 +235,8 @@ pub struct UniqueKey {
 }
 
 /// 16 bytes of a SHA-256 over what makes a job unique.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Digest(pub [u8; 16]);
 
 impl Digest {
@@ -273,8 +274,24 @@ impl fmt::Debug for Digest {
     }
 }
 
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        format!("{digest:?}")
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        let number = (text.len() == 32).then(|| u128::from_str_radix(&text, 16).ok()).flatten();
+        Ok(Self(number.ok_or("a digest is 32 hexadecimal digits")?.to_be_bytes()))
+    }
+}
+
 /// How long a key is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
 pub enum Lifetime {
     /// Until its job is first claimed. What comes back from a worker does not take it again.
@@ -339,8 +356,23 @@ impl FromStr for Lifetime {
     }
 }
 
+impl From<Lifetime> for String {
+    fn from(lifetime: Lifetime) -> Self {
+        lifetime.to_string()
+    }
+}
+
+impl TryFrom<String> for Lifetime {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
 /// What happens to a job whose key another one holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnConflict {
     /// It is not stored; the holder stays as it is.

@@ -1,5 +1,7 @@
 //! What a store owes a ring about: gathered while it writes, rung when a claim sees the write.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Bell, Claiming, Topic};
 use crate::id::JobId;
 use crate::job::NewJob;
@@ -12,7 +14,8 @@ const FRESH_MAX: usize = 32;
 const CANCELS_MAX: usize = 64;
 
 /// What a ring names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Named<T> {
     /// Nothing, and no ring is owed.
     #[default]
@@ -31,7 +34,7 @@ impl<T> Named<T> {
 }
 
 /// Jobs that became ready or scheduled in one queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fresh {
     /// The queue.
     pub queue: Name,
@@ -42,10 +45,13 @@ pub struct Fresh {
 }
 
 /// Rings that are owed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rings {
+    #[serde(default, skip_serializing_if = "Named::is_none")]
     work: Named<Fresh>,
+    #[serde(default, skip_serializing_if = "Named::is_none")]
     cancels: Named<JobId>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_ends: bool,
 }
 

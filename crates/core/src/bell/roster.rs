@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Fresh;
+use super::{Fresh, Served};
 use crate::name::Name;
 use crate::store::{ClaimAnswer, ClaimRequest, StoreResult};
 
@@ -82,6 +82,12 @@ impl Roster {
         let entry = Arc::new(Entry { queues: sorted(queues), kinds: sorted(kinds), waiter });
         self.0.change(|entries| entries.push(Arc::clone(&entry)));
         Enrolled { shared: Arc::clone(&self.0), entry }
+    }
+
+    /// What each worker waits for.
+    pub(super) fn served(&self) -> Vec<Served> {
+        let served = |entry: &Arc<Entry>| Served { queues: entry.queues.clone(), kinds: entry.kinds.clone() };
+        self.0.entries().iter().map(served).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {

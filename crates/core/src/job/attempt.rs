@@ -1,5 +1,7 @@
 //! What is kept of attempts, and how a job's record comes by them.
 
+use serde::{Deserialize, Serialize};
+
 use super::JobRecord;
 use crate::clock::Timestamp;
 use crate::outcome::Ending;
@@ -9,7 +11,7 @@ use crate::state::State;
 pub const ATTEMPTS_KEPT: usize = 50;
 
 /// What is kept of one attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRecord {
     /// The claim it began with.
     pub fence: u64,

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{OnDead, Trace, Unreadable};
 use crate::name::Name;
@@ -146,6 +146,19 @@ fn only_trace(text: &str) -> Option<Trace> {
     // A text that goes on behind the trace has characters that stand for themselves nowhere in a string.
     let is_whole = !parent.contains(['"', '\\']);
     is_whole.then(|| Trace::new(parent, None).ok()).flatten()
+}
+
+/// As its text, which says its own version.
+impl Serialize for Spec {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.text().serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Spec {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::read(Option::<String>::deserialize(from)?.as_deref()).map_err(de::Error::custom)
+    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::job::Counters;
 use crate::outcome::{Ending, Reason};
 use crate::size::{TooLarge, bounded_text};
 use crate::state::State;
+use crate::stored;
 
 /// What a store is told to write about a running job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Transition {
     /// The next state.
@@ -21,17 +23,21 @@ pub struct Transition {
     /// The counters to write, in full.
     pub counters: Counters,
     /// Why, for `dead` and `cancelled`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// How the attempt is recorded.
     pub ending: Ending,
     /// The error text of the attempt; the store cuts it to the queue's cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The output, for `completed`.
+    #[serde(default, with = "stored::bytes::option", skip_serializing_if = "Option::is_none")]
     pub output: Option<Bytes>,
 }
 
 /// When a job that goes back may start again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NextDue {
     /// As before: it keeps its place in the queue.
     Keep,

@@ -51,7 +51,7 @@ pub struct Spent {
 }
 
 /// What a rate permits now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permits {
     /// So many jobs.
     pub jobs: u64,

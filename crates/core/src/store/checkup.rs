@@ -3,6 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::StoreResult;
 
@@ -15,7 +16,8 @@ pub trait Checkup: Send + Sync {
 }
 
 /// How much an examination may cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Depth {
     /// A few short calls.
     Quick,
@@ -24,7 +26,7 @@ pub enum Depth {
 }
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// What was looked at, in a word or two.
     pub subject: String,
@@ -55,7 +57,8 @@ impl Finding {
 }
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Level {
     /// All is well.
     Ok,

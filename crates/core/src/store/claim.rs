@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::StoreErrorKind;
 use crate::id::LeaseId;
 use crate::job::{ClaimedJob, LostJob};
@@ -9,7 +11,7 @@ use crate::name::Name;
 use crate::queue::check_rules;
 
 /// What a worker asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRequest {
     /// The lease to put them under.
     pub lease: LeaseId,
@@ -37,7 +39,7 @@ impl ClaimRequest {
 }
 
 /// How many jobs one queue may give to a claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueShare {
     /// The queue.
     pub queue: Name,
@@ -98,7 +100,8 @@ pub fn is_near(room: Option<u64>, wanted: u32) -> bool {
 }
 
 /// What a worker gets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ClaimAnswer {
     /// Jobs, possibly none.
     Jobs {
@@ -132,7 +135,7 @@ impl ClaimAnswer {
 }
 
 /// A queue that a claim could not ask.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SickQueue {
     /// The queue.
     pub queue: Name,

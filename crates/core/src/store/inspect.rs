@@ -57,7 +57,7 @@ impl EndPlace {
 }
 
 /// A job that ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// Its id.
     pub id: JobId,
@@ -71,15 +71,19 @@ pub const PAGE_MAX: u32 = 1_000;
 pub const SCAN_MAX: u32 = 10_000;
 
 /// Which jobs to find; everything that is set must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     /// In this queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Name>,
     /// Of this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Name>,
     /// In this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
     /// With this tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<Name>,
 }
 
@@ -95,7 +99,7 @@ impl Filter {
 }
 
 /// Where the next page begins. Means something only to the store that made it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor(pub String);
 
 impl Cursor {
@@ -119,11 +123,12 @@ impl fmt::Display for Cursor {
 }
 
 /// A page of jobs.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobPage {
     /// The jobs.
     pub jobs: Vec<JobRecord>,
     /// Where the next page begins; nothing at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Cursor>,
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::{ClaimAnswer, ClaimRequest, StoreResult};
 use crate::error::StoreError;
@@ -13,6 +14,7 @@ use crate::judge::Transition;
 use crate::name::Name;
 use crate::size::TooLarge;
 use crate::state::State;
+use crate::stored;
 
 /// Accepting, handing out and finishing jobs.
 #[async_trait]
@@ -203,7 +205,8 @@ pub trait Jobs {
 }
 
 /// The answer for one enqueued job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Enqueued {
     /// It was stored.
     New,
@@ -256,7 +259,7 @@ impl Taken<'_> {
 }
 
 /// An attempt that has begun.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begin {
     /// The queue that the job was claimed from, as in [`Settlement`].
     pub queue: Name,
@@ -267,7 +270,7 @@ pub struct Begin {
 }
 
 /// The outcome of one attempt on its way into the store.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settlement {
     /// The queue that the job was claimed from: a store that spreads queues finds the job by it. Another
     /// queue than the job's is answered as a stale fence is.
@@ -281,7 +284,7 @@ pub struct Settlement {
 }
 
 /// What a running attempt reports of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// The queue that the job was claimed from, as in [`Settlement`].
     pub queue: Name,
@@ -290,11 +293,13 @@ pub struct Progress {
     /// The right to write.
     pub fence: Fence,
     /// The report, encoded.
+    #[serde(with = "stored::bytes")]
     pub progress: Bytes,
 }
 
 /// The answer for one fenced write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Settled {
     /// It was written, and this is the job's state now.
     Applied(State),
@@ -305,7 +310,7 @@ pub enum Settled {
 }
 
 /// A job as it was seen. One that has ended and has the same state and fence later has not run meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// The job.
     pub id: JobId,
@@ -328,7 +333,8 @@ impl Seen {
 }
 
 /// The answer for one change that a person asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Amended {
     /// Done; the job's state now, or before it was deleted. For a running job that was asked to stop this
     /// is still `running`.

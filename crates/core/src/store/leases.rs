@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::StoreResult;
 use super::jobs::{Settled, Settlement};
@@ -59,7 +60,7 @@ pub trait Leases {
 }
 
 /// A lease to open.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewLease {
     /// A fresh id: one incarnation of one process.
     pub id: LeaseId,
@@ -88,7 +89,8 @@ impl NewLease {
 }
 
 /// The answer to a renewal.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Renewal {
     /// It lives on.
     Renewed {
@@ -102,14 +104,14 @@ pub enum Renewal {
 }
 
 /// What a sweep forgot.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swept {
     /// Leases that are gone now.
     pub leases: u32,
 }
 
 /// A lease as anyone can look at it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRecord {
     /// Its id.
     pub id: LeaseId,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::StoreResult;
 use crate::bell::Rings;
@@ -51,7 +52,8 @@ pub trait Maintenance {
 }
 
 /// Work that is enough to be done by one worker of a fleet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Duty {
     /// Takes lost jobs back.
     Reap,
@@ -79,7 +81,8 @@ impl Duty {
 }
 
 /// Who has a duty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Shift {
     /// The holder that asked.
     Own,
@@ -96,7 +99,7 @@ impl Shift {
 }
 
 /// What a promotion moved.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promotion {
     /// Jobs that are ready now.
     pub promoted: u32,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::verbs::Right;
 use super::{Enqueued, Settlement, StoreResult};
@@ -73,7 +74,7 @@ pub const PAGE_BYTES: usize = 1 << 20;
 pub const TOTALS_MAX: u32 = 10_000;
 
 /// What an attempt writes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptWrite {
     /// The queue that the job was claimed from, as in [`Settlement`](super::Settlement).
     pub queue: Name,
@@ -82,6 +83,7 @@ pub struct AttemptWrite {
     /// The right to write.
     pub fence: Fence,
     /// What the judge decided, if the attempt ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transition: Option<Transition>,
     /// What is written with it.
     pub then: FollowUps,
@@ -124,11 +126,12 @@ pub enum AttemptWritten {
 }
 
 /// A page of records.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordPage {
     /// The records.
     pub records: Vec<Record>,
     /// After which key the next page begins; nothing at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<RecordKey>,
 }
 
@@ -150,7 +153,7 @@ impl RecordPage {
 }
 
 /// How much a queue remembers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordTotals {
     /// Records.
     pub count: u64,

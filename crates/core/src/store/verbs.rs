@@ -1,6 +1,8 @@
 //! Names for what several methods of the contract have in common, so that a store writes them as one operation: the right
 //! by which an outcome is written, and what a person asks of a job.
 
+use serde::{Deserialize, Serialize};
+
 use super::moves::Cause;
 use crate::bell::{Rings, Topic};
 use crate::id::JobId;
@@ -8,7 +10,8 @@ use crate::name::Name;
 use crate::state::State;
 
 /// What gives the right to write an outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Right {
     /// The fence: the worker itself, by [`settle`](super::Jobs::settle). That its lease may have run out does not matter
     /// as long as no reaper has taken the job back.

@@ -30,6 +30,7 @@ pub(crate) fn copy(error: &Arc<StoreError>) -> StoreError {
         StoreError::Internal { what, .. } => StoreError::Internal { what: what.clone(), source: source() },
         StoreError::Corrupt(what) => StoreError::Corrupt(what.clone()),
         StoreError::Address(what) => StoreError::Address(what.clone()),
+        StoreError::Refused(what) => StoreError::Refused(what.clone()),
         StoreError::SchemaTooNew { found, known } => {
             StoreError::SchemaTooNew { found: *found, known: *known }
         }
