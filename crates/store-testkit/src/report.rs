@@ -159,7 +159,7 @@ pub mod attached {
 
     fn on_runtime(test: impl Future<Output = ()>) {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(2).enable_time().build();
+        let runtime = runtime.worker_threads(2).enable_all().build();
         runtime.expect("a test may start threads").block_on(test);
     }
 }

@@ -51,6 +51,7 @@
 //! | `sqlite` (default) | `sqlite://path`: durable jobs in an embedded file |
 //! | `postgres` | `postgres://user@host/database`: beside an application's own tables, for a fleet |
 //! | `redis` | `redis://host`, `redis-cluster://host,host`: as fast as memory, as durable as the server is set to be |
+//! | `http` | `https://host`: a store behind a Windlass server, without access to its database |
 //! | always there | `memory:`: for tests, and for work that may be lost |
 //!
 //! | feature | transactions to enqueue and complete in |

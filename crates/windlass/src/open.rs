@@ -14,6 +14,7 @@ use windlass_worker::{Client, Result};
 /// | `sqlite://path`, `sqlite:path`, `sqlite::memory:` | `sqlite` (default) |
 /// | `postgres://user:password@host:port/database` | `postgres` |
 /// | `redis://host`, `redis+unix:///socket`, `redis-cluster://host,host` | `redis` |
+/// | `https://host`, `http://host:port`: a Windlass server, with the token of `WINDLASS_TOKEN_FILE` | `http` |
 /// | `redis-sentinel://host,host/primary`; with TLS `rediss://`, `rediss-cluster://`, `rediss-sentinel://` | `redis` |
 ///
 /// The page of each store in `docs/operations` has the parameters of its URL. A PostgreSQL schema and a SQLite file
@@ -46,6 +47,7 @@ async fn open_store(url: &str) -> Result<Arc<dyn Store>> {
             "redis" | "rediss" | "redis-cluster" | "rediss-cluster" | "redis-sentinel" | "rediss-sentinel"
             | "redis+unix" | "unix",
         ) => open_redis(url).await,
+        Some("http" | "https") => open_http(url).await,
         // The rest of the URL may hold a password and is not repeated.
         Some(scheme) => Err(address(format!("no store is called {:?}", short(scheme)))),
         None if url.contains(['@', '=']) => Err(address("this is not a store URL".into())),
@@ -86,7 +88,18 @@ async fn open_redis(_url: &str) -> Result<Arc<dyn Store>> {
     Err(without("redis"))
 }
 
-#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+#[cfg(feature = "http")]
+async fn open_http(url: &str) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(windlass_store_http::HttpStore::open(url).await?))
+}
+
+#[cfg(not(feature = "http"))]
+#[allow(clippy::unused_async)]
+async fn open_http(_url: &str) -> Result<Arc<dyn Store>> {
+    Err(without("http"))
+}
+
+#[cfg(not(all(feature = "http", feature = "sqlite", feature = "postgres", feature = "redis")))]
 fn without(feature: &str) -> windlass_worker::Error {
     let text =
         format!("this program was built without the feature `{feature}`: switch it on; {}", supported());
@@ -104,6 +117,9 @@ fn supported() -> String {
     }
     if cfg!(feature = "redis") {
         urls.extend(["redis://host", "redis-cluster://host,host", "redis-sentinel://host,host/primary"]);
+    }
+    if cfg!(feature = "http") {
+        urls.push("https://server");
     }
     match urls.split_last() {
         Some((last, others)) if !others.is_empty() => {
