@@ -12,6 +12,7 @@ pub(crate) mod parse;
 mod queues;
 mod records;
 mod schedules;
+mod top;
 mod trial;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +29,7 @@ pub(crate) use queues::{
 };
 pub(crate) use records::*;
 pub(crate) use schedules::*;
+pub(crate) use top::TopArgs;
 pub(crate) use trial::{BenchArgs, DemoArgs};
 
 /// Background jobs from the shell: hand them in, look at them, move them.
@@ -39,10 +41,19 @@ pub(crate) use trial::{BenchArgs, DemoArgs};
 #[command(disable_help_subcommand = true, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// The store, as sqlite://jobs.db, postgres://app@localhost/app or redis://localhost
+    /// The store, as sqlite://jobs.db, postgres://app@localhost/app, redis://localhost or http://localhost:8080
     #[arg(long, global = true, env = "WINDLASS_STORE", value_name = "URL", hide_env_values = true)]
     #[arg(help_heading = "Options of every command")]
     pub(crate) store: Option<String>,
+
+    /// A server to work through instead of the store itself, as https://jobs.example; --store takes its URL too
+    #[arg(long, global = true, value_name = "URL", help_heading = "Options of every command")]
+    pub(crate) server: Option<String>,
+
+    /// The file that holds the token for a server; WINDLASS_TOKEN may hold the token itself
+    #[arg(long, global = true, env = "WINDLASS_TOKEN_FILE", value_name = "FILE", hide_env_values = true)]
+    #[arg(help_heading = "Options of every command")]
+    pub(crate) token_file: Option<std::path::PathBuf>,
 
     /// Print JSON for programs instead of text for people
     #[arg(long, global = true, help_heading = "Options of every command")]
@@ -138,6 +149,14 @@ pub(crate) enum Command {
     /// jobs stay where that is not the default.
     #[command(after_help = examples::QUEUES)]
     Queues(QueuesArgs),
+
+    /// Watch queues, workers and failures live, and act on them
+    ///
+    /// One screen: what each queue holds and how fast it moves, who works, what failed in the last hour, and one line that
+    /// says whether all is well and why not. Keys pause and resume queues, retry and cancel jobs; ? lists them. With --once
+    /// it prints one such screen as text, or with --json as a document, and ends.
+    #[command(after_help = examples::TOP)]
+    Top(TopArgs),
 
     /// Show the leases of workers
     ///

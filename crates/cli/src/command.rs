@@ -16,6 +16,7 @@ mod prune;
 pub(crate) mod queues;
 mod records;
 mod schedules;
+mod top;
 mod workers;
 
 use crate::args::Command;
@@ -36,6 +37,7 @@ pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Resu
         Command::Calendars { command } => calendars::run(session, command).await,
         Command::Flows { command } => flows::run(session, command).await,
         Command::Queues(args) => queues::run(session, args).await,
+        Command::Top(args) => top::run(session, &args).await,
         Command::Workers(args) => workers::run(session, &args).await,
         Command::Prune(args) => prune::run(session, &args).await,
         Command::Migrate(args) => migrate::run(session, &args).await,

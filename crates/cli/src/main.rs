@@ -18,15 +18,16 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::args::Cli;
 use crate::exit::Exit;
 use crate::output::clean;
-use crate::session::{Origin, Session};
+use crate::session::{Origin, Session, Typed};
 
 fn main() -> ExitCode {
     let matches = match Cli::command().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return refuse(&error),
     };
+    let is_typed = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
     let origin = match matches.value_source("store") {
-        Some(ValueSource::CommandLine) => Origin::Argument,
+        _ if is_typed("server") || is_typed("store") => Origin::Argument,
         Some(ValueSource::EnvVariable) => Origin::Environment,
         _ => Origin::Default,
     };
@@ -38,7 +39,8 @@ fn main() -> ExitCode {
         .build()
         .map_err(anyhow::Error::from)
         .and_then(|runtime| {
-            let mut session = Session::new(&cli, origin);
+            let typed = Typed { store: is_typed("store"), token_file: is_typed("token_file") };
+            let mut session = Session::new(&cli, origin, typed)?;
             let result = runtime.block_on(command::run(&mut session, cli.command));
             // Time for the store to close its file; a blocking handler of the demo may take longer.
             runtime.shutdown_timeout(std::time::Duration::from_secs(2));

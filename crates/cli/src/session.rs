@@ -29,11 +29,20 @@ pub(crate) enum Origin {
     Default,
 }
 
+/// What stands on the command line itself, and not in the environment only.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Typed {
+    pub(crate) store: bool,
+    pub(crate) token_file: bool,
+}
+
 /// Which store a URL names, as far as commands care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Sqlite,
     Postgres,
+    /// One behind a server, which looks after it.
+    Server,
     /// Nothing that needs a schema, or nothing at all.
     Other,
 }
@@ -50,10 +59,25 @@ pub(crate) enum Access {
 const DEFAULT_FILE: &str = "windlass.db";
 
 impl Session {
-    pub(crate) fn new(cli: &Cli, origin: Origin) -> Self {
-        let url = cli.store.as_deref().map(|url| url.trim().to_owned());
-        let url = url.unwrap_or_else(|| format!("sqlite://{DEFAULT_FILE}"));
-        Self { output: Output::new(cli.json), url, origin, is_quiet: cli.quiet }
+    pub(crate) fn new(cli: &Cli, origin: Origin, typed: Typed) -> anyhow::Result<Self> {
+        if cli.server.is_some() && typed.store {
+            return Err(Fault::usage("--store and --server both name a store: give one of them").into());
+        }
+        let url = cli.server.as_deref().or(cli.store.as_deref()).map(|url| url.trim().to_owned());
+        let mut url = url.unwrap_or_else(|| format!("sqlite://{DEFAULT_FILE}"));
+        match (scheme(&url), &cli.token_file) {
+            (Scheme::Server, Some(file)) => url = with_token_file(&url, file),
+            (Scheme::Server, None) => {}
+            _ if cli.server.is_some() => {
+                let text = "--server: the URL of a server begins with http:// or https://; other stores are named by --store";
+                return Err(Fault::usage(text).into());
+            }
+            (_, Some(_)) if typed.token_file => {
+                return Err(Fault::usage("--token-file is for servers: name one with --server").into());
+            }
+            _ => {}
+        }
+        Ok(Self { output: Output::new(cli.json), url, origin, is_quiet: cli.quiet })
     }
 
     /// The URL of the chosen store.
@@ -111,6 +135,7 @@ fn scheme(url: &str) -> Scheme {
     match url.split_once(':') {
         Some(("sqlite", _)) => Scheme::Sqlite,
         Some(("postgres" | "postgresql", _)) => Scheme::Postgres,
+        Some(("http" | "https", _)) => Scheme::Server,
         _ => Scheme::Other,
     }
 }
@@ -121,8 +146,17 @@ fn existing(url: &str) -> String {
     match scheme(url) {
         Scheme::Sqlite => format!("{url}{separator}create=never"),
         Scheme::Postgres => format!("{url}{separator}migrate=never"),
-        Scheme::Other => url.to_owned(),
+        Scheme::Server | Scheme::Other => url.to_owned(),
     }
+}
+
+/// The URL of a server, with the file of the token.
+fn with_token_file(url: &str, file: &Path) -> String {
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let file =
+        percent_encoding::utf8_percent_encode(&file.to_string_lossy(), percent_encoding::NON_ALPHANUMERIC)
+            .to_string();
+    format!("{url}{separator}token_file={file}")
 }
 
 fn no_default() -> Fault {

@@ -150,6 +150,17 @@ Examples:
 With --json: one document, {\"problems\": N, \"warnings\": N, \"findings\": [{\"subject\", \"level\", \"what\", \"remedy\"}]}.
 Exit code 0 if there is no problem, 1 for warnings with --strict, 2 for problems, 3 if the store cannot be opened.";
 
+pub(super) const TOP: &str = "\
+Examples:
+  windlass top
+  windlass top --filter mail --interval 5s
+  windlass top --once
+  windlass top --once --json | jq -r '.verdict.level'
+  windlass top --server https://jobs.example --token-file ops.token
+
+With --json and --once: {\"at\", \"verdict\": {\"level\", \"reasons\"}, \"queues\", \"workers\", \"failures\", \"jobs\"}.
+Level is ok, warning or problem; the exit code is 0 for each of them (see windlass doctor for one that tells them apart).";
+
 pub(super) const QUEUES: &str = "\
 Examples:
   windlass queues

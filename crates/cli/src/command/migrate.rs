@@ -6,7 +6,7 @@ use windlass_store_postgres::migrate as postgres;
 use windlass_store_sqlite::migrate as sqlite;
 
 use crate::args::MigrateArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, Fault};
 use crate::session::{Access, Scheme, Session};
 
 /// How far a schema has grown, and what is still to be done.
@@ -39,6 +39,12 @@ pub(crate) async fn run(session: &mut Session, args: &MigrateArgs) -> anyhow::Re
     let plan = match session.scheme() {
         Scheme::Sqlite => of_sqlite(session, args).await?,
         Scheme::Postgres => of_postgres(session.url(), args).await?,
+        Scheme::Server => {
+            return Err(Fault::usage(
+                "a server brings its store up to date when it starts: migrate the store itself, by its own URL",
+            )
+            .into());
+        }
         Scheme::Other => {
             // Redis and memory have none. Opening it says what is wrong with a URL that names no store at all.
             session.open(Access::Create).await?;

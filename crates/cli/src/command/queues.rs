@@ -1,6 +1,6 @@
 //! `queues`: what queues hold, how long jobs wait in them, which workers serve them, and defining them.
 
-mod look;
+pub(crate) mod look;
 mod pause;
 mod show;
 mod stats;

@@ -28,7 +28,7 @@ pub(crate) struct Look {
 
 impl Look {
     /// How long the oldest job waits, as people read it; longer than that where not all were looked at.
-    pub(super) fn oldest(&self) -> String {
+    pub(crate) fn oldest(&self) -> String {
         let has_more = self.backlog.has_more_ready || self.backlog.has_more_scheduled;
         let Some(since) = self.backlog.oldest else {
             return if has_more { "?".to_owned() } else { String::new() };
@@ -38,13 +38,13 @@ impl Look {
     }
 
     /// How many are overdue, as people read it.
-    pub(super) fn overdue(&self) -> String {
+    pub(crate) fn overdue(&self) -> String {
         let more = if self.backlog.has_more_scheduled { "+" } else { "" };
         format!("{}{more}", self.backlog.overdue)
     }
 
     /// The workers, as people read them.
-    pub(super) fn workers(&self) -> String {
+    pub(crate) fn workers(&self) -> String {
         let named = self.workers.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(" ");
         match self.workers.len().saturating_sub(NAMED_MAX) {
             0 => named,
@@ -53,14 +53,14 @@ impl Look {
     }
 
     /// Whether jobs of the queue wait for a worker that is not there.
-    pub(super) fn lacks_workers(&self, queue: &QueueRecord) -> bool {
+    pub(crate) fn lacks_workers(&self, queue: &QueueRecord) -> bool {
         let may_be_overdue = self.backlog.overdue > 0 || self.backlog.has_more_scheduled;
         self.workers.is_empty() && (may_be_overdue || queue.counts.of(State::Ready) > 0)
     }
 }
 
 /// Looks at each of the queues.
-pub(super) async fn at_all(client: &Client, queues: &[QueueRecord]) -> anyhow::Result<Vec<Look>> {
+pub(crate) async fn at_all(client: &Client, queues: &[QueueRecord]) -> anyhow::Result<Vec<Look>> {
     let leases = client.workers(LEASES_MAX).await?;
     // The store's clock decides what is due; this one is near enough to show it.
     let at = Timestamp::from(SystemTime::now());
