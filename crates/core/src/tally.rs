@@ -11,6 +11,7 @@ mod spread;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 pub use count::{Count, counted};
@@ -174,6 +175,20 @@ impl FromIterator<(Cell, u64)> for Tally {
         let mut tally = Self::default();
         cells.into_iter().for_each(|(cell, times)| tally.add(cell, times));
         tally
+    }
+}
+
+/// As pairs of a cell's number and its count.
+impl Serialize for Tally {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.cells().map(|(cell, times)| (cell.number(), times)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Tally {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let cells = Vec::<(u16, u64)>::deserialize(from)?;
+        Ok(cells.into_iter().map(|(number, times)| (Cell::from_number(number), times)).collect())
     }
 }
 

@@ -14,7 +14,7 @@ use std::future::Future;
 use std::sync::OnceLock;
 
 use windlass_core::bell::Bell;
-use windlass_core::store::{About, Checkup, Records, Store, StoreResult};
+use windlass_core::store::{About, Checkup, Records, Store, StoreResult, Tallies};
 use windlass_core::{Bytes, StoreError};
 use windlass_store_server::remote::{Call, Remote};
 
@@ -28,6 +28,7 @@ pub struct HttpStore {
     about: About,
     has_records: bool,
     has_checkup: bool,
+    has_tallies: bool,
     bell: Bell,
     listener: OnceLock<()>,
 }
@@ -56,10 +57,18 @@ impl HttpStore {
                 found.wire
             )));
         }
-        let verbs::StoreAbout { scheme: kind, durability, sharing, records, checkup, .. } = found;
+        let verbs::StoreAbout { scheme: kind, durability, sharing, records, checkup, tallies, .. } = found;
         let about = About { scheme, place: format!("{place}, {kind}"), durability, sharing };
         let (bell, listener) = (Bell::new(), OnceLock::new());
-        Ok(Self { remote, about, has_records: records, has_checkup: checkup, bell, listener })
+        Ok(Self {
+            remote,
+            about,
+            has_records: records,
+            has_checkup: checkup,
+            has_tallies: tallies,
+            bell,
+            listener,
+        })
     }
 
     /// Makes a call.
@@ -120,6 +129,10 @@ impl Store for HttpStore {
 
     fn checkup(&self) -> Option<&dyn Checkup> {
         self.has_checkup.then_some(self)
+    }
+
+    fn tallies(&self) -> Option<&dyn Tallies> {
+        self.has_tallies.then_some(self)
     }
 
     fn records(&self) -> Option<&dyn Records> {

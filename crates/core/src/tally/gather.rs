@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{Interval, Tally};
@@ -16,7 +17,7 @@ pub const KINDS_MAX: usize = 50;
 pub const WINDOWS_MAX: u64 = 1_440;
 
 /// What to read of tallies.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// Of which queues.
     pub queues: Vec<Name>,
@@ -61,7 +62,7 @@ pub struct WindowInvalid {
 }
 
 /// What was counted of a kind in an interval.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// The queue.
     pub queue: Name,

@@ -1,13 +1,13 @@
 //! Hears what rings on the server, over a stream that is open while a caller here waits for something.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep, timeout};
-use windlass_core::bell::{Bell, Fresh, Heard, Named};
+use windlass_core::bell::{Bell, Fresh, Heard, Named, Topic};
 use windlass_core::{Bytes, Name};
 use windlass_store_server::backoff::pause;
 
@@ -38,8 +38,7 @@ pub(super) async fn run(lines: Arc<Pools>, bell: Bell) {
         match Stream::open(&lines, heard).await {
             Ok(stream) => {
                 failures = 0;
-                // What was rung before now was not heard.
-                bell.ring_all();
+                missed(&bell, &stream.heard);
                 match stream.follow(&lines, &bell).await {
                     End::Changed => {}
                     // As many clients as the server has come back at once after it was away.
@@ -55,6 +54,19 @@ pub(super) async fn run(lines: Arc<Pools>, bell: Bell) {
                 sleep(pause(failures)).await;
             }
         }
+    }
+}
+
+/// Rings for what was rung before now, and was not heard. Workers are woken by the names of their queues, as by any ring.
+fn missed(bell: &Bell, heard: &Heard) {
+    bell.ring(Topic::Cancel);
+    bell.ring(Topic::Finish);
+    if heard.workers.is_empty() {
+        bell.ring(Topic::Work);
+    }
+    let queues: BTreeSet<&Name> = heard.workers.iter().flat_map(|served| &served.queues).collect();
+    for queue in queues {
+        bell.call(&Fresh { queue: queue.clone(), kind: None, jobs: u32::MAX });
     }
 }
 

@@ -13,8 +13,9 @@ use windlass_core::store::{
     Amended, AttemptWrite, AttemptWritten, Begin, Checkup, ClaimAnswer, ClaimRequest, Cursor, Depth, Duty,
     EndPlace, Ended, Enqueued, Filter, Finding, Inspect, JobPage, Jobs, LeaseRecord, Leases, Maintenance,
     NewLease, Progress, Promotion, Queues, RecordPage, RecordTotals, Records, Renewal, Right, Seen, Settled,
-    Settlement, Shift, StoreResult, Swept, Wakeup,
+    Settlement, Shift, StoreResult, Swept, Tallies, Wakeup,
 };
+use windlass_core::tally::{Row, Window};
 use windlass_core::{
     CallId, HolderId, JobId, JobRecord, LeaseId, Name, NewJob, State, StoreError, Timestamp,
 };
@@ -218,6 +219,14 @@ impl Maintenance for HttpStore {
 impl Checkup for HttpStore {
     async fn examine(&self, depth: Depth) -> StoreResult<Vec<Finding>> {
         self.ask(verbs::Examine { depth }).await
+    }
+}
+
+#[async_trait]
+impl Tallies for HttpStore {
+    async fn tallies(&self, window: &Window) -> StoreResult<Vec<Row>> {
+        window.check()?;
+        self.ask(verbs::ReadTallies { window: window.clone() }).await
     }
 }
 

@@ -18,11 +18,14 @@ use windlass_core::store::{
     Shift, StoreResult, Swept,
 };
 use windlass_core::store::{ClaimRequest, Progress};
+use windlass_core::tally::{Row, Window};
 use windlass_core::{CallId, HolderId, JobId, JobRecord, LeaseId, Name, NewJob, State, Store, Timestamp};
 
 use super::{Each, Sort, Touch, Verb};
 pub use answers::{Claimed, QueuePage, StoreAbout, Written};
-use asked::{ask_claim, ask_get, ask_list, ask_write, checked, checkup, ends, few, opened, records, written};
+use asked::{
+    ask_claim, ask_get, ask_list, ask_write, checked, checkup, ends, few, opened, records, tallies, written,
+};
 
 macro_rules! verbs {
     ($($name:literal $Verb:ident { $($field:ident: $Type:ty),* } -> $Answer:ty:
@@ -162,6 +165,10 @@ verbs! {
         Work, Touch::Any, |store| store.leave_duty(duty, holder).await;
     "examine" Examine { depth: Depth } -> Vec<Finding>:
         Read, Touch::Any, |store| checkup(store)?.examine(depth).await;
+
+    "tallies" ReadTallies { window: Window } -> Vec<Row>:
+        Read, Touch::Queues(window.queues.iter().collect()),
+        |store| { few(&window.queues)?; tallies(store)?.tallies(&window).await };
 
     "read_records" ReadRecords { queue: Name, keys: Arc<[RecordKey]> } -> Vec<Option<Record>>:
         Read, Touch::Queues(vec![queue]), |store| { few(&keys)?; records(store)?.read(&queue, keys).await };

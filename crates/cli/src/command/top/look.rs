@@ -17,6 +17,8 @@ use crate::output::text;
 const SINCE: Duration = Duration::from_secs(3_600);
 /// A write on its way may put an end before one that was seen.
 const OVERLAP: Duration = Duration::from_secs(5);
+/// How often ends are read although as many jobs are dead as before.
+const AGAIN: Duration = Duration::from_secs(10);
 /// Ends of one queue that one look reads.
 const ENDS_MAX: u32 = 200;
 /// Failures and jobs that are kept.
@@ -84,8 +86,8 @@ pub(super) struct Looker {
     client: Client,
     /// Of each queue, what was counted last, and when.
     before: HashMap<Name, (Instant, u64, u64)>,
-    /// Of each queue, how many were dead, and where the last of them ended.
-    dead: HashMap<Name, (u64, EndPlace)>,
+    /// Of each queue, how many were dead, where the last of them ended, and when that was read.
+    dead: HashMap<Name, (u64, EndPlace, Instant)>,
     failures: Vec<JobLine>,
 }
 
@@ -157,18 +159,23 @@ impl Looker {
 
     /// Reads which jobs of a queue died since the last look, if any did.
     async fn read_failures(&mut self, queue: &Name, dead: u64, now: Timestamp) -> anyhow::Result<()> {
-        let first = (0, EndPlace::since(now.minus(SINCE)));
-        let (known, place) = self.dead.get(queue).copied().unwrap_or(first);
-        if known == dead {
+        let first = EndPlace::since(now.minus(SINCE));
+        let before = self.dead.get(queue).copied();
+        // One that was sent back while another died leaves the count as it was.
+        if before.is_none() && dead == 0
+            || before.is_some_and(|(known, _, read)| known == dead && read.elapsed() < AGAIN)
+        {
             return Ok(());
         }
+        let (known, place) = before.map_or((0, first), |(known, place, _)| (known, place));
         let store = self.client.store();
         let ended = store.ended(queue, State::Dead, place, ENDS_MAX).await?;
         let last = ended.last().map_or(place, |last| last.place);
         // Where there are more than one look reads, the next one goes on.
         let count = if ended.len() < ENDS_MAX as usize { dead } else { known };
         let back = EndPlace::since(last.at.minus(OVERLAP));
-        self.dead.insert(queue.clone(), (count, if count == dead { back.max(first.1) } else { last }));
+        let place = if count == dead { back.max(first) } else { last };
+        self.dead.insert(queue.clone(), (count, place, Instant::now()));
         let newest = &ended[ended.len().saturating_sub(SHOWN_MAX)..];
         let ids: Vec<JobId> = newest.iter().map(|ended| ended.id).collect();
         let jobs = store.get(ids.into()).await?;

@@ -11,6 +11,7 @@ use windlass_core::store::{
     PAGE_MAX, Promotion, RecordPage, RecordTotals, Renewal, Settled, Sharing, Shift, SickQueue, StoreResult,
     Swept,
 };
+use windlass_core::tally::Row;
 use windlass_core::{JobRecord, Name, State, Store, Timestamp};
 
 use crate::wire::each::Claimed as Item;
@@ -31,6 +32,9 @@ pub struct StoreAbout {
     pub records: bool,
     /// Whether it can be examined.
     pub checkup: bool,
+    /// Whether it counts what happens to jobs.
+    #[serde(default)]
+    pub tallies: bool,
 }
 
 impl StoreAbout {
@@ -38,7 +42,8 @@ impl StoreAbout {
         // Where it is, is the server's own affair.
         let store::About { scheme, place: _, durability, sharing } = store.about();
         let (records, checkup) = (store.records().is_some(), store.checkup().is_some());
-        Self { wire: VERSION, scheme: scheme.to_owned(), durability, sharing, records, checkup }
+        let tallies = store.tallies().is_some();
+        Self { wire: VERSION, scheme: scheme.to_owned(), durability, sharing, records, checkup, tallies }
     }
 }
 
@@ -148,7 +153,7 @@ plain! {
     () bool u32 Timestamp
     StoreAbout Claimed Renewal Swept Removed Promotion Shift RecordTotals RecordPage
     Vec<Enqueued> Vec<Settled> Vec<Option<State>> Vec<Amended> Vec<Ended> Vec<Finding> Vec<Option<Record>>
-    Vec<Written> Option<Each<QueueRecord>>
+    Vec<Written> Vec<Row> Option<Each<QueueRecord>>
 }
 
 impl Answer for Each<Option<JobRecord>> {

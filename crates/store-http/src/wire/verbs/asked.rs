@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::store::{
     AttemptWrite, Checkup, ClaimRequest, Cursor, Filter, JobPage, NewLease, PAGE_MAX, Records, Right,
-    Settlement, StoreResult,
+    Settlement, StoreResult, Tallies,
 };
 use windlass_core::{Bytes, JobId, JobRecord, NewJob, State, Store, StoreError};
 
@@ -124,6 +124,11 @@ pub(super) async fn ask_list(
 /// The part of a store that keeps records.
 pub(super) fn records(store: &dyn Store) -> StoreResult<&dyn Records> {
     store.records().ok_or_else(|| refused("the store of the server keeps no records"))
+}
+
+/// The part of a store that counts.
+pub(super) fn tallies(store: &dyn Store) -> StoreResult<&dyn Tallies> {
+    store.tallies().ok_or_else(|| refused("the store of the server counts nothing"))
 }
 
 /// The part of a store that examines it.
