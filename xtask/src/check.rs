@@ -6,8 +6,8 @@ use crate::rivals::locks;
 use crate::{needs, shell, sqlx, tidy, words};
 
 /// The features of the facade, each of which must compile alone.
-const FEATURES: [&str; 9] =
-    ["", "capture", "http", "local", "metrics", "opentelemetry", "sqlite", "postgres", "redis"];
+const FEATURES: [&str; 10] =
+    ["", "capture", "http", "local", "metrics", "opentelemetry", "server", "sqlite", "postgres", "redis"];
 
 /// Runs all checks, the quick ones first.
 pub(crate) fn run() -> Result<()> {

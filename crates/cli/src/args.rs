@@ -12,6 +12,7 @@ pub(crate) mod parse;
 mod queues;
 mod records;
 mod schedules;
+mod server;
 mod top;
 mod trial;
 
@@ -29,6 +30,7 @@ pub(crate) use queues::{
 };
 pub(crate) use records::*;
 pub(crate) use schedules::*;
+pub(crate) use server::*;
 pub(crate) use top::TopArgs;
 pub(crate) use trial::{BenchArgs, DemoArgs};
 
@@ -179,6 +181,25 @@ pub(crate) enum Command {
     /// before that still run.
     #[command(after_help = examples::MIGRATE)]
     Migrate(MigrateArgs),
+
+    /// Serve the HTTP API of a store
+    ///
+    /// Listens on this machine only, unless told otherwise. Requests need a token as soon as the store has one, and
+    /// always where other machines can reach the server: then it does not start without. Ends with Ctrl-C or SIGTERM,
+    /// after requests that are under way.
+    #[command(after_help = examples::server::SERVE)]
+    Serve(ServeArgs),
+
+    /// Make, list and revoke tokens for the HTTP API
+    #[command(after_help = examples::server::TOKENS, subcommand_required = true, arg_required_else_help = true)]
+    Tokens {
+        #[command(subcommand)]
+        command: TokensCommand,
+    },
+
+    /// Show who changed what by the HTTP API, the newest first
+    #[command(after_help = examples::server::AUDIT)]
+    Audit(AuditArgs),
 
     /// Measure how fast a store is on this machine
     ///

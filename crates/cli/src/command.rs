@@ -1,5 +1,6 @@
 //! Which file runs which command.
 
+mod audit;
 mod bench;
 mod calendars;
 mod completions;
@@ -16,6 +17,8 @@ mod prune;
 pub(crate) mod queues;
 mod records;
 mod schedules;
+mod serve;
+mod tokens;
 mod top;
 mod workers;
 
@@ -41,6 +44,9 @@ pub(crate) async fn run(session: &mut Session, command: Command) -> anyhow::Resu
         Command::Workers(args) => workers::run(session, &args).await,
         Command::Prune(args) => prune::run(session, &args).await,
         Command::Migrate(args) => migrate::run(session, &args).await,
+        Command::Serve(args) => serve::run(session, args).await,
+        Command::Tokens { command } => tokens::run(session, command).await,
+        Command::Audit(args) => audit::run(session, &args).await,
         Command::Bench(args) => bench::run(session, &args).await,
         Command::Completions { shell } => completions::run(session, shell),
     }

@@ -14,6 +14,7 @@
 //! | [`tally`] | what is counted by the minute |
 //! | [`schedule`] | when jobs come with the clock |
 //! | [`fingerprint`] | which errors are the same |
+//! | [`forms`] | how durations, rates and policies are written by people |
 //! | [`batch`], [`backoff`], [`bell`], [`clock`], [`sql`] | primitives shared by engine and stores |
 //! | [`store`], [`stored`], [`error`] | the contract between them, and how values are written |
 
@@ -25,6 +26,7 @@ pub mod error;
 pub mod fingerprint;
 pub mod flow;
 pub mod follow_ups;
+pub mod forms;
 pub mod id;
 pub mod job;
 pub mod judge;

@@ -81,6 +81,10 @@ pub struct QueueConfig {
     /// What holds for jobs that say nothing themselves.
     #[serde(skip_serializing_if = "JobDefaults::is_empty")]
     pub defaults: JobDefaults,
+    /// Whether the HTTP API shows contents of its jobs (payload, output, progress, errors, log lines) only to those who ask to
+    /// reveal them. No store and no worker heeds it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub masked: bool,
 }
 
 impl QueueConfig {
@@ -112,8 +116,18 @@ impl QueueConfig {
 
     /// The newest rule that it uses.
     pub fn rules(&self) -> u32 {
-        let Self { retention: _, caps: _, defaults: _, pauses, concurrency, rate, capacity, aging, keys } =
-            self;
+        let Self {
+            retention: _,
+            caps: _,
+            defaults: _,
+            masked: _,
+            pauses,
+            concurrency,
+            rate,
+            capacity,
+            aging,
+            keys,
+        } = self;
         if keys.is_some() || capacity.is_some() || !pauses.keys.is_empty() {
             RULE_OF_KEYS
         } else {

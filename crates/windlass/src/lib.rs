@@ -64,6 +64,7 @@
 //! | feature | otherwise |
 //! |---|---|
 //! | `local` (default) | [`local`]: work that needs no store |
+//! | `server` | `server`: the HTTP API, as a router to mount and as a server |
 //! | `capture` | `worker::CaptureLayer`: events of `tracing` in the logs of attempts |
 //! | `metrics` | `Metrics`: what workers count and measure, as text for Prometheus |
 //! | `opentelemetry` | spans around enqueue, claim, attempt and settlement |
@@ -86,6 +87,8 @@ pub use windlass_core::schedule;
 pub use windlass_core::{JobId, Options, Outcome, State as JobState, StoreErrorKind};
 #[cfg(feature = "local")]
 pub use windlass_local as local;
+#[cfg(feature = "server")]
+pub use windlass_server as server;
 pub use windlass_tx::{BlockingTx, Tx, Versioned};
 pub use windlass_worker as worker;
 #[cfg(feature = "metrics")]

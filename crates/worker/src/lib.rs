@@ -60,9 +60,9 @@ pub use batching::{Answers, Batch, BatchHandler, BatchItem, Batching, FromWorker
 #[cfg(feature = "capture")]
 pub use capture::CaptureLayer;
 pub use client::{
-    AwaitedJob, Backlog, BlockedBy, ByKey, Cancellation, Cause, Client, Enqueue, EnqueueAll, Explanation,
-    FlowSeen, Handle, JobEvent, JobEvents, KeyBacklog, LogReader, Moved, OutputError, Paused, Pausing, Put,
-    QueueHandle, Records, Remembered, Tallies, TallyReport, Why, WorkerSeen, percent_of,
+    AwaitedJob, Backlog, BlockedBy, ByKey, Cancellation, Cause, Client, Enqueue, EnqueueAll, EnqueueAs,
+    Explanation, FlowSeen, Handle, JobEvent, JobEvents, KeyBacklog, LogReader, Moved, OutputError, Paused,
+    Pausing, Put, QueueHandle, Records, Remembered, Tallies, TallyReport, Why, WorkerSeen, percent_of,
 };
 pub use ctx::Ctx;
 pub use ctx::follow::CHECKPOINT_TTL;

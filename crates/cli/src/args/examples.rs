@@ -4,6 +4,7 @@ pub(super) mod calendars;
 pub(super) mod dead;
 pub(super) mod flows;
 pub(super) mod schedules;
+pub(super) mod server;
 
 pub(super) const ROOT: &str = "\
 Examples:
