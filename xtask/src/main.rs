@@ -4,6 +4,7 @@
 mod busy;
 mod chaos;
 mod check;
+mod fuzz_api;
 mod needs;
 mod rivals;
 mod rivals_local;
@@ -69,6 +70,10 @@ enum Command {
     /// Kill workers and servers, lose answers, spoil queues, set clocks and fill disks, longer and harder than the tests
     /// do
     Chaos(chaos::Chaos),
+    /// Send requests that are made from the OpenAPI document to a running server
+    ///
+    /// Needs python3, and installs schemathesis from PyPI into a temporary folder.
+    FuzzApi(fuzz_api::FuzzApi),
 }
 
 fn main() -> ExitCode {
@@ -93,5 +98,6 @@ fn run(command: Command) -> Result<()> {
         Command::Rivals { store, quick } => rivals::run(store, quick),
         Command::RivalsLocal { quick } => rivals_local::run(quick),
         Command::Chaos(chaos) => chaos.run(),
+        Command::FuzzApi(fuzz) => fuzz.run(),
     }
 }

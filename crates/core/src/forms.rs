@@ -20,6 +20,36 @@ pub fn span(duration: Duration) -> String {
     humantime::format_duration(duration).to_string()
 }
 
+/// A duration with its two largest units, as `90d`, `1m 30s` or `1s 500ms`.
+pub fn short(duration: Duration) -> String {
+    const UNITS: [(u128, &str); 6] = [
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "m"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+        (1, "us"),
+    ];
+    let mut micros = duration.as_micros();
+    let first = UNITS.iter().position(|(size, _)| micros >= *size).unwrap_or(3);
+    let mut parts = Vec::new();
+    for (size, unit) in &UNITS[first..UNITS.len().min(first + 2)] {
+        if micros >= *size || parts.is_empty() {
+            parts.push(format!("{}{unit}", micros / size));
+        }
+        micros %= size;
+    }
+    parts.join(" ")
+}
+
+/// Whole seconds, where there are any; whole milliseconds below.
+pub fn coarse(duration: Duration) -> Duration {
+    match duration.as_secs() {
+        0 => Duration::from_millis(u64::from(duration.subsec_millis())),
+        seconds => Duration::from_secs(seconds),
+    }
+}
+
 /// `start`, `end`, or a duration.
 pub fn lifetime(text: &str) -> Result<Lifetime, String> {
     match text {

@@ -2,7 +2,9 @@
 //! each needs, and handlers ask [`Caller::on`] where they read or write a queue.
 
 mod known;
+mod logins;
 mod secret;
+mod sessions;
 mod tokens;
 
 use std::sync::Arc;
@@ -14,7 +16,9 @@ use utoipa::ToSchema;
 use windlass_core::Name;
 
 pub(crate) use known::Known;
+pub(crate) use logins::{Logins, Peer};
 pub(crate) use secret::{Secret, digest};
+pub(crate) use sessions::SESSION_TTL;
 pub use tokens::{NewToken, TokenView, Tokens};
 
 use crate::problem::{Code, Problem};
@@ -92,8 +96,14 @@ impl Caller {
         Self { name: "local".into(), role: Role::Admin, queues: None, means: Means::Open }
     }
 
-    /// Refuses a queue that the caller may not touch.
+    /// Refuses a queue that the caller may not touch. Those of the engine and of the server itself are closed to all: whatever
+    /// is written there could make a token.
     pub(crate) fn on(&self, queue: &Name) -> Result<(), Problem> {
+        if queue.is_internal() {
+            return Err(Code::Forbidden
+                .because(format!("queue {queue} is the engine's own"))
+                .remedy("use the routes of what it is about"));
+        }
         if self.may_touch(queue) {
             return Ok(());
         }

@@ -3,6 +3,15 @@
 
 pub(crate) mod about;
 pub(crate) mod audit;
+pub(crate) mod dead;
+pub(crate) mod doctor;
 pub(crate) mod enqueue;
+pub(crate) mod explain;
+pub(crate) mod flows;
 pub(crate) mod jobs;
+pub(crate) mod queues;
+pub(crate) mod records;
+pub(crate) mod schedules;
+pub(crate) mod session;
 pub(crate) mod tokens;
+pub(crate) mod workers;

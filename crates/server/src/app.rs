@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use windlass_worker::Client;
 
-use crate::access::{Access, Known};
+use crate::access::{Access, Known, Logins};
 use crate::audit::AuditLog;
 use crate::bounds::Bounds;
 use crate::hosts::Hosts;
@@ -27,6 +27,7 @@ struct Shared {
     is_secure: bool,
     known: Known,
     masks: Masks,
+    logins: Logins,
     audit: AuditLog,
     bodies: AtomicUsize,
     streams: Arc<Semaphore>,
@@ -48,6 +49,7 @@ impl App {
             is_secure,
             known: Known::new(client),
             masks: Masks::default(),
+            logins: Logins::default(),
             audit: AuditLog::new(client),
             bodies: AtomicUsize::new(0),
             streams: Arc::new(Semaphore::new(bounds.streams)),
@@ -80,6 +82,10 @@ impl App {
 
     pub(crate) fn known(&self) -> &Known {
         &self.shared.known
+    }
+
+    pub(crate) fn logins(&self) -> &Logins {
+        &self.shared.logins
     }
 
     pub(crate) fn masks(&self) -> &Masks {

@@ -22,6 +22,8 @@ pub struct Bounds {
     pub head_time: Duration,
     /// How long a body may take; 30 s.
     pub body_time: Duration,
+    /// How long an answer may wait for its caller to read; 30 s.
+    pub read_time: Duration,
     /// How long a stopping server waits for requests that are under way; 10 s.
     pub stop_time: Duration,
 }
@@ -37,6 +39,7 @@ impl Default for Bounds {
             streams: 200,
             head_time: Duration::from_secs(10),
             body_time: Duration::from_secs(30),
+            read_time: Duration::from_secs(30),
             stop_time: Duration::from_secs(10),
         }
     }

@@ -53,8 +53,11 @@ pub(crate) fn openapi() -> OpenApi {
 
 /// An operation with what all have: its role, and the answer to what goes wrong.
 fn described(route: Route) -> Operation {
-    let Route { role, mut operation, .. } = route;
-    let role = format!("Role: {}.", role.as_str());
+    let Route { role, is_open, mut operation, .. } = route;
+    let role = if is_open { "Needs no token.".to_owned() } else { format!("Role: {}.", role.as_str()) };
+    if is_open {
+        operation.security = Some(Vec::new());
+    }
     operation.description = Some(match operation.description.take().filter(|text| !text.is_empty()) {
         Some(text) => format!("{text}\n\n{role}"),
         None => role,

@@ -11,11 +11,12 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 
 use crate::access::{Access, Caller, Means};
+use crate::api::session::cookie;
 use crate::app::App;
 use crate::problem::{Code, Problem};
 
 /// Requests that need no token, by method and path.
-const OPEN: [(Method, &str); 1] = [(Method::GET, "/healthz")];
+const OPEN: [(Method, &str); 2] = [(Method::GET, "/healthz"), (Method::POST, "/api/v1/session")];
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");
@@ -60,7 +61,9 @@ async fn admit(app: &App, request: Request, next: Next) -> Result<Response, Prob
         parts.uri.path() == *path
             && (parts.method == *method || (*method == Method::GET && parts.method == Method::HEAD))
     };
-    if !OPEN.iter().any(is_open) {
+    if OPEN.iter().any(is_open) {
+        check_site(&Caller::local(), &parts)?;
+    } else {
         let caller = identify(app, &parts).await?;
         check_site(&caller, &parts)?;
         parts.extensions.insert(caller);
@@ -68,7 +71,7 @@ async fn admit(app: &App, request: Request, next: Next) -> Result<Response, Prob
     Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
-/// Who asks: by the header, or by nothing where the server is open.
+/// Who asks: by the header, by the cookie of a session, or by nothing where the server is open.
 async fn identify(app: &App, parts: &Parts) -> Result<Caller, Problem> {
     let unknown = || {
         Code::Unauthorized
@@ -77,6 +80,11 @@ async fn identify(app: &App, parts: &Parts) -> Result<Caller, Problem> {
     };
     if let Some(token) = bearer(&parts.headers)? {
         return app.known().caller(token).await?.ok_or_else(unknown);
+    }
+    if let Some(cookie) = cookie(&parts.headers)
+        && let Some(caller) = app.known().caller_of_session(cookie).await?
+    {
+        return Ok(caller);
     }
     match app.access() {
         Access::Open => Ok(Caller::local()),

@@ -40,6 +40,7 @@ pub(crate) struct Route {
     pub(crate) role: Role,
     pub(crate) reach: Reach,
     pub(crate) audited: Audited,
+    pub(crate) is_open: bool,
     pub(crate) operation: Operation,
     pub(crate) schemas: Vec<(String, RefOr<Schema>)>,
     handler: MethodRouter<App>,
@@ -58,6 +59,10 @@ pub(crate) fn table() -> Vec<Route> {
         // The store.
         route!(Viewer, Queues, api::about::about),
         route!(Viewer, Queues, api::about::openapi),
+        route!(Viewer, Store, api::doctor::examine),
+        route!(Viewer, Queues, api::session::begin_session).open(),
+        route!(Viewer, Queues, api::session::get_session),
+        route!(Viewer, Queues, api::session::end_session).unaudited(),
         // Jobs.
         route!(Viewer, Queues, api::jobs::list::list_jobs),
         route!(Operator, Queues, api::enqueue::enqueue_job).unaudited(),
@@ -66,6 +71,49 @@ pub(crate) fn table() -> Vec<Route> {
         route!(Operator, Queues, api::jobs::cancel_job),
         route!(Operator, Queues, api::jobs::retry_job),
         route!(Operator, Queues, api::jobs::delete_job),
+        route!(Viewer, Queues, api::explain::explain_job),
+        route!(Viewer, Queues, api::jobs::said::list_attempts),
+        route!(Viewer, Queues, api::jobs::said::list_logs),
+        route!(Viewer, Queues, api::jobs::said::job_events),
+        route!(Operator, Queues, api::jobs::again::run_again),
+        route!(Operator, Queues, api::jobs::again::edit_job),
+        route!(Operator, Queues, api::jobs::again::move_job),
+        // Queues, their records, their workers.
+        route!(Viewer, Queues, api::queues::list_queues),
+        route!(Viewer, Queues, api::queues::get_queue),
+        route!(Operator, Queues, api::queues::define_queue),
+        route!(Admin, Queues, api::queues::remove_queue),
+        route!(Operator, Queues, api::queues::pause_queue),
+        route!(Operator, Queues, api::queues::resume_queue),
+        route!(Viewer, Queues, api::queues::list_keys),
+        route!(Viewer, Queues, api::records::list_records),
+        route!(Viewer, Queues, api::records::get_record),
+        route!(Admin, Queues, api::records::put_record),
+        route!(Admin, Queues, api::records::remove_record),
+        route!(Viewer, Queues, api::workers::list_workers),
+        // Dead letters.
+        route!(Viewer, Queues, api::dead::list_dead),
+        route!(Viewer, Queues, api::dead::group_dead),
+        route!(Viewer, Queues, api::dead::sample_dead),
+        route!(Operator, Queues, api::dead::bulk::replay_dead),
+        route!(Operator, Queues, api::dead::bulk::purge_dead),
+        route!(Viewer, Queues, api::dead::rules::list_rules),
+        route!(Operator, Queues, api::dead::rules::set_rule),
+        route!(Operator, Queues, api::dead::rules::remove_rule),
+        // Flows and schedules.
+        route!(Viewer, Queues, api::flows::list_flows),
+        route!(Viewer, Queues, api::flows::get_flow),
+        route!(Operator, Queues, api::flows::cancel_flow),
+        route!(Operator, Queues, api::flows::retry_flow),
+        route!(Viewer, Queues, api::schedules::list_schedules),
+        route!(Viewer, Queues, api::schedules::get_schedule),
+        route!(Operator, Queues, api::schedules::set_schedule),
+        route!(Operator, Queues, api::schedules::delete_schedule),
+        route!(Operator, Queues, api::schedules::pause_schedule),
+        route!(Operator, Queues, api::schedules::resume_schedule),
+        route!(Operator, Queues, api::schedules::run_schedule),
+        route!(Viewer, Queues, api::schedules::list_slots),
+        route!(Viewer, Queues, api::schedules::preview_schedule).unaudited(),
         // Tokens and audit.
         route!(Admin, Store, api::tokens::list_tokens),
         route!(Admin, Store, api::tokens::create_token),
@@ -87,12 +135,19 @@ impl Route {
         let only = operations.into_iter().find_map(|(method, operation)| Some((method, operation?)));
         let (method, operation) = only.expect("a handler has a method");
         let audited = if method.is_safe() { Audited::No } else { Audited::Yes };
-        Self { method, path, role, reach, audited, operation, schemas, handler }
+        let is_open = false;
+        Self { method, path, role, reach, audited, is_open, operation, schemas, handler }
     }
 
     /// It changes nothing, or so often that an entry for each would be worth less than it costs.
     fn unaudited(mut self) -> Self {
         self.audited = Audited::No;
+        self
+    }
+
+    /// It needs no token: the guard lets it pass (`guard::OPEN`).
+    fn open(mut self) -> Self {
+        self.is_open = true;
         self
     }
 
@@ -127,7 +182,11 @@ pub(crate) fn router(app: &App) -> Router<App> {
     let mut router = Router::new();
     for route in table() {
         let action = route.action();
-        let Route { path, role, reach, audited, handler, .. } = route;
+        let Route { path, role, reach, audited, is_open, handler, .. } = route;
+        if is_open {
+            router = router.route(&path, handler);
+            continue;
+        }
         let line = Line { app: app.clone(), role, reach, audited, action };
         router = router.route(&path, handler.route_layer(from_fn_with_state(line, pass)));
     }

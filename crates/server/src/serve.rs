@@ -5,9 +5,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -16,10 +19,12 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use windlass_worker::Upkeep;
 
-use crate::access::{Access, Tokens};
+use crate::access::{Access, Peer, Tokens};
 use crate::app::App;
 use crate::hosts::Hosts;
+use crate::patience::Patience;
 use crate::server::{Server, router};
 use crate::tls::Tls;
 
@@ -72,6 +77,7 @@ pub struct Serving {
     app: App,
     router: Router,
     tls: Option<Tls>,
+    keeps_up: bool,
 }
 
 impl Server {
@@ -95,8 +101,9 @@ impl Server {
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|error| ServeError::Listen { address, error })?;
         let address = listener.local_addr().map_err(|error| ServeError::Listen { address, error })?;
+        let keeps_up = self.keeps_up;
         let app = self.app();
-        Ok(Serving { listener, address, router: router(app.clone()), app, tls })
+        Ok(Serving { listener, address, router: router(app.clone()), app, tls, keeps_up })
     }
 
     async fn check(&self, address: SocketAddr, names: &[String]) -> Result<(), ServeError> {
@@ -128,7 +135,8 @@ impl Serving {
     /// Answers requests until `stop` ends; then takes no more, tells streams to end, and waits a while for requests that are
     /// under way.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Self { listener, app, router, tls, .. } = self;
+        let Self { listener, app, router, tls, keeps_up, .. } = self;
+        let upkeep = keeps_up.then(|| Upkeep::start(app.client()));
         let connections = Arc::new(Semaphore::new(app.bounds().connections));
         let graceful = GracefulShutdown::new();
         let mut stop = pin!(stop);
@@ -143,18 +151,19 @@ impl Serving {
                 () = &mut stop => break,
                 accepted = listener.accept() => accepted,
             };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
+            let (stream, from) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
-            let (router, tls, watcher) = (router.clone(), tls.clone(), graceful.watcher());
-            let head_time = app.bounds().head_time;
+            let router = Peered { router: router.clone(), peer: Peer(from.ip()) };
+            let (tls, watcher) = (tls.clone(), graceful.watcher());
+            let times = (app.bounds().head_time, app.bounds().read_time);
             tokio::spawn(async move {
-                connection(stream, tls, router, watcher, head_time).await;
+                connection(stream, tls, router, watcher, times).await;
                 drop(place);
             });
         }
@@ -163,29 +172,55 @@ impl Serving {
         if tokio::time::timeout(app.bounds().stop_time, graceful.shutdown()).await.is_err() {
             tracing::warn!("requests were still under way when the server stopped");
         }
+        if let Some(upkeep) = upkeep {
+            upkeep.stop().await;
+        }
+    }
+}
+
+/// The router, which is told from where the connection comes.
+#[derive(Clone)]
+struct Peered {
+    router: Router,
+    peer: Peer,
+}
+
+impl tower::Service<Request<Incoming>> for Peered {
+    type Response = axum::response::Response;
+    type Error = std::convert::Infallible;
+    type Future = axum::routing::future::RouteFuture<Self::Error>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // A router is always ready.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.peer);
+        tower::Service::call(&mut self.router, request)
     }
 }
 
 async fn connection(
     stream: TcpStream,
     tls: Option<Tls>,
-    router: Router,
+    router: Peered,
     watcher: Watcher,
-    head_time: Duration,
+    times: (Duration, Duration),
 ) {
     // Answers are small and written at once.
     let _ = stream.set_nodelay(true);
     match tls {
-        None => speak(stream, router, watcher, head_time).await,
-        Some(tls) => match tokio::time::timeout(head_time, tls.acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => speak(stream, router, watcher, head_time).await,
+        None => speak(stream, router, watcher, times).await,
+        Some(tls) => match tokio::time::timeout(times.0, tls.acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => speak(stream, router, watcher, times).await,
             Ok(Err(error)) => tracing::debug!(%error, "a connection did not begin with TLS"),
             Err(_) => tracing::debug!("a connection took too long to begin with TLS"),
         },
     }
 }
 
-async fn speak<S>(stream: S, router: Router, watcher: Watcher, head_time: Duration)
+async fn speak<S>(stream: S, router: Peered, watcher: Watcher, (head_time, read_time): (Duration, Duration))
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -193,7 +228,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(head_time)
         .max_buf_size(HEAD_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(Patience::new(stream, read_time)), TowerToHyperService::new(router));
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "a connection ended");
     }

@@ -31,6 +31,7 @@ pub struct Server {
     pub(crate) hosts: Hosts,
     pub(crate) bounds: Bounds,
     pub(crate) is_secure: bool,
+    pub(crate) keeps_up: bool,
 }
 
 impl Server {
@@ -42,6 +43,7 @@ impl Server {
             hosts: Hosts::Any,
             bounds: Bounds::default(),
             is_secure: false,
+            keeps_up: true,
         }
     }
 
@@ -74,13 +76,21 @@ impl Server {
         self
     }
 
+    /// Leaves it to workers to keep the store in order: to take back jobs of lost leases, to promote, to prune, to heed rules
+    /// for dead jobs. A server that [listens](Server::listen) does it otherwise, one for all of a fleet; a router never does.
+    #[must_use]
+    pub fn without_upkeep(mut self) -> Self {
+        self.keeps_up = false;
+        self
+    }
+
     /// The router, to mount into an application of one's own, at its root.
     pub fn router(self) -> Router {
         router(self.app())
     }
 
     pub(crate) fn app(self) -> App {
-        let Self { client, access, hosts, bounds, is_secure } = self;
+        let Self { client, access, hosts, bounds, is_secure, keeps_up: _ } = self;
         App::new(&client, access, hosts, bounds, is_secure)
     }
 }

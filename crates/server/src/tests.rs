@@ -2,7 +2,9 @@
 
 mod document;
 mod doors;
+mod hostile;
 mod jobs;
+mod nouns;
 
 use std::sync::Arc;
 

@@ -3,5 +3,6 @@
 
 pub use windlass_core::flow::{FlowInvalid, OnFailure, Role, Status, Tally};
 pub use windlass_worker::{
-    After, Edges, FlowDraft, FlowHandle, FlowNode, FlowPage, FlowView, Gathered, NodeView, Parent,
+    After, Edges, FlowDraft, FlowHandle, FlowNode, FlowPage, FlowPlace, FlowView, FlowsListed, Gathered,
+    NodeView, Parent,
 };

@@ -56,3 +56,6 @@ struct Traces;
 #[cfg(feature = "local")]
 #[doc = include_str!("../../../docs/guides/in-process.md")]
 struct InProcess;
+
+#[doc = include_str!("../../../docs/guides/http-api.md")]
+struct HttpApi;

@@ -8,6 +8,7 @@ mod edit;
 mod filter;
 mod groups;
 mod index;
+mod purge;
 mod replay;
 mod rules;
 
@@ -22,6 +23,7 @@ pub use filter::DeadFilter;
 pub use groups::{DeadGroup, DeadGroups};
 pub use index::DeadIndex;
 pub(crate) use index::{ENTRIES, INDEXED, entries, entry_id};
+pub use purge::Purged;
 pub use replay::{Replay, ReplaySummary};
 pub use rules::{DeadRule, Redriven};
 pub(crate) use rules::{EXPIRING, HOME, REMEMBERED, RULES, place_key, redriven_key};
@@ -149,20 +151,43 @@ impl DeadLetters {
         Ok((looked, false))
     }
 
+    /// As [`each`](Self::each), for a function that awaits nothing. What calls this may be moved to another thread meanwhile.
+    async fn walk(
+        &self,
+        looked_max: u64,
+        mut visit: impl FnMut(DeadLetter) -> bool,
+    ) -> Result<(u64, bool)> {
+        let (mut looked, mut after) = (0, None);
+        while looked < looked_max {
+            let page = self.page(after.as_ref(), PAGE.min(PAGE_MAX)).await?;
+            looked += page.looked;
+            for letter in page.letters {
+                if !visit(letter) {
+                    return Ok((looked, false));
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok((looked, true));
+            }
+        }
+        Ok((looked, false))
+    }
+
     /// A few of those that match, chosen at random, each with the same chance.
     ///
     /// # Errors
     /// The store's.
     pub async fn sample(&self, count: usize, looked_max: u64) -> Result<Vec<DeadLetter>> {
         let (mut sample, mut seen) = (Vec::new(), 0_usize);
-        self.each(looked_max, async |letter| {
+        self.walk(looked_max, |letter| {
             seen += 1;
             if sample.len() < count {
                 sample.push(letter);
             } else if let Some(place) = sample.get_mut(fastrand::usize(..seen)) {
                 *place = letter;
             }
-            Ok(count > 0)
+            count > 0
         })
         .await?;
         Ok(sample)
@@ -174,12 +199,11 @@ impl DeadLetters {
     /// The store's.
     pub async fn count(&self, looked_max: u64) -> Result<(u64, bool)> {
         let mut count = 0;
-        let (_, is_all) = self
-            .each(looked_max, async |_letter| {
-                count += 1;
-                Ok(true)
-            })
-            .await?;
+        let visit = |_letter| {
+            count += 1;
+            true
+        };
+        let (_, is_all) = self.walk(looked_max, visit).await?;
         Ok((count, is_all))
     }
 }

@@ -6,6 +6,7 @@
 
 mod after;
 mod draft;
+mod find;
 mod graphs;
 mod handle;
 mod list;
@@ -21,6 +22,7 @@ use windlass_core::record::RecordKey;
 
 pub use after::{After, Edges, FlowNode};
 pub use draft::FlowDraft;
+pub use find::{FlowPlace, FlowsListed};
 pub use handle::{FlowHandle, FlowView, NodeView};
 pub use list::FlowPage;
 pub(crate) use list::marked_page;

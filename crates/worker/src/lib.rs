@@ -18,6 +18,7 @@ mod capture;
 mod client;
 mod ctx;
 mod dead;
+mod doctor;
 mod engine;
 mod error;
 mod executor;
@@ -49,6 +50,7 @@ mod shutdown;
 mod slots;
 mod supervise;
 mod trace;
+mod upkeep;
 mod watchdog;
 mod worker;
 
@@ -69,12 +71,13 @@ pub use ctx::follow::CHECKPOINT_TTL;
 pub use ctx::once::Once;
 pub use dead::{
     DeadFilter, DeadGroup, DeadGroups, DeadIndex, DeadLetter, DeadLetters, DeadPage, DeadRule, Edited,
-    Redriven, Replay, ReplaySummary,
+    Purged, Redriven, Replay, ReplaySummary,
 };
 pub use error::{ConfigError, Error, Result};
 pub use extract::{FromCtx, FromRef, State};
 pub use flows::{
-    After, Edges, FlowDraft, FlowHandle, FlowNode, FlowPage, FlowView, Gathered, NodeView, Parent,
+    After, Edges, FlowDraft, FlowHandle, FlowNode, FlowPage, FlowPlace, FlowView, FlowsListed, Gathered,
+    NodeView, Parent,
 };
 pub use handler::{BlockingHandler, Handler};
 pub use health::{Blocked, Health, LeaseHealth, LoopHealth, Part, QueueHealth, UnreadableHealth};
@@ -93,4 +96,5 @@ pub use registry::Attempt;
 pub use schedules::{CalendarAnswer, CalendarHandle, CalendarPage, ScheduleAnswer, ScheduleDraft};
 pub use schedules::{ScheduleHandle, SchedulePage, ScheduleSet, ScheduleView};
 pub use shutdown::Running;
+pub use upkeep::Upkeep;
 pub use worker::{Drained, Wakeups, Worker};

@@ -192,4 +192,7 @@ pub(crate) struct DefineArgs {
     /// Error texts are cut to this
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     pub(crate) error_cap: Option<usize>,
+    /// Whether the HTTP API shows contents of its jobs only to those who ask to reveal them
+    #[arg(long, value_name = "true|false")]
+    pub(crate) masked: Option<bool>,
 }

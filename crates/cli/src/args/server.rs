@@ -39,6 +39,9 @@ pub(crate) struct ServeArgs {
     /// The file with the key of the certificate, in PEM form
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// Leave it to workers to keep the store in order
+    #[arg(long)]
+    pub(crate) no_upkeep: bool,
 }
 
 #[derive(Debug, Subcommand)]

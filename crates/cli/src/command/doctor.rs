@@ -1,15 +1,7 @@
 //! `doctor`: examines a store, what waits in it and who serves it. One line for each check, with a remedy where one is needed.
-//!
-//! What holds for every store is asked through the traits, here; what only one kind of store knows is its
-//! [`Checkup`](windlass_core::store::Checkup).
-
-mod queues;
-mod rows;
-mod store;
 
 use comfy_table::{Attribute, Cell, Color};
 use serde::Serialize;
-use windlass::Client;
 use windlass_core::store::{Depth, Finding, Level};
 
 use crate::args::DoctorArgs;
@@ -38,7 +30,7 @@ struct FindingJson<'a> {
 
 pub(crate) async fn run(session: &mut Session, args: &DoctorArgs) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
-    let findings = examine(&client, args).await?;
+    let findings = client.examine(if args.deep { Depth::Deep } else { Depth::Quick }).await?;
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let (problems, warnings) = (count(Level::Problem), count(Level::Warning));
     if session.output.is_json() {
@@ -60,31 +52,6 @@ pub(crate) async fn run(session: &mut Session, args: &DoctorArgs) -> anyhow::Res
         (_, 1..) if args.strict => Exit::Failed,
         _ => Exit::Done,
     })
-}
-
-/// Everything that was looked at. A look that fails is a finding, and the others go on.
-async fn examine(client: &Client, args: &DoctorArgs) -> anyhow::Result<Vec<Finding>> {
-    // A store that does not even tell the time is not examined further.
-    let (mut findings, now) = store::connection(client).await?;
-    findings.push(store::durability(client.about().durability));
-    let depth = if args.deep { Depth::Deep } else { Depth::Quick };
-    if let Some(checkup) = client.store().checkup() {
-        found(&mut findings, "settings", checkup.examine(depth).await.map_err(Into::into));
-    }
-    let leases = client.workers(store::LEASES_MAX).await.unwrap_or_default();
-    found(&mut findings, "leases", store::leases(client, &leases, now).await);
-    found(&mut findings, "queues", queues::examine(client, &leases, now).await);
-    Ok(findings)
-}
-
-fn found(findings: &mut Vec<Finding>, subject: &str, more: anyhow::Result<Vec<Finding>>) {
-    match more {
-        Ok(more) => findings.extend(more),
-        Err(error) => {
-            let what = format!("could not be examined: {error:#}");
-            findings.push(Finding::problem(subject, what, "mend what the error says, then examine again"));
-        }
-    }
 }
 
 impl<'a> FindingJson<'a> {

@@ -213,6 +213,7 @@ fn changed(mut config: QueueConfig, args: &DefineArgs) -> QueueConfig {
     if let Some(parse::Capacity(capacity)) = args.capacity {
         config.capacity = capacity;
     }
+    config.masked = args.masked.unwrap_or(config.masked);
     config
 }
 

@@ -30,7 +30,10 @@ pub(crate) async fn run(session: &mut Session, args: ServeArgs) -> anyhow::Resul
         AuthArg::Auto => Auth::Open,
     };
     let mut interrupt = Interrupt::listen()?;
-    let server = Server::new(&client).access(auth).hosts(args.hosts);
+    let mut server = Server::new(&client).access(auth).hosts(args.hosts);
+    if args.no_upkeep {
+        server = server.without_upkeep();
+    }
     let serving = match server.listen(args.listen, tls).await {
         Err(ServeError::Store(error)) => return Err(error.into()),
         Err(error @ ServeError::Listen { .. }) => return Err(error.into()),

@@ -210,6 +210,9 @@ pub(crate) struct QueueJson<'a> {
     /// What holds for its jobs that say nothing themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     defaults: Option<DefaultsJson>,
+    /// Whether the HTTP API masks contents of its jobs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    masked: bool,
     /// Why its definition does not read.
     unreadable: Option<&'a str>,
     /// Only with `queues`, as the next two: how many scheduled jobs were seen to be overdue.
@@ -319,6 +322,7 @@ impl<'a> QueueJson<'a> {
                 keys: queue.config.keys.as_ref(),
             }),
             defaults: DefaultsJson::of(&queue.config.defaults),
+            masked: queue.config.masked,
             unreadable: queue.unreadable.as_deref(),
             overdue: None,
             overdue_has_more: None,

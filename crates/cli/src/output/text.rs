@@ -9,27 +9,7 @@ use windlass_core::retry::{Backoff, Jitter, Policy};
 
 use super::{Format, clean};
 
-/// A duration with its two largest units, as `90d`, `1m 30s` or `1s 500ms`.
-pub(crate) fn duration(duration: Duration) -> String {
-    const UNITS: [(u128, &str); 6] = [
-        (86_400_000_000, "d"),
-        (3_600_000_000, "h"),
-        (60_000_000, "m"),
-        (1_000_000, "s"),
-        (1_000, "ms"),
-        (1, "us"),
-    ];
-    let mut micros = duration.as_micros();
-    let first = UNITS.iter().position(|(size, _)| micros >= *size).unwrap_or(3);
-    let mut parts = Vec::new();
-    for (size, unit) in &UNITS[first..UNITS.len().min(first + 2)] {
-        if micros >= *size || parts.is_empty() {
-            parts.push(format!("{}{unit}", micros / size));
-        }
-        micros %= size;
-    }
-    parts.join(" ")
-}
+pub(crate) use windlass_core::forms::{coarse, short as duration};
 
 /// An instant: how far away it is for a terminal, RFC 3339 elsewhere.
 pub(crate) fn instant(at: Timestamp, format: Format) -> String {
@@ -42,14 +22,6 @@ pub(crate) fn instant(at: Timestamp, format: Format) -> String {
         format!("{} ago", duration(coarse(behind)))
     } else {
         format!("in {}", duration(coarse(ahead)))
-    }
-}
-
-/// Whole seconds, where there are any; whole milliseconds below.
-pub(crate) fn coarse(duration: Duration) -> Duration {
-    match duration.as_secs() {
-        0 => Duration::from_millis(u64::from(duration.subsec_millis())),
-        seconds => Duration::from_secs(seconds),
     }
 }
 

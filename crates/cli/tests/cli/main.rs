@@ -21,6 +21,7 @@ mod records;
 mod redis;
 mod schedules;
 mod secrets;
+mod serve;
 mod shell;
 mod stores;
 mod trial;

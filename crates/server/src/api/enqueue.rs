@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use windlass_core::store::Enqueued;
 use windlass_core::{JobId, Name, NewJob, State as JobState};
 
-use self::form::JobForm;
+pub(crate) use self::form::{JobForm, OnDeadForm};
 use super::about::durability;
 use crate::access::Caller;
 use crate::app::App;
@@ -120,12 +120,7 @@ pub(crate) async fn enqueue_jobs(
 /// The job of a form, with the defaults of its queue.
 async fn made(app: &App, caller: &Caller, form: JobForm, at: &str) -> Result<NewJob, Problem> {
     let kind = form.kind.clone();
-    if kind.starts_with(windlass_core::name::INTERNAL) {
-        return Err(Problem::invalid(
-            format!("{at}kind"),
-            "kinds that begin with windlass. are the engine's own",
-        ));
-    }
+    form::check_kind(&kind, at)?;
     let id = form.id;
     let (payload, options) = form.read(at)?;
     let queue = options.queue_name().map_err(|error| Problem::invalid(format!("{at}queue"), error))?;

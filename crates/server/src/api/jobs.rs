@@ -1,6 +1,8 @@
 //! Jobs: found, looked at, waited for, and changed one by one.
 
+pub(crate) mod again;
 pub(crate) mod list;
+pub(crate) mod said;
 mod view;
 
 use std::time::Duration;
@@ -13,7 +15,7 @@ use windlass_core::store::Amended;
 use windlass_core::{JobId, JobRecord, State as JobState, forms};
 use windlass_worker::{Cancellation, OutputError};
 
-pub(crate) use self::view::{JobView, Shown};
+pub(crate) use self::view::{AttemptView, JobView, Shown};
 use crate::access::{Caller, Role};
 use crate::app::App;
 use crate::bounds::WAIT_MAX;

@@ -10,9 +10,13 @@ use crate::routes::{Reach, table};
 
 const ROLES: [Role; 3] = [Role::Viewer, Role::Operator, Role::Admin];
 
-/// A path with something in place of its parts.
+/// A path with something in place of its parts: the queue that limited tokens reach, where it is one.
 fn concrete(path: &str) -> String {
-    let parts = path.split('/').map(|part| if part.starts_with('{') { "x" } else { part });
+    let parts = path.split('/').map(|part| match part {
+        "{queue}" => "mail",
+        part if part.starts_with('{') => "x",
+        part => part,
+    });
     parts.collect::<Vec<_>>().join("/")
 }
 
@@ -43,8 +47,11 @@ async fn nothing_answers_without_a_token() {
                 if let Some(token) = token {
                     request = request.header("authorization", token);
                 }
+                let is_login = (&method, path.as_str()) == (&Method::POST, "/api/v1/session");
                 let reply = scene.send(request.body(Body::empty()).unwrap()).await;
-                assert_eq!(reply.status, StatusCode::UNAUTHORIZED, "{method} {path} {token:?}");
+                let wanted =
+                    if is_login { StatusCode::UNSUPPORTED_MEDIA_TYPE } else { StatusCode::UNAUTHORIZED };
+                assert_eq!(reply.status, wanted, "{method} {path} {token:?}");
             }
         }
     }
@@ -128,6 +135,75 @@ async fn pages_of_other_sites_are_refused_where_no_token_is_sent() {
         .header("sec-fetch-site", "same-origin")
         .header("origin", "http://localhost:8080");
     assert_eq!(scene.send(own.body(Body::empty()).unwrap()).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_session_is_held_by_a_cookie_and_its_writes_by_a_token() {
+    let scene = Scene::closed();
+    let token = scene.token(Role::Operator, &[]).await;
+    let login = scene.post("/api/v1/session", &json!({"token": token})).await;
+    assert_eq!(login.status, StatusCode::OK, "{}", login.text);
+    let set = login.headers["set-cookie"].to_str().unwrap().to_owned();
+    assert!(
+        set.contains("; HttpOnly") && set.contains("; SameSite=Strict") && !set.contains(&token),
+        "{set}"
+    );
+    let cookie = set.split(';').next().unwrap().to_owned();
+    let csrf = login.json()["csrf"].as_str().unwrap().to_owned();
+    let send = async |method: Method, path: &str, headers: &[(&str, &str)]| {
+        let request = request(&method, path).header("cookie", format!("theme=dark; {cookie}"));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        scene
+            .send(
+                request
+                    .header("content-type", "application/json")
+                    .body(Body::from("{\"kind\":\"k\"}"))
+                    .unwrap(),
+            )
+            .await
+    };
+    assert_eq!(send(Method::GET, "/api/v1/session", &[]).await.json()["role"], "operator");
+    let own = ("sec-fetch-site", "same-origin");
+    for (headers, wanted) in [
+        (vec![own, ("x-csrf-token", csrf.as_str())], StatusCode::CREATED),
+        (vec![own], StatusCode::FORBIDDEN),
+        (vec![own, ("x-csrf-token", "x")], StatusCode::FORBIDDEN),
+        (vec![("sec-fetch-site", "cross-site"), ("x-csrf-token", csrf.as_str())], StatusCode::FORBIDDEN),
+        (vec![("origin", "http://evil.example"), ("x-csrf-token", csrf.as_str())], StatusCode::FORBIDDEN),
+    ] {
+        assert_eq!(send(Method::POST, "/api/v1/jobs", &headers).await.status, wanted, "{headers:?}");
+    }
+    assert_eq!(
+        send(Method::GET, "/api/v1/tokens", &[own]).await.status,
+        StatusCode::FORBIDDEN,
+        "an operator"
+    );
+    let ended = send(Method::DELETE, "/api/v1/session", &[own, ("x-csrf-token", &csrf)]).await;
+    assert_eq!(ended.status, StatusCode::OK);
+    assert_eq!(send(Method::GET, "/api/v1/session", &[]).await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_revoked_token_ends_its_sessions_and_failed_logins_wait() {
+    let scene = Scene::closed();
+    let (admin, token) = (scene.token(Role::Admin, &[]).await, scene.token(Role::Viewer, &[]).await);
+    let login = scene.post("/api/v1/session", &json!({"token": token})).await;
+    let cookie = login.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let look = async || {
+        let request = request(&Method::GET, "/api/v1").header("cookie", &cookie);
+        scene.send(request.body(Body::empty()).unwrap()).await.status
+    };
+    assert_eq!(look().await, StatusCode::OK);
+    let id = token.split('_').nth(1).unwrap();
+    let revoke = request(&Method::DELETE, &format!("/api/v1/tokens/{id}"))
+        .header("authorization", format!("Bearer {admin}"));
+    assert_eq!(scene.send(revoke.body(Body::empty()).unwrap()).await.status, StatusCode::OK);
+    assert_eq!(look().await, StatusCode::UNAUTHORIZED);
+    for _ in 0..10 {
+        assert_eq!(scene.post("/api/v1/session", &json!({"token": token})).await.code(), "unauthorized");
+    }
+    let late = scene.post("/api/v1/session", &json!({"token": admin})).await;
+    assert_eq!((late.code().as_str(), late.status), ("too_many", StatusCode::TOO_MANY_REQUESTS));
 }
 
 #[tokio::test]

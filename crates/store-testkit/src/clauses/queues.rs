@@ -68,6 +68,7 @@ pub async fn a_definition_reads_back(h: &impl Harness) {
             on_dead: OnDead::kind("alert").ok(),
             forward_dead: windlass_core::Name::new("elsewhere").ok(),
         },
+        masked: true,
     };
     for config in [first, QueueConfig::default()] {
         scene.store.define(&name("q"), &config).await.expect("a queue can be defined");

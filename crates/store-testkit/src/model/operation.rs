@@ -371,6 +371,7 @@ fn config(rng: &mut Rng) -> QueueConfig {
         aging: rng.bool().then(|| seconds(pick(rng, [1, 2, 7, 86_400]))),
         keys: rng.bool().then(|| key_rules(rng)),
         defaults: JobDefaults::default(),
+        masked: false,
     }
 }
 

@@ -59,11 +59,11 @@ impl DeadLetters {
     pub async fn groups(&self, looked_max: u64) -> Result<DeadGroups> {
         let (mut groups, mut others) = (HashMap::<Fingerprint, DeadGroup>::new(), 0);
         let (looked, is_all) = self
-            .each(looked_max, async |letter| {
+            .walk(looked_max, |letter| {
                 let is_known = groups.contains_key(&letter.fingerprint);
                 if !is_known && groups.len() >= GROUPS_MAX {
                     others += 1;
-                    return Ok(true);
+                    return true;
                 }
                 let died = letter.job.finished_at.unwrap_or(letter.job.enqueued_at);
                 let cause = letter.cause();
@@ -85,7 +85,7 @@ impl DeadLetters {
                 if group.ids.len() < IDS_MAX {
                     group.ids.push(letter.job.id);
                 }
-                Ok(true)
+                true
             })
             .await?;
         let mut groups: Vec<_> = groups.into_values().collect();

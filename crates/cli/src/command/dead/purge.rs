@@ -2,14 +2,15 @@
 
 use serde::Serialize;
 use windlass::Client;
-use windlass_core::store::{Amended, Seen};
+use windlass::worker::{DeadFilter, Purged};
+use windlass_core::store::Seen;
 
 use super::{check_expected, check_known, counter, jobs, letters};
 use crate::args::DeadPurgeArgs;
 use crate::exit::Exit;
 use crate::session::{Access, Session};
 
-/// Jobs that one store call removes.
+/// Jobs after which the bar moves.
 const CHUNK: usize = 100;
 
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -58,11 +59,11 @@ pub(crate) async fn run(session: &mut Session, args: &DeadPurgeArgs) -> anyhow::
 /// Removes those that are still as they were seen. What was removed is counted also if a later call fails.
 pub(super) async fn remove(client: &Client, seen: &[Seen], so_far: &mut Removed) -> anyhow::Result<()> {
     let bar = counter("removed");
+    let (letters, mut purged, before) = (client.dead(DeadFilter::new()), Purged::default(), *so_far);
     for some in seen.chunks(CHUNK) {
-        let answers = client.store().delete_seen(some.into()).await?;
-        let removed = answers.iter().filter(|answer| matches!(answer, Amended::Done(_))).count();
-        so_far.removed += removed as u64;
-        so_far.left += (some.len() - removed) as u64;
+        let ended = letters.purge(some, &mut purged).await;
+        (so_far.removed, so_far.left) = (before.removed + purged.removed, before.left + purged.left);
+        ended?;
         bar.set_position(so_far.removed);
     }
     bar.finish_and_clear();

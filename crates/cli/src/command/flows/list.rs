@@ -3,18 +3,16 @@
 use comfy_table::{Cell, Color};
 use serde::Serialize;
 use windlass::Client;
+use windlass::flow::{FlowPlace, FlowView, FlowsListed};
 use windlass_core::clock::Timestamp;
-use windlass_core::record::RecordKey;
 
-use super::{FlowJson, find};
+use super::FlowJson;
 use crate::args::{FlowCursor, FlowsListArgs};
 use crate::command::known;
 use crate::exit::Exit;
 use crate::output::{Format, cell, keep_whole, number, text};
 use crate::session::{Access, Session};
 
-/// Flows of one store call. Each comes with all of its jobs, and is kept without them.
-const PAGE: u32 = 25;
 /// How many characters a bar has.
 const BAR: u32 = 10;
 
@@ -38,7 +36,7 @@ pub(crate) async fn run(session: &mut Session, args: &FlowsListArgs) -> anyhow::
     if rows.is_empty()
         && args.after.is_none()
         && let Some(queue) = &args.queue
-        && !find::queues(&client).await?.contains(queue)
+        && !client.all_flow_queues().await?.contains(queue)
     {
         known::check_queue(&client, queue).await?;
     }
@@ -62,38 +60,19 @@ pub(crate) async fn run(session: &mut Session, args: &FlowsListArgs) -> anyhow::
 
 /// Flows of the queues, one queue after the other.
 async fn rows(client: &Client, args: &FlowsListArgs, most: usize) -> anyhow::Result<Vec<Row>> {
-    let mut queues = match &args.queue {
+    let queues = match &args.queue {
         Some(queue) => vec![queue.clone()],
-        None => find::queues(client).await?,
+        None => client.all_flow_queues().await?,
     };
-    queues.sort_unstable();
-    let begin = args.after.as_ref();
-    let mut rows = Vec::new();
-    for queue in queues.into_iter().filter(|queue| begin.is_none_or(|begin| *queue >= begin.queue)) {
-        let here = begin.filter(|begin| begin.queue == queue).map(|begin| begin.id);
-        let prefix = if args.ended { "flow-over/" } else { "flow/" };
-        let mut after = here.map(|id| RecordKey::new(format!("{prefix}{id}"))).transpose()?;
-        loop {
-            let left = u32::try_from(most - rows.len()).unwrap_or(u32::MAX).min(PAGE);
-            let page = match args.ended {
-                true => client.ended_flows(&queue, after.as_ref(), left).await?,
-                false => client.open_flows(&queue, after.as_ref(), left).await?,
-            };
-            rows.extend(page.flows.iter().map(|view| Row {
-                flow: FlowJson::of(view),
-                changed_at: view.changed_at,
-                cursor: FlowCursor { id: view.id, queue: queue.clone() },
-            }));
-            after = page.next;
-            if rows.len() >= most {
-                return Ok(rows);
-            }
-            if after.is_none() {
-                break;
-            }
-        }
-    }
-    Ok(rows)
+    let which = if args.ended { FlowsListed::Ended } else { FlowsListed::Open };
+    let after =
+        args.after.as_ref().map(|FlowCursor { id, queue }| FlowPlace { id: *id, queue: queue.clone() });
+    let row = |view: &FlowView| Row {
+        flow: FlowJson::of(view),
+        changed_at: view.changed_at,
+        cursor: FlowCursor { id: view.id, queue: view.home.clone() },
+    };
+    Ok(client.list_flows(which, &queues, after.as_ref(), most, row).await?)
 }
 
 fn print(session: &mut Session, rows: &[Row]) -> anyhow::Result<()> {

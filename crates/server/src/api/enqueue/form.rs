@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use windlass_core::job::{OnDead, Trace};
@@ -94,7 +94,7 @@ pub(crate) struct UniqueForm {
 }
 
 /// What is enqueued when a job dies.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = OnDead)]
 pub(crate) struct OnDeadForm {
@@ -117,6 +117,25 @@ impl JobForm {
     /// Whether the call would wait or cancel.
     pub(super) fn has_own_call(&self) -> bool {
         self.wait_for_room.is_some() || self.supersede
+    }
+
+    /// The kind, the payload and the options of a job that a schedule makes.
+    pub(crate) fn read_template(self, at: &str) -> Result<(String, Bytes, Options), Problem> {
+        let kind = self.kind.clone();
+        for (field, is_said) in [
+            ("id", self.id.is_some()),
+            ("delay", self.delay.is_some()),
+            ("at", self.at.is_some()),
+            ("wait_for_room", self.wait_for_room.is_some()),
+            ("supersede", self.supersede),
+        ] {
+            if is_said {
+                return Err(Problem::invalid(format!("{at}{field}"), "this is not for jobs of a schedule"));
+            }
+        }
+        check_kind(&kind, at)?;
+        let (payload, options) = self.read(at)?;
+        Ok((kind, payload, options))
     }
 
     /// The payload, and the options as they were said. `at` is where the form stands.
@@ -170,6 +189,15 @@ impl JobForm {
     }
 }
 
+/// Refuses kinds of the engine's own: what runs them trusts their payload.
+pub(super) fn check_kind(kind: &str, at: &str) -> Result<(), Problem> {
+    if kind.starts_with(windlass_core::name::INTERNAL) {
+        let why = "kinds that begin with windlass. are the engine's own";
+        return Err(Problem::invalid(format!("{at}kind"), why));
+    }
+    Ok(())
+}
+
 impl UniqueForm {
     fn read(self, at: &str) -> Result<Unique, Problem> {
         let unique = match (self.key, self.fields.is_empty()) {
@@ -194,7 +222,12 @@ impl UniqueForm {
 }
 
 impl OnDeadForm {
+    pub(crate) fn of(hook: &OnDead) -> Self {
+        Self { kind: hook.kind.to_string(), queue: hook.queue.as_ref().map(ToString::to_string) }
+    }
+
     pub(crate) fn read(&self, at: &str) -> Result<OnDead, Problem> {
+        check_kind(&self.kind, &format!("{at}."))?;
         let hook = OnDead::kind(&self.kind).map_err(|error| Problem::invalid(format!("{at}.kind"), error))?;
         match &self.queue {
             Some(queue) => hook.queue(queue).map_err(|error| Problem::invalid(format!("{at}.queue"), error)),

@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use windlass_core::store::{Cursor, Filter};
-use windlass_core::{JobRecord, Name, State as JobState};
+use windlass_core::{Bytes, JobRecord, Name, State as JobState};
 
 use super::{JobView, Shown};
 use crate::access::Caller;
@@ -93,8 +93,8 @@ pub(crate) async fn list_jobs(
 }
 
 fn weight(job: &JobRecord) -> usize {
-    let output = job.output.as_ref().map_or(0, |output| output.len());
-    job.payload.len() + output + job.progress.as_ref().map_or(0, |progress| progress.len())
+    let output = job.output.as_ref().map_or(0, Bytes::len);
+    job.payload.len() + output + job.progress.as_ref().map_or(0, Bytes::len)
 }
 
 /// Twice as many, unless these were large.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use windlass::Client;
 use windlass_core::clock::Timestamp;
+use windlass_core::forms::{coarse, short};
 use windlass_core::queue::{Counts, QueueRecord};
 use windlass_core::store::serves::KINDS_KEPT;
 use windlass_core::store::{Finding, LeaseRecord};
@@ -11,7 +11,8 @@ use windlass_core::{Name, State};
 
 use super::rows::Rows;
 use super::store::LEASES_MAX;
-use crate::output::text;
+use crate::client::Client;
+use crate::error::Result;
 
 /// Queues that are looked at, by name.
 const QUEUES_MAX: u32 = 100;
@@ -20,11 +21,7 @@ const OVERDUE_MAX: Duration = Duration::from_secs(60);
 /// A job that waits longer than this is told.
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
-pub(super) async fn examine(
-    client: &Client,
-    leases: &[LeaseRecord],
-    now: Timestamp,
-) -> anyhow::Result<Vec<Finding>> {
+pub(super) async fn examine(client: &Client, leases: &[LeaseRecord], now: Timestamp) -> Result<Vec<Finding>> {
     let queues = client.queues(None, QUEUES_MAX).await?;
     let mut findings = Vec::new();
     for queue in &queues {
@@ -55,7 +52,7 @@ fn subject(queue: &QueueRecord) -> String {
 
 /// How many jobs are in each state, of those that have any.
 fn held(counts: &Counts) -> String {
-    let held = text::by_state(counts).filter(|(_, count)| *count > 0);
+    let held = State::ALL.into_iter().map(|state| (state, counts.of(state))).filter(|(_, count)| *count > 0);
     let held: Vec<String> = held.map(|(state, count)| format!("{count} {state}")).collect();
     if held.is_empty() { "no jobs".to_owned() } else { held.join(", ") }
 }
@@ -85,7 +82,7 @@ fn definition(queue: &QueueRecord, rules: Option<(u32, u32)>, now: Timestamp) ->
         let by = if pause.by.is_empty() { String::new() } else { format!(" by {}", pause.by) };
         let why = if pause.why.is_empty() { String::new() } else { format!(" ({})", pause.why) };
         let until = match pause.until {
-            Some(until) => format!("for {} more", text::duration(text::coarse(until.since(now)))),
+            Some(until) => format!("for {} more", short(coarse(until.since(now)))),
             None => "until it is resumed".to_owned(),
         };
         let what = format!("{what} paused{by}{why}, {until}");
@@ -129,7 +126,7 @@ fn served(queue: &QueueRecord, rows: &Rows, leases: &[LeaseRecord], now: Timesta
 /// What waits for longer than it should.
 fn waits(queue: &QueueRecord, rows: &Rows, now: Timestamp) -> Option<Finding> {
     let subject = subject(queue);
-    let span = |since: Timestamp| text::duration(text::coarse(now.since(since)));
+    let span = |since: Timestamp| short(coarse(now.since(since)));
     if let Some(since) = rows.overdue_since.filter(|since| now.since(*since) > OVERDUE_MAX) {
         let what = format!("{} scheduled jobs are overdue, for {} at most", rows.overdue, span(since));
         return Some(Finding::problem(subject, what, "start a worker of this store: it makes them ready"));
@@ -167,7 +164,7 @@ fn jobs(queue: &QueueRecord, rows: &Rows) -> Vec<Finding> {
 }
 
 /// How much a queue remembers; told where there is anything.
-async fn records(client: &Client, queue: &Name) -> anyhow::Result<Option<Finding>> {
+async fn records(client: &Client, queue: &Name) -> Result<Option<Finding>> {
     let Some(records) = client.store().records() else { return Ok(None) };
     let totals = records.totals(queue).await?;
     if totals.count == 0 {

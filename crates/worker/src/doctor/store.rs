@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use windlass::Client;
 use windlass_core::clock::Timestamp;
+use windlass_core::forms::{coarse, short};
 use windlass_core::store::{Durability, Finding, LeaseRecord};
 
-use crate::output::text;
+use crate::client::Client;
+use crate::error::Result;
 
 /// Leases that are read.
 pub(super) const LEASES_MAX: u32 = 1_000;
@@ -22,7 +23,7 @@ const TAKEN_BACK_WITHIN: Duration = Duration::from_secs(60);
 const LOST_MAX: u32 = 1_000;
 
 /// How long calls take, and how far the store's clock is from this machine's. Also the store's instant.
-pub(super) async fn connection(client: &Client) -> anyhow::Result<(Vec<Finding>, Timestamp)> {
+pub(super) async fn connection(client: &Client) -> Result<(Vec<Finding>, Timestamp)> {
     let mut calls = Vec::new();
     for _ in 0..CALLS {
         let (began, local) = (Instant::now(), Timestamp::from(SystemTime::now()));
@@ -38,7 +39,7 @@ pub(super) async fn connection(client: &Client) -> anyhow::Result<(Vec<Finding>,
 }
 
 fn latency(took: Duration) -> Finding {
-    let what = format!("a call takes {}", text::duration(took));
+    let what = format!("a call takes {}", short(took));
     match took > LATENCY_MAX {
         true => Finding::warning("connection", what, "run workers near the store, or see what keeps it busy"),
         false => Finding::ok("connection", what),
@@ -47,7 +48,7 @@ fn latency(took: Duration) -> Finding {
 
 fn skew(ahead: Duration, behind: Duration) -> Finding {
     let (apart, word) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
-    let what = format!("the store's clock is {} {word} this machine's", text::duration(text::coarse(apart)));
+    let what = format!("the store's clock is {} {word} this machine's", short(coarse(apart)));
     match apart > SKEW_MAX {
         true => Finding::warning(
             "clock",
@@ -74,11 +75,7 @@ pub(super) fn durability(durability: Durability) -> Finding {
 }
 
 /// Lost leases whose jobs no worker takes back.
-pub(super) async fn leases(
-    client: &Client,
-    leases: &[LeaseRecord],
-    now: Timestamp,
-) -> anyhow::Result<Vec<Finding>> {
+pub(super) async fn leases(client: &Client, leases: &[LeaseRecord], now: Timestamp) -> Result<Vec<Finding>> {
     let lost = client.store().lost(LOST_MAX).await?.len();
     let alive = leases.iter().filter(|lease| !lease.is_lost).count();
     let mut findings: Vec<Finding> = leases
@@ -104,7 +101,7 @@ fn stuck(lease: &LeaseRecord, alive: usize, now: Timestamp) -> Finding {
         "{} jobs of worker {} wait to be taken back since {}",
         lease.running,
         lease.worker,
-        text::duration(text::coarse(since))
+        short(coarse(since))
     );
     let remedy = match alive {
         0 => "start any worker of this store: it takes them back",

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use windlass::Client;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::Unreadable;
 use windlass_core::outcome::Reason;
 use windlass_core::queue::{Counts, QueueRecord};
 use windlass_core::store::Filter;
 use windlass_core::{JobId, JobRecord, Name, State};
+
+use crate::client::Client;
+use crate::error::Result;
 
 /// Jobs that one call reads, and calls for one queue.
 const PAGE: u32 = 100;
@@ -42,7 +44,7 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Looks at the newest jobs of a queue.
-    pub(super) async fn of(client: &Client, queue: &QueueRecord, now: Timestamp) -> anyhow::Result<Self> {
+    pub(super) async fn of(client: &Client, queue: &QueueRecord, now: Timestamp) -> Result<Self> {
         let filter = Filter { queue: Some(queue.name.clone()), ..Filter::default() };
         let (mut rows, mut next) = (Self::default(), None);
         for _ in 0..CALLS_MAX {
