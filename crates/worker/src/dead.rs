@@ -152,11 +152,7 @@ impl DeadLetters {
     }
 
     /// As [`each`](Self::each), for a function that awaits nothing. What calls this may be moved to another thread meanwhile.
-    async fn walk(
-        &self,
-        looked_max: u64,
-        mut visit: impl FnMut(DeadLetter) -> bool,
-    ) -> Result<(u64, bool)> {
+    async fn walk(&self, looked_max: u64, mut visit: impl FnMut(DeadLetter) -> bool) -> Result<(u64, bool)> {
         let (mut looked, mut after) = (0, None);
         while looked < looked_max {
             let page = self.page(after.as_ref(), PAGE.min(PAGE_MAX)).await?;

@@ -1,6 +1,6 @@
 //! How values are written for people.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use windlass_core::State;
 use windlass_core::clock::Timestamp;
@@ -163,6 +163,8 @@ pub(crate) fn policy(policy: &Policy) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -135,7 +135,7 @@ pub(crate) async fn list_records(
     let after = after.map_err(|error| Problem::invalid("after", error))?;
     let prefix = params.prefix.as_deref().unwrap_or_default();
     if !prefix.is_empty() {
-        // What no key is, no key begins with.
+        // A text that cannot be a key cannot begin one.
         RecordKey::new(prefix).map_err(|error| Problem::invalid("prefix", error))?;
     }
     let page = records.list(prefix, after.as_ref(), limit(params.limit)).await?;

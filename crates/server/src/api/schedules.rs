@@ -19,6 +19,9 @@ use crate::extract::{At, Body, Query};
 use crate::problem::{Answer, Problem};
 use crate::wire::{Instant, Page, Paging, limit};
 
+/// Calendars that a preview reads.
+const CALENDARS_MAX: usize = 100;
+
 /// A schedule, and how far it is.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Schedule)]
@@ -265,7 +268,7 @@ pub(crate) async fn list_slots(
     Query(params): Query<PreviewParams>,
 ) -> Answer<Page<SlotItem>> {
     let view = found(&app, &caller, &id).await?;
-    let recurrence = view.record.schedule.recurrence().map_err(Error::from)?;
+    let recurrence = view.record.recurrence().map_err(Error::from)?;
     let slots = app.client().schedule(&id).preview(limit(params.limit) as usize).await?;
     let items = slots.into_iter().map(|at| slot(&recurrence, at.into())).collect();
     Ok(Json(Page::new(items, None)))
@@ -278,7 +281,15 @@ pub(crate) async fn preview_schedule(
     Body(form): Body<PreviewForm>,
 ) -> Answer<Page<SlotItem>> {
     let schedule: Schedule = form.rules.schedule("rules.")?;
-    let recurrence = schedule.recurrence().map_err(Error::from)?;
+    if schedule.calendars.len() > CALENDARS_MAX {
+        return Err(Problem::invalid("rules.calendars", format!("name {CALENDARS_MAX} calendars at most")));
+    }
+    let mut days = Vec::new();
+    for name in &schedule.calendars {
+        let missing = || Problem::missing(format!("there is no calendar {name:?}")).at("rules.calendars");
+        days.extend(app.client().calendar(name).get().await?.ok_or_else(missing)?.days);
+    }
+    let recurrence = schedule.recurrence_beside(&days).map_err(Error::from)?;
     let after = match form.after {
         Some(after) => after.0,
         None => app.client().store().now().await?,

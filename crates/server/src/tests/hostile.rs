@@ -198,7 +198,7 @@ async fn no_path_leads_out() {
         ["..", "%2e%2e", ".%2e", "%2E.", "%252e%252e", "..%00", "..;", "%c0%ae%c0%ae", "%uff0e%uff0e", "...."]
     {
         for slash in ["/", "%2f", "%5c", "\\", "%252f"] {
-            let path = format!("/api/v1/jobs/{0}{1}{0}{1}{0}{1}etc{1}passwd", dots, slash);
+            let path = format!("/api/v1/jobs/{dots}{slash}{dots}{slash}{dots}{slash}etc{slash}passwd");
             let Ok(request) = Request::get(&path).header("host", "localhost").body(Body::empty()) else {
                 continue;
             };

@@ -58,6 +58,8 @@ pub(crate) struct Rules {
     count: Option<u64>,
     /// Days without slots: `2026-12-25`, `12-25`, `2026-12-24..2027-01-06` or `sat`.
     except: Vec<String>,
+    /// Calendars whose days are without slots as well, by name.
+    pub(super) calendars: Vec<String>,
     /// Slots that came while no worker was there: `skip`, `once` or `all:N`.
     catch_up: Option<String>,
     /// Slots that are later than this are not made up.
@@ -94,6 +96,7 @@ impl Rules {
             until: schedule.until.map(Instant),
             count: schedule.count,
             except: schedule.except.clone(),
+            calendars: schedule.calendars.clone(),
             catch_up: Some(forms::catch_up_text(schedule.catch_up)),
             max_late: schedule.max_late.map(Span),
             overlap: schedule.overlap,
@@ -141,6 +144,7 @@ impl Rules {
             let catch_up = forms::catch_up(catch_up);
             schedule = schedule.catch_up(catch_up.map_err(|why| Problem::invalid(path("catch_up"), why))?);
         }
+        schedule = self.calendars.into_iter().fold(schedule, Schedule::calendar);
         let schedule = schedule.gap(self.gap).fold(self.fold).overlap(self.overlap).except(self.except);
         schedule
             .recurrence()
