@@ -163,11 +163,15 @@ async fn asserting_what_was_not_enqueued_fails() {
     testing::assert_enqueued::<Double>(&client, |job| job.number == 2).await;
 }
 
-/// What the root of the crate exports is what a newcomer reads first; everything else is under `worker` and `core`.
+/// What the root of the crate exports is what a newcomer reads first; everything else is under `worker` and `core`. What
+/// features add is not counted.
 #[test]
-fn the_root_has_at_most_forty_names() {
+fn the_root_has_fewer_than_forty_names() {
     let source = include_str!("../src/lib.rs");
-    let code: String = source.lines().filter(|line| !line.starts_with("//")).collect::<Vec<_>>().join(" ");
+    let lines: Vec<&str> = source.lines().filter(|line| !line.starts_with("//")).collect();
+    let is_always_there = |place: &usize| *place == 0 || !lines[place - 1].starts_with("#[cfg(feature");
+    let code: String =
+        (0..lines.len()).filter(is_always_there).map(|place| lines[place]).collect::<Vec<_>>().join(" ");
     let names: Vec<_> = code
         .split(';')
         .filter_map(|item| item.split_once("pub use ").or_else(|| item.split_once("pub mod ")))
@@ -176,5 +180,5 @@ fn the_root_has_at_most_forty_names() {
         .filter(|name| !name.is_empty())
         .collect();
     assert!(names.contains(&"Worker") && names.contains(&"testing"), "{names:?}");
-    assert!(names.len() <= 40, "{} names: {names:?}", names.len());
+    assert!(names.len() < 40, "{} names: {names:?}", names.len());
 }
