@@ -43,7 +43,7 @@ fn calendars_are_set_shown_and_deleted_and_move_schedules() {
 }
 
 #[test]
-fn what_is_no_calendar_is_refused_before_anything_is_stored() {
+fn a_wrong_calendar_is_refused_before_anything_is_stored() {
     let shell = Shell::new();
     shell.run(["calendars", "set", "spain"]).exits(2);
     shell.run(["calendars", "set", "spain", "someday"]).exits(2).complains("\"someday\" is not a day");

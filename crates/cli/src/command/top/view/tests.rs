@@ -87,7 +87,7 @@ fn a_queue_is_paused_and_resumed_after_a_question() {
     assert_eq!(press(&mut view, KeyCode::Char('p')), Wish::None);
     let action = Action::Pause("mail".parse().unwrap());
     assert_eq!(view.mode, Mode::Ask(action.clone()));
-    assert_eq!(press(&mut view, KeyCode::Char('n')), Wish::None, "any key but y is no");
+    assert_eq!(press(&mut view, KeyCode::Char('n')), Wish::None, "only y means yes");
     assert_eq!(view.mode, Mode::Normal);
     press(&mut view, KeyCode::Char('p'));
     assert_eq!(press(&mut view, KeyCode::Char('y')), Wish::Act(action));
