@@ -16,6 +16,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::batch::ITEMS_MAX;
 use windlass_core::store::{AttemptWrite, AttemptWritten, Progress, Settled, Sharing};
@@ -126,7 +127,11 @@ impl Reporter {
             }
             turn = tokio::select! {
                 () = sleep_until(due) => Turn::All,
-                () = wake.notified() => Turn::Urgent,
+                () = wake.notified() => {
+                    // Attempts that end together share a write, also where one takes no time at all.
+                    yield_now().await;
+                    Turn::Urgent
+                }
             };
         }
     }
