@@ -95,6 +95,7 @@ With --json: one line per job. Exit code 4 if one of them does not exist.";
 pub(super) const CANCEL: &str = "\
 Examples:
   windlass jobs cancel 01890a5d-ac96-774b-bcce-b302099a8057
+  windlass jobs cancel 01890a5d-ac96-774b-bcce-b302099a8057 --why 'wrong customer'
   windlass jobs cancel --kind mail.send --tag monthly               counts them
   windlass jobs cancel --kind mail.send --tag monthly --expect 120  cancels them, if there are 120
 

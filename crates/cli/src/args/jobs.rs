@@ -23,7 +23,7 @@ pub(crate) enum JobsCommand {
     ///
     /// By id, or by filter as jobs list has it. By filter nothing is changed without --expect.
     #[command(after_help = examples::CANCEL)]
-    Cancel(ChoiceArgs),
+    Cancel(CancelArgs),
     /// Send dead, cancelled or scheduled jobs to ready now
     ///
     /// By id, or by filter as jobs list has it. By filter nothing is changed without --expect. Dead and cancelled jobs
@@ -140,6 +140,18 @@ pub(crate) struct ChoiceArgs {
     /// With a filter: change the jobs if exactly this many match; without it they are only counted
     #[arg(long, value_name = "N")]
     pub(crate) expect: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
+    /// Why, for those who ask later: kept for a month, and shown by jobs show
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: Option<String>,
+    /// Who cancels them; kept with --why
+    #[arg(long, value_name = "NAME", env = "USER", default_value = "", hide_env_values = true)]
+    pub(crate) by: String,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,8 @@ mod show;
 mod tail;
 mod wait;
 
+use windlass::worker::Cancellation;
+
 use self::amend::Change;
 pub(crate) use self::amend::complain_missing;
 pub(crate) use self::show::print as print_job;
@@ -19,7 +21,10 @@ pub(crate) async fn run(session: &mut Session, command: JobsCommand) -> anyhow::
     match command {
         JobsCommand::List(args) => list::run(session, args).await,
         JobsCommand::Show(args) => show::run(session, &args.ids).await,
-        JobsCommand::Cancel(args) => amend::run(session, Change::Cancel, args).await,
+        JobsCommand::Cancel(args) => {
+            let cancellation = args.why.map(|why| Cancellation { by: args.by, why });
+            amend::run(session, Change::Cancel(cancellation), args.choice).await
+        }
         JobsCommand::Retry(args) => amend::run(session, Change::Retry, args).await,
         JobsCommand::Delete(args) => amend::delete(session, args).await,
         JobsCommand::Logs(args) => logs::run(session, &args).await,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
+use windlass::worker::Cancellation;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{AttemptRecord, Trace};
 use windlass_core::outcome::{Ending, Reason};
@@ -80,6 +81,9 @@ pub(crate) struct JobJson<'a> {
     /// Only with `jobs show`, of a job that belongs to a flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     flow: Option<&'a FlowOf>,
+    /// Only with `jobs show`, of a job that was cancelled, or asked to stop, by one who said why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancelled_by: Option<&'a Cancellation>,
 }
 
 impl<'a> JobJson<'a> {
@@ -124,6 +128,7 @@ impl<'a> JobJson<'a> {
             last_error: job.last_error(),
             attempts: None,
             flow: None,
+            cancelled_by: None,
         }
     }
 
@@ -135,6 +140,11 @@ impl<'a> JobJson<'a> {
     /// The same with the flow that it belongs to.
     pub(crate) fn in_flow(self, flow: Option<&'a FlowOf>) -> Self {
         Self { flow, ..self }
+    }
+
+    /// The same with who cancelled it.
+    pub(crate) fn cancelled_by(self, cancelled_by: Option<&'a Cancellation>) -> Self {
+        Self { cancelled_by, ..self }
     }
 }
 

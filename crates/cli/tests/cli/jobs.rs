@@ -290,3 +290,15 @@ fn a_job_that_does_not_read_is_named_and_hides_no_other() {
     assert!(shell.show(&bad)["unreadable"].is_string());
     shell.run(["jobs", "show", &bad]).ok().prints("unreadable");
 }
+
+#[test]
+fn a_cancelled_job_says_who_and_why() {
+    let shell = Shell::new();
+    let (one, other) = (shell.enqueue(&["k"]), shell.enqueue(&["k"]));
+    let why = "wrong \u{1b}[31mcustomer";
+    shell.run(["jobs", "cancel", &one, "--why", why, "--by", "ann"]).ok().prints("cancelled");
+    shell.run(["jobs", "show", &one]).ok().prints(r"ann: wrong \u{1b}[31mcustomer");
+    assert_eq!(shell.show(&one)["cancelled_by"], json!({"by": "ann", "why": why}));
+    shell.run(["jobs", "cancel", &other]).ok();
+    assert_eq!(shell.show(&other)["cancelled_by"], json!(null));
+}

@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 
 use serde::Serialize;
 use windlass::Client;
-use windlass::worker::Moved;
+use windlass::worker::{Cancellation, Moved};
 use windlass_core::store::Amended;
 use windlass_core::{JobId, Name, State};
 
@@ -19,7 +19,8 @@ const CHUNK: usize = 1_000;
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
-    Cancel,
+    /// For this reason, if one was given.
+    Cancel(Option<Cancellation>),
     Retry,
     Delete,
     /// To this queue.
@@ -31,7 +32,14 @@ impl Change {
     pub(super) async fn apply(&self, client: &Client, ids: &[JobId]) -> anyhow::Result<Vec<Amended>> {
         let store = client.store();
         Ok(match self {
-            Self::Cancel => store.cancel(ids.into()).await?,
+            Self::Cancel(None) => store.cancel(ids.into()).await?,
+            Self::Cancel(Some(cancellation)) => {
+                let mut answers = Vec::with_capacity(ids.len());
+                for id in ids {
+                    answers.push(client.cancel_because(*id, cancellation).await?);
+                }
+                answers
+            }
             Self::Retry => store.retry(ids.into()).await?,
             Self::Delete => store.delete(ids.into()).await?,
             Self::Move(queue) => {
@@ -97,8 +105,8 @@ pub(crate) async fn run(session: &mut Session, change: Change, args: ChoiceArgs)
 async fn by_id(session: &mut Session, change: &Change, ids: &[JobId]) -> anyhow::Result<Exit> {
     let client = session.open(Access::Existing).await?;
     let (mut refused, mut missing) = (false, Vec::new());
-    // Each move is several calls, and is said before the next one may fail.
-    let chunk = if matches!(change, Change::Move(_)) { 1 } else { CHUNK };
+    // Each of some changes is several calls, and is said before the next one may fail.
+    let chunk = if matches!(change, Change::Move(_) | Change::Cancel(Some(_))) { 1 } else { CHUNK };
     for chunk in ids.chunks(chunk) {
         let answers = change.apply(&client, chunk).await?;
         for (id, amended) in chunk.iter().zip(answers) {
@@ -138,10 +146,10 @@ fn said(change: &Change, id: JobId, amended: Amended) -> String {
     match (change, amended) {
         (_, Amended::Missing) => "refused: no such job".to_owned(),
         (_, Amended::Held(holder)) => format!("refused: job {holder} holds its unique key"),
-        (Change::Cancel, Amended::Done(State::Running)) => "running, asked to stop".to_owned(),
-        (Change::Cancel | Change::Retry, Amended::Done(state)) => state.to_string(),
+        (Change::Cancel(_), Amended::Done(State::Running)) => "running, asked to stop".to_owned(),
+        (Change::Cancel(_) | Change::Retry, Amended::Done(state)) => state.to_string(),
         (Change::Delete, Amended::Done(state)) => format!("deleted, was {state}"),
-        (Change::Cancel, Amended::Refused(state)) => format!("refused: it is {state} already"),
+        (Change::Cancel(_), Amended::Refused(state)) => format!("refused: it is {state} already"),
         (Change::Retry, Amended::Refused(state)) => {
             format!("refused: it is {state}, only dead, cancelled and scheduled jobs can be sent to ready")
         }

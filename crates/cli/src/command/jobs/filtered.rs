@@ -135,7 +135,7 @@ fn jobs(count: u64) -> String {
 impl Change {
     fn verb(&self) -> &'static str {
         match self {
-            Self::Cancel => "cancel",
+            Self::Cancel(_) => "cancel",
             Self::Retry => "retry",
             Self::Delete => "delete",
             Self::Move(_) => "move",
@@ -144,7 +144,7 @@ impl Change {
 
     fn done(&self) -> &'static str {
         match self {
-            Self::Cancel => "cancelled or asked to stop:",
+            Self::Cancel(_) => "cancelled or asked to stop:",
             Self::Retry => "sent to ready:",
             Self::Delete => "deleted:",
             Self::Move(_) => "moved:",
@@ -154,7 +154,7 @@ impl Change {
     /// Whether the change is possible in this state.
     fn takes(&self, state: State) -> bool {
         match self {
-            Self::Cancel => !state.is_terminal(),
+            Self::Cancel(_) => !state.is_terminal(),
             Self::Retry => matches!(state, State::Dead | State::Cancelled | State::Scheduled),
             Self::Delete => state != State::Running,
             Self::Move(_) => !matches!(state, State::Running | State::Completed),
@@ -165,7 +165,7 @@ impl Change {
     /// move to stays there, so a repeat comes to an end.
     fn takes_job(&self, job: &JobRecord) -> bool {
         let is_done = match self {
-            Self::Cancel => job.cancel_requested,
+            Self::Cancel(_) => job.cancel_requested,
             Self::Move(queue) => job.queue == *queue,
             Self::Retry | Self::Delete => false,
         };

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use windlass::Client;
+use windlass::worker::Cancellation;
 use windlass_core::outcome::Ending;
-use windlass_core::{JobId, JobRecord, Name};
+use windlass_core::{JobId, JobRecord, Name, State};
 
 use crate::command::flows::FlowOf;
 use crate::exit::Exit;
@@ -21,14 +23,19 @@ pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<
             missing.push(id.to_string());
             continue;
         };
-        let flow = FlowOf::read(&client, &job).await?;
+        let (flow, cancellation) = (FlowOf::read(&client, &job).await?, cancellation(&client, &job).await?);
         if session.output.is_json() {
-            session.output.json(&JobJson::shown(&job).in_flow(flow.as_ref()))?;
+            let json = JobJson::shown(&job).in_flow(flow.as_ref());
+            session.output.json(&json.cancelled_by(cancellation.as_ref()))?;
         } else {
             if shown > 0 {
                 session.output.line("")?;
             }
-            print_with(session, &job, &flow.map(|flow| flow.rows()).unwrap_or_default())?;
+            let mut rows = flow.map(|flow| flow.rows()).unwrap_or_default();
+            rows.extend(
+                cancellation.map(|Cancellation { by, why }| ("cancelled by", format!("{by}: {why}"))),
+            );
+            print_with(session, &job, &rows)?;
         }
         shown += 1;
     }
@@ -37,6 +44,15 @@ pub(crate) async fn run(session: &mut Session, ids: &[JobId]) -> anyhow::Result<
     }
     super::amend::complain_missing(&missing);
     Ok(Exit::NotFound)
+}
+
+/// Who cancelled a job, or asked for it, and why, if that was said; a store that keeps no records knows of nothing.
+async fn cancellation(client: &Client, job: &JobRecord) -> windlass::Result<Option<Cancellation>> {
+    let is_asked = job.state == State::Cancelled || job.cancel_requested;
+    match client.store().records() {
+        Some(_) if is_asked => client.cancellation(job).await,
+        _ => Ok(None),
+    }
 }
 
 pub(crate) fn print(session: &mut Session, job: &JobRecord) -> anyhow::Result<()> {
