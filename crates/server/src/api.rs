@@ -3,6 +3,7 @@
 
 pub(crate) mod about;
 pub(crate) mod audit;
+pub(crate) mod backlog;
 pub(crate) mod dead;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
@@ -12,6 +13,8 @@ pub(crate) mod jobs;
 pub(crate) mod queues;
 pub(crate) mod records;
 pub(crate) mod schedules;
+pub(crate) mod seen;
 pub(crate) mod session;
+pub(crate) mod tallies;
 pub(crate) mod tokens;
 pub(crate) mod workers;

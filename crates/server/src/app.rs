@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use windlass_worker::Client;
+use windlass_worker::{Client, Metrics};
 
 use crate::access::{Access, Known, Logins};
 use crate::audit::AuditLog;
@@ -12,6 +12,7 @@ use crate::bounds::Bounds;
 use crate::hosts::Hosts;
 use crate::masks::Masks;
 use crate::problem::{Code, Problem};
+use crate::ready::Readiness;
 
 /// The state of a server. Cheap to clone.
 #[derive(Clone)]
@@ -29,6 +30,8 @@ struct Shared {
     masks: Masks,
     logins: Logins,
     audit: AuditLog,
+    metrics: Metrics,
+    readiness: Readiness,
     bodies: AtomicUsize,
     streams: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
@@ -42,6 +45,9 @@ impl App {
         bounds: Bounds,
         is_secure: bool,
     ) -> Self {
+        // A client that counts already goes on there: what comes by the server is part of what its program does.
+        let metrics = client.metrics().cloned().unwrap_or_else(Metrics::from_env);
+        let client = &client.with_metrics(&metrics);
         let shared = Shared {
             client: client.clone(),
             access,
@@ -51,6 +57,8 @@ impl App {
             masks: Masks::default(),
             logins: Logins::default(),
             audit: AuditLog::new(client),
+            metrics,
+            readiness: Readiness::default(),
             bodies: AtomicUsize::new(0),
             streams: Arc::new(Semaphore::new(bounds.streams)),
             stopping: watch::Sender::new(false),
@@ -94,6 +102,14 @@ impl App {
 
     pub(crate) fn audit(&self) -> &AuditLog {
         &self.shared.audit
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    pub(crate) fn readiness(&self) -> &Readiness {
+        &self.shared.readiness
     }
 
     /// Bytes that a request is about to hold.

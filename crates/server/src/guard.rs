@@ -16,7 +16,8 @@ use crate::app::App;
 use crate::problem::{Code, Problem};
 
 /// Requests that need no token, by method and path.
-const OPEN: [(Method, &str); 2] = [(Method::GET, "/healthz"), (Method::POST, "/api/v1/session")];
+const OPEN: [(Method, &str); 3] =
+    [(Method::GET, "/healthz"), (Method::GET, "/readyz"), (Method::POST, "/api/v1/session")];
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");

@@ -18,6 +18,7 @@ mod masks;
 mod page;
 mod patience;
 mod problem;
+mod ready;
 mod routes;
 mod serve;
 mod server;

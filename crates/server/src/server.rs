@@ -9,7 +9,7 @@ use crate::access::Access;
 use crate::app::App;
 use crate::bounds::Bounds;
 use crate::hosts::Hosts;
-use crate::{guard, page, routes};
+use crate::{guard, page, ready, routes};
 
 /// The API of a store: says how it is reached, then becomes a [router](Server::router), or serves on a socket
 /// ([`Serving`](crate::Serving)).
@@ -98,6 +98,7 @@ impl Server {
 pub(crate) fn router(app: App) -> Router {
     routes::router(&app)
         .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(ready::ready))
         .route("/api", get(page::page))
         .layer(from_fn_with_state(app.clone(), guard::guard))
         .with_state(app)

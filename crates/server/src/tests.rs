@@ -5,6 +5,7 @@ mod doors;
 mod hostile;
 mod jobs;
 mod nouns;
+mod seen;
 
 use std::sync::Arc;
 

@@ -136,6 +136,12 @@ impl Client {
         Self { shared: Arc::clone(&self.shared), observe: Observe::new(metrics) }
     }
 
+    /// Where it counts what it does; nothing without [`with_metrics`](Self::with_metrics).
+    #[cfg(feature = "metrics")]
+    pub fn metrics(&self) -> Option<&crate::Metrics> {
+        self.observe.metrics()
+    }
+
     pub(crate) fn observe(&self) -> &Observe {
         &self.observe
     }

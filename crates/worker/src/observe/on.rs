@@ -33,6 +33,10 @@ impl Observe {
         Self(Some(metrics.clone()))
     }
 
+    pub(crate) const fn metrics(&self) -> Option<&Metrics> {
+        self.0.as_ref()
+    }
+
     pub(crate) const fn is_on(&self) -> bool {
         self.0.is_some()
     }
