@@ -164,6 +164,8 @@ functions! {
     QUEUES = "queues_list", "queues/list", [TEXT, INT8];
     REMOVE = "queues_remove", "queues/remove", [TEXT];
     FOLD = "queues_fold", "queues/fold", [INT8];
+    FOLD_TALLIES = "queues_fold_tallies", "queues/fold_tallies", [INT8, INT8, INT8_ARRAY];
+    TALLIES = "queues_tallies", "queues/tallies", [TEXT_ARRAY, INT8, INT8, INT8];
     LIST = "inspect_list", "inspect/list", [INT8, TEXT, TEXT, INT8, TEXT, INT8, INT8, INT8];
     ENDED = "inspect_ended", "inspect/ended", [TEXT, INT8, INT8, INT8, INT8];
     PROMOTE = "maintenance_promote", "maintenance/promote", [INT8];

@@ -43,6 +43,7 @@ mod records;
 mod row;
 mod session;
 mod statement;
+mod tallies;
 mod tls;
 mod wakeup;
 mod within;
@@ -52,7 +53,7 @@ use std::sync::{Arc, Mutex};
 
 use windlass_core::StoreError;
 use windlass_core::bell::{Bell, Rings};
-use windlass_core::store::{About, Checkup, Records, Sharing, Store, Wakeup, Within};
+use windlass_core::store::{About, Checkup, Records, Sharing, Store, Tallies, Wakeup, Within};
 
 pub use options::{Listen, Migrate, PostgresOptions, SslMode, SynchronousCommit};
 pub use windlass_core::bell::WakeMode;
@@ -151,6 +152,10 @@ impl Store for PostgresStore {
     }
 
     fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn tallies(&self) -> Option<&dyn Tallies> {
         Some(self)
     }
 

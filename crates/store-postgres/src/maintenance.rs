@@ -1,4 +1,4 @@
-//! Work that no job asks for: promoting what is due, folding counters, forgetting calls and records, pruning what is old.
+//! Work that no job asks for: promoting what is due, folding counters and tallies, forgetting calls and records, pruning what is old.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::error::Fault;
 use crate::functions::{FORGET, LEAVE_DUTY, MEND, PROMOTE, PRUNE, TAKE_DUTY};
 use crate::row::{self, at};
 use crate::session::{Parameters, Session};
-use crate::{PostgresStore, Tools, queues};
+use crate::{PostgresStore, Tools, queues, tallies};
 
 /// How many jobs one statement removes, so that none takes long.
 const PRUNE_STEP: u32 = 1_000;
@@ -117,7 +117,7 @@ impl Maintenance for PostgresStore {
     }
 }
 
-/// When to fold the counters' rows. Dead rows that the server may not remove make it slower, so it is done the more rarely
+/// When to fold the rows of counters and tallies. Dead rows that the server may not remove make it slower, so it is done the more rarely
 /// the longer it takes.
 #[derive(Debug, Default)]
 pub(crate) struct Folding {
@@ -131,7 +131,10 @@ impl Folding {
             return Ok(0);
         }
         let most = queues::FOLD_MAX.min(limit.into());
-        let folded = queues::fold(session, most).await;
+        let folded = match queues::fold(session, most).await {
+            Ok(counts) => tallies::fold(session, most).await.map(|tallies| counts.max(tallies)),
+            failed => failed,
+        };
         // One that leaves something over is gone on with.
         let is_whole = folded.as_ref().is_ok_and(|folded| *folded < most);
         let pause = if is_whole { started.elapsed() * FOLD_PAUSE_FACTOR } else { Duration::ZERO };

@@ -68,6 +68,11 @@ const UNCOUNTED: &str = concat!(
     "\n",
     include_str!("../migrations/0011_uncounted_accept.sql")
 );
+const TALLIES: &str = concat!(
+    include_str!("../migrations/0013_tallies.sql"),
+    "\n",
+    include_str!("../migrations/0013_tallies_accept.sql")
+);
 
 /// Every step, in order.
 const STEPS: &[Step] = &[
@@ -88,6 +93,8 @@ const STEPS: &[Step] = &[
     Step { version: 11, name: "uncounted", sql: UNCOUNTED, needs: 1 },
     // Programs of before hold no job, and leave those that are held as they are.
     Step { version: 12, name: "held jobs", sql: include_str!("../migrations/0012_held.sql"), needs: 1 },
+    // What programs of before do is counted as well, without times, and of ends without kinds.
+    Step { version: 13, name: "tallies", sql: TALLIES, needs: 1 },
 ];
 
 /// The newest version that this program knows.

@@ -14,6 +14,7 @@ DECLARE
     v_id uuid;
     v_seq int8;
     v_queue text;
+    v_kind text;
     v_waiting waiting;
     v_ended ended;
     v_moved int8;
@@ -51,8 +52,8 @@ BEGIN
                 ELSIF p_verb = 'delete' THEN
                     DELETE FROM waiting WHERE seq = v_seq;
                     DELETE FROM attempts WHERE seq = v_seq;
-                    DELETE FROM jobs WHERE seq = v_seq;
-                    v_moved := moves(v_queue, o_state, -1, NULL, ARRAY[v_seq]);
+                    DELETE FROM jobs WHERE seq = v_seq RETURNING kind INTO v_kind;
+                    v_moved := moves(v_queue, o_state, -1, NULL, ARRAY[v_seq], p_kinds => ARRAY[v_kind]);
                 ELSIF o_state < 2 THEN
                     -- Scheduled or held. An outcome of before comes too late: a person wants the job to run.
                     UPDATE waiting SET state = 2, due_at = v_now, nonce = NULL WHERE seq = v_seq;

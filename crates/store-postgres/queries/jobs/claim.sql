@@ -128,7 +128,7 @@ BEGIN
         v_now := CASE WHEN v_ruled = '{}' THEN v_now ELSE greatest(v_now, clock_micros()) END;
         RETURN QUERY
         {take};
-        v_count := moves(CASE WHEN cardinality(v_giving) = 1 THEN p_queues[v_giving[1]] END, 2, 3, NULL, v_jobs, true, v_queues);
+        v_count := moves(CASE WHEN cardinality(v_giving) = 1 THEN p_queues[v_giving[1]] END, 2, 3, NULL, v_jobs, true, v_queues, p_is_counted => true);
     END IF;
     FOREACH q IN ARRAY v_ruled LOOP
         SELECT least(v_next, s.o_next) INTO v_next

@@ -29,7 +29,7 @@ BEGIN
     IF p_keep = 1 THEN
         WITH gone AS (
             {completed}
-            RETURNING r.seq, r.due_at, r.fence, r.claimed_at, r.worker, r.progress, a.attempt, a.queue, a.i::int8 AS place
+            RETURNING r.seq, r.due_at, r.fence, r.claimed_at, r.worker, r.progress, a.attempt, a.queue, j.kind, a.i::int8 AS place
         ), done AS (
             INSERT INTO ended (
                 seq, finished_at, due_at, fence, backoff, claimed_at, attempt, stalls, ambiguous, state, queue, worker,
@@ -37,17 +37,27 @@ BEGIN
             )
             SELECT seq, v_now, due_at, fence, 0, claimed_at, attempt, 0, 0, 4, queue, worker, progress
             FROM gone
+        ), tally AS (
+            INSERT INTO tallied (minute, times, cell, queue, kind)
+            SELECT v_now / 60000000 * 60000000, count(*), 64 + tally_bucket(v_now - g.claimed_at), g.queue, g.kind
+            FROM gone AS g
+            GROUP BY 3, 4, 5
         )
         SELECT array_agg(g.seq), array_agg(g.queue), array_agg(g.place) INTO v_jobs, v_queues, o_places FROM gone AS g;
     ELSE
         WITH gone AS (
             {completed}
-            RETURNING r.seq, r.fence, a.queue, a.i::int8 AS place, j.ctid AS job, j.key::text
+            RETURNING r.seq, r.fence, r.claimed_at, a.queue, j.kind, a.i::int8 AS place, j.ctid AS job, j.key::text
         ), removed AS (
             -- No call changes a job that runs, so it is where it was.
             DELETE FROM jobs AS j USING gone AS g WHERE j.ctid = g.job
         ), forgotten AS (
             DELETE FROM attempts AS t USING gone AS g WHERE t.seq = ANY (ARRAY[g.seq]) AND g.fence > 1
+        ), tally AS (
+            INSERT INTO tallied (minute, times, cell, queue, kind)
+            SELECT v_now / 60000000 * 60000000, count(*), 64 + tally_bucket(v_now - g.claimed_at), g.queue, g.kind
+            FROM gone AS g
+            GROUP BY 3, 4, 5
         )
         SELECT array_agg(g.seq), array_agg(g.queue), array_agg(g.place), array_agg(g.key)
         INTO v_jobs, v_queues, o_places, v_keys
@@ -56,7 +66,7 @@ BEGIN
     IF v_jobs IS NOT NULL THEN
         v_now := moves(
             CASE WHEN cardinality(p_queues) = 1 THEN p_queues[1] END, 3, 4, NULL, v_jobs, p_keep = 1, v_queues,
-            v_keys
+            v_keys, p_is_counted => true
         );
     END IF;
     o_answer := 'done';

@@ -17,7 +17,12 @@ BEGIN
             USING jobs AS j
             WHERE j.id = p_id AND j.queue = p_queue AND r.seq = ANY (ARRAY[j.seq]) AND r.fence = p_fence
                 AND r.nonce = p_nonce AND p_definitions = (SELECT value FROM settings WHERE name = 'definitions')
-            RETURNING r.seq, r.due_at, r.claimed_at, r.worker, r.progress
+            RETURNING r.seq, r.due_at, r.claimed_at, r.worker, r.progress, j.kind
+        ), tally AS (
+            INSERT INTO tallied (minute, times, cell, queue, kind)
+            SELECT n.now / 60000000 * 60000000, 1, 64 + tally_bucket(n.now - g.claimed_at), p_queue, g.kind
+            FROM gone AS g
+            CROSS JOIN (SELECT clock_micros() AS now) AS n
         )
         INSERT INTO ended (
             seq, finished_at, due_at, fence, backoff, claimed_at, attempt, stalls, ambiguous, state, queue, worker, output,
@@ -32,16 +37,21 @@ BEGIN
             USING jobs AS j
             WHERE j.id = p_id AND j.queue = p_queue AND r.seq = ANY (ARRAY[j.seq]) AND r.fence = p_fence
                 AND r.nonce = p_nonce AND p_definitions = (SELECT value FROM settings WHERE name = 'definitions')
-            RETURNING r.seq, j.ctid AS job
+            RETURNING r.seq, r.claimed_at, j.kind, j.ctid AS job
         ), forgotten AS (
             DELETE FROM attempts AS t USING gone AS g WHERE t.seq = ANY (ARRAY[g.seq]) AND p_fence > 1
+        ), tally AS (
+            INSERT INTO tallied (minute, times, cell, queue, kind)
+            SELECT n.now / 60000000 * 60000000, 1, 64 + tally_bucket(n.now - g.claimed_at), p_queue, g.kind
+            FROM gone AS g
+            CROSS JOIN (SELECT clock_micros() AS now) AS n
         )
         -- No call changes a job that runs, so it is where it was.
         DELETE FROM jobs AS j USING gone AS g WHERE j.ctid = g.job RETURNING j.seq, j.key INTO v_job, v_key;
     END IF;
     IF found THEN
         o_answer := 'done';
-        v_job := moves(p_queue, 3, 4, NULL, ARRAY[v_job], p_keep = 1, NULL, CASE WHEN p_keep = 0 THEN ARRAY[v_key] END);
+        v_job := moves(p_queue, 3, 4, NULL, ARRAY[v_job], p_keep = 1, NULL, CASE WHEN p_keep = 0 THEN ARRAY[v_key] END, NULL, true);
     ELSE
         SELECT CASE WHEN value = p_definitions THEN 'fenced' ELSE 'stale' END INTO o_answer
         FROM settings

@@ -36,7 +36,7 @@ BEGIN
         JOIN jobs AS j ON j.id = ANY (ARRAY[a.id])
         WHERE w.seq = ANY (ARRAY[j.seq]) AND w.fence = a.fence AND w.nonce = a.nonce AND j.queue = a.queue
         RETURNING
-            w.seq, w.fence, w.due_at, w.progress, w.state AS state_before, w.attempt AS number, a.queue, a.state, a.attempt,
+            w.seq, w.fence, w.due_at, w.progress, w.state AS state_before, w.attempt AS number, a.queue, j.kind, a.state, a.attempt,
             a.stalls, a.ambiguous, a.backoff, a.reason, a.ending, a.error, a.output, a.place,
             a.dropped & (1 << a.state::int4) = 0 AS is_kept
     ), known AS MATERIALIZED (
@@ -63,12 +63,19 @@ BEGIN
         DELETE FROM jobs AS j USING gone AS g WHERE NOT g.is_kept AND j.seq = ANY (ARRAY[g.seq])
     ), forgotten AS (
         DELETE FROM attempts AS t USING gone AS g WHERE NOT g.is_kept AND t.seq = ANY (ARRAY[g.seq])
+    ), tally AS (
+        INSERT INTO tallied (minute, times, cell, queue, kind)
+        SELECT
+            v_now / 60000000 * 60000000, count(*),
+            32 * tally_count(k.state, k.reason, NULL) + coalesce(tally_bucket(v_now - k.started_at), 31), k.queue, k.kind
+        FROM known AS k
+        GROUP BY 3, 4, 5
     )
     SELECT 'done', p.place, m.state
     FROM (
         SELECT
             g.state, array_agg(g.place) AS places,
-            moves(NULL, g.state_before, g.state, g.reason, array_agg(g.seq), g.is_kept, array_agg(g.queue))
+            moves(NULL, g.state_before, g.state, g.reason, array_agg(g.seq), g.is_kept, array_agg(g.queue), NULL, NULL, true)
         FROM gone AS g
         GROUP BY g.state_before, g.state, g.reason, g.is_kept
     ) AS m

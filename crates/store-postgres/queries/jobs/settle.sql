@@ -105,12 +105,19 @@ BEGIN
         USING gone AS g
         WHERE g.state >= 4 AND g.dropped & (1 << g.state::int4) <> 0 AND g.fence > 1 AND t.seq = ANY (ARRAY[g.seq])
             AND t.fence > g.fence - 50
+    ), tally AS (
+        INSERT INTO tallied (minute, times, cell, queue, kind)
+        SELECT
+            v_now / 60000000 * 60000000, count(*),
+            32 * tally_count(g.state, g.reason, g.ending) + tally_bucket(v_now - g.claimed_at), g.queue, coalesce(g.of_kind, g.kind)
+        FROM gone AS g
+        GROUP BY 3, 4, 5
     )
     SELECT 'done', p.place, m.state
     FROM (
         SELECT
             k.state, array_agg(k.place) AS places,
-            moves(NULL, 3, k.state, k.reason, array_agg(k.seq), k.is_kept, array_agg(k.queue::text), array_agg(k.key::text))
+            moves(NULL, 3, k.state, k.reason, array_agg(k.seq), k.is_kept, array_agg(k.queue::text), array_agg(k.key::text), NULL, true)
         FROM (SELECT g.*, g.dropped & (1 << g.state::int4) = 0 AS is_kept FROM gone AS g) AS k
         GROUP BY k.state, k.reason, k.is_kept
     ) AS m

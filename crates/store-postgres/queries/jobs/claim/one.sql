@@ -94,7 +94,7 @@ BEGIN
     IF v_places IS NOT NULL THEN
         RETURN QUERY
         {take};
-        v_bytes := moves(p_queue, 2, 3, NULL, v_jobs);
+        v_bytes := moves(p_queue, 2, 3, NULL, v_jobs, p_is_counted => true);
     END IF;
     o_claimed_at := v_now;
     o_attempt := {looked} - o_attempt;
