@@ -11,6 +11,7 @@ mod deleted;
 mod fleet;
 mod flows;
 mod history;
+mod http;
 mod in_process;
 mod ours;
 mod raw;
@@ -42,7 +43,8 @@ struct Arguments {
     /// redis none; or control, control/postgres, and control/postgres/turns for what flow control costs; records and
     /// records/sqlite for follow-ups, checkpoints, and what progress and logs of attempts cost; sayings and sayings/sqlite
     /// for the last alone; dead and dead/redis for searches among dead jobs; schedules and schedules/redis for schedules
-    /// that are not due; flows and flows/redis for jobs that wait for others
+    /// that are not due; flows and flows/redis for jobs that wait for others; http and http/memory for work through a
+    /// server
     #[arg(long)]
     only: Option<String>,
     /// Leave out the long run with a million finished and a million scheduled jobs
@@ -173,6 +175,9 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
     if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("schedules")) {
         return schedules::run(arguments.quick, rest.strip_prefix('/'), report).await;
+    }
+    if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("http")) {
+        return http::run(arguments.quick, rest.strip_prefix('/'), report).await;
     }
     if let Some(rest) = arguments.only.as_deref().and_then(|only| only.strip_prefix("flows")) {
         return flows::run(arguments.quick, rest.strip_prefix('/'), report).await;

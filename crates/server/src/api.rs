@@ -15,6 +15,7 @@ pub(crate) mod records;
 pub(crate) mod schedules;
 pub(crate) mod seen;
 pub(crate) mod session;
+pub(crate) mod store;
 pub(crate) mod tallies;
 pub(crate) mod tokens;
 pub(crate) mod workers;

@@ -21,6 +21,9 @@ pub(crate) struct Bulk<T>(pub(crate) T, pub(crate) Held);
 /// A JSON body that may be left out.
 pub(crate) struct MaybeBody<T>(pub(crate) T);
 
+/// A JSON body as it came, for who reads it in another form. It counts as held while the second part lives.
+pub(crate) struct Raw(pub(crate) Bytes, pub(crate) Held);
+
 /// The parameters of the query.
 pub(crate) struct Query<T>(pub(crate) T);
 
@@ -44,6 +47,16 @@ impl<T: DeserializeOwned> FromRequest<App> for Bulk<T> {
         check_type(request.headers())?;
         let (bytes, held) = read(request, app, app.bounds().body_bulk).await?;
         Ok(Self(parse(&bytes, app.bounds().depth)?, held))
+    }
+}
+
+impl FromRequest<App> for Raw {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        check_type(request.headers())?;
+        let (bytes, held) = read(request, app, app.bounds().bodies / 2).await?;
+        Ok(Self(bytes, held))
     }
 }
 

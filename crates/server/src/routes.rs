@@ -118,6 +118,8 @@ pub(crate) fn table() -> Vec<Route> {
         route!(Operator, Queues, api::schedules::run_schedule),
         route!(Viewer, Queues, api::schedules::list_slots),
         route!(Viewer, Queues, api::schedules::preview_schedule).unaudited(),
+        // The store itself, call by call: its handler asks for more, by the call.
+        route!(Viewer, Queues, api::store::call_store).unaudited(),
         // Tokens and audit.
         route!(Admin, Store, api::tokens::list_tokens),
         route!(Admin, Store, api::tokens::create_token),

@@ -87,6 +87,11 @@ impl Grant {
     async fn may_touch(&self, reach: Touch<'_>, store: &dyn Store) -> Result<(), Refusal> {
         match reach {
             Touch::Any | Touch::Answer => Ok(()),
+            Touch::Store if self.queues.is_none() => Ok(()),
+            Touch::Store => {
+                let text = "this is about the whole store, and the token is limited to queues";
+                Err(Refusal::Forbidden(text.to_owned()))
+            }
             Touch::Queues(queues) => self.all(queues.into_iter()),
             Touch::Jobs(_) if self.queues.is_none() => Ok(()),
             Touch::Jobs(ids) => self.all_jobs(&ids, store).await,

@@ -74,6 +74,8 @@ pub enum Touch<'v> {
     Jobs(Vec<JobId>),
     /// Nothing that would not be left out of its answer where a caller may not see it.
     Answer,
+    /// The store as a whole.
+    Store,
     /// Housekeeping, or a secret that only its owner knows: any queue, and it tells nothing of one.
     Any,
 }

@@ -22,6 +22,7 @@ mod redis;
 mod schedules;
 mod secrets;
 mod serve;
+mod server;
 mod shell;
 mod stores;
 mod trial;

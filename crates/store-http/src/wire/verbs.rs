@@ -164,7 +164,7 @@ verbs! {
     "leave_duty" LeaveDuty { duty: Duty, holder: HolderId } -> ():
         Work, Touch::Any, |store| store.leave_duty(duty, holder).await;
     "examine" Examine { depth: Depth } -> Vec<Finding>:
-        Read, Touch::Any, |store| checkup(store)?.examine(depth).await;
+        Read, Touch::Store, |store| checkup(store)?.examine(depth).await;
 
     "tallies" ReadTallies { window: Window } -> Vec<Row>:
         Read, Touch::Queues(window.queues.iter().collect()),
