@@ -5,14 +5,19 @@
 
 mod rings;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use windlass_core::{JobId, Name, Store, StoreError};
+use windlass_core::{Bytes, JobId, JobRecord, Name, Store, StoreError};
 
 use crate::wire::verbs::{Visit, visit};
 use crate::wire::{Answer, Sort, Touch, Verb, WireError};
 
 pub use rings::{Ringing, pass};
+
+/// What stands in place of an error that is masked, and of other content.
+const MASKED: &str = "(masked)";
+const MASKED_JSON: &[u8] = b"\"(masked)\"";
 
 /// What a caller may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,6 +98,14 @@ impl Grant {
                 Err(Refusal::Forbidden(text.to_owned()))
             }
             Touch::Queues(queues) => self.all(queues.into_iter()),
+            Touch::Content(queue) => {
+                self.all([queue].into_iter())?;
+                if self.is_masked(queue, store).await? {
+                    let text = format!("what queue {queue} keeps is masked: use a token of role operator");
+                    return Err(Refusal::Forbidden(text));
+                }
+                Ok(())
+            }
             Touch::Jobs(_) if self.queues.is_none() => Ok(()),
             Touch::Jobs(ids) => self.all_jobs(&ids, store).await,
         }
@@ -103,6 +116,36 @@ impl Grant {
             None => Ok(()),
             Some(queue) => Err(Refusal::Forbidden(format!("this token does not reach queue {queue}"))),
         }
+    }
+
+    /// Whether what is in a queue is kept from this caller. A definition that does not read may have said so.
+    async fn is_masked(&self, queue: &Name, store: &dyn Store) -> Result<bool, Refusal> {
+        if self.may > Allowed::Look {
+            return Ok(false);
+        }
+        let queue = store.queue(queue).await.map_err(Refusal::Store)?;
+        Ok(queue.is_some_and(|queue| queue.config.masked || queue.unreadable.is_some()))
+    }
+
+    /// Takes out what is masked.
+    async fn mask(&self, jobs: Vec<&mut JobRecord>, store: &dyn Store) -> Result<(), Refusal> {
+        let mut known: HashMap<Name, bool> = HashMap::new();
+        for job in jobs {
+            let is_masked = match known.get(&job.queue) {
+                Some(is_masked) => *is_masked,
+                None => self.is_masked(&job.queue, store).await?,
+            };
+            known.insert(job.queue.clone(), is_masked);
+            if is_masked {
+                job.payload = Bytes::from_static(MASKED_JSON);
+                for content in [&mut job.output, &mut job.progress].into_iter().flatten() {
+                    *content = Bytes::from_static(MASKED_JSON);
+                }
+                let errors = job.attempts.iter_mut().filter_map(|attempt| attempt.error.as_mut());
+                errors.for_each(|error| MASKED.clone_into(error));
+            }
+        }
+        Ok(())
     }
 
     /// Looks where jobs are. A job does not change its queue, so the answer holds.
@@ -158,9 +201,15 @@ impl Ask<'_> {
         caller.may_touch(asked.reach(), store).await?;
         let mut answer = asked.run(store).await.map_err(Refusal::Store)?;
         answer.keep(&|queue| caller.reaches(queue));
+        if caller.may == Allowed::Look {
+            caller.mask(answer.jobs(), store).await?;
+        }
         serde_json::to_vec(&answer).map_err(|error| {
             let what = format!("an answer cannot be written: {error}");
             Refusal::Store(StoreError::Internal { what, source: None })
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

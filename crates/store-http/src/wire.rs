@@ -11,7 +11,7 @@ use std::future::Future;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::store::StoreResult;
-use windlass_core::{JobId, Name, Store};
+use windlass_core::{JobId, JobRecord, Name, Store};
 
 pub use each::{Each, Item};
 pub use error::{ErrorParts, WireError};
@@ -70,6 +70,8 @@ pub enum Sort {
 pub enum Touch<'v> {
     /// These queues.
     Queues(Vec<&'v Name>),
+    /// What a queue keeps, whose content may be masked.
+    Content(&'v Name),
     /// These jobs, wherever they are.
     Jobs(Vec<JobId>),
     /// Nothing that would not be left out of its answer where a caller may not see it.
@@ -85,5 +87,10 @@ pub trait Answer: Serialize + DeserializeOwned + Send + 'static {
     /// Leaves out what is of queues that the caller may not see.
     fn keep(&mut self, may_see: &dyn Fn(&Name) -> bool) {
         let _ = may_see;
+    }
+
+    /// The jobs in it, whose content may be masked.
+    fn jobs(&mut self) -> Vec<&mut JobRecord> {
+        Vec::new()
     }
 }

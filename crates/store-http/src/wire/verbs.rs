@@ -171,9 +171,9 @@ verbs! {
         |store| { few(&window.queues)?; tallies(store)?.tallies(&window).await };
 
     "read_records" ReadRecords { queue: Name, keys: Arc<[RecordKey]> } -> Vec<Option<Record>>:
-        Read, Touch::Queues(vec![queue]), |store| { few(&keys)?; records(store)?.read(&queue, keys).await };
+        Read, Touch::Content(queue), |store| { few(&keys)?; records(store)?.read(&queue, keys).await };
     "list_records" ListRecords { queue: Name, prefix: String, after: Option<RecordKey>, limit: u32 } -> RecordPage:
-        Read, Touch::Queues(vec![queue]),
+        Read, Touch::Content(queue),
         |store| records(store)?.list(&queue, &prefix, after.as_ref(), limit).await;
     "totals" Totals { queue: Name } -> RecordTotals:
         Read, Touch::Queues(vec![queue]), |store| records(store)?.totals(&queue).await;

@@ -162,11 +162,19 @@ impl Answer for Each<Option<JobRecord>> {
             *job = job.take().filter(|job| may_see(&job.queue));
         }
     }
+
+    fn jobs(&mut self) -> Vec<&mut JobRecord> {
+        self.0.iter_mut().flatten().collect()
+    }
 }
 
 impl Answer for JobPage {
     fn keep(&mut self, may_see: &dyn Fn(&Name) -> bool) {
         self.jobs.retain(|job| may_see(&job.queue));
+    }
+
+    fn jobs(&mut self) -> Vec<&mut JobRecord> {
+        self.jobs.iter_mut().collect()
     }
 }
 
