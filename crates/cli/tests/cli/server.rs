@@ -82,7 +82,7 @@ fn commands_do_through_a_server_what_they_do_on_the_store() {
     served.run(&["queues", "resume", "mail"]).ok();
     served.run(&["queues", "show", "mail"]).ok().prints("500 in 1m");
     served.run(&["records", "put", "mail", "key", r#"{"a":1}"#]).ok();
-    served.run(&["records", "get", "mail", "key"]).ok().prints(r#"{"a":1}"#);
+    served.run(&["records", "get", "mail", "key"]).ok().prints("\"a\": 1");
     served.run(&["schedules", "set", "s", "k", "--every", "1h"]).ok();
     served.run(&["schedules", "list"]).ok().prints("1h");
     served.run(&["workers"]).ok();
