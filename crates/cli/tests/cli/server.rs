@@ -90,11 +90,11 @@ fn commands_do_through_a_server_what_they_do_on_the_store() {
     served.run(&["doctor"]).exits(2).prints("mail");
     served.run(&["jobs", "cancel", &id]).ok();
     served.run(&["jobs", "retry", &id]).ok();
-    served.run(&["jobs", "delete", &id]).ok();
+    served.run(&["jobs", "delete", "--yes", &id]).ok();
     served.run(&["jobs", "show", &id]).exits(4);
     shell.run(["jobs", "show", &id]).exits(4);
     let top = served.run(&["top", "--once", "--json", "--interval", "200ms"]).ok().json();
-    assert_eq!(top["queues"][0]["name"], "mail");
+    assert!(top["queues"].as_array().unwrap().iter().any(|queue| queue["name"] == "mail"), "{top}");
     served.run(&["migrate"]).exits(2).complains("by its own URL");
 }
 
