@@ -151,10 +151,12 @@ impl FlowDraft {
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Serialize, Deserialize)] struct SendMails { from: u64, to: u64 }
     /// # impl windlass_worker::Job for SendMails { const KIND: &'static str = "send"; type Output = u64; }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// # let client = windlass_worker::Client::new(Arc::new(windlass_store_memory::MemoryStore::new()));
     /// let mut flow = client.flow("campaign");
     /// let parts = flow.add_ranges(0..1_200, 500, |part| SendMails { from: part.start, to: part.end });
     /// assert_eq!(parts.len(), 3);
+    /// # }
     /// ```
     pub fn add_ranges<I: IntoJob>(
         &mut self,

@@ -196,7 +196,7 @@ impl Test {
         let before = self.ledger();
         // Short only where an attempt hangs: a busy machine may need as long for one that does not.
         let hangs = matches!(first, First::HangBeforeCommit | First::HangAfterCommit);
-        let timeout = if hangs { Duration::from_secs(2) } else { PATIENCE };
+        let timeout = if hangs { Duration::from_millis(300) } else { PATIENCE };
         let running = self.worker().timeout(timeout).start().unwrap();
         let record = end_of(&self.enqueue(first).await).await;
         running.stop().await;
