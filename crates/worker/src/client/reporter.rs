@@ -16,7 +16,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::batch::ITEMS_MAX;
 use windlass_core::store::{AttemptWrite, AttemptWritten, Progress, Settled, Sharing};
@@ -127,11 +126,7 @@ impl Reporter {
             }
             turn = tokio::select! {
                 () = sleep_until(due) => Turn::All,
-                () = wake.notified() => {
-                    // Attempts that end together share a write, also where one takes no time at all.
-                    yield_now().await;
-                    Turn::Urgent
-                }
+                () = wake.notified() => Turn::Urgent,
             };
         }
     }
